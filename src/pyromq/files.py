@@ -40,7 +40,8 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path, mode: int = 0o777) -> None:
-    """With parents, each synced into its own folder: a file is only as durable as the names that lead to it."""
+    """Make a folder with its parents, each synced into its own: a file is only as durable as the names that lead to
+    it."""
     if folder.is_dir():
         return
     make_folder(folder.parent)

@@ -47,7 +47,7 @@ class EventLog:
         self._emit(logging.ERROR, event, fields)
 
     def exception(self, event: str, /, **fields: object) -> None:
-        """An error with the traceback of the exception being handled."""
+        """Log an error with the traceback of the exception being handled."""
         self._emit(logging.ERROR, event, fields, exc_info=True)
 
     def _emit(self, level: int, event: str, fields: dict[str, object], exc_info: bool = False) -> None:
@@ -81,12 +81,12 @@ class Limited:
         self._seen: dict[str, tuple[float, int]] = {}
 
     def warning(self, event: str, /, **fields: object) -> None:
-        """Limited by the event text alone, so that many peers doing the same wrong thing share one budget."""
+        """Log a warning, limited by the event text alone: many peers doing the same wrong thing share one budget."""
         if self._is_let_through(event, fields):
             self._log.warning(event, **fields)
 
     def exception(self, event: str, /, **fields: object) -> None:
-        """The same for an error with the traceback of the exception being handled."""
+        """Log an error with the traceback of the exception being handled, limited in the same way."""
         if self._is_let_through(event, fields):
             self._log.exception(event, **fields)
 
@@ -155,9 +155,8 @@ def _stamp(record: logging.LogRecord) -> str:
 
 
 def _plain(value: object) -> str:
-    """Return a field's value on a text line: quoted if it has blanks or control characters, so that a line stays a
-    line.
-    """
+    """Return a field's value on a text line: quoted if it has blanks or control characters, so that a line stays one
+    line."""
     text = _cut(str(value))
     if text and text.isprintable() and " " not in text and '"' not in text:
         return text
@@ -165,6 +164,6 @@ def _plain(value: object) -> str:
 
 
 def _cut(text: str) -> str:
-    """A peer may send names of a megabyte."""
+    """Cut a long text: a peer may send names of a megabyte."""
     left = len(text) - _LONGEST
     return text if left <= 0 else f"{text[:_LONGEST]}... and {left} characters more"

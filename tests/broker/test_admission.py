@@ -84,7 +84,7 @@ async def test_sends_are_taken_seconds_after_there_is_room_again(tmp_path: Path)
     async with virtual_broker(tmp_path, disk, clock) as life:
         assert (await life.send()).code == ResponseCode.SUCCESS
         disk.capacity = disk.usage().used * 100 // 95
-        life.broker.storage.gate.look()
+        life.broker.storage.gate.measure()
         refused = await life.send()
         assert (refused.code, "of the disk" in (refused.remark or "")) == (ResponseCode.SERVICE_NOT_AVAILABLE, True)
         disk.capacity *= 3

@@ -21,7 +21,7 @@ from pyromq.protocol.record import Record
 from pyromq.protocol.requests import RequestCode
 from pyromq.store.files.disk import read_whole, replace_durably
 from pyromq.store.recovery.quarantine import TABLE, QuarantinedRecord, read_copy, read_quarantine
-from pyromq.store.tools.quarantine_by_hand import put_aside_by_hand, release_by_hand
+from pyromq.store.tools.quarantine_by_hand import quarantine_by_hand, release_by_hand
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.transactions.test_copies_and_many import push_out
@@ -323,7 +323,7 @@ async def test_what_is_put_aside_by_hand_is_left_out_until_it_is_released(tmp_pa
             await life.send(body=body, properties={"DELAY": "3"})
         place = life.stored(SCHEDULE, 2)[0].physical_offset
         config = life.broker.environment.config
-    noted = put_aside_by_hand(disk, config, place, clock.now_ms)
+    noted = quarantine_by_hand(disk, config, place, clock.now_ms)
     assert (noted.loop, noted.topic, noted.queue_id) == ("by hand", SCHEDULE, 2)
     async with virtual_broker(tmp_path, disk, clock) as life:
         await life.advance(20)
@@ -340,7 +340,7 @@ async def test_a_message_that_consumers_find_anyway_is_not_stored_again_when_it_
         await life.send(body=b"plain")
         place = life.stored("T")[0].physical_offset
         config = life.broker.environment.config
-    put_aside_by_hand(disk, config, place, clock.now_ms)
+    quarantine_by_hand(disk, config, place, clock.now_ms)
     release_by_hand(disk, place, clock.now_ms)
     async with virtual_broker(tmp_path, disk, clock) as life:
         assert life.bodies("T") == ["plain"]
@@ -353,7 +353,7 @@ async def test_a_release_that_the_list_still_has_after_a_kill_is_not_carried_out
         await life.send(body=b"once", properties={"DELAY": "3", "UNIQ_KEY": "C0A8010100002A9F0000000000000001"})
         place = life.stored(SCHEDULE, 2)[0].physical_offset
         config = life.broker.environment.config
-    put_aside_by_hand(disk, config, place, clock.now_ms)
+    quarantine_by_hand(disk, config, place, clock.now_ms)
     release_by_hand(disk, place, clock.now_ms)
     before_the_kill = read_whole(disk, TABLE)
     async with virtual_broker(tmp_path, disk, clock) as life:

@@ -9,7 +9,7 @@ import pytest
 
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.java_keys import BROKER_KEYS
-from pyromq.config import Carried, IgnoredKeys, JavaKeys, RefusedKeys, examine_properties, properties, settings_of
+from pyromq.config import IgnoredKeys, JavaKeys, PlannedKeys, RefusedKeys, examine_properties, properties, settings_of
 from pyromq.namesrv.config import NAMESRV_KEYS, NamesrvConfig
 
 RECORDED = Path(__file__).parents[1] / "golden" / "mqadmin"
@@ -82,4 +82,4 @@ def test_a_key_stands_in_a_table_once() -> None:
 
 
 def test_keys_to_come_are_not_shown_as_settings() -> None:
-    assert JavaKeys(Carried("a room", "x"), IgnoredKeys("why", "y=1")).shown({}) == {"y": "1"}
+    assert JavaKeys(PlannedKeys("a room", "x"), IgnoredKeys("why", "y=1")).shown({}) == {"y": "1"}

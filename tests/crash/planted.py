@@ -21,7 +21,7 @@ from pyromq.store.log import commit_log, flush, whole_crc
 from pyromq.store.log.watermarks import Watermarks
 from pyromq.store.parts import StoreParts
 from pyromq.store.queues.consume_queue import ConsumeQueue
-from pyromq.store.recovery import checkpoint, recovery
+from pyromq.store.recovery import checkpoint, log_scan, recovery
 from pyromq.store.recovery import store_state as marks
 from pyromq.store.tables import json_tables as tables
 from pyromq.testing.simulated_disk import SimulatedDisk
@@ -90,7 +90,7 @@ def table_is_renamed_before_it_is_synced(patch: pytest.MonkeyPatch) -> None:
         file.pwrite(0, content)
         return aside
 
-    patch.setattr(tables, "write_aside", unsynced)
+    patch.setattr(tables, "write_temporary", unsynced)
 
 
 def table_s_folder_is_not_synced(patch: pytest.MonkeyPatch) -> None:
@@ -134,7 +134,7 @@ def stop_is_marked_before_the_last_flush(patch: pytest.MonkeyPatch) -> None:
     real = opening.stop_cleanly
 
     def stop_cleanly(parts: StoreParts, *arguments: Any) -> None:
-        checkpoint.mark_stopped(parts.disk)
+        checkpoint.mark_stopped(parts.files.disk)
         real(parts, *arguments)
 
     patch.setattr(message_store, "stop_cleanly", stop_cleanly)
@@ -159,7 +159,7 @@ def unsynced_records_are_not_written_again(patch: pytest.MonkeyPatch) -> None:
 
 def record_without_its_end_is_kept(patch: pytest.MonkeyPatch) -> None:
     """Issue 7437 of RocketMQ: the body's CRC fits, the properties are torn."""
-    patch.setattr(recovery.Recovery, "_lost_its_end", lambda self, placed: False)
+    patch.setattr(log_scan.LogScan, "_lost_its_end", lambda self, placed: False)
     patch.setattr(whole_crc.CrcRanges, "lacks", lambda self, position, properties: False)
 
 
@@ -188,7 +188,7 @@ def readers_see_what_is_not_flushed(patch: pytest.MonkeyPatch) -> None:
 
 def dispatch_is_skipped_in_recovery(patch: pytest.MonkeyPatch) -> None:
     """Issues 467, 501, 1434 of RocketMQ."""
-    patch.setattr(recovery.Recovery, "_take_in", nothing)
+    patch.setattr(recovery.Recovery, "_dispatch", nothing)
 
 
 BUGS: list[Bug] = [

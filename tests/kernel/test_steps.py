@@ -61,7 +61,7 @@ async def test_statistics_count_what_went_by_steps(tmp_path: Path) -> None:
 async def test_queue_files_that_made_room_for_others_are_opened_again(tmp_path: Path) -> None:
     disk = RealDisk(tmp_path / "store", create=True)
     async with native_life(tmp_path / "store", disk=disk, max_open_queue_files=8) as one:
-        one.broker.store._parts.files._limit = 1
+        one.broker.store._parts.files.open_files._limit = 1
         for burst in range(5):
             await one.write(spread(1 + 12 * burst, 12))
         assert set(one.codes.values()) == {0}

@@ -10,9 +10,9 @@ import pytest
 
 from pyromq.errors import ConfigError
 from pyromq.machine import memory
+from pyromq.machine.connection_quota import ConnectionQuota
 from pyromq.machine.descriptors import divide, raise_limit
 from pyromq.machine.memory import memory_limit
-from pyromq.machine.seats import Seats
 
 
 @pytest.mark.parametrize("limit", [96, 128, 256, 1024, 4096, 65_536, 1 << 20])
@@ -55,14 +55,14 @@ def test_the_soft_limit_is_raised_to_the_hard_one() -> None:
 
 
 def test_a_listener_leaves_the_others_their_seats() -> None:
-    seats = Seats(16)
-    main, fast = seats.row(), seats.row()
-    assert sum(main.take() for _ in range(20)) == 14
-    assert sum(fast.take() for _ in range(20)) == 2
-    main.leave()
-    assert fast.take()
-    assert not main.take()
-    assert seats.taken == 16
+    quota = ConnectionQuota(16)
+    main, fast = quota.listener(), quota.listener()
+    assert sum(main.acquire() for _ in range(20)) == 14
+    assert sum(fast.acquire() for _ in range(20)) == 2
+    main.release()
+    assert fast.acquire()
+    assert not main.acquire()
+    assert quota.in_use == 16
 
 
 def machine(root: Path, group: str, **files: str) -> Path:

@@ -8,8 +8,8 @@ import pytest
 
 from pyromq import logs
 from pyromq.logs import Limited
-from pyromq.store.files.disk import DiskFull
-from pyromq.store.recovery.derived_files import read_derived, remove_derived, write_derived
+from pyromq.store.files.disk import DiskFull, remove_durably
+from pyromq.store.recovery.derived_files import DERIVED_FILE, read_derived, write_derived
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk, SimulatedFile
 
@@ -22,8 +22,8 @@ def test_the_last_word_on_a_file_counts() -> None:
     files.note({"consumequeue/T/0/800": True})
     files.close()
     assert read_derived(disk) == {"consumequeue/Größe/0/0", "consumequeue/T/0/800", "index/1"}
-    remove_derived(disk)
-    remove_derived(disk)
+    remove_durably(disk, DERIVED_FILE)
+    remove_durably(disk, DERIVED_FILE)
     assert read_derived(disk) == set()
 
 

@@ -60,37 +60,6 @@ def test_resident_bytes_come_at_once_and_short_ranges_do_not(disk: Disk) -> None
     file.close()
 
 
-def test_a_view_sees_later_writes_and_outlives_the_file(disk: Disk) -> None:
-    file = disk.open("a", create=True)
-    file.allocate(0, 8192)
-    view = file.view(4096, 4)
-    file.pwrite(4096, b"late")
-    file.close()
-    assert bytes(view) == b"late"
-    assert view.readonly
-
-
-def test_no_truncation_under_a_view(disk: Disk) -> None:
-    file = disk.open("a", create=True)
-    file.allocate(0, 8192)
-    view = file.view(0, 10)
-    with pytest.raises(DiskError, match="view"):
-        file.truncate(100)
-    view.release()
-    del view
-    file.truncate(100)
-    assert file.size() == 100
-    file.close()
-
-
-def test_a_view_beyond_the_end_is_refused(disk: Disk) -> None:
-    file = disk.open("a", create=True)
-    file.pwrite(0, b"abc")
-    with pytest.raises(DiskError, match="beyond its end"):
-        file.view(0, 4)
-    file.close()
-
-
 def test_allocate_keeps_content_and_grows(disk: Disk) -> None:
     file = disk.open("a", create=True)
     file.pwrite(0, b"abc")

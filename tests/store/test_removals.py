@@ -128,7 +128,7 @@ def test_a_stop_removes_what_waits() -> None:
 def test_a_name_that_waits_is_free_before_it_is_made_again() -> None:
     disk = SimulatedDisk()
     store = with_a_queue_file_that_waits(disk)
-    files = store._parts.files
+    files = store._parts.files.open_files
     name = f"consumequeue/gone/0/{0:020d}"
     files.get(name, create=True).pwrite(0, b"new")
     assert files.removals is not None

@@ -186,7 +186,7 @@ async def test_a_full_disk_refuses_writes_by_name_and_recovers_by_itself_alibaba
 async def test_whoever_is_refused_makes_the_disk_be_looked_at_again_every_few_seconds() -> None:
     scene = Scene(files(1, now=NOON), now=NOON)
     scene.fill(91)
-    scene.gate.look()
+    scene.gate.measure()
     scene.disk.capacity = 95 * PAGE
     assert "91%" in (scene.gate.why_refused() or "")
     await scene.clock.advance(3)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyromq.store.files.disk import DiskFull, SyncFailed, read_whole, write_aside
+from pyromq.store.files.disk import DiskFull, SyncFailed, read_whole, write_temporary
 from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.tables import json_tables as tables
 from pyromq.store.tables.json_tables import JsonTable, read_table
@@ -203,9 +203,9 @@ async def test_fifty_thousand_topics_one_after_another_write_the_table_a_few_tim
     def counting(disk: Any, name: str, content: bytes) -> str:
         nonlocal written
         written += len(content)
-        return write_aside(disk, name, content)
+        return write_temporary(disk, name, content)
 
-    monkeypatch.setattr(tables, "write_aside", counting)
+    monkeypatch.setattr(tables, "write_temporary", counting)
     monkeypatch.setattr(tables, "_JOURNAL_FROM", 64 << 10)
     disk, clock = RealDisk(tmp_path), ManualClock()
     table = JsonTable(disk, TOPICS)

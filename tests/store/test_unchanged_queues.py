@@ -86,7 +86,7 @@ def test_a_queue_rests_through_many_lives() -> None:
     disk = stopped()
     for life in range(4):
         store = opened(disk)
-        assert store.recovery.as_left
+        assert store.recovery.is_as_left
         assert set(unchanged(store)) >= {1, 2}
         put(store, "x", queue_id=0, topic=f"New{life}")
         store.close()

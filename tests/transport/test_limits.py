@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from pyromq.errors import ConfigError
-from pyromq.machine.seats import Seats
+from pyromq.machine.connection_quota import ConnectionQuota
 from pyromq.model.codes import ResponseCode
 from pyromq.protocol.command import Command, Encoding
 from pyromq.protocol.frame import FrameLimits
@@ -196,9 +196,9 @@ async def test_per_address_is_off_by_default(make_server: MakeServer, clock: Man
 async def test_listeners_of_one_process_share_its_descriptors_and_none_takes_them_all(
     make_server: MakeServer, clock: ManualClock, caplog: Logs
 ) -> None:
-    seats = Seats(16)
-    main = make_server(Dispatcher({ECHO: echo}), seats=seats)
-    fast = make_server(Dispatcher({ECHO: echo}), seats=seats, address="server:2")
+    quota = ConnectionQuota(16)
+    main = make_server(Dispatcher({ECHO: echo}), quota=quota)
+    fast = make_server(Dispatcher({ECHO: echo}), quota=quota, address="server:2")
     flood = [raw_peer(main, f"flood:{port}") for port in range(20)]
     await flood[-1].lost()
     assert [peer.is_lost for peer in flood] == [False] * 14 + [True] * 6
@@ -218,7 +218,7 @@ async def test_listeners_of_one_process_share_its_descriptors_and_none_takes_the
     late = raw_peer(main, "late:1")
     late.write(frames(command()))
     await late.answers(1)
-    assert seats.taken == 3
+    assert quota.in_use == 3
 
 
 async def test_many_violations_share_one_log_line(make_server: MakeServer, clock: ManualClock, caplog: Logs) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from pyromq.ambient import SystemClock
 from pyromq.errors import ConfigError, ConnectionLost
-from pyromq.machine.seats import Seats
+from pyromq.machine.connection_quota import ConnectionQuota
 from pyromq.transport.address import parse_address
 from pyromq.transport.client import Client
 from pyromq.transport.dispatch import Dispatcher
@@ -72,7 +72,7 @@ async def test_a_shortage_of_descriptors_makes_a_pause_and_who_waits_is_served_a
 
 async def test_a_server_takes_no_more_sockets_than_it_has_seats(caplog: pytest.LogCaptureFixture) -> None:
     """All of them wait when the server comes to it: those beyond are closed one by one, never held together."""
-    server = Server(Dispatcher({ECHO: echo}), clock=SystemClock(), seats=Seats(5))
+    server = Server(Dispatcher({ECHO: echo}), clock=SystemClock(), quota=ConnectionQuota(5))
     port = parse_address(await server.start("127.0.0.1", 0))[1]
     waiting = [socket.create_connection(("127.0.0.1", port)) for _ in range(50)]
     with shortage(after=10):  # descriptors: five to serve, and one at a time that is closed

@@ -182,7 +182,7 @@ class Broker:
 
     async def start(self) -> str:
         """Accept connections and serve; return the address that clients are given."""
-        self.storage.gate.look()
+        self.storage.gate.measure()
         await self.storage.put_released(self.intake)
         await self.transactions.recover()
         self.listeners.accept()

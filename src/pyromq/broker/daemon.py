@@ -61,7 +61,7 @@ async def run(
         stack.push_async_callback(broker.stop)
         address = await broker.start()
         if shared is None:
-            budget.tell()
+            budget.log_shares()
         stack.enter_context(_settled())
 
         async def announce() -> None:

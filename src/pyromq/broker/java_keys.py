@@ -6,31 +6,31 @@ one. Ignored and refused keys stand with Java 5.5.0's default, which is what the
 
 from __future__ import annotations
 
-from ..config import Carried, IgnoredKeys, JavaKeys, RefusedKeys
+from ..config import IgnoredKeys, JavaKeys, PlannedKeys, RefusedKeys
 
 BROKER_KEYS = JavaKeys(
     # Settings of rooms to come: a key leaves this table when a field of the broker's configuration takes it.
-    Carried(
+    PlannedKeys(
         "identity and addresses",
         """
         brokerIP2 haListenPort rocketmqHome configBlackList
         """,
     ),
-    Carried(
+    PlannedKeys(
         "registration",
         """
         forceRegister enableSingleTopicRegister
         disappearTimeAfterStart updateNameServerAddrPeriod compatibleWithOldNameSrv
         """,
     ),
-    Carried(
+    PlannedKeys(
         "connections",
         """
         clientChannelMaxIdleTimeSeconds enableShutdownGracefully enableReconnectForGoAway serverSocketBacklog
         serverSocketSndBufSize serverSocketRcvBufSize writeBufferLowWaterMark connectTimeoutMillis useTLS
         """,
     ),
-    Carried(
+    PlannedKeys(
         "overload answers",
         """
         brokerFastFailureEnable pullThreadPoolQueueCapacity litePullThreadPoolQueueCapacity
@@ -41,13 +41,13 @@ BROKER_KEYS = JavaKeys(
         waitTimeMillsInHeartbeatQueue waitTimeMillsInTransactionQueue waitTimeMillsInAdminBrokerQueue
         """,
     ),
-    Carried(
+    PlannedKeys(
         "sending",
         """
         maxTopicLength autoMessageVersionOnTopicLen putMessageTimeout
         """,
     ),
-    Carried(
+    PlannedKeys(
         "pulling and offsets",
         """
         accessMessageInMemoryHotRatio pullBatchMaxMessageCount maxConsumeQueueScan
@@ -56,45 +56,45 @@ BROKER_KEYS = JavaKeys(
         coldDataScanEnable coldCtrStrategyEnable usePIDColdCtrStrategy
         """,
     ),
-    Carried(
+    PlannedKeys(
         "clients and groups",
         """
         realTimeNotifyConsumerChange lockInStrictMode subscriptionExpiredTimeout serverLoadBalancerEnable
         defaultMessageRequestMode defaultPopShareQueueNum loadBalancePollNameServerInterval
         """,
     ),
-    Carried(
+    PlannedKeys(
         "the store's files",
         """
         storePathCommitLog mappedFileSizeConsumeQueueExt forceVerifyPropCRC messageIndexSafe
         indexFileWriteEnable indexFileReadEnable
         """,
     ),
-    Carried(
+    PlannedKeys(
         "flushing",
         """
         flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval
         """,
     ),
-    Carried(
+    PlannedKeys(
         "retention",
         """
         logicalDiskSpaceCleanForciblyThreshold deleteConsumeQueueFilesInterval maxBatchDeleteFilesNum
         redeleteHangedFileInterval
         """,
     ),
-    Carried(
+    PlannedKeys(
         "recovery",
         "checkCRCOnRecover checkCommitLogOffsetOnRecover maxRecoveryCommitlogFiles commitLogRecoverMaxNum",
     ),
-    Carried(
+    PlannedKeys(
         "transactions",
         """
         transactionOpMsgMaxSize
         transactionOpBatchInterval transactionMetricFlushInterval transWriteOriginTransHalfEnable
         """,
     ),
-    Carried(
+    PlannedKeys(
         "pop",
         """
         popPollingSize popPollingMapSize popPollingMapExpireTimeSeconds maxPopPollingSize
@@ -110,7 +110,7 @@ BROKER_KEYS = JavaKeys(
         popConsumerFSServiceInit
         """,
     ),
-    Carried(
+    PlannedKeys(
         "metrics",
         """
         metricsExporterType metricsPromExporterPort metricsPromExporterHost metricsGrpcExporterTarget
@@ -121,7 +121,7 @@ BROKER_KEYS = JavaKeys(
         enableLagAndDlqMetrics estimateAccumulation timerMetricSmallThreshold
         """,
     ),
-    Carried(
+    PlannedKeys(
         "compaction",
         """
         enableCompaction compactionScheduleInternal maxOffsetMapSize compactionMappedFileSize

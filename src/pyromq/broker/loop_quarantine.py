@@ -41,7 +41,7 @@ class LoopQuarantine:
         """Do the same for a record that was not decoded."""
         if isinstance(why, Exception) and not is_fault_of_record(why):
             raise why
-        self._quarantine.put_aside(self._loop, position, size, topic, queue_id, why)
+        self._quarantine.add(self._loop, position, size, topic, queue_id, why)
 
     def put_refused(self, record: Record, refusal: RequestRefused) -> bool:
         """Put a record into quarantine whose put would be refused for ever. False: a later try may succeed."""

@@ -37,7 +37,7 @@ async def put_released(
             record = _found(one, store, disk)
             is_there = await _is_put_again(record, store)
         except Exception as fault:
-            quarantine.put_aside(one.loop, one.position, one.size, one.topic, one.queue_id, fault)
+            quarantine.add(one.loop, one.position, one.size, one.topic, one.queue_id, fault)
             continue
         if one.topic not in _LOOP_TOPICS and one.position >= store.commit_log.start:
             quarantine.forget(one.position)

@@ -196,7 +196,7 @@ def accept(path: Path, config_file: Path | None, as_json: bool, yes: bool, dry_r
     from ..store.tools.accept_loss import accept_loss
 
     disk, config = _open(path, config_file)
-    missing = accept_loss(disk, config, only_look=True)
+    missing = accept_loss(disk, config, dry_run=True)
     if missing and not dry_run:
         lost = sum(one.end - one.start for one in missing)
         if not yes and as_json:
@@ -231,7 +231,7 @@ def quarantine(path: Path, config_file: Path | None, as_json: bool, position: in
     """
     from ..ambient import SystemClock
     from ..store.recovery.quarantine import read_quarantine
-    from ..store.tools.quarantine_by_hand import put_aside_by_hand, release_by_hand
+    from ..store.tools.quarantine_by_hand import quarantine_by_hand, release_by_hand
 
     disk, config = _open(path, config_file)
     if position is None and release:
@@ -241,7 +241,7 @@ def quarantine(path: Path, config_file: Path | None, as_json: bool, position: in
     elif release:
         found = [release_by_hand(disk, position, SystemClock().now_ms)]
     else:
-        found = [put_aside_by_hand(disk, config, position, SystemClock().now_ms)]
+        found = [quarantine_by_hand(disk, config, position, SystemClock().now_ms)]
     if as_json:
         print_lines(json.dumps([to_builtins(one) for one in found]))
         return

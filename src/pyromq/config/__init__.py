@@ -1,16 +1,16 @@
 """Settings of the daemons: declared once (settings), read from every source (load), changed while running (live)."""
 
-from .java_keys import Carried, IgnoredKeys, JavaKeys, RefusedKeys
+from .java_keys import IgnoredKeys, JavaKeys, PlannedKeys, RefusedKeys
 from .live import Live
 from .load import Loaded, SettingFinding, examine_file, examine_properties, first_error, load
 from .settings import Setting, check_ranges, masked, render_all, setting, settings_of
 
 __all__ = [
-    "Carried",
     "IgnoredKeys",
     "JavaKeys",
     "Live",
     "Loaded",
+    "PlannedKeys",
     "RefusedKeys",
     "Setting",
     "SettingFinding",

@@ -30,18 +30,18 @@ class RefusedKeys:
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
-    """Keys that a room not finished yet will turn into settings. Until then they only pass `config check`."""
+class PlannedKeys:
+    """Keys that a feature not finished yet will turn into settings. Until then they only pass `config check`."""
 
-    room: str
+    feature: str
     keys: str
 
 
 class JavaKeys:
     """The table of one daemon. Each key stands in it once."""
 
-    def __init__(self, *groups: IgnoredKeys | RefusedKeys | Carried) -> None:
-        self._groups: dict[str, IgnoredKeys | RefusedKeys | Carried] = {}
+    def __init__(self, *groups: IgnoredKeys | RefusedKeys | PlannedKeys) -> None:
+        self._groups: dict[str, IgnoredKeys | RefusedKeys | PlannedKeys] = {}
         self._values: dict[str, str] = {}
         for group in groups:
             for word in group.keys.split():
@@ -57,22 +57,20 @@ class JavaKeys:
     def names(self) -> Iterable[str]:
         return self._groups.keys()
 
-    def group(self, key: str) -> IgnoredKeys | RefusedKeys | Carried:
+    def group(self, key: str) -> IgnoredKeys | RefusedKeys | PlannedKeys:
         return self._groups[key]
 
     def is_harmless(self, key: str, value: str) -> bool:
-        """For a refused key: whether this value asks for nothing that we lack. Case does not matter, as in Java."""
+        """Return whether this value of a refused key asks for nothing that we lack, whatever its case, as in Java."""
         return value.strip().lower() in self._values[key].lower().split("|")
 
     def harmless(self, key: str) -> str:
         return self._values[key].split("|")[0]
 
     def shown(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Return keys without a field, with the value that was given or Java's default: for the `get config`
-        requests.
-        """
+        """Return keys without a field, with the value given or Java's default: for the `get config` requests."""
         return {
             key: given.get(key, self.harmless(key))
             for key, group in self._groups.items()
-            if not isinstance(group, Carried)
+            if not isinstance(group, PlannedKeys)
         }

@@ -56,20 +56,20 @@ class Live(Generic[C]):
             raise ConfigError(error)
         fields: dict[str, Any] = {one.setting.name: one.parsed for one in findings if one.setting is not None}
         changed: C = dataclasses.replace(self.config, **fields)  # type: ignore[type-var]
-        asked = {one.key: one.value for one in findings}
-        self._keep(asked)
+        changes = {one.key: one.value for one in findings}
+        self._keep(changes)
         self.config = changed
         for watcher in self._watchers:
             watcher(changed)
-        return asked
+        return changes
 
     def shown(self) -> dict[str, str]:
-        """Return every Java key with its value: what the `get config` requests answer. Passwords are left out."""
+        """Return every Java key with its value, as the `get config` requests answer. Passwords are left out."""
         shown = self._keys.shown(self._given) | render_all(self.config)
         return {key: value for key, value in shown.items() if masked(key, "x") == "x"}  # also where none is set
 
     def may_change(self) -> list[str]:
-        """Return the allow-list, as Java keys."""
+        """Return the Java keys that may be changed while running."""
         return sorted(one.java for one in settings_of(type(self.config)).values() if one.live)
 
     def _not_live(self, findings: list[SettingFinding]) -> str | None:
@@ -78,10 +78,10 @@ class Live(Generic[C]):
                 return f"{one.key} cannot be changed while running; these can: {', '.join(self.may_change())}"
         return None
 
-    def _keep(self, asked: Mapping[str, str]) -> None:
+    def _keep(self, changes: Mapping[str, str]) -> None:
         if self._overlay is None:
             return
         kept: dict[str, str] = {}
         if self._overlay.exists():
             kept = {entry.key: entry.value for entry in properties.parse(self._overlay.read_text("utf-8"))}
-        replace_file(self._overlay, (HEADING + properties.render(kept | dict(asked))).encode())
+        replace_file(self._overlay, (HEADING + properties.render(kept | dict(changes))).encode())

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from ..errors import ConfigError
 from . import properties
-from .java_keys import Carried, IgnoredKeys, JavaKeys
+from .java_keys import IgnoredKeys, JavaKeys, PlannedKeys
 from .settings import Setting, masked, settings_of
 
 C = TypeVar("C")
@@ -52,14 +52,12 @@ class Loaded(Generic[C]):
 
     @property
     def given(self) -> dict[str, str]:
-        """Return keys from files that set nothing here, as they were given: shown again to whoever asks for the
-        settings.
-        """
+        """Return keys from files that set nothing here, as they were given, for whoever asks for the settings."""
         return {one.key: one.value for one in self.findings if one.setting is None}
 
     @property
     def notices(self) -> list[str]:
-        """To be logged once at start: what was accepted without effect, given twice, or overruled by the overlay."""
+        """Return what is logged at start: what has no effect, was given twice, or was overruled by the overlay."""
         lines = [str(one) for one in self.findings if one.setting is None]
         seen: dict[str, SettingFinding] = {}
         for one in self.findings:
@@ -81,10 +79,10 @@ def load(
     overlay: Callable[[C], Path | None] | None = None,
     spelled: Mapping[str, str] | None = None,
 ) -> Loaded[C]:
-    """`flags` are by field name, None for one not given. `overlay` says where changes made over the wire are kept.
+    """Load a daemon's settings from all sources.
 
-    `spelled`: what a command calls a setting's flag, where it is not the setting's name.
-    """
+    `flags` are by field name, None for one not given. `overlay` says where changes made over the wire are kept.
+    `spelled`: what a command calls a setting's flag, where it is not the setting's name."""
     findings: list[SettingFinding] = []
     if file is not None:
         findings += examine_file(file, config_class, keys)
@@ -99,7 +97,7 @@ def load(
 
 
 def examine_file(path: Path, config_class: type, keys: JavaKeys) -> list[SettingFinding]:
-    """Return every key of a file and what becomes of it. ConfigError only if the file cannot be read as a whole."""
+    """Return every key of a file and what becomes of it. Raises ConfigError if the file cannot be read at all."""
     text = _read(path)
     settings = settings_of(config_class)
     if _is_toml(path, text, settings):
@@ -160,8 +158,8 @@ def _judge_java(where: str, key: str, value: str, by_java: Mapping[str, Setting]
     group = keys.group(key)
     if isinstance(group, IgnoredKeys):
         return SettingFinding(where, key, value, f"has no effect: {group.reason}")
-    if isinstance(group, Carried):
-        return SettingFinding(where, key, value, f"belongs to {group.room}, which is not there yet")
+    if isinstance(group, PlannedKeys):
+        return SettingFinding(where, key, value, f"belongs to {group.feature}, which is not there yet")
     if keys.is_harmless(key, value):
         return SettingFinding(where, key, value, "asks for nothing beyond what there is")
     default = keys.harmless(key)
@@ -178,7 +176,7 @@ def _judge_toml(where: str, key: str, value: object, settings: Mapping[str, Sett
 
 
 def _unknown(key: str, known: Iterable[str], translations: Mapping[str, str]) -> str:
-    """`translations`: the same settings as the other kind of file spells them."""
+    """Return the error for a key. `translations`: the settings as the other kind of file spells them."""
     if key in translations:
         return f"unknown key {key!r}: in this kind of file it is called {translations[key]!r}"
     by_lower = {name.lower(): name for name in known}
@@ -229,7 +227,7 @@ def _read(path: Path) -> str:
 
 
 def _is_toml(path: Path, text: str, settings: Mapping[str, Setting]) -> bool:
-    """By extension; otherwise by content: most properties files are also valid TOML, so one of our names decides."""
+    """Decide by extension, else by content: most properties files are also valid TOML, so one of our names decides."""
     if path.suffix in (".toml", ".properties", ".conf"):
         return path.suffix == ".toml"
     try:
@@ -247,6 +245,6 @@ def _toml_entries(path: Path, text: str) -> list[tuple[str, str, object]]:
 
 
 def _toml_line(text: str, key: str) -> int:
-    """tomllib tells no lines; a top-level key stands at the start of its own."""
+    """Return the line of a top-level key, which tomllib does not tell: the key stands at its start."""
     found = re.search(rf"""^[ \t]*\[?["']?{re.escape(key)}\b""", text, re.MULTILINE)
     return text.count("\n", 0, found.start()) + 1 if found else 1

@@ -23,10 +23,8 @@ class Entry(NamedTuple):
 
 
 def parse(text: str, source: str = "properties") -> list[Entry]:
-    """Return every entry in order, repeated keys included.
-
-    ConfigError names `source` and line of a malformed escape.
-    """
+    """Return every entry in order, repeated keys included. ConfigError names `source` and line of a malformed
+    escape."""
     entries = []
     for number, line in _logical_lines(text):
         key_end, value_start = _split(line)
@@ -43,9 +41,7 @@ def render(pairs: Mapping[str, str]) -> str:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield lines without comments and blank ones; a line that ends in an odd number of backslashes takes in the
-    next.
-    """
+    """Yield lines without comments and blank ones; after an odd number of backslashes the next line is added."""
     begun, joined = 0, ""
     for number, natural in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
         line = natural.lstrip(BLANK)
@@ -63,7 +59,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _split(line: str) -> tuple[int, int]:
-    """Return where the key ends and the value starts: the first bare `=`, `:` or blank, with blanks around it."""
+    """Return where the key ends and the value starts: at the first bare `=`, `:` or blank, with blanks around it."""
     at = 0
     while at < len(line) and line[at] not in "=:" + BLANK:
         at += 2 if line[at] == "\\" else 1
@@ -109,6 +105,6 @@ def _escape(text: str, special: str) -> str:
 
 
 def _escape_value(text: str) -> str:
-    """Only a leading blank would be lost in a value; `=` and `#` inside one are plain."""
+    """Escape a leading blank, which alone would be lost in a value; `=` and `#` inside one are plain."""
     escaped = _escape(text, "")
     return "\\" + escaped if escaped.startswith(" ") else escaped

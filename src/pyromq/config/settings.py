@@ -48,10 +48,8 @@ class Setting:
     wide: bool
 
     def parse(self, raw: object) -> Any:
-        """Return the typed value of text (file, environment, flag) or of a TOML value.
-
-        ValueError says what is wrong.
-        """
+        """Return the typed value of text (file, environment, flag) or of a TOML value. ValueError says what is
+        wrong."""
         if isinstance(raw, str):
             value = self._from_text(raw.strip())
         elif self.kind is float and type(raw) is int:
@@ -86,7 +84,7 @@ class Setting:
             raise ValueError(f"must be {self.range_text}")
 
     def _check_type(self, value: Any) -> None:
-        """A whole number without a bound of its own: Java's type of the setting is the bound, as it is there."""
+        """Check a whole number without a bound of its own against the bounds of Java's type."""
         most = JAVA_LONG if self.wide else JAVA_INT
         if self.kind is int and self.high is None and not -most - 1 <= value <= most:
             raise ValueError(f"must be from {-most - 1 if self.low is None else int(self.low)} to {most}")
@@ -193,7 +191,7 @@ def masked(key: str, value: str) -> str:
 
 
 def check_ranges(config: Any) -> None:
-    """For `__post_init__`: a value built in code is held to the same ranges as one from a file."""
+    """Check the ranges of a value built in code as those of one from a file are checked: for `__post_init__`."""
     for name, declared in settings_of(type(config)).items():
         value = getattr(config, name)
         try:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 
 from .. import logs
+from .connection_quota import ConnectionQuota
 from .descriptors import LOG_FILES, MOST, OUTGOING, Shares, divide, raise_limit
 from .memory import memory_limit
-from .seats import Seats
 
 log = logs.get("pyromq.machine")
 
@@ -26,33 +26,33 @@ class Budget:
 
     shares: Shares = _PLENTY
     memory_bytes: int = 8 << 30
-    seats: Seats = field(default_factory=lambda: Seats(_PLENTY.connections))
+    quota: ConnectionQuota = field(default_factory=lambda: ConnectionQuota(_PLENTY.connections))
 
     def shown(self) -> dict[str, int]:
-        """For people: the limit of open files, and who may have how many of them."""
+        """Return the limit of open files, and who may have how many of them, for people."""
         shares = self.shares
         return {
             "limit": shares.limit,
-            "connections": self.seats.total,
+            "connections": self.quota.total,
             "queueFiles": shares.queue_files,
             "logFiles": shares.log_files,
             "outgoing": shares.outgoing,
         }
 
-    def tell(self) -> None:
-        """One line of the log: who gets what."""
+    def log_shares(self) -> None:
+        """Log who gets what, in one line."""
         log.info(
             "open files and memory of this process",
             **asdict(self.shares),
-            seats=self.seats.total,
+            seats=self.quota.total,
             memory_bytes=self.memory_bytes,
         )
 
 
 def budget_of_process(*, queue_files: int = 0, reserved: int = 0) -> Budget:
-    """Of this machine, after the limit of open files was raised as far as the system allows. ConfigError: too few."""
+    """Return the budget of this process, with the limit of open files raised. ConfigError: it is too low."""
     shares, memory_bytes = divide(raise_limit(), queue_files=queue_files, reserved=reserved), memory_limit()
     by_memory = max(_LEAST_BY_MEMORY, memory_bytes // _CONNECTION_BYTES)
     if by_memory < shares.connections:
-        return Budget(shares, memory_bytes, Seats(by_memory, "memory"))
-    return Budget(shares, memory_bytes, Seats(shares.connections))
+        return Budget(shares, memory_bytes, ConnectionQuota(by_memory, "memory"))
+    return Budget(shares, memory_bytes, ConnectionQuota(shares.connections))

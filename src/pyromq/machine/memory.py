@@ -13,7 +13,7 @@ _UNKNOWN = 8 << 30  # where the system tells nothing
 
 
 def memory_limit(root: Path = Path("/")) -> int:
-    """Return the bytes that this process may use. `root`: where proc and sys are mounted, another folder in tests."""
+    """Return the limit in bytes. `root`: where proc and sys are mounted, another folder in tests."""
     found = [one for one in (_physical(), _address_space(), *_control_groups(root)) if 0 < one < _NO_LIMIT]
     return min(found, default=_UNKNOWN)
 
@@ -50,7 +50,8 @@ def _control_groups(root: Path) -> Iterator[int]:
 
 
 def _upwards(mount: Path, group: str, file: str) -> Iterator[int]:
-    """A container may see its own group as the mount itself, whatever path it is told: so that is looked at too."""
+    """Yield the limits of a group and its parents. A container may see its own group as the mount itself, so that is
+    read too."""
     parts = [part for part in group.split("/") if part and part != ".."]
     for depth in range(len(parts), -1, -1):
         try:

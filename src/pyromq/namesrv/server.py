@@ -77,7 +77,7 @@ class NameServer:
             limits=config.limits(budget.memory_bytes),
             tls=config.server_tls(),
             on_close=self._connection_lost,
-            seats=budget.seats,
+            quota=budget.quota,
             name="namesrv",
         )
         self._is_stopping = False
@@ -131,7 +131,7 @@ async def run(
     try:
         address = await namesrv.listen()
         if shared is None:
-            budget.tell()
+            budget.log_shares()
         ready(address)
         namesrv.start_loops()
         await stop_wanted.wait()

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Any
 
 from ..config.settings import check_ranges, setting
 from ..errors import ConfigError
 from ..kernel.records import DelayLevels, parse_delay_levels
 from .layout import BATCH_ENTRY_BYTES, QUEUE_ENTRY_BYTES
+
+_SIZES = {  # what decides names and layout of files, by Java key
+    "mappedFileSizeCommitLog": "commit_log_file_bytes",
+    "mappedFileSizeConsumeQueue": "queue_file_bytes",
+    "mapperFileSizeBatchConsumeQueue": "batch_queue_file_bytes",
+    "maxHashSlotNum": "index_slots",
+    "maxIndexNum": "index_entries",
+}
 
 
 class FlushMode(Enum):
@@ -86,26 +95,13 @@ class StoreConfig:
 
     @property
     def file_sizes(self) -> dict[str, int]:
-        """What decides names and layout of files, by Java key."""
-        return {
-            "mappedFileSizeCommitLog": self.commit_log_file_bytes,
-            "mappedFileSizeConsumeQueue": self.queue_file_bytes,
-            "mapperFileSizeBatchConsumeQueue": self.batch_queue_file_bytes,
-            "maxHashSlotNum": self.index_slots,
-            "maxIndexNum": self.index_entries,
-        }
+        """Return the settings that decide names and layout of files, by Java key."""
+        return {java: getattr(self, name) for java, name in _SIZES.items()}
 
     def with_file_sizes(self, sizes: Mapping[str, int]) -> StoreConfig:
-        """With what `file_sizes` says; a key that it lacks stays."""
-        found = {**self.file_sizes, **sizes}
-        return replace(
-            self,
-            commit_log_file_bytes=found["mappedFileSizeCommitLog"],
-            queue_file_bytes=found["mappedFileSizeConsumeQueue"],
-            batch_queue_file_bytes=found["mapperFileSizeBatchConsumeQueue"],
-            index_slots=found["maxHashSlotNum"],
-            index_entries=found["maxIndexNum"],
-        )
+        """Return the configuration with these sizes, named as in `file_sizes`; what is missing stays as it is."""
+        changed: dict[str, Any] = {name: sizes[java] for java, name in _SIZES.items() if java in sizes}
+        return replace(self, **changed)
 
     @property
     def delay_levels(self) -> DelayLevels:

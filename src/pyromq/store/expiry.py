@@ -30,18 +30,18 @@ class LogExpiry:
         run_blocking: RunBlocking,
         clock: Clock,
     ) -> None:
-        self._disk = parts.disk
-        self._log = parts.commit_log
-        self._queues = parts.queues
-        self._index = parts.index
+        self._disk = parts.files.disk
+        self._log = parts.files.commit_log
+        self._queues = parts.files.queues
+        self._index = parts.files.index
         self._synced = parts.checkpoints.synced
-        self._removals = parts.removals
+        self._removals = parts.files.removals
         self._flusher = flusher
         self._flushed = flushed
         self._reader = reader
         self._run_blocking = run_blocking
         self._clock = clock
-        self.minimums_from = parts.commit_log.start
+        self.minimums_from = parts.files.commit_log.start
 
     def log_files(self) -> list[LogFile]:
         """Return the log's files, the oldest first."""

@@ -31,10 +31,10 @@ class StoreFlusher:
         run_blocking: RunBlocking,
         stop_writer: Callable[[str], None],
     ) -> None:
-        """`stop_writer` is called with the reason once a flush has failed."""
-        self._disk = parts.disk
-        self._log = parts.commit_log
-        self._index = parts.index
+        """Take the parts of an open store. `stop_writer` is called with the reason once a flush has failed."""
+        self._disk = parts.files.disk
+        self._log = parts.files.commit_log
+        self._index = parts.files.index
         self._planner = parts.planner
         self._checkpoints = parts.checkpoints
         self._limited_log = parts.limited_log

@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 async def run_at_once(call: Callable[[], T]) -> T:
-    """A `RunBlocking` that does not leave the thread: for tools and tests."""
+    """Run the call without leaving the thread: a `RunBlocking` for tools and tests."""
     return call()
 
 
@@ -60,9 +60,10 @@ class MessageStore:
         keep open, where others need descriptors too."""
         kernel_name()
         parts = self._parts = open_parts(disk, config, clock, is_batch_topic, lock, shares)
-        self.commit_log, self.queues, self.index = parts.commit_log, parts.queues, parts.index
+        files = parts.files
+        self.commit_log, self.queues, self.index = files.commit_log, files.queues, files.index
         self.recovery = parts.report
-        watermarks = self._watermarks = Watermarks(parts.commit_log.end, config.flush_mode)
+        watermarks = self._watermarks = Watermarks(files.commit_log.end, config.flush_mode)
         self.appended, self.flushed, self.readable = watermarks.appended, watermarks.flushed, watermarks.readable
         self.on_arrival, self.off_arrival = watermarks.arrivals.on_arrival, watermarks.arrivals.off_arrival
 
@@ -75,7 +76,7 @@ class MessageStore:
 
         self.reader = Reader(self.commit_log, self.queues, self.index, watermarks.arrivals)
         self.files_in_use = FilesInUse(clock)
-        reading = self._reading = AsyncReader(parts, self.reader, self.files_in_use, run_blocking, clock)
+        reading = self._reading = AsyncReader(files, self.reader, self.files_in_use, run_blocking, clock)
         self.select, self.read, self.by_key = reading.select, reading.read, reading.by_key
         self.ask, self.ask_now = reading.ask, reading.ask_now
 
@@ -93,7 +94,7 @@ class MessageStore:
 
     @property
     def unflushed(self) -> int:
-        """Bytes that were appended and are not synced."""
+        """Return how many bytes were appended and are not synced."""
         return self._watermarks.unflushed
 
     async def run(self) -> None:

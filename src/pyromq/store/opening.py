@@ -14,21 +14,14 @@ from ..ambient import Clock
 from ..machine.budget import Budget
 from ..machine.descriptors import Shares
 from .config import StoreConfig
-from .files.disk import Disk, DiskFull, DiskLock
+from .files.disk import Disk, DiskFull, DiskLock, remove_durably
 from .files.free_space import warn_if_no_file_fits
-from .files.open_files import OpenFiles
-from .files.read_mode import ReadMode
-from .files.removals import Removals
-from .files.unsynced import UnsyncedFiles
-from .index.key_index import Index
 from .log.commit_log import CommitLog
-from .log.deleted_topics import DeletedTopics
 from .log.flush import CheckpointFiles, FlushPlanner
 from .log.whole_crc import ranges_that_count, read_ranges, save_ranges
 from .parts import StoreParts
 from .queues.extension import drop_extensions
-from .queues.queue_table import QueueTable
-from .queues.reserved_offsets import remove_reserved
+from .queues.reserved_offsets import RESERVED_FILE
 from .queues.unchanged_queues import describe_queues, folder_stamps
 from .recovery.catalogue import Catalogue, encode_queues, write_catalogue
 from .recovery.checkpoint import (
@@ -38,11 +31,10 @@ from .recovery.checkpoint import (
     mark_running,
     mark_stopped,
     read_checkpoint,
-    remove_synced,
 )
-from .recovery.derived_files import DerivedFiles, remove_derived, reopen_derived, write_derived
+from .recovery.derived_files import DERIVED_FILE, DerivedFiles, reopen_derived, write_derived
 from .recovery.lock import claim_store
-from .recovery.recovery import Recovery, RecoveryReport
+from .recovery.recovery import RecoveryReport, recover
 from .recovery.store_state import (
     StoreState,
     read_store_state,
@@ -50,6 +42,7 @@ from .recovery.store_state import (
     refuse_missing_tables,
     refuse_other_sizes,
 )
+from .store_files import StoreFiles, make_store_files
 from .tables.json_tables import table_names
 
 log = logs.get("pyromq.store")
@@ -68,45 +61,25 @@ def open_parts(
     """Open and recover. Takes the store's lock unless the caller has it; it is released if this raises."""
     lock = lock or claim_store(disk)
     try:
-        parts = _recovered(disk, config, clock, is_batch_topic, lock, shares or Budget().shares)
+        files = make_store_files(disk, config, clock, is_batch_topic, shares or Budget().shares)
+        parts = _recovered(files, lock, logs.Limited(log, clock, _WARN_AGAIN_S))
     except BaseException:
         lock.release()
         raise
     _say_what_has_no_effect(config)
-    if not parts.commit_log.sequence.bases:
+    if not files.commit_log.sequence.bases:
         warn_if_no_file_fits(disk, config.commit_log_file_bytes)
     return parts
 
 
-def _recovered(
-    disk: Disk,
-    config: StoreConfig,
-    clock: Clock,
-    is_batch_topic: Callable[[str], bool],
-    lock: DiskLock,
-    shares: Shares,
-) -> StoreParts:
-    unsynced, read_mode = UnsyncedFiles(), ReadMode()
-    files = OpenFiles(disk, min(config.max_open_queue_files, shares.queue_files), read_mode)
-    commit_log = CommitLog(disk, config, read_mode, shares.log_files)
-    deleted = DeletedTopics(disk)
-
-    def note_deleted(topic: str) -> None:
-        """Its records up to here never get a queue again."""
-        deleted.note(topic, commit_log.end, commit_log.start)
-
-    queues = QueueTable(disk, files, unsynced, config, is_batch_topic, note_deleted)
-    index = Index(disk, config, unsynced, clock.now_ms, read_mode, files) if config.index_enabled else None
-    limited_log = logs.Limited(log, clock, _WARN_AGAIN_S)
-    state = _read_state(disk, config)
-    commit_log.whole_crc = ranges_that_count(disk, config, state.ours)
+def _recovered(files: StoreFiles, lock: DiskLock, limited_log: logs.Limited) -> StoreParts:
+    disk, commit_log = files.disk, files.commit_log
+    state = _read_state(disk, files.config)
+    commit_log.whole_crc = ranges_that_count(disk, files.config, state.ours)
     _mark_running(disk, state)
-    report = Recovery(disk, config, commit_log, queues, index, unsynced, state, deleted).run()
-    planner = FlushPlanner(commit_log, index, unsynced, state.checkpoint)
-    checkpoints = _sync_recovered(disk, config, state, report, planner, commit_log, queues, index, limited_log)
-    removals = Removals(disk)  # recovery is done: from here on a helper removes files
-    files.removals = removals
-    commit_log.remove_by(removals)
+    report = recover(files, state)
+    planner = FlushPlanner(commit_log, files.index, files.unsynced, state.checkpoint)
+    checkpoints = _sync_recovered(files, state, report, planner, limited_log)
     log.info(
         "store opened",
         root=disk.root,
@@ -115,28 +88,14 @@ def _recovered(
         scanned=report.records,
         damaged=len(report.damage),
         rebuilt=len(report.rebuilt),
-        as_left=report.as_left,
+        as_left=report.is_as_left,
     )
-    return StoreParts(
-        disk,
-        config,
-        lock,
-        read_mode,
-        files,
-        removals,
-        commit_log,
-        queues,
-        index,
-        planner,
-        checkpoints,
-        report,
-        limited_log,
-    )
+    return StoreParts(files, lock, planner, checkpoints, report, limited_log)
 
 
 def _read_state(disk: Disk, config: StoreConfig) -> StoreState:
     """Read what the small files say, and refuse a store that must not be opened. Changes nothing."""
-    state = read_store_state(disk, read_checkpoint(disk))
+    state = read_store_state(disk)
     refuse_other_sizes(disk, config, state)
     refuse_missing_log(disk, config, state)
     refuse_missing_tables(disk, state)
@@ -147,49 +106,38 @@ def _mark_running(disk: Disk, state: StoreState) -> None:
     if state.synced is None:
         if disk.exists(SYNCED_FILE):
             log.warning("our marks do not count: another broker wrote to this store since, or they are damaged")
-        remove_synced(disk)
-        remove_derived(disk)
+        remove_durably(disk, SYNCED_FILE)
+        remove_durably(disk, DERIVED_FILE)
     mark_running(disk, os.getpid())
 
 
 def _sync_recovered(
-    disk: Disk,
-    config: StoreConfig,
-    state: StoreState,
-    report: RecoveryReport,
-    planner: FlushPlanner,
-    commit_log: CommitLog,
-    queues: QueueTable,
-    index: Index | None,
-    limited_log: logs.Limited,
+    files: StoreFiles, state: StoreState, report: RecoveryReport, planner: FlushPlanner, limited_log: logs.Limited
 ) -> CheckpointFiles:
     """Sync what recovery wrote and cut before anything new is acked behind it, then say so in the small files."""
+    disk, log_start = files.disk, files.commit_log.start
     checkpoint, synced = CheckpointFile(disk), SyncedFile(disk)
     kept: DerivedFiles | None = None
-    if report.as_left and state.catalogue is not None:
+    if report.is_as_left and state.catalogue is not None:
         kept = reopen_derived(disk, state.catalogue.derived, limited_log)
     if not state.clean_stop:
         # A killed process leaves files and names that nobody has synced, and nobody remembers which.
         disk.sync_all()
-    planner.plan_full(max(report.start, commit_log.start)).sync(disk, checkpoint, synced, kept)
-    remove_reserved(disk)
-    if index is not None:
-        index.warm()
-    synced.raise_start(commit_log.start)
-    _open_whole_crc(disk, config, commit_log)
+    planner.plan_full(max(report.start, log_start)).sync(disk, checkpoint, synced, kept)
+    remove_durably(disk, RESERVED_FILE)  # the queues have what it says
+    if files.index is not None:
+        files.index.warm()
+    synced.raise_start(log_start)
+    _open_whole_crc(disk, files.config, files.commit_log)
     drop_extensions(disk)
     if kept is None:
-        kept = write_derived(disk, _derived_names(queues, index), limited_log)
+        index_names = [] if files.index is None else [file.name for file in files.index.files]
+        kept = write_derived(disk, [*files.queues.file_names(), *index_names], limited_log)
     return CheckpointFiles(checkpoint, synced, kept)
 
 
-def _derived_names(queues: QueueTable, index: Index | None) -> list[str]:
-    names = list(queues.file_names())
-    return names if index is None else names + [file.name for file in index.files]
-
-
 def _open_whole_crc(disk: Disk, config: StoreConfig, commit_log: CommitLog) -> None:
-    """Durable before the first append, which it speaks of."""
+    """Write down that appends have a CRC from here on, durably before the first one."""
     if config.whole_record_crc:
         commit_log.whole_crc = commit_log.whole_crc.opened_at(commit_log.end, commit_log.start)
     try:
@@ -214,10 +162,10 @@ def stop_cleanly(parts: StoreParts, flush: Callable[[], None], minimums_from: in
 
     `minimums_from`: the start of the log that the queues' minimums follow. Raises DiskFull if there is no room to mark
     it: the next start then recovers as after a kill."""
-    disk, commit_log = parts.disk, parts.commit_log
-    parts.removals.carry_out()
-    if parts.index is not None:
-        parts.index.tidy()
+    disk, commit_log, index = parts.files.disk, parts.files.commit_log, parts.files.index
+    parts.files.removals.carry_out()
+    if index is not None:
+        index.tidy()
     flush()
     # Closed, the ranges count even if someone else writes behind them.
     save_ranges(disk, commit_log.whole_crc.closed_at(commit_log.end, commit_log.last_position))
@@ -228,13 +176,13 @@ def stop_cleanly(parts: StoreParts, flush: Callable[[], None], minimums_from: in
 
 
 def _catalogue(parts: StoreParts, minimums_from: int) -> Catalogue:
-    disk, queues = parts.disk, parts.queues
+    disk, queues, index = parts.files.disk, parts.files.queues, parts.files.index
     known = [*queues.unchanged, *describe_queues(disk, list(queues.loaded()))]
     return Catalogue(
         read_checkpoint(disk).pack(),
-        parts.config.file_sizes,
+        parts.files.config.file_sizes,
         encode_queues(known),
-        None if parts.index is None else parts.index.known_files(),
+        None if index is None else index.known_files(),
         list(table_names(disk)),
         folder_stamps(disk, known),
         minimums_from,
@@ -244,7 +192,7 @@ def _catalogue(parts: StoreParts, minimums_from: int) -> Catalogue:
 
 def close_parts(parts: StoreParts) -> None:
     """Close the files and release the lock, however the store was stopped."""
-    if parts.index is not None:
-        parts.index.close()
-    parts.files.close()
+    if parts.files.index is not None:
+        parts.files.index.close()
+    parts.files.open_files.close()
     parts.lock.release()

@@ -15,7 +15,7 @@ from ..protocol.record import Record
 from .files.read_mode import NotResident
 from .log.reader import SCAN_ENTRIES, KeyQuery, Reader, Selection
 from .log.retention import FilesInUse
-from .parts import StoreParts
+from .store_files import StoreFiles
 
 T = TypeVar("T")
 
@@ -24,12 +24,12 @@ class AsyncReader:
     """Event loop only. A query sees one state: it runs as a whole on the loop, and again after each fetch."""
 
     def __init__(
-        self, parts: StoreParts, reader: Reader, files_in_use: FilesInUse, run_blocking: RunBlocking, clock: Clock
+        self, files: StoreFiles, reader: Reader, files_in_use: FilesInUse, run_blocking: RunBlocking, clock: Clock
     ) -> None:
-        self._disk = parts.disk
-        self._read_mode = parts.read_mode
-        self._log = parts.commit_log
-        self._queues = parts.queues
+        self._disk = files.disk
+        self._read_mode = files.read_mode
+        self._log = files.commit_log
+        self._queues = files.queues
         self._reader = reader
         self._files_in_use = files_in_use
         self._run_blocking = run_blocking

@@ -106,12 +106,6 @@ class SimulatedFile:
         data = self.pread(offset, length)
         return data if len(data) == length else None
 
-    def view(self, offset: int, length: int) -> memoryview:
-        self._disk.check_power()
-        if offset + length > len(self._node.content):
-            raise DiskError(f"{self._name}: a view of {offset}+{length} reaches beyond its end")
-        return memoryview(self._node.content).toreadonly()[offset : offset + length]
-
     def pwrite(self, offset: int, data: Bytes) -> None:
         self._check_writable()
         self._disk.write(self._name, self._node, offset, bytes(data))
@@ -364,7 +358,7 @@ class SimulatedDisk:
         self._take_room("write", name, node, offset, len(data))
         if offset + len(data) > len(node.content):
             node.pending.append(_Resize(self.operations + 1, offset + len(data)))
-            _resize(node, offset + len(data))
+            _set_length(node.content, offset + len(data))
         node.content[offset : offset + len(data)] = data
         node.pending.append(_Write(self.operations + 1, offset, data))
         node.modified_ms = self._now_ms()
@@ -376,15 +370,12 @@ class SimulatedDisk:
         self._take_room(f"allocate {length} bytes for", name, node, offset, length)
         if offset + length > len(node.content):
             node.pending.append(_Resize(self.operations + 1, offset + length))
-            _resize(node, offset + length)
+            _set_length(node.content, offset + length)
         self._step()
 
     def resize(self, name: str, node: _Node, length: int) -> None:
         self.check_power()
-        try:
-            _resize(node, length)
-        except BufferError:
-            raise DiskError(f"{name} cannot be truncated: someone still reads a view of it") from None
+        _set_length(node.content, length)
         cut = {page for page in node.room if page * PAGE >= length}
         node.room -= cut
         self._pages_used -= len(cut)
@@ -480,15 +471,6 @@ def _set_length(data: bytearray, length: int) -> None:
         del data[length:]
     else:
         data.extend(bytes(length - len(data)))
-
-
-def _resize(node: _Node, length: int) -> None:
-    try:
-        _set_length(node.content, length)
-    except BufferError:
-        if length < len(node.content):
-            raise
-        node.content = node.content + bytes(length - len(node.content))  # the view keeps the old, shorter bytes
 
 
 def _after_power_cut(node: _Node, rng: Random, last_moment: int, share: float) -> _Node:

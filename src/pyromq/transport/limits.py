@@ -19,7 +19,7 @@ class Limits:
     frame: FrameLimits = DEFAULT_LIMITS
     property_bytes: int = MAX_PROPERTIES_BYTES  # message properties of a send; refused with MESSAGE_ILLEGAL
 
-    # Connections of one server or client. None: a server takes what the process has seats for (machine/seats.py).
+    # Connections of one server or client. None: as many as the process may have (machine/connection_quota.py).
     connections: int | None = None
     connections_per_address: int | None = None  # None: off
 

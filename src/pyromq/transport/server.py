@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from .. import logs
 from ..ambient import Clock
 from ..kernel.seam import Feed, feed_nothing
-from ..machine.seats import Row, Seats
+from ..machine.connection_quota import ConnectionQuota, ListenerQuota
 from ..protocol.row import RequestClass
 from .address import host_of
 from .connection.acceptor import Acceptor
@@ -51,20 +51,20 @@ class Server:
         tls: ServerTls | None = None,
         feed: Feed = feed_nothing,
         on_close: Callable[[Peer], None] | None = None,
-        seats: Seats | None = None,
+        quota: ConnectionQuota | None = None,
         buffered: BufferedBytes | None = None,
         name: str = "main",
     ) -> None:
         """`on_close` is called once for each connection that ended; `name` stands in log lines and verdicts.
 
-        `seats` and `buffered`: connections and bytes that this listener and others may have together.
+        `quota` and `buffered`: connections and bytes that this listener and others may have together.
         """
         self._clock = clock
         self._limits = limits or Limits()
         self.name = name
         self._on_close = on_close
         self._opening = opening(tls)
-        self._row: Row | None = None if seats is None else seats.row()
+        self._quota: ListenerQuota | None = None if quota is None else quota.listener()
         self._connections: dict[Connection, str] = {}  # and their hosts; with those that were accepted a moment ago
         self._per_host: Counter[str] = Counter()
         self._is_stopping = False
@@ -77,7 +77,7 @@ class Server:
             closed=self._forget,
             buffered=buffered,
         )
-        self._acceptor = Acceptor(self._welcome, self._unseat, clock=clock, warn=self._service.warn, name=name)
+        self._acceptor = Acceptor(self._welcome, self._drop_connection, clock=clock, warn=self._service.warn, name=name)
 
     def accept_on(self, listening: Listening) -> None:
         """Take connections from sockets that were bound before; `stop` closes them."""
@@ -183,9 +183,9 @@ class Server:
         if limits.connections_per_address is not None and self._per_host[host] >= limits.connections_per_address:
             self._refuse(address, "connections_per_address", limits.connections_per_address)
             return False
-        if self._row is not None and not self._row.take():
-            seats = self._row.seats
-            self._refuse(address, seats.bound_by, seats.total, remedy=_REMEDIES[seats.bound_by])
+        if self._quota is not None and not self._quota.acquire():
+            shared = self._quota.shared
+            self._refuse(address, shared.limited_by, shared.total, remedy=_REMEDIES[shared.limited_by])
             return False
         self._connections[connection] = host
         self._per_host[host] += 1
@@ -195,15 +195,15 @@ class Server:
         self._service.warn.warning("connection refused", peer=address, limit=limit, value=value, **more)
 
     def _forget(self, connection: Connection) -> None:
-        if self._unseat(connection) and self._on_close is not None:
+        if self._drop_connection(connection) and self._on_close is not None:
             self._on_close(connection)
 
-    def _unseat(self, connection: Connection) -> bool:
+    def _drop_connection(self, connection: Connection) -> bool:
         host = self._connections.pop(connection, None)
         if host is None:
             return False  # it was refused
-        if self._row is not None:
-            self._row.leave()
+        if self._quota is not None:
+            self._quota.release()
         self._per_host[host] -= 1
         if not self._per_host[host]:
             del self._per_host[host]

@@ -48,7 +48,7 @@ def test_wheel_log_and_checkpoint_are_read_as_java_wrote_them(root: Path) -> Non
             u.position,
             52,
             u.previous,
-            u.marks,
+            u.flags,
             u.written_ms,
             u.delay_ms,
             u.record_position,

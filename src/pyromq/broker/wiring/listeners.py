@@ -110,7 +110,7 @@ class Listeners:
             tls=environment.transport.server_tls(),
             feed=feed,
             on_close=self._on_close,
-            seats=environment.budget.seats,
+            quota=environment.budget.quota,
             buffered=self._buffered,
             name=name,
         )

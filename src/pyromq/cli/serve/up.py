@@ -155,7 +155,7 @@ async def serve(names: Loaded[NamesrvConfig], store: Loaded[BrokerConfig], data:
     config = store.config
     reserved = max(config.part(TransportSettings).reserved_descriptors, names.config.reserved_descriptors)
     budget = budget_of_process(queue_files=config.max_open_queue_files, reserved=reserved)
-    budget.tell()
+    budget.log_shares()
 
     async def one(namesrv_address: str, stop_wanted: asyncio.Event) -> None:
         known = Loaded(replace(config, namesrv_addr=(namesrv_address,)), store.findings)

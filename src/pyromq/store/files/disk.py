@@ -12,6 +12,7 @@ What a caller may rely on after a power cut: bytes that a successful `sync` cove
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -63,55 +64,51 @@ class DiskUsage:
 
     @property
     def ratio(self) -> float:
-        """The used share, rounded up to whole percents as RocketMQ does."""
+        """Return the used share, rounded up to whole percents as RocketMQ does."""
         return -(-self.used * 100 // self.total) / 100 if self.total else 1.0
 
 
 class DiskFile(Protocol):
-    """One open file. Stays usable until `close`, also after a `remove` of its name. Views outlive `close`."""
+    """One open file. Stays usable until `close`, also after a `remove` of its name."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def open_file(self) -> OpenFile | None:
-        """For a kernel that reads and writes by itself; None: through the calls below alone."""
+        """Return the descriptor for a kernel that reads and writes by itself; None: it must use the calls below."""
         ...
 
     def size(self) -> int: ...
 
     def pread(self, offset: int, length: int) -> bytes:
-        """Up to `length` bytes; fewer only at the end of the file."""
+        """Return up to `length` bytes; fewer only at the end of the file."""
         ...
 
     def pread_resident(self, offset: int, length: int) -> bytes | None:
-        """The same bytes if all of them are in the page cache, else None: never waits for the medium."""
-        ...
-
-    def view(self, offset: int, length: int) -> memoryview:
-        """A read-only window on the file, for ranges known to be resident. It sees later writes."""
+        """Return the same bytes if all of them are in the page cache, else None. Never waits for the medium."""
         ...
 
     def pwrite(self, offset: int, data: Bytes) -> None: ...
 
     def pwritev(self, offset: int, buffers: Sequence[Bytes]) -> None:
-        """The buffers one after another, in one call where the system allows it."""
+        """Write the buffers one after another, in one call where the system allows it."""
         ...
 
     def allocate(self, offset: int, length: int) -> None:
-        """Make sure that this range has room on the medium; the file grows if it was shorter. Keeps what is there."""
+        """Reserve space on the medium for this range; the file grows if it was shorter. Keeps what is there."""
         ...
 
     def truncate(self, length: int) -> None:
-        """Cut, or grow by a hole of zeroes without room behind it. Refused while a view of the file is alive."""
+        """Cut the file, or grow it by a hole without space reserved."""
         ...
 
     def sync(self) -> None:
-        """Bytes and length are on the medium when this returns (fdatasync). Raises SyncFailed."""
+        """Return once bytes and length are on the medium (fdatasync). Raises SyncFailed."""
         ...
 
     def expect_random(self, random: bool) -> None:
-        """Reads will jump about, so reading ahead is a waste; or, as at first, they will not. For this opening."""
+        """Tell the system whether reads will jump about, so that reading ahead is a waste. Ends with `close`."""
         ...
 
     def close(self) -> None: ...
@@ -128,11 +125,11 @@ class Disk(Protocol):
 
     @property
     def root(self) -> str:
-        """For messages to people, never to build paths from."""
+        """Return the root folder for messages to people, never to build paths from."""
         ...
 
     def open(self, name: str, *, create: bool = False, writable: bool = True) -> DiskFile:
-        """`create` makes an empty file if there is none; its folder must exist. Raises FileMissing."""
+        """Open a file. `create` makes an empty one if there is none; its folder must exist. Raises FileMissing."""
         ...
 
     def exists(self, name: str) -> bool: ...
@@ -140,7 +137,7 @@ class Disk(Protocol):
     def is_folder(self, name: str) -> bool: ...
 
     def list(self, folder: str = "") -> list[str]:
-        """Bare names in a folder, sorted; empty if there is no such folder."""
+        """Return the bare names in a folder, sorted; none if there is no such folder."""
         ...
 
     def size(self, name: str) -> int: ...
@@ -148,16 +145,16 @@ class Disk(Protocol):
     def modified_ms(self, name: str) -> int: ...
 
     def stamps(self, names: Iterable[str]) -> Sequence[Stamp]:
-        """Of many files and folders at once. Equal ones: nobody wrote to the file, or made or removed a name in the
-        folder, in between."""
+        """Return the stamps of many files and folders at once. Equal stamps: nobody wrote to the file, or made or
+        removed a name in the folder, in between."""
         ...
 
     def make_folder(self, name: str) -> None:
-        """With parents; an existing one is fine. Durable once the parents are synced: see `make_folder_durably`."""
+        """Make a folder with its parents, if it is not there. Durable only once the parents are synced."""
         ...
 
     def rename(self, old: str, new: str) -> None:
-        """Replaces `new` in one step."""
+        """Rename a file; `new` is replaced in one step."""
         ...
 
     def link(self, name: str, second: str) -> None:
@@ -167,19 +164,19 @@ class Disk(Protocol):
     def remove(self, name: str) -> None: ...
 
     def remove_folder(self, name: str) -> None:
-        """An empty folder."""
+        """Remove an empty folder."""
         ...
 
     def sync_folder(self, folder: str = "") -> None:
-        """Creations, renames and removals in this folder are on the medium when this returns."""
+        """Return once creations, renames and removals in this folder are on the medium."""
         ...
 
     def sync_many(self, names: Iterable[str]) -> None:
-        """`sync` of many files, open or not, together; the files' names are not covered."""
+        """Sync many files together, open or not. The files' names are not covered."""
         ...
 
     def sync_all(self) -> None:
-        """Everything that was written or named below the root, by whomever, is on the medium when this returns."""
+        """Return once everything that was written or named below the root, by whomever, is on the medium."""
         ...
 
     def usage(self) -> DiskUsage: ...
@@ -192,7 +189,7 @@ class Disk(Protocol):
         ...
 
     def is_locked(self, name: str) -> bool:
-        """Does another process hold that lock? Asks without taking it."""
+        """Return whether another process holds that lock, without taking it."""
         ...
 
 
@@ -224,7 +221,7 @@ def make_folder_durably(disk: Disk, name: str) -> None:
 
 
 def remove_tree(disk: Disk, name: str) -> None:
-    """A file, or a folder with all that is in it."""
+    """Remove a file, or a folder with all that is in it."""
     if not disk.is_folder(name):
         disk.remove(name)
         return
@@ -233,28 +230,43 @@ def remove_tree(disk: Disk, name: str) -> None:
     disk.remove_folder(name)
 
 
+def remove_durably(disk: Disk, name: str) -> None:
+    """Remove a file, if it is there, so that a power cut does not bring it back."""
+    if disk.exists(name):
+        disk.remove(name)
+        disk.sync_folder(folder_of(name))
+
+
 def read_whole(disk: Disk, name: str) -> bytes:
-    file = disk.open(name, writable=False)
-    try:
+    with closing(disk.open(name, writable=False)) as file:
         return file.pread(0, file.size())
-    finally:
-        file.close()
 
 
-def write_aside(disk: Disk, name: str, content: Bytes) -> str:
-    """Write and sync the content beside the file; returns the name to rename from."""
-    aside = name + ".tmp"
-    file = disk.open(aside, create=True)
+def read_if_there(disk: Disk, name: str) -> bytes | None:
     try:
+        return read_whole(disk, name)
+    except FileMissing:
+        return None
+
+
+def read_range(disk: Disk, name: str, offset: int, length: int) -> bytes:
+    """Return up to `length` bytes, read with a descriptor of its own: any thread may call it."""
+    with closing(disk.open(name, writable=False)) as file:
+        return file.pread(offset, length)
+
+
+def write_temporary(disk: Disk, name: str, content: Bytes) -> str:
+    """Write and sync the content beside the file, and return the name to rename from."""
+    aside = name + ".tmp"
+    with closing(disk.open(aside, create=True)) as file:
         file.truncate(0)
         file.pwrite(0, content)
         file.sync()
-    finally:
-        file.close()
     return aside
 
 
 def replace_durably(disk: Disk, name: str, content: Bytes) -> None:
-    """Write aside, sync, rename, sync the folder: after a power cut the file is the old one or the new one."""
-    disk.rename(write_aside(disk, name, content), name)
+    """Replace a file, and make its folder: after a power cut it is the old one or the new one."""
+    make_folder_durably(disk, folder_of(name))
+    disk.rename(write_temporary(disk, name, content), name)
     disk.sync_folder(folder_of(name))

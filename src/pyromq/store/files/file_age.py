@@ -27,8 +27,9 @@ class LogFile(NamedTuple):
 
 
 def times_written(files: Sequence[LogFile], now_ms: int) -> list[int]:
-    """When each was written last, on a clock that may have been set: no file is younger than one behind it, nor older
-    than one before it, and a time that is still to come is none."""
+    """Return when each file was written last, on a clock that somebody may have set.
+
+    No file counts as younger than one behind it or older than one before it, and no time lies in the future."""
     latest, written = now_ms, list[int]()
     for file in reversed(files):
         latest = file.modified_ms if file.modified_ms <= now_ms else latest
@@ -37,7 +38,7 @@ def times_written(files: Sequence[LogFile], now_ms: int) -> list[int]:
 
 
 class ClockJumps:
-    """Event loop only. Notices a wall clock that goes ahead of the time that passes; a sleeping machine's does too."""
+    """Event loop only. Notices a wall clock that runs ahead of the time that passes, as after the machine slept."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -43,7 +43,7 @@ class FileSequence:
 
     @property
     def limit(self) -> int:
-        """The end of the last file: there is room up to here."""
+        """Return the end of the last file."""
         return self.bases[-1] + self.file_bytes if self.bases else 0
 
     def load(self) -> list[IrregularFile]:
@@ -77,16 +77,16 @@ class FileSequence:
         return place > 0 and position < self.bases[place - 1] + self.file_bytes
 
     def file_at(self, position: int, *, create: bool = False) -> tuple[DiskFile, int]:
-        """The open file that holds a position, and the place in it."""
+        """Return the open file that holds a position, and the place in it."""
         inside = position % self.file_bytes
         return self._files.get(self.name(position - inside), create=create), inside
 
     def add(self, base: int) -> None:
-        """A file that exists on disk by now becomes the last one."""
+        """Add a file, which exists on disk by now, as the last one."""
         self.bases.append(base)
 
     def read(self, position: int, length: int) -> bytes:
-        """Bytes across files; fewer where the files end."""
+        """Return bytes across files; fewer where the files end."""
         parts: list[bytes] = []
         while length > 0 and self.has(position):
             file, inside = self.file_at(position)
@@ -114,7 +114,7 @@ class FileSequence:
         return file.pread_resident(inside, length)
 
     def write(self, position: int, data: Bytes) -> list[str]:
-        """Write across files that exist; the names of those that were touched."""
+        """Write across files that exist, and return the names of those that were written to."""
         inside = position % self.file_bytes
         if inside + len(data) <= self.file_bytes:  # the usual case
             file, _ = self.file_at(position)
@@ -140,11 +140,10 @@ class FileSequence:
             file.truncate(self.file_bytes)
 
     def cut(self, position: int, *, allocate: bool) -> list[str]:
-        """Everything at or beyond `position` is gone: later files removed, the rest of its file zeroed.
+        """Remove everything at or beyond `position`: later files go, the rest of its file is zeroed.
 
         Returns the names that were changed, for the next sync. Later files go first and from the end, so that a crash
-        in between leaves no hole.
-        """
+        in between leaves no hole."""
         while self.bases and self.bases[-1] >= position and self.bases[-1] > self.start:
             self._remove(self.bases.pop())
         if not self.has(position):
@@ -162,7 +161,7 @@ class FileSequence:
         return dropped
 
     def drop_first(self) -> None:
-        """The oldest file goes; its readers keep their descriptor."""
+        """Remove the oldest file; its readers keep their descriptor."""
         self._files.drop(self.name(self.bases.pop(0)))
 
     def drop_all(self) -> None:

@@ -1,4 +1,7 @@
-"""Whether there is room on disk: for the first log file, and for the last message, as a broker's health shows it."""
+"""Whether there is space on disk: for the first log file, and for the last message that was put.
+
+`MessageStore` watches its puts with it; the broker's health shows the reason.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ log = logs.get("pyromq.store")
 
 
 def warn_if_no_file_fits(disk: Disk, log_file_bytes: int) -> None:
-    """Of a store without a log file: its first message would be refused, however ready the broker looks."""
+    """Warn of a store without a log file whose first message would be refused, however ready the broker looks."""
     usage = disk.usage()
     if usage.total - usage.used < log_file_bytes:
         log.warning(
@@ -35,11 +38,11 @@ class FreeSpace:
         self._used = 0
 
     def watched(self) -> FreeSpace:
-        """Around a put: it was refused for want of room, or there is some."""
+        """Watch a put: note whether it was refused because the disk is full, or went through."""
         return self
 
     def __enter__(self) -> None:
-        """Nothing yet."""
+        """Do nothing: what counts is how the put ends."""
 
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, _: TracebackType | None) -> None:
         if isinstance(fault, DiskFull):
@@ -49,7 +52,7 @@ class FreeSpace:
             self.refused = None
 
     def refusal(self) -> str | None:
-        """Return why there is no room; None once there is, or something was removed."""
+        """Return why the last message was refused; None once there is space, or something was removed."""
         if self.refused is not None and self._disk.usage().used < self._used:
             self.refused = None
         return self.refused

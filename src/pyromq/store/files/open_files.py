@@ -15,16 +15,19 @@ from .removals import Removals
 class OpenFiles:
     """Opens on first use, closes the one used longest ago. A file from `get` is good until the next call of `get`."""
 
-    def __init__(self, disk: Disk, limit: int, read_mode: ReadMode | None = None) -> None:
+    def __init__(
+        self, disk: Disk, limit: int, read_mode: ReadMode | None = None, removals: Removals | None = None
+    ) -> None:
+        """Open at most `limit` files. With `removals`, files that are dropped wait there for a helper thread."""
         self._disk = disk
-        self.removals: Removals | None = None  # with one, files that are dropped wait there for a helper thread
+        self.removals = removals
         self.read_mode = read_mode or ReadMode()  # how what is opened here is read
         self._limit = limit
         self._open: OrderedDict[str, DiskFile] = OrderedDict()
         self._random = False
 
     def expect_random(self, random: bool) -> None:
-        """Of the files that are open, and of those to come."""
+        """Tell the system how the files are read that are open, and those to come."""
         self._random = random
         for file in self._open.values():
             file.expect_random(random)
@@ -45,10 +48,7 @@ class OpenFiles:
         return file
 
     def _opened(self, name: str, create: bool) -> DiskFile:
-        """Return the open file.
-
-        Where no descriptor is free, the files that are kept open for later are the first to go.
-        """
+        """Open a file. Where no descriptor is free, files that were kept open for later are closed first."""
         while True:
             try:
                 return self._disk.open(name, create=create)
@@ -64,7 +64,7 @@ class OpenFiles:
             file.close()
 
     def drop(self, name: str) -> None:
-        """It is given up: gone now, or as soon as a helper thread comes to it."""
+        """Remove a file: now, or as soon as a helper thread comes to it."""
         self.forget(name)
         if self.removals is None:
             self._disk.remove(name)
@@ -72,7 +72,8 @@ class OpenFiles:
             self.removals.add(name)
 
     def finish_removals(self, beginning: str) -> None:
-        """Before a name is used again, or a folder goes. Nearly always there is nothing to do."""
+        """Finish removals before a name that begins so is used again, or its folder goes. Nearly always there are
+        none."""
         if self.removals is not None and self.removals.holds(beginning):
             self.removals.carry_out()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from .disk import Disk, DiskError, DiskFile
+from .disk import Disk, DiskError, DiskFile, read_range
 
 
 class NotResident(Exception):
@@ -20,14 +20,10 @@ class NotResident(Exception):
         self.place = (name, offset, length)
 
     def warm(self, disk: Disk) -> None:
-        """Read it into the page cache. For a helper thread: with a descriptor of its own."""
+        """Read the range into the page cache. For a helper thread: with a descriptor of its own."""
         name, offset, length = self.place
         with suppress(DiskError):  # it went meanwhile, or is damaged: whoever reads it will see
-            file = disk.open(name, writable=False)
-            try:
-                file.pread(offset, length)
-            finally:
-                file.close()
+            read_range(disk, name, offset, length)
 
 
 class ReadMode:
@@ -40,7 +36,7 @@ class ReadMode:
 
     @contextmanager
     def resident_only(self) -> Iterator[None]:
-        """Nothing may be awaited inside."""
+        """Read without waiting, by raising NotResident. Nothing may be awaited inside."""
         self._waits = False
         try:
             yield

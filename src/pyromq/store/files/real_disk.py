@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import mmap
 import os
 import struct
 import threading
@@ -45,7 +44,6 @@ class RealFile:
         self._disk = disk
         self._name = name
         self.open_file = state.OpenFile(descriptor)
-        self._mapping: mmap.mmap | None = None
 
     @property
     def name(self) -> str:
@@ -85,14 +83,6 @@ class RealFile:
             self._disk.explain(fault, "read", self._name, offset)
         return bytes(buffer) if got == length else None
 
-    def view(self, offset: int, length: int) -> memoryview:
-        if self._mapping is None or len(self._mapping) < offset + length:
-            # The old mapping stays alive as long as views of it do.
-            self._mapping = mmap.mmap(self.descriptor, 0, access=mmap.ACCESS_READ)
-        if len(self._mapping) < offset + length:
-            raise DiskError(f"{self._disk.path(self._name)}: a view of {offset}+{length} reaches beyond its end")
-        return memoryview(self._mapping)[offset : offset + length]
-
     def pwrite(self, offset: int, data: Bytes) -> None:
         try:
             written = os.pwrite(self.descriptor, data, offset)
@@ -119,7 +109,7 @@ class RealFile:
 
     def allocate(self, offset: int, length: int) -> None:
         with self._disk.explained(f"allocate {length} bytes for", self._name, offset):
-            self._disk.expect_room(offset + length - max(offset, self.size()))
+            self._disk.check_space(offset + length - max(offset, self.size()))
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(self.descriptor, offset, length)
                 return
@@ -128,7 +118,6 @@ class RealFile:
                 os.pwrite(self.descriptor, bytes(min(1 << 20, end - at)), at)
 
     def truncate(self, length: int) -> None:
-        self._drop_mapping()
         with self._disk.explained("truncate", self._name, length):
             os.ftruncate(self.descriptor, length)
 
@@ -138,17 +127,6 @@ class RealFile:
             with self._disk.explained("advise on", self._name, 0):
                 os.posix_fadvise(self.descriptor, 0, 0, advice)
 
-    def _drop_mapping(self) -> None:
-        """A page cut away under a mapping kills its reader with SIGBUS, so that is refused."""
-        if self._mapping is not None:
-            try:
-                self._mapping.close()
-            except BufferError:
-                raise DiskError(
-                    f"{self._disk.path(self._name)} cannot be truncated: someone still reads a view of it"
-                ) from None
-            self._mapping = None
-
     def sync(self) -> None:
         try:
             (os.fdatasync if hasattr(os, "fdatasync") else os.fsync)(self.descriptor)
@@ -156,7 +134,6 @@ class RealFile:
             raise SyncFailed(f"sync of {self._disk.path(self._name)} failed: {fault.strerror}") from fault
 
     def close(self) -> None:
-        self._mapping = None  # not closed: views may be out, and they keep it
         if self.descriptor >= 0:
             self._disk.close_descriptor(self.descriptor)
             self.open_file.descriptor = -1
@@ -285,10 +262,7 @@ class RealDisk:
             os.sync()
 
     def _sync_file_system(self) -> bool:
-        """Call one syncfs for everything dirty; return False if this system has none.
-
-        Linux reports write errors here since 5.8.
-        """
+        """Sync everything dirty by one syncfs, which reports write errors since Linux 5.8; False if there is none."""
         syncfs = _syncfs()
         if syncfs is None:
             return False
@@ -307,8 +281,8 @@ class RealDisk:
         used = (figures.f_blocks - figures.f_bfree) * figures.f_frsize
         return DiskUsage(total=used + figures.f_bavail * figures.f_frsize, used=used)
 
-    def expect_room(self, length: int) -> None:
-        """ENOSPC if there cannot be so much: a try would take what there is from all others meanwhile."""
+    def check_space(self, length: int) -> None:
+        """Raise ENOSPC if there cannot be so much: trying would take all that is left from everybody else."""
         figures = os.statvfs(self._root)
         if length > figures.f_bfree * figures.f_frsize:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -319,7 +293,7 @@ class RealDisk:
 
     def is_locked(self, name: str) -> bool:
         path = self.path(name)
-        if not os.path.exists(path) or FileLock.is_held_here(path):
+        if not os.path.exists(path) or FileLock.is_locked_here(path):
             return False  # ours, and asking would drop it
         with self.explained("open", name):
             descriptor = self._open(path)
@@ -358,12 +332,12 @@ class FileLock:
     must not even open a file whose lock it holds.
     """
 
-    _held: ClassVar[set[tuple[int, int]]] = set()
+    _locked: ClassVar[set[tuple[int, int]]] = set()
     _guard: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, path: str) -> None:
         with self._guard:
-            if os.path.exists(path) and _identity(os.stat(path)) in self._held:
+            if os.path.exists(path) and _identity(os.stat(path)) in self._locked:
                 raise StoreLocked(f"{path} is held by this process already")
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _CLOEXEC, 0o600)
             try:
@@ -377,19 +351,19 @@ class FileLock:
                     "Stop it first"
                 ) from None
             self._key = _identity(os.fstat(self._descriptor))
-            self._held.add(self._key)
+            self._locked.add(self._key)
         if not os.fstat(self._descriptor).st_size:
             os.pwrite(self._descriptor, b"lock", 0)  # the content that RocketMQ leaves
 
     @classmethod
-    def is_held_here(cls, path: str) -> bool:
+    def is_locked_here(cls, path: str) -> bool:
         with cls._guard:
-            return _identity(os.stat(path)) in cls._held
+            return _identity(os.stat(path)) in cls._locked
 
     def release(self) -> None:
         with self._guard:
             if self._descriptor >= 0:
-                self._held.discard(self._key)
+                self._locked.discard(self._key)
                 os.close(self._descriptor)
                 self._descriptor = -1
 

@@ -23,7 +23,7 @@ class Removals:
         self._one_at_a_time = Lock()
 
     def holds(self, beginning: str = "") -> bool:
-        """Return whether a name that begins so is still to go."""
+        """Return whether a name that begins so is still to be removed."""
         # The queue before the one at work: a name is noted there before it leaves the queue.
         return any(name.startswith(beginning) for name in (*tuple(self._names), self._at_work) if name)
 
@@ -31,7 +31,7 @@ class Removals:
         self._names.append(name)
 
     def carry_out(self) -> None:
-        """Blocking. When it returns, what was added before is gone. One that fails is not tried again."""
+        """Remove everything that was added before. Blocking. A removal that fails is not tried again."""
         with self._one_at_a_time:
             try:
                 while self._names:

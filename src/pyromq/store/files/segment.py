@@ -6,6 +6,8 @@ files have their full length at once but room in steps.
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from ...model.wire_text import INT_MAX, whole_number
 from .disk import Disk, DiskFile, DiskFull, folder_of, make_folder_durably
 
@@ -13,12 +15,12 @@ NAME_DIGITS = 20
 
 
 def segment_name(base: int) -> str:
-    """A file is named by its first position: twenty decimal digits."""
+    """Return the name of a file: its first position in twenty decimal digits."""
     return f"{base:0{NAME_DIGITS}d}"
 
 
 def parse_segment_name(name: str) -> int | None:
-    """None for a stray name."""
+    """Return the first position that a file's name says, None for a stray name."""
     return whole_number(name) if len(name) == NAME_DIGITS and name[0] not in "+-" else None
 
 
@@ -33,23 +35,20 @@ def prepare_whole(disk: Disk, name: str, length: int) -> None:
 
     Without room for it, nothing is left of it."""
     make_folder_durably(disk, folder_of(name))
-    file = disk.open(name, create=True)
-    try:
-        file.allocate(0, length)
-        file.sync()
-    except DiskFull:
-        disk.remove(name)
-        raise
-    finally:
-        file.close()
+    with closing(disk.open(name, create=True)) as file:
+        try:
+            file.allocate(0, length)
+            file.sync()
+        except DiskFull:
+            disk.remove(name)
+            raise
     disk.sync_folder(folder_of(name))
 
 
 def zero_from(file: DiskFile, at: int, length: int, *, allocate: bool) -> None:
-    """Whatever stood behind `at` is gone for good, and the file has its full length again.
+    """Zero everything from `at` on and give the file its full length again.
 
-    A crash in between leaves a short file, which loading grows again.
-    """
+    A crash in between leaves a short file, which loading grows again."""
     file.truncate(at)
     if allocate:
         file.allocate(0, length)

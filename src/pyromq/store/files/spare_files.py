@@ -21,7 +21,7 @@ log = logs.get("pyromq.store")
 
 T = TypeVar("T")
 _SHORTAGE = (errno.EMFILE, errno.ENFILE)
-_LOOK_AGAIN_S = 0.05
+_TRY_AGAIN_S = 0.05
 _SAID_AGAIN = 200  # looks
 
 
@@ -45,7 +45,7 @@ class SpareFiles:
         return self._open_from_spares(path, call)
 
     def _open_from_spares(self, path: str, call: Callable[[], T]) -> T:
-        looks = 0
+        tries = 0
         while True:
             given = self._give_one_back()
             try:
@@ -57,10 +57,10 @@ class SpareFiles:
                     continue
                 if not self._wanted or threading.get_ident() == self._loop_thread:
                     raise TooManyFiles(f"cannot open {path}: {fault.strerror}; raise ulimit -n") from fault
-                if looks % _SAID_AGAIN == 0:
+                if tries % _SAID_AGAIN == 0:
                     log.warning("the store waits for a descriptor: raise ulimit -n", path=path, why=fault.strerror)
-                looks += 1
-                pause(_LOOK_AGAIN_S)
+                tries += 1
+                pause(_TRY_AGAIN_S)
 
     def _give_one_back(self) -> bool:
         with self._one_at_a_time:
@@ -70,7 +70,7 @@ class SpareFiles:
             return True
 
     def refill(self) -> None:
-        """After a file was closed: keep its descriptor if one is missing. Nearly always there is nothing to do."""
+        """Keep the descriptor of a file that was just closed if a spare is missing. Nearly always none is."""
         if len(self._spares) == self._wanted:
             return
         with self._one_at_a_time:

@@ -18,22 +18,22 @@ class UnsyncedFiles:
         self.names: dict[str, bool] = {}  # files that were made (True) or went (False)
 
     def folders_above(self, folder: str) -> None:
-        """A folder was made, maybe with parents: every folder up to the root may have gained a name."""
+        """Note every folder up to the root: one was made, maybe with parents, so each may have gained a name."""
         while folder:
             folder = folder.rpartition("/")[0]
             self.folders.add(folder)
 
     def take(self) -> UnsyncedFiles:
-        """Return what has gathered so far; gathering starts anew."""
-        taken = UnsyncedFiles()
-        taken.files.update(self.files)
+        """Return what has gathered so far, and begin again with nothing."""
+        gathered = UnsyncedFiles()
+        gathered.files.update(self.files)
         self.files.clear()  # the tails of queues hold this very set
-        taken.folders, self.folders = self.folders, set()
-        taken.names, self.names = self.names, {}
-        return taken
+        gathered.folders, self.folders = self.folders, set()
+        gathered.names, self.names = self.names, {}
+        return gathered
 
     def sync(self, disk: Disk) -> None:
-        """Blocking. A folder that was removed meanwhile has nothing to keep."""
+        """Sync the files, then the folders. Blocking. A folder that was removed meanwhile has nothing to keep."""
         disk.sync_many(sorted(self.files))
         for folder in sorted(self.folders, reverse=True):
             with suppress(FileMissing):

@@ -34,12 +34,17 @@ class CommitLog:
     stale record can follow a new one; store times never go down."""
 
     def __init__(
-        self, disk: Disk, config: StoreConfig, read_mode: ReadMode | None = None, open_files: int = LOG_FILES
+        self,
+        disk: Disk,
+        config: StoreConfig,
+        read_mode: ReadMode | None = None,
+        open_files: int = LOG_FILES,
+        removals: Removals | None = None,
     ) -> None:
         self._disk = disk
         self._delays = config.delay_levels
         self._with_crc = config.whole_record_crc
-        self._files = OpenFiles(disk, open_files, read_mode)
+        self._files = OpenFiles(disk, open_files, read_mode, removals)
         self.file_bytes = config.commit_log_file_bytes
         self.sequence = FileSequence(disk, self._files, COMMIT_LOG, self.file_bytes)
         self.tail = state.LogTail(self._write_at)
@@ -187,10 +192,6 @@ class CommitLog:
     def has_older(self) -> bool:
         """Whether there is a file that may go: the one that is written never does."""
         return len(self.sequence.bases) > 1
-
-    def remove_by(self, removals: Removals) -> None:
-        """Files that expire from here on are handed in there."""
-        self._files.removals = removals
 
     def drop_oldest(self) -> None:
         self.sequence.drop_first()

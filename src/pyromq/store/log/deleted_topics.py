@@ -9,27 +9,23 @@ line  | CRC32 of the rest, 8 hex digits | space | position | space | topic |    
 
 from __future__ import annotations
 
-import zlib
+from contextlib import closing
 
 from ...model.wire_text import whole_number
-from ..files.disk import Disk, FileMissing, folder_of, make_folder_durably, read_whole, replace_durably
+from ..files.checksum import sealed, unsealed
+from ..files.disk import Disk, read_if_there, replace_durably
 
 DELETED_FILE = "pyromq/deleted"
 _MOST_ADDED = 1000  # lines, then the file is written anew without those that have expired
 
 
 def read_deleted(disk: Disk) -> dict[str, int]:
-    """Topic to the position behind its last record of that life."""
-    try:
-        content = read_whole(disk, DELETED_FILE)
-    except FileMissing:
-        return {}
+    """Return deleted topics with the position behind the last record that each had then."""
     deleted: dict[str, int] = {}
-    for line in content.split(b"\n"):
-        checksum, _, entry = line.partition(b" ")
-        position, _, topic = entry.partition(b" ")
+    for line in (read_if_there(disk, DELETED_FILE) or b"").split(b"\n"):
+        position, _, topic = (unsealed(line) or b"").partition(b" ")
         behind = whole_number(position)
-        if checksum == _checksum(entry) and behind is not None:
+        if behind is not None:
             deleted[topic.decode("utf-8", "surrogateescape")] = behind
     return deleted
 
@@ -44,7 +40,7 @@ class DeletedTopics:
         self._end = 0
 
     def forget_outside(self, start: int, end: int) -> None:
-        """What lies before the log's start has expired; nothing was deleted behind its end."""
+        """Forget topics whose records lie before the log's start; nothing was deleted behind its end."""
         kept = {topic: min(position, end) for topic, position in self.positions.items() if position > start}
         if kept != self.positions:
             self.positions.clear()  # the same dict stays in use
@@ -52,11 +48,10 @@ class DeletedTopics:
             self._write()
 
     def note(self, topic: str, position: int, start: int) -> None:
-        """Durable when this returns. Blocking, and short however many were deleted before: a line and its sync.
+        """Note a deleted topic durably. Blocking, and short however many were deleted before: a line and its sync.
 
         The first note of an opening writes the whole file, since a line behind a torn one would not be read. So does
-        one in a thousand, without the topics whose records have expired: they lie before the log's `start`.
-        """
+        one in a thousand, without the topics whose records have expired: they lie before the log's `start`."""
         if not position:
             return  # there are no records
         self.positions[topic] = position
@@ -69,25 +64,16 @@ class DeletedTopics:
 
     def _write(self) -> None:
         content = b"".join(_line(topic, position) for topic, position in self.positions.items())
-        make_folder_durably(self._disk, folder_of(DELETED_FILE))
         replace_durably(self._disk, DELETED_FILE, content)
         self._added, self._end = 1, len(content)
 
     def _add(self, line: bytes) -> None:
         added, self._added = self._added, 0  # after a fault the next note writes the file anew
-        file = self._disk.open(DELETED_FILE)
-        try:
+        with closing(self._disk.open(DELETED_FILE)) as file:
             file.pwrite(self._end, line)
             file.sync()
-        finally:
-            file.close()
         self._added, self._end = added + 1, self._end + len(line)
 
 
 def _line(topic: str, position: int) -> bytes:
-    entry = b"%d %s" % (position, topic.encode("utf-8", "surrogateescape"))
-    return _checksum(entry) + b" " + entry + b"\n"
-
-
-def _checksum(entry: bytes) -> bytes:
-    return b"%08x" % zlib.crc32(entry)
+    return sealed(b"%d %s" % (position, topic.encode("utf-8", "surrogateescape"))) + b"\n"

@@ -30,10 +30,10 @@ class LogFlush:
     turn: Lock = field(default_factory=Lock, compare=False)
 
     def sync(self, disk: Disk) -> None:
-        """Blocking. One fdatasync a file serves every writer that waits for a position up to `until`.
+        """Sync the files. Blocking. One fdatasync a file serves every writer that waits for a position up to `until`.
 
-        One at a time: a second one of the same file holds its last page until the first has written that, and the
-        next append waits for the page."""
+        Syncs take turns: a second one of the same file would hold its last page until the first has written it, and the
+        next append waits for that page."""
         with self.turn:
             disk.sync_many(self.names)
 
@@ -48,7 +48,7 @@ class FullFlush:
     checkpoint: Checkpoint
 
     def sync(self, disk: Disk, checkpoint: CheckpointFile, synced: SyncedFile, derived: DerivedFiles | None) -> None:
-        """Blocking. `derived` is None for the first flush of an opening that writes the list as a whole afterwards."""
+        """Sync all of it. Blocking. `derived` is None while an opening has yet to write that list as a whole."""
         self.log.sync(disk)
         self.unsynced.sync(disk)  # queue entries and index entries
         for commit in self.commits:  # slots and headers that lead to those entries
@@ -60,7 +60,7 @@ class FullFlush:
 
 
 class CheckpointFiles(NamedTuple):
-    """The files that say how far the store is on the medium, and what is there."""
+    """The files that say how far the store is on the medium, and which derived files there are."""
 
     checkpoint: CheckpointFile
     synced: SyncedFile
@@ -77,7 +77,7 @@ class LogFlusher(Protocol):
     def start(
         self, log: CommitLog, synced: int, flushed: Callable[[int], None], failed: Callable[[DiskError], None]
     ) -> None:
-        """`flushed` is called with positions up to which the log is on the medium, `failed` once, if a sync fails."""
+        """Begin to sync. `flushed` is called with positions that are on the medium, `failed` once, if a sync fails."""
         ...
 
     def appended(self) -> None: ...
@@ -99,13 +99,13 @@ class FlushPlanner:
         return LogFlush(self._log.names_between(flushed, self._log.end), self._log.end, self._turn)
 
     def has_work(self, flushed: int) -> bool:
-        """False where nothing changed since the last full flush: an idle store does not touch the disk."""
+        """Return False where nothing changed since the last full flush: an idle store does not touch the disk."""
         index_changed = self._index is not None and any(file.tail.is_changed for file in self._index.files)
         unsynced = self._unsynced
         return bool(flushed < self._log.end or unsynced.files or unsynced.folders or unsynced.names or index_changed)
 
     def plan_full(self, flushed: int) -> FullFlush:
-        """Everything dispatched so far. Nothing may be appended between the plan's parts: it is one call."""
+        """Plan a flush of everything dispatched so far. One call: nothing may be appended between the plan's parts."""
         commits = self._index.take_commits() if self._index is not None else []
         return FullFlush(self.plan_log(flushed), self._unsynced.take(), commits, self._checkpoint())
 

@@ -7,17 +7,34 @@ finds. Reads through a buffer of bounded size, so the log may be larger than mem
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from ...kernel.records import DelayLevels, Fault, Placed, check_at, whole_places
 from ...protocol.record import BLANK, BLANK_BYTES, FIXED_BYTES, MAGIC_BLANK, MAGIC_V1, MAGIC_V2
-from ..files.disk import DiskError
+from ..config import StoreConfig
+from ..files.disk import Disk, DiskError
 from ..files.file_sequence import FileSequence
+from ..files.open_files import OpenFiles
+from ..layout import COMMIT_LOG
 from .whole_crc import NO_RANGES, CrcRanges
 
+_OPEN_FILES = 16
 _WINDOW = 1 << 20
 _MAGICS = (MAGIC_V1.to_bytes(4, "big"), MAGIC_V2.to_bytes(4, "big"))
 _SIZE_BYTES = 4  # a record's magic stands behind its size
+
+
+@contextmanager
+def opened_log(disk: Disk, config: StoreConfig) -> Iterator[FileSequence]:
+    """Give a tool the files of a log to read; they are closed in the end."""
+    files = OpenFiles(disk, _OPEN_FILES)
+    log = FileSequence(disk, files, COMMIT_LOG, config.commit_log_file_bytes)
+    log.load()
+    try:
+        yield log
+    finally:
+        files.close()
 
 
 class Gap(NamedTuple):
@@ -62,7 +79,7 @@ class LogWalk:
         self._window_at = 0  # position of its first byte
 
     def raw(self, placed: Placed) -> bytes:
-        """The bytes of the record that was yielded last."""
+        """Return the bytes of the record that was yielded last."""
         at = placed.position - self._window_at
         return self._window[at : at + placed.size]
 
@@ -74,7 +91,7 @@ class LogWalk:
                 yield found
 
     def runs(self) -> Iterator[list[Placed] | Gap | Tail]:
-        """Records that follow each other without anything between, some at a time."""
+        """Yield records that follow each other without anything between, some at a time."""
         lost: Gap | None = None  # begun, its end not known yet
         for base in [base for base in self._log.bases if base + self._log.file_bytes > self._position]:
             if base > self._position and lost is None:
@@ -113,7 +130,7 @@ class LogWalk:
         yield self._tail(lost)
 
     def _whole_records(self) -> list[Placed]:
-        """Those from here on that lie in the window. What ends them is looked at by `_check`."""
+        """Return the whole records from here on that lie in the window. `_check` says what ends them."""
         at = self._position - self._window_at
         if not 0 <= at <= len(self._window) - FIXED_BYTES:
             return []
@@ -125,7 +142,7 @@ class LogWalk:
         return places
 
     def _check(self, base: int) -> Placed | Fault | None:
-        """The record here, or what is wrong; None for a blank record."""
+        """Return the record here, or what is wrong; None for a blank record."""
         end = base + self._log.file_bytes
         if end - self._position < BLANK_BYTES:
             return Fault(self._position, "too few bytes are left in the file", True)
@@ -147,17 +164,17 @@ class LogWalk:
         return found
 
     def _fill(self, length: int) -> None:
-        """Have `length` bytes from the position on in the window, as far as the file has them."""
+        """Read so that the window has `length` bytes from the position on, as far as the file has them."""
         at = self._position - self._window_at
         if at >= 0 and at + length <= len(self._window):
             return
-        room = self._log.file_bytes - self._position % self._log.file_bytes
+        left = self._log.file_bytes - self._position % self._log.file_bytes
         self._window = b""
-        self._window = self._log.read(self._position, min(room, max(length, self._window_bytes)))
+        self._window = self._log.read(self._position, min(left, max(length, self._window_bytes)))
         self._window_at = self._position
 
     def _next_record(self, base: int) -> int:
-        """The first place behind here that looks like the start of a record; the end of the file if there is none."""
+        """Return the first place behind here where a whole record starts; the end of the file if there is none."""
         end = base + self._log.file_bytes
         at = self._position + 1 + _SIZE_BYTES  # where the magic of the next candidate may stand
         while at < end:
@@ -185,9 +202,9 @@ class LogWalk:
 
     def _anything_behind(self, position: int) -> bool:
         while self._log.has(position):
-            room = self._log.file_bytes - position % self._log.file_bytes
-            chunk = self._log.read(position, min(room, _WINDOW))
+            left = self._log.file_bytes - position % self._log.file_bytes
+            chunk = self._log.read(position, min(left, _WINDOW))
             if chunk.strip(b"\0"):
                 return True
-            position += max(len(chunk), 1) if len(chunk) == min(room, _WINDOW) else room
+            position += max(len(chunk), 1) if len(chunk) == min(left, _WINDOW) else left
         return False

@@ -89,7 +89,7 @@ class Reader:
         scan: int = SCAN_ENTRIES,
         deep: int = 0,
     ) -> Selection:
-        """Looks at `scan` entries; by tags at up to `deep` of them, as far as they are in the page cache."""
+        """Choose the records of a get by `scan` entries; by tags by up to `deep`, as far as the page cache has them."""
         queue = self._queues.get(topic, queue_id)
         if queue is None:
             return Selection(GetStatus.NO_MATCHED_LOGIC_QUEUE, (), 0, 0, 0)
@@ -130,14 +130,14 @@ class Reader:
         max_bytes: int,
         until: int,
     ) -> Picked:
-        """Go on in growing steps where matches are rare: a look at many entries costs less than another request."""
-        ranges, at, full, step = list(picked.ranges), picked.next_offset, picked.full, SCAN_ENTRIES
+        """Go on in growing portions where matches are rare: looking at many entries costs less than another request."""
+        ranges, at, full, portion = list(picked.ranges), picked.next_offset, picked.full, SCAN_ENTRIES
         left = max_bytes - sum(one.size for one in ranges)
         while not full and at < min(until, queue.readable_end) and len(ranges) < max_count:
-            step = min(step * 4, until - at)
-            if not queue.is_resident(at, step):
+            portion = min(portion * 4, until - at)
+            if not queue.is_resident(at, portion):
                 break
-            more = queue.pick(at, tag_codes, max_count - len(ranges), max(left, 0), self._log.start, step)
+            more = queue.pick(at, tag_codes, max_count - len(ranges), max(left, 0), self._log.start, portion)
             if ranges and more.ranges and more.ranges[0].size > left:  # a pick takes its first whatever its size
                 return Picked(ranges, more.ranges[0].queue_offset, True)
             if more.next_offset <= at:
@@ -148,7 +148,7 @@ class Reader:
         return Picked(ranges, at, full)
 
     def read_resident(self, ranges: Sequence[Range]) -> list[bytes] | None:
-        """Return the records, if all are in the page cache, else None. Damaged ones are left out."""
+        """Return the records if all are in the page cache, else None. Damaged ones are left out."""
         parts: list[bytes] = []
         for position, length in _merged(ranges):
             part = self._log.read_resident(position, length) if self._log.sequence.has(position) else b""
@@ -158,7 +158,7 @@ class Reader:
         return self._intact(ranges, parts)
 
     def read_cold(self, ranges: Sequence[Range]) -> list[bytes]:
-        """Return the same, waiting for the medium. For a helper thread; memory is bounded by what was selected."""
+        """Return the records, waiting for the medium. For a helper thread; memory is bounded by what was selected."""
         merged = _merged(ranges)
         parts = self._log.read_apart(merged)
         if all(parts) or len(merged) == len(ranges):
@@ -191,9 +191,7 @@ class Reader:
     # -- by place, key and time ---------------------------------------------------------------------------------------
 
     def record_at(self, position: int) -> Record | None:
-        """Return the record that starts at a position, as a message id says; None if there is none, or it is
-        damaged.
-        """
+        """Return the record that starts at a position, as message ids say; None if there is none or it is damaged."""
         try:
             head = self._log.read(position, BLANK_BYTES) if 0 <= position < self._readable.value else b""
             if len(head) < BLANK_BYTES:
@@ -221,7 +219,7 @@ class Reader:
         return [record for record in records if record is not None]
 
     def search(self, query: KeyQuery) -> KeySearch | None:
-        """Return where records with a key may be; None if there is no index, or no such key."""
+        """Return a search for the positions of records with a key; None if there is no index, or no such key."""
         if self._index is None or len(query.key) > MAX_PROPERTIES_BYTES:
             return None  # no message has such a key, and hashing a megabyte takes its time
         indexed = TAG_MARK + query.key if query.tag else query.key
@@ -229,9 +227,7 @@ class Reader:
         return self._index.search(query.topic, indexed, query.begin, query.end, limit)
 
     def keyed_at(self, position: int, query: KeyQuery) -> Record | None:
-        """Return the record at a position, if it has the key and time: the index knows hashes and whole seconds
-        alone.
-        """
+        """Return the record at a position if it has key and time: the index knows hashes and whole seconds alone."""
         record = self.record_at(position)
         if record is None or not query.begin <= record.store_timestamp <= query.end:
             return None
@@ -242,7 +238,7 @@ class Reader:
         return 0 if queue is None else queue.offset_by_time(time_ms, boundary, self._log.store_time_at)
 
     def store_time(self, topic: str, queue_id: int, offset: int) -> int:
-        """Store time of the message at an offset; -1 if there is none."""
+        """Return the store time of the message at an offset; -1 if there is none."""
         queue = self._queues.get(topic, queue_id)
         entry = None if queue is None or offset >= queue.readable_end else queue.entry_at(offset)
         time = None if entry is None else self._log.store_time_at(entry.position)
@@ -260,7 +256,7 @@ def _wrong_offset(offset: int, low: int, high: int) -> tuple[GetStatus, int] | N
 
 
 def _merged(ranges: Sequence[Range]) -> list[tuple[int, int]]:
-    """Return the ranges merged: records that follow each other in the log are read together."""
+    """Return the ranges with records that follow each other in the log put together, as position and length."""
     if not ranges:
         return []
     merged: list[tuple[int, int]] = []

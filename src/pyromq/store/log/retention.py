@@ -25,7 +25,7 @@ log = logs.get("pyromq.store")
 
 _HOUR_MS = 3_600_000
 _MANUAL_ROUNDS = 20
-_LOOK_AGAIN_S = 2.0
+_MEASURE_AGAIN_S = 2.0
 
 Carrier = Callable[[int, int], Awaitable[None]]  # start and end of the positions that are about to go
 
@@ -73,7 +73,7 @@ class RetentionConfig:
 
     @property
     def force_at(self) -> float:
-        """As Java clamps it."""
+        """Return the ratio as Java clamps it."""
         return min(max(self.disk_force_ratio, 0.30), 0.85)
 
     @property
@@ -96,7 +96,7 @@ def decide(
     by_hand: bool = False,
     by_age: bool = True,
 ) -> DeletionPlan:
-    """`files` are all log files, the oldest first. The last one is being written and never goes."""
+    """Decide how many of `files`, the oldest first, go. The last one is being written and never goes."""
     candidates = files[:-1]
     ratio = usage.ratio
     if config.max_log_bytes and files:
@@ -121,7 +121,7 @@ def decide(
 
 
 class DiskSpaceGate:
-    """Whether there is disk enough to write. Asked before each append; `look` is called each round."""
+    """Whether there is disk enough to write. Asked before each append; `measure` is called each round."""
 
     def __init__(
         self,
@@ -130,26 +130,28 @@ class DiskSpaceGate:
         clock: Clock,
         on_change: Callable[[bool], None] = lambda is_refused: None,
     ) -> None:
-        """`on_change` is called with whether writes are refused, each time that changes."""
+        """Measure `disk`. `on_change` is called with whether writes are refused, each time that changes."""
         self._disk = disk
         self._config = config
         self._clock = clock
         self._on_change = on_change
-        self._looked = clock.monotonic()
+        self._measured_at = clock.monotonic()
         self.refusal: str | None = None  # why writes are refused, as seen last: path, use and limit
 
     def use(self, config: RetentionConfig) -> None:
         self._config = config
 
     def why_refused(self) -> str | None:
-        """None: write. Whoever is refused makes it look again, every few seconds at most: there may be room by now, and
-        the next round can be a minute away."""
-        if self.refusal is not None and self._clock.monotonic() - self._looked >= _LOOK_AGAIN_S:
-            self.look()
+        """Return why nothing may be written; None: write.
+
+        A refused caller makes the gate measure again, every few seconds at most: there may be space by now, and the
+        next round can be a minute away."""
+        if self.refusal is not None and self._clock.monotonic() - self._measured_at >= _MEASURE_AGAIN_S:
+            self.measure()
         return self.refusal
 
-    def look(self) -> DiskUsage:
-        self._looked = self._clock.monotonic()
+    def measure(self) -> DiskUsage:
+        self._measured_at = self._clock.monotonic()
         usage = self._disk.usage()
         limit = self._config.warn_at
         if usage.ratio > limit:
@@ -178,7 +180,7 @@ class FilesInUse:
 
     @contextmanager
     def reading(self, *starts: int) -> Iterator[None]:
-        """Hold files (by the position of their start) for the time of a read."""
+        """Keep files (by the position of their start) for the time of a read."""
         for start in starts:
             self._readers[start] = self._readers.get(start, 0) + 1
         try:
@@ -190,7 +192,7 @@ class FilesInUse:
                     del self._readers[start]
 
     def may_go(self, start: int, patience_ms: int) -> bool:
-        """False while someone reads it; after the patience it goes all the same, and open descriptors stay good."""
+        """Return False while someone reads the file, for `patience_ms` at most: open descriptors stay good."""
         if start not in self._readers:
             self._wanted_since.pop(start, None)
             return True
@@ -202,7 +204,7 @@ class ExpiringStore(Protocol):
     """What retention asks of the store."""
 
     def log_files(self) -> list[LogFile]:
-        """The oldest first."""
+        """Return the log's files, the oldest first."""
         ...
 
     async def drop_oldest_log_file(self) -> None:
@@ -232,36 +234,36 @@ class Retention:
         self._rounds_by_hand = 0
 
     def use(self, config: RetentionConfig) -> None:
-        """Other settings from the next round on: they are what operators change most while a broker runs."""
+        """Use other settings from the next round on: they are what operators change most while a broker runs."""
         self._config = config
         self._gate.use(config)
 
     def add_carrier(self, carrier: Carrier) -> None:
-        """It is awaited before a file goes; if it raises, the file stays for this round."""
+        """Await `carrier` before a file goes; if it raises, the file stays for this round."""
         self._carriers.append(carrier)
 
     def delete_by_hand(self) -> None:
-        """The next rounds look for expired files at any hour (request code 329)."""
+        """Let the next rounds delete expired files at any hour (request code 329)."""
         self._rounds_by_hand = _MANUAL_ROUNDS
 
     @property
     def is_short(self) -> bool:
-        """Whether files go for want of space now, whatever their age."""
+        """Return whether files go for want of space now, whatever their age."""
         files, config = self._store.log_files(), self._config
         size = files[-1].end - files[0].start if files else 0
-        full = config.force_enabled and self._gate.look().ratio > config.force_at
+        full = config.force_enabled and self._gate.measure().ratio > config.force_at
         return full or 0 < config.max_log_bytes < size
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run rounds until cancelled."""
         await self._clock.sleep(self._config.first_round_ms / 1000)
         while True:
             await self.round()
             await self._clock.sleep(self._config.round_ms / 1000)
 
     async def round(self) -> int:
-        """One look; the number of files that went."""
-        usage = self._gate.look()
+        """Run one round, and return the number of files that went."""
+        usage = self._gate.measure()
         by_hand = self._rounds_by_hand > 0
         self._rounds_by_hand = max(0, self._rounds_by_hand - 1)
         files = self._store.log_files()
@@ -275,7 +277,7 @@ class Retention:
                 break  # files go in order: what follows waits too
             gone += 1
         if gone:
-            self._gate.look()
+            self._gate.measure()
         elif usage.ratio > self._config.warn_at:
             log.error("the disk is nearly full and no log file may go", used=usage.used, total=usage.total)
         return gone

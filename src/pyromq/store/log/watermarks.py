@@ -16,8 +16,7 @@ from .watermark import Watermark
 
 
 class Watermarks:
-    """Event loop only. Invariants: appended >= flushed; readable is appended under ASYNC_FLUSH, flushed under
-    SYNC_FLUSH."""
+    """Event loop only. Invariants: appended >= flushed; readable is appended under ASYNC_FLUSH, else flushed."""
 
     def __init__(self, end: int, flush_mode: FlushMode) -> None:
         self.appended = Watermark(end)
@@ -29,7 +28,7 @@ class Watermarks:
 
     @property
     def unflushed(self) -> int:
-        """Bytes that were appended and are not synced."""
+        """Return how many bytes were appended and are not synced."""
         return self.appended.value - self.flushed.value
 
     def publish(self, queues: Sequence[QueueTail], end: int) -> None:

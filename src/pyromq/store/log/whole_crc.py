@@ -8,18 +8,17 @@ Java does not keep this file. If someone else wrote since, the open range does n
 while the last record of the newest stands as we left it, with its queue entry: whoever cut anything off our part of the
 log has cut off that record too.
 
-| CRC32 of the rest, 8 hex digits | space | JSON |    one that cannot be read says nothing: less is noticed, that is all
+The file is JSON behind its checksum (files/checksum.py). One that cannot be read says nothing: less is noticed then.
 """
 
 from __future__ import annotations
-
-import zlib
 
 import msgspec
 
 from ...protocol.record import BLANK, BLANK_BYTES, Record, RecordError, decode_record, whole_record_crc
 from ..config import StoreConfig
-from ..files.disk import Disk, DiskError, FileMissing, folder_of, make_folder_durably, read_whole, replace_durably
+from ..files.checksum import sealed, unsealed
+from ..files.disk import Disk, DiskError, read_if_there, read_range, read_whole, replace_durably
 from ..files.segment import segment_name
 from ..layout import BATCH_ENTRY_BYTES, BATCH_QUEUES, COMMIT_LOG, ENTRY_HEAD, QUEUE_ENTRY_BYTES, QUEUES
 
@@ -46,11 +45,11 @@ class CrcRanges(msgspec.Struct, frozen=True):
         return any(one.start <= position < one.end for one in self.closed)
 
     def lacks(self, position: int, properties: bytes) -> bool:
-        """Whether the record there has lost its CRC. `properties`: at least their last bytes."""
+        """Return whether the record there has lost its CRC. `properties`: at least their last bytes."""
         return self.covers(position) and whole_record_crc(properties) is None
 
     def closed_at(self, end: int, last: int) -> CrcRanges:
-        """What an earlier life wrote, now that the log is known to end there; nothing reaches beyond."""
+        """Return the ranges of earlier lives, now that the log is known to end there; nothing reaches beyond."""
         ranges = [one for one in self.closed if one.start < end]
         if ranges and ranges[-1].end > end:
             ranges[-1] = CrcRange(ranges[-1].start, end, last)
@@ -61,7 +60,7 @@ class CrcRanges(msgspec.Struct, frozen=True):
         return CrcRanges(tuple(ranges))
 
     def opened_at(self, end: int, log_start: int) -> CrcRanges:
-        """Appends with a CRC begin here; what has expired is forgotten."""
+        """Return the ranges with an open one for the appends that begin here; what has expired is forgotten."""
         return CrcRanges(tuple(one for one in self.closed if one.end > log_start), end)
 
 
@@ -73,34 +72,27 @@ def read_ranges(disk: Disk) -> CrcRanges:
 
 
 def are_ranges_readable(disk: Disk) -> bool:
-    """True as well where there are none."""
+    """Return whether the file can be read; True as well where there is none."""
     return not disk.exists(WHOLE_CRC_FILE) or _found(disk) is not None
 
 
 def _found(disk: Disk) -> CrcRanges | None:
+    text = unsealed(read_if_there(disk, WHOLE_CRC_FILE) or b"")
     try:
-        content = read_whole(disk, WHOLE_CRC_FILE)
-        checksum, _, text = content.partition(b" ")
-        return msgspec.json.decode(text, type=CrcRanges) if checksum == _checksum(text) else None
-    except (FileMissing, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None if text is None else msgspec.json.decode(text, type=CrcRanges)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
 def save_ranges(disk: Disk, ranges: CrcRanges) -> None:
-    """Durable when this returns; nothing is written if it says so already."""
+    """Save the ranges durably; nothing is written if the file says so already."""
     if read_ranges(disk) == ranges:
         return
-    text = msgspec.json.encode(ranges)
-    make_folder_durably(disk, folder_of(WHOLE_CRC_FILE))
-    replace_durably(disk, WHOLE_CRC_FILE, _checksum(text) + b" " + text)
-
-
-def _checksum(text: bytes) -> bytes:
-    return b"%08x" % zlib.crc32(text)
+    replace_durably(disk, WHOLE_CRC_FILE, sealed(msgspec.json.encode(ranges)))
 
 
 def ranges_that_count(disk: Disk, config: StoreConfig, ours: bool) -> CrcRanges:
-    """`ours`: nobody else wrote since we did. Changes nothing."""
+    """Return the ranges that may be relied on. `ours`: nobody else wrote since we did. Changes nothing."""
     ranges = read_ranges(disk)
     if ours or not ranges.closed:
         return ranges if ours else NO_RANGES
@@ -108,7 +100,7 @@ def ranges_that_count(disk: Disk, config: StoreConfig, ours: bool) -> CrcRanges:
 
 
 def _stands(disk: Disk, config: StoreConfig, position: int) -> bool:
-    """Whether the record there is whole, has its CRC, and its queue leads to it."""
+    """Return whether the record there is whole, has its CRC, and its queue leads to it."""
     inside = position % config.commit_log_file_bytes
     try:
         name = f"{COMMIT_LOG}/{segment_name(position - inside)}"
@@ -140,11 +132,7 @@ def _has_entry(disk: Disk, config: StoreConfig, record: Record) -> bool:
 
 
 def _read(disk: Disk, name: str, offset: int, length: int) -> bytes:
-    file = disk.open(name, writable=False)
-    try:
-        data = file.pread(offset, length)
-    finally:
-        file.close()
+    data = read_range(disk, name, offset, length)
     if len(data) < length:
         raise DiskError(f"{name} ends at {offset + len(data)}")
     return data

@@ -26,7 +26,7 @@ def is_address(tag_code: int) -> bool:
 
 
 def drop_extensions(disk: Disk) -> None:
-    """After the queues were written anew and synced."""
+    """Remove the extension files, after the queues were written again and synced."""
     if has_extensions(disk):
         remove_tree(disk, EXTENSIONS)
         disk.sync_folder()

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from ...protocol.record import RecordError, decode_record
-from ..files.disk import Disk, DiskError
+from ..files.disk import Disk, DiskError, read_range, read_whole
 from ..files.segment import parse_segment_name, segment_name
 from ..layout import COMMIT_LOG, FILLER_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES, QUEUES
 
@@ -18,7 +18,7 @@ _TRIES = 1000  # the newest entries may lead to records that are torn
 
 
 def find_light_queue(disk: Disk) -> str | None:
-    """The folder of a topic that is filled from others; None if there is none."""
+    """Return the folder of a topic that is filled from others; None if there is none."""
     bases = [base for name in disk.list(COMMIT_LOG) if (base := parse_segment_name(name)) is not None]
     for topic in disk.list(QUEUES):
         if topic.startswith(_PREFIX):
@@ -35,7 +35,7 @@ def _topic_of_records(disk: Disk, bases: list[int], folder: str) -> str | None:
         if tried >= _TRIES or place < 0:
             return None
         try:
-            raw = _read(disk, f"{COMMIT_LOG}/{segment_name(bases[place])}", position - bases[place], size)
+            raw = read_range(disk, f"{COMMIT_LOG}/{segment_name(bases[place])}", position - bases[place], size)
             return decode_record(raw).topic
         except (DiskError, RecordError):
             continue
@@ -44,17 +44,9 @@ def _topic_of_records(disk: Disk, bases: list[int], folder: str) -> str | None:
 
 def _newest_entries(disk: Disk, folder: str) -> Iterator[tuple[int, int]]:
     for name in reversed(disk.list(folder)):
-        data = _read(disk, f"{folder}/{name}", 0, disk.size(f"{folder}/{name}"))
+        data = read_whole(disk, f"{folder}/{name}")
         whole = len(data) - len(data) % QUEUE_ENTRY_BYTES
         for at in range(whole - QUEUE_ENTRY_BYTES, -1, -QUEUE_ENTRY_BYTES):
             position, size, _ = QUEUE_ENTRY.unpack_from(data, at)
             if 0 < size < FILLER_SIZE:
                 yield position, size
-
-
-def _read(disk: Disk, name: str, offset: int, length: int) -> bytes:
-    file = disk.open(name, writable=False)
-    try:
-        return file.pread(offset, length)
-    finally:
-        file.close()

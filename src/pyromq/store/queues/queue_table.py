@@ -1,4 +1,7 @@
-"""All queues of the store by topic and queue id: loaded from their folders, made or woken on first use."""
+"""All queues of the store by topic and queue id: loaded from their folders, or restored on first use, or made.
+
+Recovery loads it; writer, readers and retention ask it for queues. It knows no records.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ class QueueTable:
         is_batch_topic: Callable[[str], bool] = lambda topic: False,
         on_remove: Callable[[str], None] = lambda topic: None,
     ) -> None:
-        """`on_remove` is called before a topic's queues go."""
+        """Take what every queue needs. `on_remove` is called with the topic before its queues go."""
         self._on_remove = on_remove
         self._disk = disk
         self._files = files
@@ -48,9 +51,9 @@ class QueueTable:
     def load(
         self, left: Sequence[KnownQueue] = (), folders: Mapping[str, int] | None = None
     ) -> list[tuple[StoredQueue, list[IrregularFile]]]:
-        """Return every queue that has a folder, with what is not as it should be in it; but those that are as a
-        clean stop `left` them, in these `folders`, go on resting.
-        """
+        """Load every queue that has a folder, and return each with its irregular files.
+
+        Queues that are as a clean stop `left` them, in these topic `folders`, stay in `unchanged` instead."""
         self.unchanged = find_unchanged(self._disk, self._config, left, folders or {})
         loaded = []
         for root in (QUEUES, BATCH_QUEUES):
@@ -92,7 +95,8 @@ class QueueTable:
         return queue if queue is not None or not self.unchanged else self._restored(topic, queue_id)
 
     def get_or_make(self, topic: str, queue_id: int, *, holds_batch: bool = False) -> StoredQueue:
-        """`holds_batch`: the record at hand is an inner batch, which only batch queues can hold."""
+        """Return the queue, which is made if there is none. `holds_batch`: the record at hand is an inner batch, which
+        only batch queues can hold."""
         queue = self.get(topic, queue_id)
         return queue if queue is not None else self._new(topic, queue_id, holds_batch)
 
@@ -110,7 +114,7 @@ class QueueTable:
         return self._make(topic, queue_id, batch=self._has_batches(topic, holds_batch))
 
     def _has_batches(self, topic: str, holds_batch: bool) -> bool:
-        """As its siblings, else as the topic says."""
+        """Return whether a new queue is a batch queue: like its siblings, else as the topic says."""
         siblings = self.by_topic.get(topic)
         if siblings:
             return isinstance(next(iter(siblings.values())), BatchQueue)
@@ -119,7 +123,7 @@ class QueueTable:
         return holds_batch or self._is_batch_topic(topic)
 
     def __iter__(self) -> Iterator[StoredQueue]:
-        """Yield all of them, and all are awake afterwards."""
+        """Iterate over all queues; unchanged ones are restored by it."""
         for topic in self.topics():
             yield from self.of_topic(topic)
 
@@ -141,13 +145,13 @@ class QueueTable:
         return list(self.by_topic.get(topic, {}).values())
 
     def remove_topic(self, topic: str) -> None:
-        """A deleted topic's queues and folders; its records stay in the log until they expire."""
+        """Remove a deleted topic's queues and folders; its records stay in the log until they expire."""
         if self.of_topic(topic):
             self._on_remove(topic)
             self.forget_topic(topic)
 
     def forget_topic(self, topic: str) -> None:
-        """The same for one that was deleted before: a kill came in between."""
+        """Remove the queues of a topic that was deleted before: a kill came before they went."""
         queues = self.of_topic(topic)
         self.by_topic.pop(topic, None)
         for queue in queues:

@@ -1,9 +1,9 @@
-"""Queue offsets that were given out once stay taken, also where the record, or the queue that knew it, is damaged.
+"""Queue offsets that were given out once stay reserved, also where the record, or the queue that knew it, is damaged.
 
-A queue that is written anew from the log ends behind the last record that can still be read. If the one behind it is
-damaged, its offset would be given out a second time, and groups that have committed it would never see what gets it.
-So whoever writes queues anew says how far they reached: the catalogue of a clean stop, or `store rebuild` by a file of
-its own, which is there until the rebuilt queues are on the medium.
+A queue that is rebuilt from the log ends behind the last record that can still be read. If the one behind it is
+damaged, its offset would be given out a second time, and groups that have committed it would never see the message that
+gets it. So whoever rebuilds queues writes down how far they reached: the catalogue of a clean stop, or `store rebuild`
+by a file of its own, which is there until the rebuilt queues are on the medium.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from ..config import StoreConfig
-from ..files.disk import Disk, FileMissing, make_folder_durably, read_whole, replace_durably
+from ..files.disk import Disk, read_if_there, replace_durably
 from ..files.open_files import OpenFiles
 from ..files.unsynced import UnsyncedFiles
 from ..recovery.catalogue import Catalogue, KnownQueue
@@ -21,7 +21,7 @@ RESERVED_FILE = "pyromq/taken"
 
 
 def queue_ends(disk: Disk, config: StoreConfig, catalogue: Catalogue | None, end: int) -> list[KnownQueue]:
-    """How far each queue reached in the log up to its end. After an unclean stop the queues themselves tell."""
+    """Return how far each queue reaches in the log up to its `end`: by the catalogue, else by the queues."""
     if catalogue is not None:
         return catalogue.known_queues()
     files = OpenFiles(disk, 64)
@@ -37,19 +37,11 @@ def queue_ends(disk: Disk, config: StoreConfig, catalogue: Catalogue | None, end
 
 
 def write_reserved(disk: Disk, queues: list[KnownQueue]) -> None:
-    make_folder_durably(disk, RESERVED_FILE.rpartition("/")[0])
     replace_durably(disk, RESERVED_FILE, msgspec.json.encode(queues))
 
 
 def read_reserved(disk: Disk) -> list[KnownQueue]:
     try:
-        return msgspec.json.decode(read_whole(disk, RESERVED_FILE), type=list[KnownQueue])
-    except (FileMissing, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return msgspec.json.decode(read_if_there(disk, RESERVED_FILE) or b"[]", type=list[KnownQueue])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return []
-
-
-def remove_reserved(disk: Disk) -> None:
-    """The queues have what it says."""
-    if disk.exists(RESERVED_FILE):
-        disk.remove(RESERVED_FILE)
-        disk.sync_folder(RESERVED_FILE.rpartition("/")[0])

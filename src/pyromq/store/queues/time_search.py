@@ -10,11 +10,11 @@ _COARSE_MS = 2  # so close together times do not tell where between two places a
 
 
 def search_by_time(low: int, high: int, time_ms: int, boundary: Boundary, time_of: Callable[[int], int | None]) -> int:
-    """LOWER: the first place in [low, high) not before the time, `high` if all are before it.
+    """Search [low, high) for the place that a time means.
 
-    UPPER: the last place not after the time; `high - 1` if all are before it, 0 if all are after it, as Java answers.
-    A place without a time (its record is damaged, or it stands for none) counts as its neighbour before it.
-    """
+    LOWER: the first place not before the time, `high` if all are before it. UPPER: the last place not after the time;
+    `high - 1` if all are before it, 0 if all are after it, as Java answers. A place without a time (its record is
+    damaged, or it stands for none) counts as its neighbour before it."""
     if low >= high:
         return 0
     if boundary is Boundary.LOWER:
@@ -26,10 +26,8 @@ def search_by_time(low: int, high: int, time_ms: int, boundary: Boundary, time_o
 def _first_from(low: int, high: int, wanted: int, time_of: Callable[[int], int | None]) -> int:
     """Return the first place whose time is not before the wanted one.
 
-    The next place to look at is where it would be if messages came evenly; after a look that did not halve what is
-    left it is the middle. So an even queue takes a few looks whatever its length, and none more than twice as many as
-    halving alone.
-    """
+    The next place to try is where it would be if messages came evenly; after a try that did not halve what is left it
+    is the middle. So an even queue takes a few tries whatever its length, and none twice as many as halving alone."""
 
     lost_from, lost_until, lost_time = low, low, None  # places that count as one before them: stepped over once alone
 

@@ -1,7 +1,7 @@
-"""Queues that nobody has used since a clean stop: known from the catalogue, their files not looked at.
+"""Queues that nobody has used since a clean stop: known from the catalogue, their files not read.
 
-A queue rests only while its files bear the stamps that the clean stop noted; whichever does not is loaded and compared
-as ever (recovery.py). `QueueTable` wakes a queue on its first use, without a read. One writer.
+A queue counts as unchanged while its files bear the stamps that the clean stop noted; any other is loaded and compared
+(recovery/derived_load.py). `QueueTable` restores a queue on its first use, without a read. One writer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ _FIRST_NAME = segment_name(0)  # with tens of thousands of queues nearly all hav
 
 
 class UnchangedQueues:
-    """By topic and number; `whole` has the folders of topics in which nothing else is."""
+    """Queues that a clean stop left unchanged, by topic and queue id, so that opening need not read their files.
+
+    `whole` has the topic folders that contain such queues only."""
 
     def __init__(self, queues: Iterable[KnownQueue] = ()) -> None:
         self._by_topic: dict[str, dict[int, KnownQueue]] = defaultdict(dict)
@@ -46,7 +48,7 @@ class UnchangedQueues:
         return list(self._by_topic.get(topic, {}).values())
 
     def lacking(self, known: Sequence[KnownQueue]) -> list[KnownQueue]:
-        """Return those of all that were known which do not rest."""
+        """Return those of all known queues that are not unchanged."""
         return [] if self._count == len(known) else [one for one in known if not self.has(one.topic, one.queue_id)]
 
     def has(self, topic: str, queue_id: int) -> bool:
@@ -60,7 +62,7 @@ class UnchangedQueues:
                     yield f"{_folder(known, known.state)}/{segment_name(base)}"
 
     def take(self, topic: str, queue_id: int) -> KnownQueue | None:
-        """It rests no more."""
+        """Remove and return a queue that is about to be used."""
         queues = self._by_topic.get(topic)
         known = None if queues is None else queues.pop(queue_id, None)
         if queues is not None and not queues:
@@ -72,10 +74,7 @@ class UnchangedQueues:
 def find_unchanged(
     disk: Disk, config: StoreConfig, queues: Sequence[KnownQueue], folders: Mapping[str, int]
 ) -> UnchangedQueues:
-    """Return those of a catalogue whose files nobody has touched.
-
-    One question a queue, more where it has several files.
-    """
+    """Return the queues of a catalogue whose files nobody has touched, by one stamp for each file."""
     files = disk.stamps(_last_file(_folder(known, known.state), known.state) for known in queues)
     sizes = _sizes(config)
     unchanged = UnchangedQueues(
@@ -93,7 +92,7 @@ def find_unchanged(
 
 
 def _has_older_files(disk: Disk, known: KnownQueue, state: SavedQueueState, size: int) -> bool:
-    """Return whether none of them came or went, and all have their length: nobody writes to these any more."""
+    """Return whether all files before the last are there with their full length: nobody writes to them any more."""
     folder = _folder(known, state)
     names = [f"{folder}/{segment_name(base)}" for base in range(state.first_file, state.last_file, size)]
     (_, changed), *older = disk.stamps([folder, *names])
@@ -101,7 +100,7 @@ def _has_older_files(disk: Disk, known: KnownQueue, state: SavedQueueState, size
 
 
 def describe_queues(disk: Disk, loaded: Sequence[StoredQueue]) -> list[KnownQueue]:
-    """For the catalogue, once all is synced: where each stands, with the stamps of its files."""
+    """Describe queues for the catalogue, once all is synced: the state of each, with the stamps of its files."""
     saved_state = [(queue, state) for queue in loaded if (state := queue.saved_state()) is not None]
     folders = [_folder(queue, state) for queue, state in saved_state]
     files = [_last_file(folder, state) for folder, (_, state) in zip(folders, saved_state, strict=True)]
@@ -128,7 +127,7 @@ def _folder(queue: KnownQueue | StoredQueue, state: SavedQueueState | None) -> s
 
 
 def _sizes(config: StoreConfig) -> tuple[int, int]:
-    """By whether it is a batch queue."""
+    """Return the sizes of queue files, by whether it is a batch queue."""
     return config.queue_file_bytes, config.batch_queue_file_bytes
 
 

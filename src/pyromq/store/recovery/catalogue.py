@@ -1,9 +1,9 @@
-"""What a clean stop left: which queues, index files and tables there were, and how to go on with each queue unread.
+"""What a clean stop left: which queues, index files and tables there were, and the state of each queue.
 
 Opening compares, so that a missing file is noticed: without it a queue folder that someone removed would look like a
 queue that never was, and its offsets would begin at 0 again. A queue whose files bear the stamps that are noted here is
-not even looked at before somebody uses it (queue_table.py). Kept in pyromq/, which Java does not know; it counts
-only while the checkpoint is the one that we left.
+not read before somebody uses it (queues/queue_table.py). Kept in pyromq/, which Java does not know; it counts only
+while the checkpoint is the one that we left.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ..files.disk import Disk, FileMissing, make_folder_durably, read_whole, replace_durably
+from ..files.disk import Disk, FileMissing, read_whole, replace_durably
 from ..queues.queue import SavedQueueState, StoredQueue
 from .checkpoint import Checkpoint
 from .derived_files import DerivedListState
@@ -25,7 +25,7 @@ _CRC_BYTES = len(_CRC) + len(b'12345678",')
 
 
 class KnownQueue(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A queue, the offset behind its last message, and where the last entry for a record leads."""
+    """A queue, the offset behind its last message, and the last entry for a record."""
 
     topic: str
     queue_id: int
@@ -34,8 +34,9 @@ class KnownQueue(msgspec.Struct, array_like=True, frozen=True, gc=False):
     state: SavedQueueState | None = None  # None: look at its files
 
     def fits(self, queue: StoredQueue) -> bool:
-        """Too many entries are as wrong as too few: something else wrote behind the last one. And none of the oldest
-        may be missing."""
+        """Return whether the queue has exactly these entries, and none of the oldest is missing.
+
+        Too many entries are as wrong as too few: something else wrote behind the last one."""
         lacks_oldest = self.state is not None and queue.min_offset > self.state.min_offset
         return (
             queue.next_offset == self.next_offset
@@ -73,16 +74,16 @@ class Catalogue(msgspec.Struct, frozen=True):
     derived: DerivedListState = DerivedListState()
 
     def known_queues(self) -> list[KnownQueue]:
-        """Decoded with every call."""
+        """Decode and return the queues: with every call."""
         return msgspec.json.decode(self.queues, type=list[KnownQueue])
 
     def fits(self, checkpoint: Checkpoint) -> bool:
-        """Whether nobody else wrote to the store since."""
+        """Return whether nobody else wrote to the store since."""
         return self.checkpoint == checkpoint.pack()
 
 
 def read_catalogue(disk: Disk) -> Catalogue | None:
-    """None if there is none or it cannot be read."""
+    """Return the catalogue; None if there is none or it cannot be read."""
     try:
         content = read_whole(disk, CATALOGUE_FILE)
         has_checksum = content.startswith(_CRC)
@@ -99,6 +100,5 @@ def read_catalogue(disk: Disk) -> Catalogue | None:
 
 
 def write_catalogue(disk: Disk, catalogue: Catalogue) -> None:
-    make_folder_durably(disk, CATALOGUE_FILE.rpartition("/")[0])
     content = msgspec.json.encode(catalogue)
     replace_durably(disk, CATALOGUE_FILE, b'%s%08x",%s' % (_CRC, zlib.crc32(content), content[1:]))

@@ -1,14 +1,15 @@
-"""The small marks beside the data: `checkpoint` and `abort` as the Java broker keeps them, and our own synced position.
+"""The small files beside the data: `checkpoint` and `abort` as the Java broker keeps them, and our own synced position.
 
-The flusher writes checkpoint and synced mark, always after the data that they speak of is synced: a mark may lag behind
-the truth, it must never be ahead of it. Recovery reads them. Each is rewritten in place inside one sector, which a disk
-writes whole or not at all.
+The flusher writes checkpoint and synced position, always after the data that they speak of is synced: they may lag
+behind the truth and must never be ahead of it. Recovery reads them. Each is rewritten in place inside one sector, which
+a disk writes whole or not at all.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
+from contextlib import closing
 from dataclasses import dataclass
 from threading import Lock
 
@@ -16,9 +17,9 @@ from ..files.disk import (
     Disk,
     DiskFile,
     DiskFull,
-    FileMissing,
     folder_of,
     make_folder_durably,
+    read_if_there,
     read_whole,
     replace_durably,
 )
@@ -64,16 +65,13 @@ class Checkpoint:
 
 
 def read_checkpoint(disk: Disk) -> Checkpoint:
-    """A missing, short or senseless file is the empty checkpoint: recovery then checks more, never less."""
-    try:
-        data = read_whole(disk, CHECKPOINT_FILE)
-    except FileMissing:
-        return Checkpoint()
+    """Return the checkpoint. A missing or senseless file is the empty one: recovery then checks more, never less."""
+    data = read_if_there(disk, CHECKPOINT_FILE) or b""
     return Checkpoint() if _fault_in(data) is not None else Checkpoint(*_CHECKPOINT.unpack_from(data))
 
 
 def checkpoint_fault(disk: Disk) -> str | None:
-    """Why a checkpoint that is there says nothing."""
+    """Return why a checkpoint that is there says nothing."""
     return _fault_in(read_whole(disk, CHECKPOINT_FILE))
 
 
@@ -84,26 +82,23 @@ def _fault_in(data: bytes) -> str | None:
 
 
 def read_synced(disk: Disk) -> int | None:
-    """The position up to which the log was synced for certain, or None in a store that only Java wrote."""
+    """Return the position up to which the log was synced for certain, or None in a store that only Java wrote."""
     return _position_in(disk, 0)
 
 
 def read_log_start(disk: Disk) -> int | None:
-    """Where the log starts, as far as retention has gone; None if it was never written down."""
+    """Return where the log starts, as far as retention has gone; None if it was never written down."""
     return _position_in(disk, _SYNCED.size)
 
 
 def is_synced_position_readable(disk: Disk) -> bool:
-    """Of one that is there. Its second half may be empty: not known."""
+    """Return whether a synced position that is there can be read. Its second half may be empty: not known."""
     start = read_whole(disk, SYNCED_FILE)[_SYNCED.size : 2 * _SYNCED.size]
     return read_synced(disk) is not None and (not any(start) or read_log_start(disk) is not None)
 
 
 def _position_in(disk: Disk, at: int) -> int | None:
-    try:
-        data = read_whole(disk, SYNCED_FILE)[at : at + _SYNCED.size]
-    except FileMissing:
-        return None
+    data = (read_if_there(disk, SYNCED_FILE) or b"")[at : at + _SYNCED.size]
     if len(data) < _SYNCED.size:
         return None
     position, checksum = _SYNCED.unpack(data)
@@ -143,8 +138,8 @@ class CheckpointFile(SectorFile):
 
 
 class SyncedFile(SectorFile):
-    """Our mark of the synced position, which tells damage (below it) from a torn tail (at or above it), and of the
-    log's start, which tells files that have expired from files that are gone. Several threads."""
+    """Our synced position, which tells damage (below it) from a torn tail (at or above it), and the log's start, which
+    tells files that have expired from files that are gone. Several threads."""
 
     def __init__(self, disk: Disk) -> None:
         self._one_at_a_time = Lock()
@@ -157,7 +152,7 @@ class SyncedFile(SectorFile):
             self._save()
 
     def raise_start(self, start: int) -> None:
-        """Before the files in front of it go: from here on they are not missed."""
+        """Write the log's start down before the files in front of it go: from here on nobody misses them."""
         with self._one_at_a_time:
             if self._start is None or self._start < start:
                 self._start = start
@@ -169,13 +164,22 @@ class SyncedFile(SectorFile):
         self.write(b"".join(data + zlib.crc32(data).to_bytes(4, "big") for data in packed))
 
 
+def reset_checkpoint(disk: Disk, before: Checkpoint) -> None:
+    """Let recovery start at the log's beginning after a crash: something older than the checkpoint is taken apart."""
+    with closing(CheckpointFile(disk)) as file:
+        file.save(Checkpoint(master_flushed=before.master_flushed, confirmed=before.confirmed))
+
+
 def was_stopped_cleanly(disk: Disk) -> bool:
     return not disk.exists(ABORT_FILE)
 
 
 def mark_running(disk: Disk, process_id: int) -> None:
-    """From here on a missing `mark_stopped` means an unclean stop. Durable before the first append, and never torn: an
-    empty one would not say whose it is. A full disk keeps nobody from starting where a broker of ours ran before."""
+    """Mark the store as running, so that a stop without `mark_stopped` counts as unclean. Durable before the first
+    append.
+
+    The mark is never torn: an empty one would not say whose it is. A full disk keeps nobody from starting where a
+    broker of ours ran before."""
     try:
         replace_durably(disk, ABORT_FILE, f"{process_id} {_OURS}".encode())
     except DiskFull:
@@ -189,22 +193,12 @@ def mark_running(disk: Disk, process_id: int) -> None:
 
 
 def was_running_ours(disk: Disk) -> bool:
-    """Whether the process that did not stop cleanly was one of ours: Java writes its process id alone."""
-    try:
-        return _OURS.encode() in read_whole(disk, ABORT_FILE)
-    except FileMissing:
-        return False
-
-
-def remove_synced(disk: Disk) -> None:
-    """Someone else wrote to the store since: the mark may speak of records that are no longer there."""
-    if disk.exists(SYNCED_FILE):
-        disk.remove(SYNCED_FILE)
-        disk.sync_folder(folder_of(SYNCED_FILE))
+    """Return whether the process that did not stop cleanly was one of ours: Java writes its process id alone."""
+    return _OURS.encode() in (read_if_there(disk, ABORT_FILE) or b"")
 
 
 def mark_stopped(disk: Disk) -> None:
-    """The last step of a clean stop, after everything is synced."""
+    """Mark a clean stop, as its last step, after everything is synced."""
     if disk.exists(ABORT_FILE):
         make_folder_durably(disk, folder_of(_KEPT_ABORT))
         disk.rename(ABORT_FILE, _KEPT_ABORT)

@@ -15,16 +15,8 @@ from collections.abc import Iterable
 import msgspec
 
 from ... import logs
-from ..files.disk import (
-    Disk,
-    DiskFile,
-    DiskFull,
-    FileMissing,
-    folder_of,
-    make_folder_durably,
-    read_whole,
-    replace_durably,
-)
+from ..files.checksum import sealed, unsealed
+from ..files.disk import Disk, DiskFile, DiskFull, read_if_there, read_whole, replace_durably
 
 log = logs.get("pyromq.store")
 
@@ -43,15 +35,11 @@ class DerivedListState(msgspec.Struct, array_like=True, frozen=True):
 
 
 def read_derived(disk: Disk) -> set[str]:
-    """Names of the files that should be there; none if nobody wrote them down."""
-    try:
-        content = read_whole(disk, DERIVED_FILE)
-    except FileMissing:
-        return set()
+    """Return the names of the files that should be there; none if nobody wrote them down."""
     names: set[str] = set()
-    for line in content.split(b"\n"):
-        checksum, _, change = line.partition(b" ")
-        if checksum != _checksum(change):
+    for line in (read_if_there(disk, DERIVED_FILE) or b"").split(b"\n"):
+        change = unsealed(line)
+        if change is None:
             continue
         name = change[1:].decode("utf-8", "surrogateescape")
         if change.startswith(b"+"):
@@ -62,27 +50,17 @@ def read_derived(disk: Disk) -> set[str]:
 
 
 def damaged_lines(disk: Disk) -> int:
-    """Lines that say nothing, without the last one: that may be torn, or being written."""
-    try:
-        lines = read_whole(disk, DERIVED_FILE).split(b"\n")[:-1]
-    except FileMissing:
-        return 0
-    parts = [line.partition(b" ") for line in lines]
-    return sum(1 for checksum, _, change in parts if checksum != _checksum(change))
-
-
-def remove_derived(disk: Disk) -> None:
-    """What is there now is not what was written down."""
-    if disk.exists(DERIVED_FILE):
-        disk.remove(DERIVED_FILE)
-        disk.sync_folder(folder_of(DERIVED_FILE))
+    """Count lines that say nothing, without the last one: that may be torn, or being written."""
+    lines = (read_if_there(disk, DERIVED_FILE) or b"").split(b"\n")
+    return sum(unsealed(line) is None for line in lines[:-1])
 
 
 class DerivedFiles:
     """The list, open for adding to it. Used by the thread that flushes, one at a time."""
 
     def __init__(self, disk: Disk, limited_log: Warns, lines: int, files: int, waiting: dict[str, bool]) -> None:
-        """`waiting`: what it lacks. `limited_log`: for a line that a full disk would repeat with every flush."""
+        """Open the list. `waiting`: what it lacks. `limited_log`: for what a full disk would repeat with every
+        flush."""
         self._disk = disk
         self._limited_log = limited_log
         self._lines = lines
@@ -92,14 +70,15 @@ class DerivedFiles:
         self._end = self._file.size()
 
     def left(self) -> DerivedListState:
-        """For the catalogue."""
+        """Return the state of the list, for the catalogue."""
         if self._waiting:
             return DerivedListState()
         return DerivedListState(self._lines, self._files, self._end, zlib.crc32(read_whole(self._disk, DERIVED_FILE)))
 
     def note(self, changes: dict[str, bool]) -> None:
-        """Add files that were made (True) or went (False), and sync. What finds no room waits for the next time: a full
-        disk must not end writing, and less is noticed meanwhile, that is all."""
+        """Add files that were made (True) or went (False), and sync.
+
+        What finds no space waits for the next time: a full disk must not end writing, and less is noticed till then."""
         self._waiting |= changes
         if not self._waiting:
             return
@@ -120,11 +99,10 @@ class DerivedFiles:
 
 
 def write_derived(disk: Disk, names: Iterable[str], limited_log: Warns = log) -> DerivedFiles:
-    """On a full disk the list that is there goes on, and what it lacks waits for room."""
+    """Write the list as a whole. On a full disk the list that is there stays, and what it lacks waits for space."""
     there = set(names)
     waiting: dict[str, bool] = {}
     content = b"".join(_line("+", name) for name in sorted(there))
-    make_folder_durably(disk, folder_of(DERIVED_FILE))
     try:
         replace_durably(disk, DERIVED_FILE, content)
     except DiskFull:
@@ -146,9 +124,4 @@ def reopen_derived(disk: Disk, left: DerivedListState, limited_log: Warns = log)
 
 
 def _line(sign: str, name: str) -> bytes:
-    change = f"{sign}{name}".encode("utf-8", "surrogateescape")
-    return _checksum(change) + b" " + change + b"\n"
-
-
-def _checksum(change: bytes) -> bytes:
-    return b"%08x" % zlib.crc32(change)
+    return sealed(f"{sign}{name}".encode("utf-8", "surrogateescape")) + b"\n"

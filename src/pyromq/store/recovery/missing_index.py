@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ...model.wire_text import whole_number
 from ..config import StoreConfig
-from ..files.disk import Disk
+from ..files.disk import Disk, read_range
 from ..index.index_file import HEADER, HEADER_BYTES, index_file_bytes
 from ..layout import INDEX
 from .derived_files import read_derived
@@ -15,7 +15,7 @@ from .store_state import StoreState
 
 
 def damaged_index_files(disk: Disk, config: StoreConfig, state: StoreState, log_start: int) -> dict[str, str]:
-    """What is wrong with each, by name. None of them if there is no index by configuration."""
+    """Return what is wrong with each damaged file, by name; none if there is no index by configuration."""
     if not config.index_enabled:
         return {}
     lost = {name: "it is gone" for name in state.gone if name.startswith(f"{INDEX}/")}
@@ -31,7 +31,7 @@ def damaged_index_files(disk: Disk, config: StoreConfig, state: StoreState, log_
 
 
 def short_index_files(disk: Disk, config: StoreConfig) -> dict[str, int]:
-    """Length of each that lacks its end. After a kill one that nobody counts on may be a file that was just made."""
+    """Return the length of each file that lacks its end; one that nobody counts on may just have been made."""
     paths = [f"{INDEX}/{name}" for name in disk.list(INDEX) if whole_number(name) is not None]
     sizes = {path: disk.size(path) for path in paths if not disk.is_folder(path)}
     return {path: size for path, size in sizes.items() if size < _length(config)}
@@ -42,9 +42,5 @@ def _length(config: StoreConfig) -> int:
 
 
 def _has_entries(disk: Disk, name: str) -> bool:
-    file = disk.open(name, writable=False)
-    try:
-        head = file.pread(0, HEADER_BYTES)
-    finally:
-        file.close()
+    head = read_range(disk, name, 0, HEADER_BYTES)
     return len(head) == HEADER_BYTES and HEADER.unpack(head)[5] > 1

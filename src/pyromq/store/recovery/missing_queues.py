@@ -23,7 +23,7 @@ class MissingQueues:
         self._state = state
 
     def is_missing(self, topic: str, queue_id: int) -> bool:
-        """Of a queue without any file: whether it had some."""
+        """Return whether a queue without any file had some."""
         folders = {f"{root}/{topic}/{queue_id}" for root in (QUEUES, BATCH_QUEUES)}
         return (topic, queue_id) in self._known or not folders.isdisjoint(self._folders_gone)
 

@@ -16,7 +16,7 @@ import msgspec
 
 from ... import logs
 from ...errors import PyroError
-from ..files.disk import Disk, DiskError, FileMissing, make_folder_durably, read_whole, replace_durably
+from ..files.disk import Disk, DiskError, read_if_there, replace_durably
 from ..tables.json_tables import JsonTable, read_table
 
 log = logs.get("pyromq.store")
@@ -64,14 +64,14 @@ class Quarantine:
         return sum(not one.is_put_again for one in self._records.values()) + self.unlisted
 
     def __contains__(self, position: int) -> bool:
-        """Whether a loop is to leave out the record at this place."""
+        """Return whether a loop is to leave out the record at this position."""
         return position in self._records
 
     def get(self, position: int) -> QuarantinedRecord | None:
         return self._records.get(position)
 
     def all(self) -> list[QuarantinedRecord]:
-        """In the order of the log, without those that were put again."""
+        """Return the records in the order of the log, without those that were put again."""
         return _in_order(self._records.values())
 
     def released(self) -> list[QuarantinedRecord]:
@@ -79,7 +79,7 @@ class Quarantine:
 
     # -- changes ------------------------------------------------------------------------------------------------------
 
-    def put_aside(self, loop: str, position: int, size: int, topic: str, queue_id: int, why: Exception | str) -> None:
+    def add(self, loop: str, position: int, size: int, topic: str, queue_id: int, why: Exception | str) -> None:
         """Note and log it, once; nothing of the record itself is touched."""
         if position in self._records and not self._records[position].is_released:
             return
@@ -121,7 +121,7 @@ class Quarantine:
             self.forget(one.position)
 
     def forget(self, position: int) -> None:
-        """It was handled after all."""
+        """Drop the note: the record was handled after all."""
         if self._records.pop(position, None) is not None:
             self._table.drop(SECTION, str(position))
             self._changed()
@@ -137,8 +137,8 @@ class Quarantine:
     def copying(
         self, disk: Disk, start: int, end: int, read: Callable[[int, int], bytes]
     ) -> list[Callable[[], int | None]]:
-        """Before a part of the log goes: each call copies one of its records (blocks), and returns the position that is
-        to be told to `copied`."""
+        """Return calls that copy the records of a part of the log that is about to go. Each blocks, copies one, and
+        returns the position to hand to `copied`."""
         left = MOST_COPIED_BYTES - sum(one.size for one in self._records.values() if one.is_copied)
         jobs: list[Callable[[], int | None]] = []
         for one in self.all():
@@ -158,7 +158,7 @@ class Quarantine:
 
 
 def read_quarantine(disk: Disk) -> list[QuarantinedRecord]:
-    """Reads only: for tools, also while a broker runs."""
+    """Return the quarantined records. Reads only: for tools, also while a broker runs."""
     content = read_table(disk, TABLE, quiet=True)[0].get(SECTION, {})
     return _in_order(_entries(content.values() if isinstance(content, dict) else ()))
 
@@ -168,10 +168,7 @@ def _in_order(records: Iterable[QuarantinedRecord]) -> list[QuarantinedRecord]:
 
 
 def read_copy(disk: Disk, one: QuarantinedRecord) -> bytes | None:
-    try:
-        return read_whole(disk, one.copy_name)
-    except FileMissing:
-        return None
+    return read_if_there(disk, one.copy_name)
 
 
 def remove_copy(disk: Disk, one: QuarantinedRecord) -> None:
@@ -180,10 +177,10 @@ def remove_copy(disk: Disk, one: QuarantinedRecord) -> None:
 
 
 def _copy(disk: Disk, one: QuarantinedRecord, read: Callable[[int, int], bytes]) -> int | None:
-    """A disk that is full must get rid of the file all the more: what cannot be copied goes with it, loudly."""
+    """Copy a record and return its position. A full disk must get rid of the file all the more: what cannot be copied
+    is lost with it, which is logged."""
     try:
         raw = read(one.position, one.size)
-        make_folder_durably(disk, FOLDER)
         replace_durably(disk, one.copy_name, raw)
     except DiskError as fault:
         log.error("A RECORD THAT WAS PUT ASIDE IS LOST with its log file", position=one.position, why=str(fault))

@@ -14,7 +14,7 @@ from dataclasses import replace
 from ...errors import ConfigError
 from ...model.wire_text import whole_number
 from ..config import StoreConfig
-from ..files.disk import Disk
+from ..files.disk import Disk, read_range
 from ..files.segment import parse_queue_name, parse_segment_name
 from ..index.index_file import ENTRY, ENTRY_BYTES, HEADER, HEADER_BYTES
 from ..index.slot_table import SLOT_BYTES
@@ -26,7 +26,7 @@ _ENOUGH = 64  # queue files to look at
 
 
 def inferred_config(disk: Disk, config: StoreConfig | None = None, known: Collection[str] = ()) -> StoreConfig:
-    """The configuration with sizes as the files show them. `known`: settings that are right as they are handed in."""
+    """Return the configuration with sizes as the files show them. `known`: settings that are right as given."""
     config = config or StoreConfig()
     catalogue = read_catalogue(disk)
     if catalogue is not None:
@@ -44,8 +44,10 @@ def inferred_config(disk: Disk, config: StoreConfig | None = None, known: Collec
 
 
 def _with_index_size(disk: Disk, config: StoreConfig) -> StoreConfig:
-    """The length alone does not say how many slots there are. RocketMQ's proportion is tried, then a full file, whose
-    header has the number of entries; each must fit the newest entry of the files, which its slot leads to."""
+    """Infer the number of slots and entries, which the length alone does not say.
+
+    RocketMQ's proportion is tried, then a full file, whose header has the number of entries; each must fit the newest
+    entry of the files, which its slot leads to."""
     names = [f"{INDEX}/{name}" for name in disk.list(INDEX) if whole_number(name) is not None]
     sizes = Counter(size for name in names if (size := disk.size(name)) > HEADER_BYTES)
     if not sizes or not config.index_enabled:
@@ -68,32 +70,24 @@ def _with_index_size(disk: Disk, config: StoreConfig) -> StoreConfig:
 
 
 def _next_entry(disk: Disk, name: str) -> int:
-    return int(HEADER.unpack(_read(disk, name, 0, HEADER_BYTES))[5])
+    return int(HEADER.unpack(read_range(disk, name, 0, HEADER_BYTES))[5])
 
 
 def _fits(disk: Disk, name: str, slots: int, entries: int) -> bool:
-    """Whether the newest entry is where it should be: the slot of its hash leads to it. True for an empty file."""
+    """Return whether the slot of the newest entry's hash leads to that entry. True for an empty file."""
     newest = _next_entry(disk, name) - 1
     if newest < 1:
         return True
     at = HEADER_BYTES + slots * SLOT_BYTES + newest * ENTRY_BYTES
     if newest >= entries:
         return False
-    key_hash = ENTRY.unpack(_read(disk, name, at, ENTRY_BYTES))[0]
-    slot = _read(disk, name, HEADER_BYTES + key_hash % slots * SLOT_BYTES, SLOT_BYTES)
+    key_hash = ENTRY.unpack(read_range(disk, name, at, ENTRY_BYTES))[0]
+    slot = read_range(disk, name, HEADER_BYTES + key_hash % slots * SLOT_BYTES, SLOT_BYTES)
     return key_hash >= 0 and int.from_bytes(slot, "big") == newest
 
 
-def _read(disk: Disk, name: str, offset: int, length: int) -> bytes:
-    file = disk.open(name, writable=False)
-    try:
-        return file.pread(offset, length)
-    finally:
-        file.close()
-
-
 def _common_size(disk: Disk, folders: Iterable[str], entry_bytes: int) -> int:
-    """The length that most files have, if their names fit it; 0 if there is none."""
+    """Return the length that most files have, if their names fit it; 0 if there is none."""
     sizes: Counter[int] = Counter()
     bases: list[int] = []
     for folder in folders:

@@ -38,14 +38,16 @@ class StoreState:
 
     @property
     def is_ours_after_a_kill(self) -> bool:
-        """The list of derived files counts then."""
+        """Return whether the list of derived files counts: we ran last and were killed."""
         return self.synced is not None and not self.clean_stop
 
 
-def read_store_state(disk: Disk, checkpoint: Checkpoint) -> StoreState:
-    """If a Java broker wrote after us, our synced mark may speak of records that it replaced: the store is then one of
+def read_store_state(disk: Disk) -> StoreState:
+    """Read the small files, and decide whether they count.
+
+    If a Java broker wrote after us, our synced position may speak of records that it replaced: the store is then one of
     Java's. After a clean stop of ours the catalogue fits the checkpoint, after an unclean one `abort` is our own."""
-    clean_stop = was_stopped_cleanly(disk)
+    checkpoint, clean_stop = read_checkpoint(disk), was_stopped_cleanly(disk)
     catalogue = read_catalogue(disk)
     fits = clean_stop and catalogue is not None and catalogue.fits(checkpoint)
     ours = fits if clean_stop else was_running_ours(disk)
@@ -61,10 +63,9 @@ def read_store_state(disk: Disk, checkpoint: Checkpoint) -> StoreState:
 
 
 def refuse_other_sizes(disk: Disk, config: StoreConfig, state: StoreState) -> None:
-    """A store that was written with other file sizes must not be stretched to ours.
+    """Refuse a store that was written with other file sizes: it must not be stretched to ours.
 
-    Our own catalogue knows the sizes; those of Java's stores are read off the files.
-    """
+    Our own catalogue knows the sizes; those of Java's stores are read off the files."""
     if state.sizes is not None:
         written = state.sizes
     elif state.synced is None:
@@ -84,9 +85,10 @@ TABLE_REMEDY = (
 
 
 def refuse_missing_tables(disk: Disk, state: StoreState | None = None) -> None:
-    """Starting without them would forget topics, groups or offsets, as with tables that cannot be read. Opening a store
-    asks, and whoever makes tables before that."""
-    state = state or read_store_state(disk, read_checkpoint(disk))
+    """Refuse a store whose tables are gone: starting without them would forget topics, groups or offsets.
+
+    Opening a store asks, and whoever makes tables before that."""
+    state = state or read_store_state(disk)
     if state.missing_tables:
         names = ", ".join(state.missing_tables)
         raise StoreDamaged(
@@ -103,7 +105,8 @@ class MissingRange(NamedTuple):
 
 
 def missing_log(disk: Disk, config: StoreConfig, state: StoreState) -> list[MissingRange]:
-    """Parts of the log that were on the medium and are gone as a whole: a file removed, cut short or not mounted.
+    """Return the parts of the log that were on the medium and are gone as a whole: a file removed, cut short or not
+    mounted.
 
     Damage inside a file is another matter: it costs its records, and everything else goes on."""
     if not state.synced:
@@ -124,7 +127,7 @@ def missing_log(disk: Disk, config: StoreConfig, state: StoreState) -> list[Miss
 
 
 def log_file_sizes(disk: Disk, config: StoreConfig) -> dict[int, int]:
-    """Length of each log file by its base."""
+    """Return the length of each log file by its base."""
     bases = {name: parse_segment_name(name) for name in disk.list(COMMIT_LOG)}
     return {
         base: disk.size(f"{COMMIT_LOG}/{name}")
@@ -134,7 +137,7 @@ def log_file_sizes(disk: Disk, config: StoreConfig) -> dict[int, int]:
 
 
 def refuse_missing_log(disk: Disk, config: StoreConfig, state: StoreState) -> None:
-    """Starting without a part of the log would take it for lost, for good. That is for the owner to say."""
+    """Refuse a log that lacks a part: whether that part is lost for good is for the owner to say."""
     missing = missing_log(disk, config, state)
     if missing:
         ranges = ", ".join(f"{one.start} to {one.end}" for one in missing)

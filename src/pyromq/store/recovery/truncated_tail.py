@@ -6,7 +6,7 @@ Below pyromq/cut-off, one file a cut, named by the position where it began. Nobo
 from __future__ import annotations
 
 from ... import logs
-from ..files.disk import Disk, DiskError, make_folder_durably, replace_durably
+from ..files.disk import Disk, DiskError, replace_durably
 from ..files.file_sequence import FileSequence
 
 log = logs.get("pyromq.store")
@@ -31,7 +31,6 @@ def copy_truncated(disk: Disk, sequence: FileSequence, position: int) -> str | N
         content = bytes(kept).rstrip(b"\0")
         if not content:
             return None
-        make_folder_durably(disk, CUT_OFF_FOLDER)
         name = f"{CUT_OFF_FOLDER}/{position:020d}"
         replace_durably(disk, name, content)
     except DiskError as fault:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ... import logs
 from ...errors import ProtocolError, PyroError
-from ..files.disk import Disk, DiskError, folder_of, make_folder_durably, read_whole, write_aside
+from ..files.disk import Disk, DiskError, folder_of, make_folder_durably, read_whole, write_temporary
 from .table_journal import DROPPED, Journal, TableChange, TableVersion, applied, read_changes
 from .table_text import enclose, give_integer_keys, parse_table, render, render_key
 
@@ -71,9 +71,8 @@ class JsonTable:
     def load(self) -> dict[str, Any]:
         """Return the content on disk, empty if there never was any. Raises TableDamaged.
 
-        Falls back to `.bak` with a loud line. The caller must not change what it gets: it may still be written.
-        Changes that a crash left in the journal are written into the table before anything else.
-        """
+        Falls back to `.bak` with a loud line. The caller must not change what it gets: it may still be written. Changes
+        that a crash left in the journal are written into the table before anything else."""
         found = _read(self._disk, self._name)
         content, self._current_is_good, self._base = found.content, found.is_current, found.base
         for section, value in content.items():
@@ -115,7 +114,7 @@ class JsonTable:
         return entries
 
     def snapshot(self) -> Callable[[], None]:
-        """Return what is to be written, as of now; calling it writes (blocks, and may run in a helper thread)."""
+        """Return a call that writes the table as it is now. The call blocks, and may run in a helper thread."""
         self._not_written, self._too_much = [], False
         sections = [
             (name, part if isinstance(part, _Entry) else list(part.items())) for name, part in self._sections.items()
@@ -128,7 +127,8 @@ class JsonTable:
         return self._journal is not None
 
     def add_changes(self) -> Callable[[], None]:
-        """Like `snapshot`, but for a large table only what changed, into its journal. Someone must `snapshot` soon."""
+        """Return a call that writes, like `snapshot`, but for a large table writes only what changed, into its journal.
+        Someone must `snapshot` soon."""
         base, changes = self._base, self._not_written
         grown = base is not None and self._journal is not None and self._journal.bytes > base.length
         if base is None or base.length < _JOURNAL_FROM or grown or self._too_much or not changes:
@@ -154,7 +154,7 @@ class JsonTable:
         folder = folder_of(self._name)
         if folder:
             make_folder_durably(self._disk, folder)
-        aside = write_aside(self._disk, self._name, content)
+        aside = write_temporary(self._disk, self._name, content)
         if self._current_is_good:
             self._keep_as_bak()
         self._disk.rename(aside, self._name)
@@ -172,7 +172,7 @@ class JsonTable:
         return enclose("{", members, "}", 1, self._one_line)
 
     def _keep_as_bak(self) -> None:
-        """A second name for the old content, so that the table itself is there at every moment."""
+        """Give the old content a second name, so that the table itself is there at every moment."""
         second = self._name + ".bak.tmp"
         if self._disk.exists(second):
             self._disk.remove(second)
@@ -188,10 +188,7 @@ class _Found(NamedTuple):
 
 
 def read_table(disk: Disk, name: str, quiet: bool = False) -> tuple[dict[str, Any], bool]:
-    """Return the content, and whether it came from the table itself rather than from its `.bak`.
-
-    Raises TableDamaged.
-    """
+    """Return the content, and whether it came from the table itself and not from its `.bak`. Raises TableDamaged."""
     found = _read(disk, name, quiet)
     return found.content, found.is_current
 
@@ -230,7 +227,7 @@ def _content(disk: Disk, name: str) -> bytes:
 
 
 def table_names(disk: Disk) -> Iterable[str]:
-    """Return the JSON tables that are there, for tools that look at all of them."""
+    """Return the names of the JSON tables that are there."""
     known = {
         f"config/{name.removesuffix('.bak')}"
         for name in disk.list("config")

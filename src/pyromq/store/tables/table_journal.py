@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 
 from ...errors import ProtocolError
 from ...protocol.json import FILE_LIMITS, parse_json
-from ..files.disk import Disk, DiskFile, FileMissing, folder_of, make_folder_durably, read_whole, replace_durably
+from ..files.checksum import sealed, unsealed
+from ..files.disk import Disk, DiskFile, read_if_there, replace_durably
 from .table_text import render
 
 JOURNAL_FOLDER = "pyromq/journal"
@@ -34,8 +35,7 @@ class TableChange(NamedTuple):
 
     def line(self) -> bytes:
         parts = [self.section, self.key] if self.value is DROPPED else [self.section, self.key, self.value]
-        text = render(parts, one_line=True).encode()
-        return _checksum(text) + b" " + text + b"\n"
+        return sealed(render(parts, one_line=True).encode()) + b"\n"
 
 
 class TableVersion(NamedTuple):
@@ -57,20 +57,15 @@ def journal_name(table: str) -> str:
 
 
 def read_changes(disk: Disk, table: str, content: bytes) -> list[TableChange]:
-    """The changes of this content that are not in it yet."""
-    try:
-        lines = read_whole(disk, journal_name(table)).split(b"\n")
-    except FileMissing:
-        return []
+    """Return the changes of this content that are not in it yet."""
+    lines = (read_if_there(disk, journal_name(table)) or b"").split(b"\n")
     if lines[0] + b"\n" != TableVersion.of(content).line():
         return []
     changes = []
     for line in lines[1:]:
-        checksum, _, text = line.partition(b" ")
-        if checksum != _checksum(text):
-            break
+        text = unsealed(line)
         try:
-            section, key, *value = parse_json(text, FILE_LIMITS)
+            section, key, *value = parse_json(text or b"", FILE_LIMITS)
         except (ProtocolError, ValueError):
             break
         changes.append(TableChange(section, key, value[0] if value else DROPPED))
@@ -78,7 +73,7 @@ def read_changes(disk: Disk, table: str, content: bytes) -> list[TableChange]:
 
 
 def applied(content: dict[str, Any], changes: Iterable[TableChange]) -> None:
-    """Make them in a table as it was parsed, where all keys are text."""
+    """Apply changes to a table as it was parsed, where all keys are text."""
     for section, key, value in changes:
         if key is None:
             content[section] = value
@@ -91,7 +86,7 @@ def applied(content: dict[str, Any], changes: Iterable[TableChange]) -> None:
 
 
 class Journal:
-    """That of one content, open for adding to it. Used by the thread that writes the table, one at a time."""
+    """The journal of one content, open for adding to it. Used by the thread that writes the table, one at a time."""
 
     def __init__(self, disk: Disk, table: str, base: TableVersion) -> None:
         self._disk = disk
@@ -101,11 +96,10 @@ class Journal:
         self.bytes = 0
 
     def add(self, changes: Iterable[TableChange]) -> None:
-        """Durable when this returns. After an error it must not be used again: nobody knows what it holds."""
+        """Add changes durably. After an error the journal must not be used again: nobody knows what it holds."""
         content = b"".join(change.line() for change in changes)
         if self._file is None:
             content = self._base.line() + content
-            make_folder_durably(self._disk, folder_of(self._name))
             replace_durably(self._disk, self._name, content)
             self._file = self._disk.open(self._name)
         else:
@@ -117,7 +111,3 @@ class Journal:
         if self._file is not None:
             self._file.close()
             self._file = None
-
-
-def _checksum(text: bytes) -> bytes:
-    return b"%08x" % zlib.crc32(text)

@@ -44,11 +44,10 @@ class TableSaver:
         self.writes = 0
 
     async def saved(self) -> None:
-        """Returns once every change made before this call is on disk. Raises what the write raised.
+        """Return once every change made before this call is on disk. Raises what the write raised.
 
-        After an error the changes are still there and the next call tries again: into a new file, so that a failed
-        sync of the old one proves nothing about it.
-        """
+        After an error the changes are still there and the next call tries again: into a new file, so that a failed sync
+        of the old one proves nothing about it."""
         wanted = self._table.changes
         while self._on_disk < wanted:
             if self._round is None:
@@ -76,7 +75,7 @@ class TableSaver:
             self._folding = asyncio.create_task(self._fold_later(self._clock))
 
     async def _fold_later(self, clock: Clock) -> None:
-        """What other programs read is never more than seconds old."""
+        """Write the table whole after a while, so that other programs never read one that is more than seconds old."""
         while self._table.has_journal:
             await clock.sleep(self._fold_s)
             with suppress(PyroError):  # it was logged
@@ -91,7 +90,7 @@ class TableSaver:
             await asyncio.shield(self._round.task)
 
     async def close(self) -> None:
-        """The last write: everything, in the table itself. Raises what the write raised."""
+        """Write everything into the table itself, for the last time. Raises what the write raised."""
         if self._folding is not None:
             self._folding.cancel()
             await asyncio.gather(self._folding, return_exceptions=True)
@@ -110,6 +109,6 @@ class _Round:
 
 
 def _seen(task: asyncio.Task[None]) -> None:
-    """Every waiter may have given up; a failed write is worth a line even then."""
+    """Log a failed write even if every waiter has given up."""
     if not task.cancelled() and (fault := task.exception()) is not None:
         log.error("a table could not be written", reason=fault)

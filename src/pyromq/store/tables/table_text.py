@@ -26,10 +26,7 @@ INTEGER_KEYS: dict[str, tuple[tuple[str, ...], ...]] = {
 
 
 def parse_table(data: bytes) -> dict[str, Any]:
-    """Return the table's members, all keys as text.
-
-    ProtocolError says what is wrong and where; ValueError if it is no object.
-    """
+    """Return the table's members, all keys as text. Raises ProtocolError, or ValueError if it is no object."""
     content = parse_json(data, FILE_LIMITS)
     if not isinstance(content, dict):
         raise ValueError(f"a JSON object was expected, not {type(content).__name__}")
@@ -37,7 +34,7 @@ def parse_table(data: bytes) -> dict[str, Any]:
 
 
 def give_integer_keys(content: dict[str, Any], file_name: str) -> None:
-    """Keys that are numbers in Java become numbers."""
+    """Turn keys into numbers where Java has numbers."""
     for path in INTEGER_KEYS.get(file_name, ()):
         _with_integer_keys(content, path)
 
@@ -60,10 +57,7 @@ def _integer(key: str) -> int | str:
 
 
 def render(value: Any, depth: int = 0, one_line: bool = False) -> str:
-    """Return the value's text, as it stands inside `depth` open braces.
-
-    Members that are None are left out, as in Java.
-    """
+    """Return the value's text inside `depth` open braces. Members that are None are left out, as in Java."""
     if isinstance(value, dict):
         members = [
             f"{render_key(key)}:{render(member, depth + 1, one_line)}"

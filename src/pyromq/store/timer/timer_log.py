@@ -39,7 +39,7 @@ class Unit(NamedTuple):
 
     position: int
     previous: int
-    marks: int
+    flags: int
     written_ms: int
     delay_ms: int
     record_position: int
@@ -52,12 +52,12 @@ class Unit(NamedTuple):
 
     @property
     def is_roll(self) -> bool:
-        return bool(self.marks & ROLL)
+        return bool(self.flags & ROLL)
 
     @property
     def is_delete(self) -> bool:
-        """It recalls a message of its slot. While it rolls it is a message like others."""
-        return bool(self.marks & DELETE) and not self.is_roll
+        """Return whether it recalls a message of its slot. While it rolls it is a message like others."""
+        return bool(self.flags & DELETE) and not self.is_roll
 
 
 class ChainBroken(DiskError):
@@ -73,7 +73,7 @@ class TimerLog:
         self._sequence = FileSequence(disk, self._files, FOLDER, _size_on_disk(disk) or file_bytes)
         self._sequence.load()
         self._buffer = bytearray()
-        self._room = 0  # position up to which the last file has room on the medium
+        self._allocated_until = 0  # position up to which the last file has room on the medium
         self._new_files = False
         self.end = self._sequence.start
 
@@ -92,13 +92,12 @@ class TimerLog:
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def append(
-        self, previous: int, marks: int, written_ms: int, delay_ms: int, record: tuple[int, int], topic_hash: int
+        self, previous: int, flags: int, written_ms: int, delay_ms: int, record: tuple[int, int], topic_hash: int
     ) -> int:
-        """Return the position of the new unit. It is in the file after `write`.
+        """Append a unit and return its position. It is in the file after `write`.
 
-        Where the clock was set, its slot may be further from now than the field holds: then it keeps the slot, and says
-        a time of writing that is as near as can be.
-        """
+        Where the clock was set, its slot may be further from now than the field holds: then the unit keeps its slot,
+        and its time of writing is moved as little as possible."""
         slot_ms = written_ms + delay_ms
         delay_ms = max(-_LONGEST_MS, min(delay_ms, _LONGEST_MS))
         written_ms = slot_ms - delay_ms
@@ -107,23 +106,23 @@ class TimerLog:
             self._buffer += BLANK.pack(left, 0, BLANK_MAGIC) + bytes(left - BLANK.size)
             self.end += left
         position = self.end
-        self._buffer += UNIT.pack(UNIT_BYTES, previous, marks, written_ms, delay_ms, *record, topic_hash, 0)
+        self._buffer += UNIT.pack(UNIT_BYTES, previous, flags, written_ms, delay_ms, *record, topic_hash, 0)
         self.end += UNIT_BYTES
         return position
 
     def write(self) -> None:
-        """What was appended is in the files."""
+        """Write what was appended into the files."""
         at = self.end - len(self._buffer)
         view = memoryview(bytes(self._buffer))
         while view:
-            self._make_room(at)
+            self._allocate(at)
             part = view[: self.file_bytes - at % self.file_bytes]
             self._sequence.write(at, part)
             at += len(part)
             view = view[len(part) :]
         self._buffer.clear()
 
-    def _make_room(self, at: int) -> None:
+    def _allocate(self, at: int) -> None:
         base = self._sequence.base_of(at)
         if not self._sequence.has(at):
             make_folder_durably(self._disk, FOLDER)
@@ -131,17 +130,17 @@ class TimerLog:
             file.truncate(self.file_bytes)
             self._sequence.add(base)
             self._new_files = True
-            self._room = base
+            self._allocated_until = base
         end = min(self.end, base + self.file_bytes)
-        if self._room < end:
+        if self._allocated_until < end:
             file, _ = self._sequence.file_at(base)
-            start = max(self._room, base) - base
+            start = max(self._allocated_until, base) - base
             length = min(max(_STEP, end - base - start), self.file_bytes - start)
             file.allocate(start, length)
-            self._room = base + start + length
+            self._allocated_until = base + start + length
 
     def sync(self, start: int) -> None:
-        """Everything from `start` on is on the medium when this returns."""
+        """Return once everything from `start` on is on the medium."""
         first = self._sequence.base_of(start)
         for base in [base for base in self._sequence.bases if base >= first]:
             self._files.get(self._sequence.name(base)).sync()
@@ -150,14 +149,14 @@ class TimerLog:
             self._new_files = False
 
     def cut(self, end: int) -> None:
-        """What lies behind was never promised to anybody: it is gone for good."""
+        """Remove what lies behind `end`: nobody was promised it."""
         self._sequence.cut(end, allocate=False)
         self.end = end
-        self._room = end
+        self._allocated_until = end
 
     def drop_all(self) -> None:
         self._sequence.drop_all()
-        self.end = self._room = 0
+        self.end = self._allocated_until = 0
 
     def drop_before(self, record_position: int) -> int:
         """Remove the first files whose units all point below a place of the commit log; how many went."""
@@ -179,8 +178,8 @@ class TimerLog:
     def chain(self, last: int, first: int, slot_ms: int) -> tuple[array[int], array[int]]:
         """Return the units of a slot from its last on, the oldest first: positions of messages, and of recalls.
 
-        A chain ends where its files are gone: everything that old was carried forward. ChainBroken if it is none.
-        """
+        A chain ends where its files are gone: everything that old was carried forward. Raises ChainBroken if the units
+        are not those of the slot."""
         messages, deletes = array("q"), array("q")
         reader = _Blocks(self._sequence)
         position, bound = last, self.end
@@ -202,7 +201,7 @@ class TimerLog:
         return [unit for unit in found if unit is not None]
 
     def scan(self, start: int, end: int) -> Iterator[Unit]:
-        """Units from a position on, up to `end` or to the first thing that is none."""
+        """Yield units from a position on, up to `end` or to the first thing that is none."""
         position = max(start, self.start)
         reader = _Blocks(self._sequence)
         while position + UNIT_BYTES <= end and self._sequence.has(position):
@@ -220,10 +219,10 @@ class TimerLog:
     def _unit(raw: bytes, position: int) -> Unit | None:
         if len(raw) < UNIT_BYTES:
             return None
-        size, previous, marks, written, delay, record, record_size, topic_hash, _ = UNIT.unpack(raw)
-        if size != UNIT_BYTES or marks & ~0xF or not marks & ALWAYS or previous >= position or previous < NONE:
+        size, previous, flags, written, delay, record, record_size, topic_hash, _ = UNIT.unpack(raw)
+        if size != UNIT_BYTES or flags & ~0xF or not flags & ALWAYS or previous >= position or previous < NONE:
             return None
-        return Unit(position, previous, marks, written, delay, record, record_size, topic_hash)
+        return Unit(position, previous, flags, written, delay, record, record_size, topic_hash)
 
 
 class _Blocks:
@@ -245,9 +244,7 @@ class _Blocks:
 
 
 def _size_on_disk(disk: Disk) -> int | None:
-    """Return the length of the files, which say it themselves: a store from elsewhere may have been written with
-    another setting.
-    """
+    """Return the length that the files have: a store from elsewhere may have been written with another setting."""
     sizes: Sequence[int] = [
         disk.size(f"{FOLDER}/{name}") for name in disk.list(FOLDER) if whole_number(name) is not None
     ]

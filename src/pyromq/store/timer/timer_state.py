@@ -7,12 +7,13 @@ time in it tells whether a Java broker has run since.
 from __future__ import annotations
 
 import struct
+from contextlib import closing
 from typing import NamedTuple
 
 import msgspec
 
 from ... import logs
-from ..files.disk import Disk, FileMissing, folder_of, make_folder_durably, read_whole, replace_durably
+from ..files.disk import Disk, FileMissing, folder_of, make_folder_durably, read_if_there, read_whole, replace_durably
 
 log = logs.get("pyromq.store")
 
@@ -58,7 +59,7 @@ class TimerState(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def read_state(disk: Disk) -> TimerState | None:
-    """None: there never was one, or it cannot be read, and the wheel is made anew from the log."""
+    """Return our state; None if there never was one or it cannot be read: then the wheel is rebuilt from the log."""
     try:
         return msgspec.json.decode(read_whole(disk, STATE_FILE), type=TimerState)
     except FileMissing:
@@ -69,30 +70,24 @@ def read_state(disk: Disk) -> TimerState | None:
 
 
 def write_state(disk: Disk, state: TimerState) -> None:
-    make_folder_durably(disk, folder_of(STATE_FILE))
     replace_durably(disk, STATE_FILE, msgspec.json.encode(state))
 
 
 def read_check(disk: Disk) -> TimerCheck | None:
-    try:
-        raw = read_whole(disk, CHECK_FILE)
-    except FileMissing:
-        return None
+    raw = read_if_there(disk, CHECK_FILE) or b""
     return TimerCheck(*_CHECK.unpack_from(raw)) if len(raw) >= _CHECK.size else None
 
 
 def write_check(disk: Disk, check: TimerCheck, *, durably: bool) -> None:
-    """In place, within one sector. A stale one costs a Java broker some repeated work, so it is synced at the end."""
+    """Write Java's file in place, within one sector. A stale one costs Java repeated work: it is synced at the end
+    only."""
     make_folder_durably(disk, folder_of(CHECK_FILE))
     is_new = not disk.exists(CHECK_FILE)
-    file = disk.open(CHECK_FILE, create=True)
-    try:
+    with closing(disk.open(CHECK_FILE, create=True)) as file:
         if file.size() < _CHECK_FILE_BYTES:
             file.truncate(_CHECK_FILE_BYTES)
         file.pwrite(0, check.pack())
         if durably:
             file.sync()
-    finally:
-        file.close()
     if durably or is_new:
         disk.sync_folder(folder_of(CHECK_FILE))

@@ -41,7 +41,7 @@ class TimerSettings:
 
     @property
     def window(self) -> int:
-        """As Java bounds it."""
+        """Return the number of slots within Java's bounds."""
         most = self.wheel_slots // 2 - _SPARE_SLOTS
         return self.roll_slots if 2 <= self.roll_slots <= most else most
 
@@ -130,7 +130,7 @@ class TimerStore:
         self._wheel_end = self._wheel_written = state.wheel_end
 
     def _compare(self, state: TimerState) -> None:
-        """Slots that were damaged may look like empty or delivered ones: only the checksum tells."""
+        """Raise WheelUnfit if the checksum differs: damaged slots may look like empty or delivered ones."""
         checksum = self._wheel.checksum_from(self._tick(self.read_ms), self._tick(state.read_ms))
         if state.wheel_checksum is not None and checksum != state.wheel_checksum:
             raise WheelUnfit(f"{WHEEL_FILE} is damaged, or of another moment: its checksum is not that of its state")
@@ -138,7 +138,7 @@ class TimerStore:
             raise WheelUnfit(f"{WHEEL_FILE} is damaged: it counts {self.waiting} messages, {state.waiting} wait")
 
     def _import(self, check: TimerCheck, queue_offset_at: QueueOffsetAt) -> None:
-        """A Java broker has run on this store since, or nobody else ever did."""
+        """Take over what Java left: a Java broker has run on this store since, or nobody else ever did."""
         self.read_ms, self._counter = check.read_ms or self.read_ms, check.counter
         self.queue_offset = min(check.queue_offset, check.master_queue_offset)
         if not self._log.limit:
@@ -172,14 +172,14 @@ class TimerStore:
             if tick < read_tick:
                 continue
             before = self._wheel.get(tick)
-            self._wheel.replay(tick, unit.position, bool(unit.marks & DELETE))
+            self._wheel.replay(tick, unit.position, bool(unit.flags & DELETE))
             after = self._wheel.get(tick)
             self.waiting += (after.messages if after else 0) - (before.messages if before else 0)
         if end - reached >= UNIT_BYTES + BLANK.size:
             raise WheelUnfit(f"the timer log has no unit at {reached}, it was written up to {end}")
 
     def _rebuild(self, why: str) -> None:
-        """From the records of the timer topic: what is due before `read_ms` has left, the rest waits."""
+        """Begin again from the records of the timer topic: what is due before `read_ms` was delivered before."""
         log.warning("the timer's files are made anew from its topic", why=why)
         self.known_before = max(self.known_before, self.queue_offset)
         self.queue_offset = self.waiting = 0
@@ -201,7 +201,7 @@ class TimerStore:
         self._rebuild(f"the clock was set back: it was {ahead_ms} ms ahead when slots were read last")
 
     def fit_to(self, queue_end: int) -> None:
-        """The topic ends here. If it went further before (the log was copied or cut), the files are made anew."""
+        """Rebuild the files if the topic, which ends here, went further before: the log was copied or cut."""
         if self.queue_offset > queue_end:
             self._rebuild(f"it was read up to {self.queue_offset}, and ends at {queue_end}")
             self.known_before = queue_end
@@ -217,51 +217,48 @@ class TimerStore:
     # -- putting ------------------------------------------------------------------------------------------------------
 
     def add(self, records: Sequence[TimedRecord], now_ms: int) -> int:
-        """Let them wait; how many were taken. Fewer if the wheel would turn onto what was not delivered yet."""
+        """Let records wait, and return how many: fewer if the wheel would turn onto what was not delivered yet."""
         written = self._floor(now_ms)
-        taken = 0
+        added = 0
         for one in records:
-            slot_ms, marks = self._slot(one, written)
+            slot_ms, flags = self._slot(one, written)
             tick = self._tick(slot_ms)
             if tick - self._tick(self.read_ms) >= self._settings.wheel_slots:
                 break
             before = self._wheel.get(tick)
             slot = before or Slot(tick, NONE, NONE, 0)
             at = self._log.append(
-                slot.last, marks, written, slot_ms - written, (one.position, one.size), one.topic_hash
+                slot.last, flags, written, slot_ms - written, (one.position, one.size), one.topic_hash
             )
             change = -1 if one.recalls else 1
             self._wheel.put(Slot(tick, at if slot.first == NONE else slot.first, at, slot.messages + change), before)
             self.waiting += change
             self.queue_offset = one.queue_offset + 1
-            taken += 1
+            added += 1
         self._log.write()
-        self.dirty = self.dirty or taken > 0
-        return taken
+        self.dirty = self.dirty or added > 0
+        return added
 
     def skip_to(self, queue_offset: int) -> None:
-        """What lies before it is no message that waits."""
+        """Go on at this offset: what lies before it is no message that waits."""
         self.queue_offset = queue_offset
         self.dirty = True
 
     def _slot(self, one: TimedRecord, written: int) -> tuple[int, int]:
-        """Return which slot it waits in. Never one that was delivered; far ahead, one on the way."""
-        marks = ALWAYS | (DELETE if one.recalls else 0)
+        """Return its slot's time and its marks: never a slot that was delivered; far ahead, one on the way."""
+        flags = ALWAYS | (DELETE if one.recalls else 0)
         window = self._window * self._precision
         ahead = one.due_ms - written
         if ahead < window:
-            return self._floor(max(one.due_ms, self.read_ms)), marks
+            return self._floor(max(one.due_ms, self.read_ms)), flags
         # As Java: what is left for the last stretch must not be short.
         hop = self._window // 2 if ahead - window < self._window // 3 * self._precision else self._window
-        return max(written + hop * self._precision, self.read_ms), marks | ROLL
+        return max(written + hop * self._precision, self.read_ms), flags | ROLL
 
     # -- taking -------------------------------------------------------------------------------------------------------
 
     def next_slot_ms(self) -> int | None:
-        """Return the first slot that something waits in.
-
-        It may be taken once the clock has passed it by a precision.
-        """
+        """Return the first slot that something waits in: due once the clock has passed it by a precision."""
         tick = self._wheel.next_tick(self._tick(self.read_ms))
         return None if tick is None else tick * self._precision
 
@@ -281,7 +278,7 @@ class TimerStore:
         return self._log.units(positions)
 
     def done(self, slot_ms: int) -> None:
-        """Everything in it has left."""
+        """Clear a slot: everything in it was delivered."""
         slot = self._wheel.clear(self._tick(slot_ms))
         if slot is not None:
             self.waiting -= slot.messages
@@ -289,11 +286,11 @@ class TimerStore:
         self.dirty = True
 
     def passed(self, now_ms: int) -> None:
-        """Nothing waits in any slot before now: reading goes on from here. Not worth a write of its own."""
+        """Go on reading from now: nothing waits in any slot before. Not worth a write of its own."""
         self.read_ms = max(self.read_ms, self._floor(now_ms) - self._precision)
 
     def count_at(self, slot_ms: int) -> int:
-        """Return messages that wait in one slot. One small read, if any."""
+        """Count the messages that wait in one slot. One small read, if any."""
         slot = self._wheel.get(self._tick(slot_ms))
         return 0 if slot is None else slot.messages
 
@@ -304,10 +301,10 @@ class TimerStore:
     # -- retention ----------------------------------------------------------------------------------------------------
 
     def pending_before(self, position: int, start: int, limit: int) -> list[Unit]:
-        """Units that wait and whose record lies below a place of the commit log, and was not put again yet.
+        """Return units from one place of the timer log on that wait, and whose record lies below a place of the commit
+        log and was not put again yet.
 
-        From one place of the timer log on. Units are in the order of their records, so only the oldest are looked at.
-        """
+        Units are in the order of their records, so only the oldest are read."""
         found: list[Unit] = []
         for unit in self._log.scan(start, self._log.end):
             if unit.record_position >= position or len(found) == limit:
@@ -317,16 +314,16 @@ class TimerStore:
         return found
 
     def copied(self, units: Sequence[Unit]) -> None:
-        """Copies stand for them, and count from now on."""
+        """Count these units no more: copies stand for them."""
         for unit in units:
             slot = self._wheel.get(self._tick(unit.slot_ms))
             if slot is not None:
-                change = 1 if unit.marks & DELETE else -1
+                change = 1 if unit.flags & DELETE else -1
                 self._wheel.put(slot._replace(messages=slot.messages + change), slot)
                 self.waiting += change
 
     def carried(self, position: int, now_ms: int) -> None:
-        """All of those were put again. Durable when this returns: else both would be delivered."""
+        """Note durably that everything below `position` was put again: else both would be delivered."""
         self.carried_to = max(self.carried_to, position)
         self.flush(now_ms)
         self._log.drop_before(self.carried_to)
@@ -334,7 +331,7 @@ class TimerStore:
     # -- flushing -----------------------------------------------------------------------------------------------------
 
     def flush(self, now_ms: int) -> None:
-        """What was added and taken is on the medium when this returns. The commit log must be before."""
+        """Return once everything that was added and taken is on the medium. The commit log must be there before."""
         self._log.write()
         if self._wheel_written > self._wheel_end:
             self._wheel.sync()
@@ -370,7 +367,7 @@ class TimerStore:
         write_state(self._disk, state)
 
     def check(self) -> TimerCheck:
-        """As Java's broker would say it (request 60)."""
+        """Return the state as Java's broker would say it (request 60)."""
         return TimerCheck(
             self.read_ms,
             self._log.end,
@@ -382,7 +379,7 @@ class TimerStore:
         )
 
     def close(self, now_ms: int) -> None:
-        """A store that never had a timer gets no files by it."""
+        """Flush and close. A store that never had a timer gets no files by it."""
         if self.dirty or self._counter:
             self.flush(now_ms)
             self._wheel.sync()
@@ -401,7 +398,7 @@ def _is_newer(check: TimerCheck, state: TimerState) -> bool:
 def open_timer_store(
     disk: Disk, settings: TimerSettings, now_ms: int, record_at: Callable[[int], Record | None], queue_end: int
 ) -> TimerStore:
-    """Blocking: before anybody is served."""
+    """Open it. Blocking: before anybody is served."""
 
     def queue_offset_at(position: int) -> int | None:
         record = record_at(position)

@@ -34,7 +34,7 @@ class Slot(NamedTuple):
 
     @property
     def checksum(self) -> int:
-        """Never 0, so that a slot that is gone shows. Without `messages`: a power cut may leave those of before."""
+        """Return a checksum that is never 0. `messages` is left out: a power cut may leave an older count."""
         return 1 << 32 | zlib.crc32(_SUMMED.pack(self.tick, self.first, self.last))
 
 
@@ -49,32 +49,32 @@ class TimerWheel:
         self._disk = disk
         self.slots = slots
         self._file: DiskFile | None = None
-        self._marks = bytearray(slots)
+        self._pending = bytearray(slots)
         self._changed: dict[int, Slot] = {}
         self.checksum = 0  # the sum of those of all pending slots
 
     def load(self, read_tick: int, log_end: int) -> int:
-        """Take in what is pending; how many messages. WheelUnfit if there is no such file, or not of that size."""
+        """Load what is pending, and return how many messages. Raises WheelUnfit if the file is missing or does not
+        fit."""
         if not self._disk.exists(NAME) or self._disk.size(NAME) != self.slots * SLOT.size:
             raise WheelUnfit(f"{NAME} is missing or has another size")
-        self._file = self._disk.open(NAME)
+        file = self._file = self._disk.open(NAME)
         waiting = 0
-        for index, slot in self._stored():
+        for index, slot in self._stored(file):
             if slot.tick < read_tick:
                 continue
             if slot.tick % self.slots != index or not 0 <= slot.last < log_end or slot.tick >= read_tick + self.slots:
                 raise WheelUnfit(f"{NAME}: slot {index} points to {slot.last}, the timer log ends at {log_end}")
-            self._marks[index] = 1
+            self._pending[index] = 1
             self.checksum += slot.checksum
             waiting += slot.messages
         return waiting
 
-    def _stored(self) -> Iterator[tuple[int, Slot]]:
-        assert self._file is not None
+    def _stored(self, file: DiskFile) -> Iterator[tuple[int, Slot]]:
         size = _BLOCK_SLOTS * SLOT.size
         empty = bytes(size)
         for start in range(0, self.slots, _BLOCK_SLOTS):
-            block = self._file.pread(start * SLOT.size, size)
+            block = file.pread(start * SLOT.size, size)
             if block == empty[: len(block)]:
                 continue
             for number, (tick, first, last, messages, _) in enumerate(SLOT.iter_unpack(block)):
@@ -82,37 +82,41 @@ class TimerWheel:
                     yield start + number, Slot(tick, first, last, messages)
 
     def create(self) -> None:
-        """A new one with nothing in it. Its name is durable when this returns."""
+        """Create a wheel with nothing in it. Its name is durable when this returns."""
         if self._file is not None:
             self._file.close()
-        self._file = self._disk.open(NAME, create=True)
-        self._file.truncate(0)
-        self._file.truncate(self.slots * SLOT.size)
-        self._file.sync()
-        self._disk.sync_folder("")
-        self._marks = bytearray(self.slots)
+        self._file = self._new_file()
+        self._pending = bytearray(self.slots)
         self._changed.clear()
         self.checksum = 0
+
+    def _new_file(self) -> DiskFile:
+        file = self._disk.open(NAME, create=True)
+        file.truncate(0)
+        file.truncate(self.slots * SLOT.size)
+        file.sync()
+        self._disk.sync_folder("")
+        return file
 
     # -- slots --------------------------------------------------------------------------------------------------------
 
     def get(self, tick: int) -> Slot | None:
-        """Return None if nothing waits for it."""
+        """Return the slot of a tick; None if nothing waits for it."""
         index = tick % self.slots
         slot = self._changed.get(index)
-        if slot is None and self._marks[index] and self._file is not None:
+        if slot is None and self._pending[index] and self._file is not None:
             slot = Slot(*SLOT.unpack(self._file.pread(index * SLOT.size, SLOT.size))[:4])
         return slot if slot is not None and slot.tick == tick else None
 
     def put(self, slot: Slot, before: Slot | None) -> None:
-        """`before` is what `get` said of its tick."""
+        """Set a slot. `before` is what `get` returned for its tick."""
         index = slot.tick % self.slots
         self.checksum += slot.checksum - (0 if before is None else before.checksum)
         self._changed[index] = slot
-        self._marks[index] = 1
+        self._pending[index] = 1
 
     def replay(self, tick: int, position: int, is_delete: bool) -> None:
-        """A unit of the log that the file may or may not know: the chain grows by position, so that can be told."""
+        """Add a unit of the log that the file may know already: the chain grows by position, which tells."""
         slot = self.get(tick)
         if slot is not None and slot.last >= position:
             return
@@ -120,15 +124,16 @@ class TimerWheel:
         self.put(Slot(tick, first, position, messages + (-1 if is_delete else 1)), slot)
 
     def clear(self, tick: int) -> Slot | None:
-        """It is done; what it was. The file keeps it, as Java's does: it ends by the time that was read up to."""
+        """Clear a delivered tick, and return its slot. The file keeps it, as Java's does: `read_ms` tells that it is
+        done."""
         slot = self.get(tick)
         if slot is not None:
             self.checksum -= slot.checksum
-        self._marks[tick % self.slots] = 0
+        self._pending[tick % self.slots] = 0
         return slot
 
     def checksum_from(self, first: int, start: int) -> int:
-        """Of what is pending from `start` on, where everything that is pending is from `first` on."""
+        """Return the checksum of what is pending from `start` on; everything pending is from `first` on."""
         checksum = self.checksum
         while first < start and (tick := self.next_tick(first)) is not None and tick < start:
             slot = self.get(tick)
@@ -137,11 +142,11 @@ class TimerWheel:
         return checksum
 
     def next_tick(self, after: int) -> int | None:
-        """Return the first that something waits for, from this one on."""
+        """Return the first tick from this one on that something waits for."""
         start = after % self.slots
-        index = self._marks.find(1, start)
+        index = self._pending.find(1, start)
         if index < 0:
-            index = self._marks.find(1, 0, start)
+            index = self._pending.find(1, 0, start)
         if index < 0:
             return None
         return after + (index - start) % self.slots
@@ -159,26 +164,15 @@ class TimerWheel:
 
     # -- the file -----------------------------------------------------------------------------------------------------
 
-    @property
-    def has_changes(self) -> bool:
-        return bool(self._changed)
-
     def write_out(self) -> None:
-        """Into the file. Only when the units that the slots point to are on the medium."""
+        """Write changes into the file. Only when the units that the slots point to are on the medium."""
         if not self._changed:
             return
-        if self._file is None:
-            self.create_empty_file_for_changes()
-        assert self._file is not None
+        if self._file is None:  # until its first change a store without timers has no such file
+            self._file = self._new_file()
         for index, slot in sorted(self._changed.items()):
             self._file.pwrite(index * SLOT.size, SLOT.pack(*slot, 0))
         self._changed.clear()
-
-    def create_empty_file_for_changes(self) -> None:
-        """The first change of a store's life makes the file; until then a broker without timers has none."""
-        changed, marks, checksum = dict(self._changed), self._marks, self.checksum
-        self.create()
-        self._changed, self._marks, self.checksum = changed, marks, checksum
 
     def sync(self) -> None:
         if self._file is not None:

@@ -7,23 +7,25 @@ missing at the front of the log are taken for expired.
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from ..config import StoreConfig
 from ..files.disk import Disk, make_folder_durably
 from ..files.segment import segment_name
 from ..layout import COMMIT_LOG
-from ..recovery.checkpoint import SyncedFile, read_checkpoint
+from ..recovery.checkpoint import SyncedFile
 from ..recovery.lock import claim_store
 from ..recovery.store_state import MissingRange, log_file_sizes, missing_log, read_store_state, refuse_other_sizes
 
 
-def accept_loss(disk: Disk, config: StoreConfig, *, only_look: bool = False) -> list[MissingRange]:
-    """Blocking. Takes the store's lock. Returns what was missing; nothing is changed if nothing is."""
+def accept_loss(disk: Disk, config: StoreConfig, *, dry_run: bool = False) -> list[MissingRange]:
+    """Put missing parts back as empty files, and return them. Blocking. Takes the store's lock."""
     lock = claim_store(disk)
     try:
-        state = read_store_state(disk, read_checkpoint(disk))
+        state = read_store_state(disk)
         refuse_other_sizes(disk, config, state)
         missing = missing_log(disk, config, state)
-        if missing and state.synced is not None and not only_look:
+        if missing and state.synced is not None and not dry_run:
             _put_back_empty(disk, config, missing, state.synced)
         return missing
     finally:
@@ -39,19 +41,15 @@ def _put_back_empty(disk: Disk, config: StoreConfig, missing: list[MissingRange]
         for base in range(max(one.start // size * size, first), one.end, size):
             _fill(disk, f"{COMMIT_LOG}/{segment_name(base)}", size, whole=base == last)
     disk.sync_folder(COMMIT_LOG)
-    mark = SyncedFile(disk)
-    mark.raise_start(first)
-    mark.close()
+    with closing(SyncedFile(disk)) as synced_file:
+        synced_file.raise_start(first)
 
 
 def _fill(disk: Disk, name: str, size: int, *, whole: bool) -> None:
-    """Zeroes up to the full length; without room on disk behind them where nothing will be written."""
-    file = disk.open(name, create=True)
-    try:
+    """Fill a file with zeroes up to its full length; without space reserved on disk where nothing will be written."""
+    with closing(disk.open(name, create=True)) as file:
         if whole:
             file.allocate(0, size)
         else:
             file.truncate(size)
         file.sync()
-    finally:
-        file.close()

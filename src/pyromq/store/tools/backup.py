@@ -9,19 +9,18 @@ source's marks and the order of the copies matter, so nothing has to stand still
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 
 from ...ambient import Clock
 from ...errors import PyroError
 from ...kernel.records import Placed
 from ..config import StoreConfig
-from ..files.disk import Disk, FileMissing, folder_of, make_folder_durably
-from ..files.file_sequence import FileSequence
-from ..files.open_files import OpenFiles
+from ..files.disk import Disk, FileMissing, folder_of, make_folder_durably, read_if_there
 from ..files.read_only import ReadOnlyDisk
 from ..files.segment import parse_segment_name
 from ..layout import BATCH_QUEUES, COMMIT_LOG
-from ..log.log_walk import LogWalk, Tail
+from ..log.log_walk import LogWalk, Tail, opened_log
 from ..log.whole_crc import WHOLE_CRC_FILE, ranges_that_count, save_ranges
 from ..message_store import MessageStore
 from ..recovery.catalogue import CATALOGUE_FILE
@@ -67,7 +66,7 @@ def backup_store(
     process_id: int,
     progress: Progress = lambda copied, whole: None,
 ) -> Backup:
-    """Blocking. When this returns the target is durable and as a broker leaves it that was stopped cleanly."""
+    """Copy the store. Blocking. When this returns the target is durable, and as a clean stop leaves it."""
     done = _Copy(ReadOnlyDisk(source), target, config, progress).run(process_id)
     batch_topics = set(target.list(BATCH_QUEUES))
     MessageStore(target, config, clock, is_batch_topic=batch_topics.__contains__).close()
@@ -86,8 +85,7 @@ class _Copy:
         self._done = Backup()
         self._whole = 0
         self._folders: set[str] = set()
-        ours = read_store_state(source, read_checkpoint(source)).ours
-        self._whole_crc = ranges_that_count(source, config, ours)
+        self._whole_crc = ranges_that_count(source, config, read_store_state(source).ours)
 
     def run(self, process_id: int) -> Backup:
         mark_running(self._target, process_id)  # until it was opened, the copy is that of a killed broker
@@ -96,7 +94,7 @@ class _Copy:
             self._copy_tree(JOURNAL_FOLDER)
         self._copy_tree("config")
         # Read before the queues are copied: their copies then hold at least what it says.
-        checkpoint = self._content(CHECKPOINT_FILE)
+        checkpoint = read_if_there(self._source, CHECKPOINT_FILE)
         end = self._end_of_log()
         others = [name for name in self._source.list() if name not in ("config", COMMIT_LOG, *_NOT_COPIED)]
         names = [name for other in others for name in self._tree(other) if not name.startswith(_OF_THE_SOURCE)]
@@ -106,9 +104,8 @@ class _Copy:
         self._copy_log(end)
         if checkpoint:
             self._write(CHECKPOINT_FILE, [(0, checkpoint)], len(checkpoint))
-        synced = SyncedFile(self._target)
-        synced.save(end)
-        synced.close()
+        with closing(SyncedFile(self._target)) as synced:
+            synced.save(end)
         save_ranges(self._target, self._whole_crc)
         for folder in sorted(self._folders, reverse=True):
             self._target.sync_folder(folder)
@@ -116,19 +113,17 @@ class _Copy:
         return self._done
 
     def _end_of_log(self) -> int:
-        """Behind the last record that is whole now. The walk starts where the checkpoint says all is well."""
-        files = OpenFiles(self._source, 16)
-        log = FileSequence(self._source, files, COMMIT_LOG, self._config.commit_log_file_bytes)
-        log.load()
+        """Return the end of the last record that is whole now. The walk starts where the checkpoint says all is
+        well."""
         checked = read_checkpoint(self._source).queues_position
-        start = max(log.start, log.base_of(checked)) if log.has(log.base_of(checked)) else log.start
-        end = self._done.log_start = log.start
-        for step in LogWalk(log, self._config.delay_levels, start, whole_crc=self._whole_crc):
-            if isinstance(step, Placed):
-                end = step.end
-            elif isinstance(step, Tail) and step.position > end and not step.leftovers:
-                end = step.position
-        files.close()
+        with opened_log(self._source, self._config) as log:
+            start = max(log.start, log.base_of(checked)) if log.has(log.base_of(checked)) else log.start
+            end = self._done.log_start = log.start
+            for found in LogWalk(log, self._config.delay_levels, start, whole_crc=self._whole_crc):
+                if isinstance(found, Placed):
+                    end = found.end
+                elif isinstance(found, Tail) and found.position > end and not found.leftovers:
+                    end = found.position
         self._done.log_end = end
         return end
 
@@ -161,11 +156,8 @@ class _Copy:
         except FileMissing:
             return 0
 
-    def _content(self, name: str) -> bytes:
-        return b"".join(data for _, data in self._chunks(name, None)) if self._source.exists(name) else b""
-
     def _copy(self, name: str, upto: int | None = None, length: int | None = None) -> None:
-        """`upto`: bytes behind it are left out; `length`: of the copy, where it is not that of the source."""
+        """Copy a file up to `upto`. `length`: of the copy, where it is not that of the source."""
         try:
             size = self._source.size(name) if length is None else length
         except FileMissing:
@@ -173,8 +165,7 @@ class _Copy:
         self._write(name, self._chunks(name, upto), size)
 
     def _chunks(self, name: str, upto: int | None) -> Iterator[tuple[int, bytes]]:
-        file = self._source.open(name, writable=False)
-        try:
+        with closing(self._source.open(name, writable=False)) as file:
             at, end = 0, file.size() if upto is None else min(upto, file.size())
             while at < end:
                 data = file.pread(at, min(_CHUNK, end - at))
@@ -182,16 +173,13 @@ class _Copy:
                     return
                 yield at, data
                 at += len(data)
-        finally:
-            file.close()
 
     def _write(self, name: str, chunks: Iterator[tuple[int, bytes]] | list[tuple[int, bytes]], size: int) -> None:
         folder = folder_of(name)
         if folder and folder not in self._folders:
             make_folder_durably(self._target, folder)
             self._folders.add(folder)
-        file = self._target.open(name, create=True)
-        try:
+        with closing(self._target.open(name, create=True)) as file:
             file.truncate(size)
             for at, data in chunks:
                 for inside in range(0, len(data), _SPARSE):
@@ -201,6 +189,4 @@ class _Copy:
                 self._done.bytes += len(data)
                 self._progress(self._done.bytes, max(self._whole, self._done.bytes))
             file.sync()
-        finally:
-            file.close()
         self._done.files += 1

@@ -17,13 +17,10 @@ from ...protocol.properties import decode_properties
 from ...protocol.record import Record, decode_record
 from ..config import StoreConfig
 from ..files.disk import Disk
-from ..files.file_sequence import FileSequence
-from ..files.open_files import OpenFiles
 from ..files.read_only import ReadOnlyDisk
-from ..layout import BATCH_QUEUES, COMMIT_LOG
-from ..log.log_walk import Gap, LogWalk
+from ..layout import BATCH_QUEUES
+from ..log.log_walk import Gap, LogWalk, opened_log
 from ..log.whole_crc import ranges_that_count
-from ..recovery.checkpoint import read_checkpoint
 from ..recovery.store_state import read_store_state
 
 _SHOWN_BODY = 256  # longer ones are shown by their hash
@@ -51,22 +48,19 @@ class DumpFilter:
 
 
 def dump_records(disk: Disk, config: StoreConfig, wanted: DumpFilter) -> Iterator[dict[str, Any]]:
-    """Whole records in the order of the log. Damaged ranges come as {"damaged": reason, "physicalOffset", "size"}."""
+    """Yield whole records in the log's order; damaged ranges as {"damaged": reason, "physicalOffset", "size"}."""
     source = ReadOnlyDisk(disk)
-    files = OpenFiles(source, 16)
-    log = FileSequence(source, files, COMMIT_LOG, config.commit_log_file_bytes)
-    log.load()
     batch_topics = set(source.list(BATCH_QUEUES))
-    ours = read_store_state(source, read_checkpoint(source)).ours
-    walk = LogWalk(log, config.delay_levels, whole_crc=ranges_that_count(source, config, ours))
-    for step in walk:
-        if isinstance(step, Placed):
-            if wanted.wants(step):
-                record = decode_record(walk.raw(step), verify=False)
-                yield record_as_dict(record, None if step.topic in batch_topics else step.tag_code)
-        elif isinstance(step, Gap):
-            yield {"damaged": step.reason, "physicalOffset": step.position, "size": step.end - step.position}
-    files.close()
+    whole_crc = ranges_that_count(source, config, read_store_state(source).ours)
+    with opened_log(source, config) as log:
+        walk = LogWalk(log, config.delay_levels, whole_crc=whole_crc)
+        for found in walk:
+            if isinstance(found, Placed):
+                if wanted.wants(found):
+                    record = decode_record(walk.raw(found), verify=False)
+                    yield record_as_dict(record, None if found.topic in batch_topics else found.tag_code)
+            elif isinstance(found, Gap):
+                yield {"damaged": found.reason, "physicalOffset": found.position, "size": found.end - found.position}
 
 
 def record_as_dict(record: Record, tags_code: int | None) -> dict[str, Any]:
@@ -100,7 +94,7 @@ def record_as_dict(record: Record, tags_code: int | None) -> dict[str, Any]:
 
 
 def _plain_fields(record: Record) -> dict[str, Any]:
-    """What a compressed body says once it is unpacked, or why it cannot be."""
+    """Return what a compressed body says once it is unpacked, or why it cannot be."""
     try:
         kind = compression_of(record.sys_flag)
         if kind is None:

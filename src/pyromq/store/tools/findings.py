@@ -23,7 +23,7 @@ OPEN_ANEW = "open the store: opening writes it anew from the log"
 
 
 def remedy_of_missing(level: Level) -> str:
-    """For something derived that is missing: recovery writes it again, or a person has it rebuilt."""
+    """Return the remedy for something derived that is missing: recovery writes it again, or a person has it rebuilt."""
     return OPEN if level == Level.REPAIRABLE else REBUILD
 
 

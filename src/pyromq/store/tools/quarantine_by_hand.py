@@ -1,4 +1,4 @@
-"""`pyromq store quarantine`: a record is put aside, or released, by a person. Offline: both take the store's lock."""
+"""`pyromq store quarantine`: a person quarantines a record, or releases it. Offline: both take the store's lock."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ..recovery.quarantine import BY_HAND, TABLE, Quarantine, QuarantinedRecord
 from ..tables.json_tables import JsonTable
 
 
-def put_aside_by_hand(disk: Disk, config: StoreConfig, position: int, now_ms: Callable[[], int]) -> QuarantinedRecord:
-    """No loop of a broker handles the record at this place any more. StoreError if there is none."""
+def quarantine_by_hand(disk: Disk, config: StoreConfig, position: int, now_ms: Callable[[], int]) -> QuarantinedRecord:
+    """Keep every loop of a broker from handling the record at this position. Raises StoreError if there is none."""
     with _opened(disk, now_ms) as quarantine:
         record = _record_at(disk, config, position)
         noted = QuarantinedRecord(
@@ -33,7 +33,7 @@ def put_aside_by_hand(disk: Disk, config: StoreConfig, position: int, now_ms: Ca
 
 
 def release_by_hand(disk: Disk, position: int, now_ms: Callable[[], int]) -> QuarantinedRecord:
-    """Note that the broker's next start puts it to the end of its queue. StoreError if it is not put aside."""
+    """Let the next start put the record to the end of its queue. Raises StoreError if it is not quarantined."""
     with _opened(disk, now_ms) as quarantine:
         found = quarantine.release(position)
         if found is None:

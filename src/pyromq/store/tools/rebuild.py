@@ -7,18 +7,19 @@ A rebuild that is cut off leaves a store that opening rebuilds.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any, cast
 
 from ...ambient import Clock
 from ..config import StoreConfig
-from ..files.disk import Disk, DiskFile, remove_tree
+from ..files.disk import Disk, DiskFile, remove_durably, remove_tree
 from ..files.segment import parse_segment_name
 from ..layout import BATCH_QUEUES, COMMIT_LOG, INDEX, QUEUES
 from ..log.whole_crc import ranges_that_count, save_ranges
 from ..message_store import MessageStore
 from ..queues.reserved_offsets import queue_ends, write_reserved
-from ..recovery.checkpoint import Checkpoint, CheckpointFile, SyncedFile, mark_running, read_checkpoint, remove_synced
-from ..recovery.derived_files import remove_derived
+from ..recovery.checkpoint import SYNCED_FILE, Checkpoint, CheckpointFile, SyncedFile, mark_running
+from ..recovery.derived_files import DERIVED_FILE
 from ..recovery.lock import claim_store
 from ..recovery.recovery import RecoveryReport
 from ..recovery.store_state import read_store_state, refuse_missing_log, refuse_missing_tables, refuse_other_sizes
@@ -32,11 +33,13 @@ def rebuild_store(
     process_id: int,
     progress: Progress = lambda position, end: None,
 ) -> RecoveryReport:
-    """Blocking. Raises StoreLocked if a broker has it, UnknownStoreKind if we do not read it, ConfigError if it was
-    written with other file sizes; then nothing has changed."""
+    """Rebuild queues and index. Blocking.
+
+    Raises StoreLocked if a broker has it, UnknownStoreKind if we do not read it, ConfigError if it was written with
+    other file sizes; then nothing has changed."""
     lock = claim_store(disk)
     try:
-        state = read_store_state(disk, read_checkpoint(disk))
+        state = read_store_state(disk)
         refuse_other_sizes(disk, config, state)  # before anything is removed
         refuse_missing_log(disk, config, state)
         refuse_missing_tables(disk, state)
@@ -47,7 +50,7 @@ def rebuild_store(
         batch_topics = set(disk.list(BATCH_QUEUES))
         save_ranges(disk, ranges_that_count(disk, config, state.ours))  # from here on it looks like one of ours
         if state.synced is None:
-            remove_synced(disk)
+            remove_durably(disk, SYNCED_FILE)  # its position may speak of records that are no longer there
         write_reserved(disk, queue_ends(disk, config, state.catalogue, end))
         _forget_derived(disk, end, process_id)
     finally:
@@ -59,16 +62,14 @@ def rebuild_store(
 
 
 def _forget_derived(disk: Disk, end: int, process_id: int) -> None:
-    """First the marks, then the files: at every moment the store is one that opening completes."""
+    """Remove the small files, then the derived files: at every moment the store is one that opening completes."""
     disk.sync_all()
-    remove_derived(disk)
+    remove_durably(disk, DERIVED_FILE)
     mark_running(disk, process_id)
-    synced = SyncedFile(disk)
-    synced.save(end)
-    synced.close()
-    checkpoint = CheckpointFile(disk)
-    checkpoint.save(Checkpoint())
-    checkpoint.close()
+    with closing(SyncedFile(disk)) as synced:
+        synced.save(end)
+    with closing(CheckpointFile(disk)) as checkpoint:
+        checkpoint.save(Checkpoint())
     for root in (QUEUES, BATCH_QUEUES, INDEX):
         for name in disk.list(root):
             remove_tree(disk, f"{root}/{name}")

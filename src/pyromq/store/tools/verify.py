@@ -19,7 +19,7 @@ from ..layout import COMMIT_LOG
 from ..log.deleted_topics import read_deleted
 from ..log.log_walk import Gap, LogWalk, Tail
 from ..log.whole_crc import ranges_that_count
-from ..recovery.checkpoint import CHECKPOINT_FILE, read_checkpoint
+from ..recovery.checkpoint import CHECKPOINT_FILE
 from ..recovery.lock import LOCK_FILE, refuse_unknown_kinds
 from ..recovery.missing_queues import MissingQueues
 from ..recovery.store_state import TABLE_REMEDY, missing_log, read_store_state
@@ -35,7 +35,7 @@ _PROGRESS_BYTES = 8 << 20
 
 
 def verify_store(disk: Disk, config: StoreConfig, progress: Progress = lambda position, end: None) -> Report:
-    """Blocking; memory does not grow with the store. Raises UnknownStoreKind for a store that we do not read."""
+    """Verify the store. Blocking; memory does not grow with the store. Raises UnknownStoreKind."""
     return _Verification(ReadOnlyDisk(disk), config, progress).run()
 
 
@@ -50,8 +50,8 @@ class _Verification:
         self._newest_ms = 0  # store time of the newest record
         self._files = OpenFiles(disk, 16)
         self._log = FileSequence(disk, self._files, COMMIT_LOG, config.commit_log_file_bytes)
-        self._checkpoint = read_checkpoint(disk)
-        self._state = read_store_state(disk, self._checkpoint)
+        self._state = read_store_state(disk)
+        self._checkpoint = self._state.checkpoint
         self._synced = self._state.synced
         self._clean = self._state.clean_stop
         self._deleted = read_deleted(disk)
@@ -63,7 +63,7 @@ class _Verification:
         self._queues = QueueChecks(self._disk, self._config, self._report, MissingQueues(self._disk, self._state))
         self._index = IndexChecks(self._disk, self._config, self._report, self._state, self._log.start)
         self._walk()
-        self._check_marks()
+        self._check_state()
         known_topics = self._check_tables()
         self._queues.finish(self._report.log_start, self._report.log_end, self._gaps, known_topics)
         self._index.finish(self._report.log_end, self._gaps)
@@ -73,7 +73,7 @@ class _Verification:
     # Pass 1
 
     def _check_missing(self) -> None:
-        """Parts of the log that are gone as a whole. What leads there counts as leading to damage."""
+        """Report parts of the log that are gone as a whole. What leads there counts as leading to damage."""
         self._missing = missing_log(self._disk, self._config, self._state)
         for one in self._missing:
             what = f"{one.end - one.start} bytes from {one.start} to {one.end} were synced and have no file any more"
@@ -102,18 +102,18 @@ class _Verification:
             self._report.add(Level.REPAIRABLE, "abort", None, "the broker was not stopped cleanly", OPEN)
 
     def _is_cut(self, name: str) -> bool:
-        """Whether the file is one that lost its end."""
+        """Return whether the file is one that lost its end."""
         return any(self._log.name(self._log.base_of(one.start)) == name for one in self._missing)
 
     def _never_synced_before(self, base: int) -> bool:
-        """Whether the files that are missing in front of this one lie beyond what was synced: a power cut may keep the
-        name of a later file and not that of an earlier one."""
+        """Return whether the files that are missing in front of this one lie beyond what was synced: a power cut may
+        keep the name of a later file and not that of an earlier one."""
         if self._synced is None or self._clean:
             return False
         there = [one for one in self._log.bases if one < base]
         return self._synced <= (max(there) + self._log.file_bytes if there else 0)
 
-    def _check_marks(self) -> None:
+    def _check_state(self) -> None:
         end = self._report.log_end
         if self._missing:  # said already: the marks speak of it
             self._gaps.append(Gap(end, max(one.end for one in self._missing), "the file is missing"))
@@ -137,33 +137,33 @@ class _Verification:
         self._report.log_start = self._report.log_end = self._log.start
         gap: Gap | None = None
         last_time, reported = 0, 0
-        for step in walk:
-            if isinstance(step, Tail):
-                self._end_of_log(step)
+        for found in walk:
+            if isinstance(found, Tail):
+                self._end_of_log(found)
                 return
-            if isinstance(step, Gap):
-                gap = step
+            if isinstance(found, Gap):
+                gap = found
                 continue
-            if gap is not None and not self._is_damage(gap, step):
+            if gap is not None and not self._is_damage(gap, found):
                 return
             self._report.records += 1
-            self._report.log_end = step.end
-            if step.store_time < last_time and step.position % self._log.file_bytes:
-                what = f"store time goes back from {last_time} to {step.store_time}"
-                self._note(step.position, what, "nothing: the clock stepped back; searches by time may be off here")
-            last_time = step.store_time
+            self._report.log_end = found.end
+            if found.store_time < last_time and found.position % self._log.file_bytes:
+                what = f"store time goes back from {last_time} to {found.store_time}"
+                self._note(found.position, what, "nothing: the clock stepped back; searches by time may be off here")
+            last_time = found.store_time
             self._newest_ms = max(self._newest_ms, last_time)
-            level = self._level_of_missing(step.position)
-            if step.in_queue and step.position >= self._deleted.get(step.topic, 0):
-                self._queues.check(step, level, gap is not None or bool(self._gaps))
-            self._index.check(step, level, self._gaps)
+            level = self._level_of_missing(found.position)
+            if found.in_queue and found.position >= self._deleted.get(found.topic, 0):
+                self._queues.check(found, level, gap is not None or bool(self._gaps))
+            self._index.check(found, level, self._gaps)
             gap = None
-            if step.position - reported >= _PROGRESS_BYTES:
-                reported = step.position
-                self._progress(step.position, self._log.limit)
+            if found.position - reported >= _PROGRESS_BYTES:
+                reported = found.position
+                self._progress(found.position, self._log.limit)
 
     def _is_damage(self, gap: Gap, following: Placed) -> bool:
-        """True: records behind the bad bytes count. False: the log ends there, and opening cuts off the rest."""
+        """Return whether records behind the bad bytes count; if not, the log ends there."""
         below_synced = self._synced is not None and following.position < self._synced
         if below_synced or (self._synced is None and self._queues.confirms(following)):
             if any(one.start <= gap.position and gap.end <= one.end for one in self._missing):
@@ -185,7 +185,7 @@ class _Verification:
             self._report.add(Level.REPAIRABLE, *self._place(tail.position), what, OPEN)
 
     def _level_of_missing(self, position: int) -> Level:
-        """What recovery dispatches again anyway is no loss."""
+        """Return how bad a missing entry is: what recovery dispatches again anyway is no loss."""
         return Level.REPAIRABLE if not self._clean and position >= self._checkpoint.queues_position else Level.DAMAGE
 
     def _place(self, position: int) -> tuple[str, int]:
@@ -197,7 +197,7 @@ class _Verification:
     # Pass 4
 
     def _check_tables(self) -> list[str] | None:
-        """The topics' names, or None if the table of topics is not there."""
+        """Check the tables, and return the topics' names, or None if the table of topics is not there."""
         topics: list[str] | None = None
         for name in self._state.missing_tables:
             what = "it was there at the last clean stop; it is gone, with its .bak, and the broker does not start"

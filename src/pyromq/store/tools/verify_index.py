@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import NamedTuple
 
 from ...kernel.records import Placed
@@ -53,7 +54,7 @@ class IndexChecks:
         self._missing: tuple[int, int, int, Level] | None = None  # first and last record, number, level
 
     def check(self, placed: Placed, level: Level, gaps: Sequence[Gap] = ()) -> None:
-        """A record with the keys that it must be found by; `level` is what a missing one would mean.
+        """Compare a record's keys with the index; `level` is what a missing one would mean.
 
         `gaps`: entries that lead there belong to damaged records, and stay."""
         if not self._exists:
@@ -103,7 +104,7 @@ class IndexChecks:
             self._missing = None
 
     def finish(self, log_end: int, gaps: Sequence[Gap]) -> None:
-        """What is left leads behind the last record: into a gap, or beyond the end. One finding a file."""
+        """Check the entries behind the last record: they lead into a gap, or beyond the end. One finding a file."""
         self._close_missing()
         beyond: dict[str, tuple[int, int]] = {}  # by file: where the first is, how many
         while self._next is not None:
@@ -122,11 +123,8 @@ class IndexChecks:
             if whole_number(name) is None:
                 self._report.add(Level.NOTE, path, None, "does not belong here", "look at it; it is not used")
                 continue
-            file = self._disk.open(path, writable=False)
-            try:
+            with closing(self._disk.open(path, writable=False)) as file:
                 yield from self._entries_of(path, file)
-            finally:
-                file.close()
 
     def _entries_of(self, name: str, file: DiskFile) -> Iterator[_Entry]:
         entries_at = HEADER_BYTES + self._config.index_slots * SLOT_BYTES

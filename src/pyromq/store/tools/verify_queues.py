@@ -84,7 +84,7 @@ class QueueCheck:
 
     def check(self, placed: Placed, level: Level, gap_before: bool) -> None:
         if self.next_offset is not None and placed.queue_offset != self.next_offset:
-            self._out_of_step(placed, gap_before)
+            self._unexpected_offset(placed, gap_before)
         if self._first_entry is None:
             self._first_entry = self._next_entry = self._number_of(placed)
         elif not self.is_batch:
@@ -99,12 +99,12 @@ class QueueCheck:
         self.next_offset = placed.queue_offset + placed.messages
 
     def _is_extended(self, raw: bytes, expected: bytes) -> bool:
-        """Right but for its tag code, which leads to an extension file."""
+        """Return whether an entry is right but for its tag code, which leads to an extension file."""
         if not self._extended or self.is_batch or raw[: ENTRY_HEAD.size] != expected[: ENTRY_HEAD.size]:
             return False
         return is_address(QUEUE_ENTRY.unpack(raw)[2])
 
-    def _out_of_step(self, placed: Placed, gap_before: bool) -> None:
+    def _unexpected_offset(self, placed: Placed, gap_before: bool) -> None:
         if placed.queue_offset == 0:
             # The topic was deleted and made again: what came before has no queue any more.
             self.findings.clear()
@@ -120,9 +120,7 @@ class QueueCheck:
             self._next_entry = self._number_of(placed)
 
     def _number_of(self, placed: Placed) -> int:
-        """Return where this record's entry should be: by its offset, or in a batch queue by looking for its
-        position.
-        """
+        """Return where this record's entry should be: by its offset, or in a batch queue by its position."""
         if not self.is_batch:
             return placed.queue_offset
         number = self.sequence.start // self._entry_bytes
@@ -162,7 +160,7 @@ class QueueCheck:
         self.findings.append(StoreFinding(level, name, offset % self.sequence.file_bytes, what, remedy))
 
     def finish(self, log_start: int, log_end: int, gaps: list[Gap]) -> int:
-        """Look at the entries that no record has confirmed; the number of entries that stand for something."""
+        """Check the entries that no record has confirmed, and return the number of entries that stand for something."""
         seen = 0
         beyond: list[int] = []  # numbers of entries
         for number, position, size in self._entries():
@@ -185,7 +183,7 @@ class QueueCheck:
         return seen
 
     def downgrade_rebuildable(self) -> None:
-        """By opening, as a whole, so nothing needs a person that a rebuild would put right."""
+        """Downgrade every finding that a rebuild mends: opening the store rebuilds this queue, nobody has to act."""
         self.findings = [
             replace(finding, level=Level.REPAIRABLE, remedy=OPEN_ANEW) if finding.remedy == REBUILD else finding
             for finding in self.findings
@@ -239,7 +237,7 @@ class QueueChecks:
         return QueueCheck(sequence, is_batch, self._reader, self._extended)
 
     def check(self, placed: Placed, level: Level, gap_before: bool) -> None:
-        """A record that should have an entry; `level` is what a missing one would mean."""
+        """Check a record that should have an entry; `level` is what a missing one would mean."""
         queue = self._queues.get((placed.topic, placed.queue_id))
         if queue is None:
             queue = self._open(f"{QUEUES}/{placed.topic}/{placed.queue_id}", False)
@@ -247,7 +245,7 @@ class QueueChecks:
         queue.check(placed, level, gap_before)
 
     def confirms(self, placed: Placed) -> bool:
-        """Does a queue already have this record's entry? Asked about records behind a bad one."""
+        """Return whether a queue has this record's entry. Asked about records behind a bad one."""
         queue = self._queues.get((placed.topic, placed.queue_id))
         if queue is None or queue.is_batch:
             return False
@@ -258,7 +256,7 @@ class QueueChecks:
         known = None if known_topics is None else set(known_topics)
         for (topic, queue_id), queue in sorted(self._queues.items()):
             self._report.queue_entries += queue.finish(log_start, log_end, gaps)
-            if queue.findings and self._is_written_anew(topic, queue_id, queue, log_start):
+            if queue.findings and self._is_rebuilt_by_opening(topic, queue_id, queue, log_start):
                 queue.downgrade_rebuildable()
             if not queue.exists:
                 self._finish_without_files(topic, queue, known)
@@ -271,11 +269,10 @@ class QueueChecks:
                 self._report.add(worst.level, queue.sequence.folder, None, f"{queue.found} such findings", worst.remedy)
         self._files.close()
 
-    def _is_written_anew(self, topic: str, queue_id: int, queue: QueueCheck, log_start: int) -> bool:
-        """Return whether opening notices that files of it are gone.
+    def _is_rebuilt_by_opening(self, topic: str, queue_id: int, queue: QueueCheck, log_start: int) -> bool:
+        """Return whether opening notices that files of the queue are gone, and rebuilds it.
 
-        After a kill it lets those be whose queue has only entries for expired records left (recovery.py, `_note_gone`).
-        """
+        After a kill it leaves queues alone that have entries for expired records only (derived_load.py)."""
         if not queue.exists:
             return self._lost.is_missing(topic, queue_id)
         if queue.last_position is not None and queue.last_position < log_start:
@@ -283,7 +280,7 @@ class QueueChecks:
         return any(self._lost.is_file_missing(topic, queue_id, finding.file) for finding in queue.findings)
 
     def _finish_without_files(self, topic: str, queue: QueueCheck, known: set[str] | None) -> None:
-        """No files at all: right for a deleted topic, whose records stay in the log until they expire."""
+        """Report a queue without files: right for a deleted topic, whose records stay in the log until they expire."""
         if not queue.findings:
             return
         folder, count = queue.sequence.folder, queue.found

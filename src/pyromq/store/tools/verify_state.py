@@ -53,8 +53,8 @@ def _faults(disk: Disk, state: StoreState) -> Iterator[tuple[str, str]]:
 
 
 def check_times(checkpoint: Checkpoint, newest_ms: int, report: Report) -> None:
-    """`newest_ms`: store time of the newest record. A checkpoint is never ahead of the log."""
-    told = max(checkpoint.log_time_ms, checkpoint.queues_time_ms, checkpoint.index_time_ms)
-    if told > newest_ms:
-        what = f"it speaks of a record of the time {told}, the newest one in the log is of {newest_ms}"
+    """Report a checkpoint that is ahead of the log. `newest_ms`: store time of the newest record."""
+    claimed = max(checkpoint.log_time_ms, checkpoint.queues_time_ms, checkpoint.index_time_ms)
+    if claimed > newest_ms:
+        what = f"it speaks of a record of the time {claimed}, the newest one in the log is of {newest_ms}"
         report.add(Level.REPAIRABLE, CHECKPOINT_FILE, 0, what, OPEN)

@@ -1,0 +1,116 @@
+"""The scan of recovery: every record from a position to the end of the log, and the decision where that end is.
+
+`recovery.py` runs it once and dispatches what it yields. Nothing is changed here.
+
+Below the last synced position a bad record is damage: it is stepped over and reported. At or above it, it is a torn
+tail and ends the log. In a store without a synced position (only Java wrote it) records behind a bad one are kept where
+a queue entry confirms the first of them and store time does not go back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ... import logs
+from ...kernel.records import DelayLevels, Fault, Placed
+from ...protocol.record import whole_record_crc
+from ..log.commit_log import CommitLog
+from ..log.log_walk import Gap, LogWalk, Tail
+
+log = logs.get("pyromq.store")
+
+
+class LogScan:
+    """Iterate over `runs` once; `end`, `damage`, `torn` and `last` are final after that."""
+
+    def __init__(
+        self,
+        commit_log: CommitLog,
+        delays: DelayLevels,
+        synced: int | None,
+        confirmed: int,
+        has_queue: Callable[[str, int], bool],
+    ) -> None:
+        """`confirmed`: in a store of Java's, the end of the newest record that a queue entry knows."""
+        self._log = commit_log
+        self._delays = delays
+        self._synced = synced
+        self._confirmed = confirmed
+        self._has_queue = has_queue
+        self.end = 0
+        self.records = 0
+        self.damage: list[Gap] = []
+        self.torn: Tail | None = None
+        self.last: Placed | None = None
+
+    def runs(self, start: int) -> Iterator[list[Placed]]:
+        """Yield the records that belong to the log, some at a time."""
+        gap: Gap | None = None
+        self.end = start
+        for found in LogWalk(self._log.sequence, self._delays, start, self._is_torn, self._log.whole_crc).runs():
+            if isinstance(found, list):
+                if gap is not None and not self._may_follow(found[0]):
+                    self._end_at(gap.position, gap.reason)
+                    return
+                if gap is not None:
+                    self.damage.append(gap)
+                    log.error("damaged records are skipped", position=gap.position, until=gap.end, why=gap.reason)
+                gap = None
+                kept, why = self._kept(found)
+                if kept:
+                    self._advance(found[:kept])
+                    yield found[:kept]
+                if kept < len(found):
+                    self._end_at(found[kept].position, why)
+                    return
+            elif isinstance(found, Gap):
+                gap = found
+            else:
+                self._end_at(found.position if gap is None else gap.position, found.reason, found.leftovers)
+
+    def _advance(self, run: list[Placed]) -> None:
+        self.last = run[-1]
+        self.end = run[-1].end
+        self.records += len(run)
+
+    def _end_at(self, position: int, reason: str, leftovers: bool = True) -> None:
+        self.end = position
+        if leftovers:
+            self.torn = Tail(position, reason, True)
+            log.warning("the log ends in something that is no record", position=position, why=reason)
+
+    def _is_torn(self, fault: Fault) -> bool:
+        """Return whether no record behind this fault can count: not synced by us, not known to any queue of Java's."""
+        return fault.position >= (self._confirmed if self._synced is None else self._synced)
+
+    def _may_follow(self, placed: Placed) -> bool:
+        """Return whether a record behind damage is kept."""
+        if self._synced is not None:
+            return placed.position < self._synced
+        confirmed = placed.end <= self._confirmed and self._has_queue(placed.topic, placed.queue_id)
+        return confirmed and (self.last is None or placed.store_time >= self.last.store_time)
+
+    def _kept(self, run: list[Placed]) -> tuple[int, str]:
+        """Return how many records of a run, from its first on, belong to the log, and why the next one does not."""
+        last = self.last
+        if run[-1].position < (self._confirmed if self._synced is None else self._synced):
+            return len(run), ""
+        for number, placed in enumerate(run):
+            if self._is_stale(placed, last):
+                return number, "a record of an older life of the log"
+            if self._lost_its_end(placed):
+                return number, "the last bytes of the record were never written"
+            last = placed
+        return len(run), ""
+
+    def _is_stale(self, placed: Placed, last: Placed | None) -> bool:
+        """Return whether these are old bytes, which Java leaves behind a truncation: their store time goes back."""
+        beyond_known = self._synced is None and placed.position >= self._confirmed
+        return beyond_known and last is not None and placed.store_time < last.store_time
+
+    def _lost_its_end(self, placed: Placed) -> bool:
+        """Return whether a record that was not synced ends in zeroes, which properties never do.
+
+        A lost last sector takes the record's own CRC with it, while the CRC of its body still fits."""
+        unsynced = self._synced is not None and placed.position >= self._synced
+        return unsynced and placed.properties.endswith(b"\0") and whole_record_crc(placed.properties) is None
