@@ -90,7 +90,7 @@ async def test_what_waits_while_the_clock_is_set_comes_once_and_not_before_its_t
 
 @pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
 async def test_a_clock_that_was_25_days_ahead_and_is_set_right_ends_nothing(tmp_path: Path, killed: bool) -> None:
-    """As issue 15 found it: the next timed message ended the broker, again after restarts."""
+    """The next timed message once ended the broker, and again after restarts."""
     clock = ManualClock(START_MS + 25 * DAY_S * 1000)
     disk = SimulatedDisk(now_ms=clock.now_ms)
     async with virtual_broker(tmp_path, disk, clock, killed=killed) as life:

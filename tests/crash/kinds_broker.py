@@ -15,7 +15,7 @@ import msgspec
 
 from pyromq.broker.intake.intake import Done, Intake, Outcome
 from pyromq.broker.retries.send_back import SendBack
-from pyromq.broker.timing.deliver import LevelDelivery
+from pyromq.broker.timing.level_queues import LevelQueues
 from pyromq.broker.transactions.end import TransactionEnds
 from pyromq.cli.main import main
 from pyromq.protocol.record import Record
@@ -67,8 +67,8 @@ def dropped_retry() -> None:
 
 def early_delivery() -> None:
     """Delays end 800 ms too soon."""
-    due = LevelDelivery._due_ms
-    LevelDelivery._due_ms = lambda self, level, one, now_ms: due(self, level, one, now_ms) - 800  # type: ignore[method-assign]
+    due = LevelQueues._due_ms
+    LevelQueues._due_ms = lambda self, level, one, now_ms: due(self, level, one, now_ms) - 800  # type: ignore[method-assign]
 
 
 def lost_commit() -> None:

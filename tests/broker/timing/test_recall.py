@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pyromq.broker.timing.pending import Pending
 from pyromq.model.codes import ResponseCode
 from pyromq.model.recall_handle import BadHandle, RecallHandle, decode_handle
 from pyromq.protocol.command import Command
@@ -31,10 +30,6 @@ async def timed(life: Virtual, body: str, seconds: int) -> str:
 
 async def recall(life: Virtual, handle: str, topic: str = "T") -> Command:
     return await life.call(RequestCode.RECALL_MESSAGE, producerGroup="P", topic=topic, recallHandle=handle)
-
-
-def pending(life: Virtual) -> Pending:
-    return Pending(life.broker.store, life.broker.timing.progress, life.broker.timing.timers, 1000)
 
 
 async def test_a_recalled_message_is_not_delivered(tmp_path: Path) -> None:
@@ -208,25 +203,6 @@ def test_handles_are_read_as_java_writes_them() -> None:
     for text in ("", "x", "djI=", "v1 T b 1 U", "\u00e9"):
         with pytest.raises(BadHandle):
             decode_handle(text)
-
-
-# --- what is pending --------------------------------------------------------------------------------------------------
-
-
-async def test_what_waits_can_be_asked_for(tmp_path: Path) -> None:
-    async with virtual_broker(tmp_path, **ON) as life:
-        handle = await timed(life, "a", 10)
-        await life.send(body=b"l", properties={"DELAY": "3", "UNIQ_KEY": "id-l"})
-        (found,) = await pending(life)("id-a")
-        assert (found.kind, found.topic, found.due_ms, found.recalled) == ("timer", "T", START_MS + 10_000, False)
-        (level,) = await pending(life)("id-l")
-        assert (level.kind, level.topic, level.due_ms) == ("level", "T", START_MS + 10_000)
-        await recall(life, handle)
-        (found,) = await pending(life)("id-a")
-        assert found.recalled
-        await life.advance(11)
-        assert await pending(life)("id-a") == []
-        assert await pending(life)("id-l") == []
 
 
 async def test_java_asks_for_check_point_and_counts(tmp_path: Path) -> None:

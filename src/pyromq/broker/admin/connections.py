@@ -32,7 +32,7 @@ from ...transport.dispatch import Reply, Request, RequestOf
 from ...transport.peer import Peer
 from ...transport.turns.slices import Slices
 from ..clients.consumers import Consumers
-from ..clients.producers import Producer, Producers
+from ..clients.producers import ConnectedProducer, Producers
 from ..metadata.groups import Groups
 from ..metadata.offsets import Offsets
 from ..metadata.topics import Topics
@@ -181,7 +181,7 @@ class ConnectionAdmin:
         return Reply(answer.code, remark=answer.remark, fields=answer.fields, body=answer.body)
 
 
-def _producer(peer: Peer, one: Producer) -> ProducerInfo:
+def _producer(peer: Peer, one: ConnectedProducer) -> ProducerInfo:
     return ProducerInfo(
         client_id=one.client_id,
         remote_ip=f"/{peer.address}",  # as Java prints a socket address

@@ -86,7 +86,7 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class HeartbeatEffect:
     """What a heartbeat changed."""
 
     changed: bool = False
@@ -163,7 +163,7 @@ class Consumers:
 
     def register(
         self, peer: Peer, client_id: str, data: ConsumerData, now: float, *, fingerprint: int = 0, short: bool = False
-    ) -> Registered:
+    ) -> HeartbeatEffect:
         """Note a heartbeat of one client for one group; a short one says nothing of subscriptions."""
         group = self._groups.setdefault(data.group_name, ConsumerGroup(data.group_name))
         if (group.consume_type, group.message_model) != (data.consume_type, data.message_model):
@@ -187,7 +187,7 @@ class Consumers:
             changed = self._subscribe(group, member, data)
         notice = self._notice(group) if joined or changed else None
         conflict = group.conflict if group.conflict != before else None
-        return Registered(joined or changed, notice, conflict, wants)
+        return HeartbeatEffect(joined or changed, notice, conflict, wants)
 
     def _subscribe(self, group: ConsumerGroup, member: Member, data: ConsumerData) -> bool:
         said = {one.topic: one for one in data.subscription_data_set}

@@ -11,7 +11,7 @@ _PRODUCER_BYTES = 600  # an estimate of what one client in one group takes
 
 
 @dataclass(slots=True)
-class Producer:
+class ConnectedProducer:
     """One client in one group."""
 
     peer: Peer
@@ -25,7 +25,7 @@ class Producers:
     each of their connections."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, dict[Peer, Producer]] = {}
+        self._groups: dict[str, dict[Peer, ConnectedProducer]] = {}
         self._groups_of: dict[Peer, set[str]] = {}
         self._heard: dict[Peer, float] = {}
         self._clients: dict[str, dict[Peer, int]] = {}  # by id: over which connections, in how many groups
@@ -42,7 +42,7 @@ class Producers:
                 self._leave(before)
             groups = self._clients.setdefault(client_id, {})
             groups[peer] = groups.get(peer, 0) + 1
-        members[peer] = Producer(peer, client_id, now, now_ms)
+        members[peer] = ConnectedProducer(peer, client_id, now, now_ms)
         self._groups_of.setdefault(peer, set()).add(group)
         self._heard[peer] = now
         self._count += is_new
@@ -82,13 +82,13 @@ class Producers:
     def silent_since(self, moment: float) -> list[Peer]:
         return [peer for peer, heard in self._heard.items() if heard < moment]
 
-    def members(self, group: str) -> Mapping[Peer, Producer]:
+    def members(self, group: str) -> Mapping[Peer, ConnectedProducer]:
         return self._groups.get(group, {})
 
-    def all(self) -> Mapping[str, Mapping[Peer, Producer]]:
+    def all(self) -> Mapping[str, Mapping[Peer, ConnectedProducer]]:
         return self._groups
 
-    def in_turn(self, group: str) -> Iterator[Producer]:
+    def in_turn(self, group: str) -> Iterator[ConnectedProducer]:
         """Yield the members, beginning with another one each time: who is asked for a transaction's outcome."""
         members = list(self._groups.get(group, {}).values())
         self._turn += 1
@@ -99,7 +99,7 @@ class Producers:
         """Find a client by its id, in whatever group, where it was heard last: there a reply is to go."""
         return max(self._clients.get(client_id, ()), key=self._heard.__getitem__, default=None)
 
-    def _leave(self, producer: Producer) -> None:
+    def _leave(self, producer: ConnectedProducer) -> None:
         groups = self._clients[producer.client_id]
         groups[producer.peer] -= 1
         if not groups[producer.peer]:

@@ -25,9 +25,9 @@ def rebuild_window(table: DuplicateTable, commit_log: CommitLog, delays: DelayLe
             continue
         records += 1
         try:
-            told = read_send_id(found.properties)
-            if told is not None and found.store_time > now_ms - table.window_ms:
-                table.rebuild(*told, found)
+            send_id = read_send_id(found.properties)
+            if send_id is not None and found.store_time > now_ms - table.window_ms:
+                table.rebuild(*send_id, found)
         except ValueError:
             continue  # stored while the window was off, when nobody looked
         except Exception:

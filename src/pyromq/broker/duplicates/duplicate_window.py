@@ -34,8 +34,8 @@ class SendId(NamedTuple):
 
     def text(self, number: int | None = None) -> bytes:
         """Return the property's value; `number` is a message's place in its batch."""
-        told = b"%s/%d/%d" % self
-        return told if number is None else b"%s/%d" % (told, number)
+        value = b"%s/%d/%d" % self
+        return value if number is None else b"%s/%d" % (value, number)
 
 
 def read_send_id(properties: bytes) -> tuple[SendId, int | None] | None:

@@ -1,8 +1,8 @@
-"""Puts a send that was stored before not a second time: it is answered with where the first one is.
+"""Answers a repeated send with the place of the first one instead of storing it again.
 
-Stands between `send.py` and the intake where the duplicate window is on, and nowhere else: what timers and consumers
-put again carries the same identity and is no repeat. `duplicate_window.py` is the table, docs/duplicates.md the
-promise.
+It stands between `send.py` and the intake where the duplicate window is on. Timers and retries put messages with the
+same identity again and are no repeats, so their puts do not pass here. `duplicate_window.py` is the table,
+docs/duplicates.md the promise.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...protocol.record import CRC_PROPERTY_BYTES, Record
 from ..intake.intake import Done, Intake, Outcome, illegal_batch
 from .duplicate_window import SEND_ID, DuplicateTable, Known, SendId, is_sent_on, read_send_id
 
-_ROOM = MAX_PROPERTIES_BYTES - CRC_PROPERTY_BYTES
+_MAX_BYTES = MAX_PROPERTIES_BYTES - CRC_PROPERTY_BYTES
 
 
 class SendOnce:
@@ -137,11 +137,11 @@ def _numbered(entries: Sequence[BatchEntry], identity: SendId) -> list[BatchEntr
     numbered = []
     for number, (body, flag, properties) in enumerate(entries):
         between = b"" if properties.endswith(b"\x02") or not properties else b"\x02"
-        told = b"%s%s%d\x02" % (between, mark, number)
-        if len(properties) + len(told) > _ROOM:
+        value = b"%s%s%d\x02" % (between, mark, number)
+        if len(properties) + len(value) > _MAX_BYTES:
             raise illegal_batch(
                 f"the properties of message {number} take {len(properties)} bytes, the limit is "
-                f"{_ROOM - len(told)} with {SEND_ID.decode()}"
+                f"{_MAX_BYTES - len(value)} with {SEND_ID.decode()}"
             )
-        numbered.append(BatchEntry(body, flag, properties + told))
+        numbered.append(BatchEntry(body, flag, properties + value))
     return numbered

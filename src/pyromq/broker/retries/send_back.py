@@ -27,6 +27,7 @@ from ...protocol.record import Record
 from ...store.message_store import MessageStore
 from ...transport.dispatch import Reply, Request, RequestOf
 from ..config import BrokerConfig
+from ..intake.copies import copy_record
 from ..intake.intake import Intake, Outcome
 from ..intake.parked_properties import fit_properties
 from ..metadata.groups import Groups
@@ -181,18 +182,9 @@ class SendBack:
         return pairs
 
     def _record(self, failed: Record, topic: str, queue_id: int, pairs: Mapping[str, str]) -> Record:
-        return Record(
-            topic=topic,
-            queue_id=queue_id,
-            body=failed.body,
-            properties=fit_properties(pairs, "retry", _WAY),
-            flag=failed.flag,
-            sys_flag=failed.sys_flag,
-            born_timestamp=failed.born_timestamp,
-            born_host=failed.born_host,
-            store_host=self._store_host,
-            reconsume_times=min(failed.reconsume_times + 1, INT_MAX),  # a sender may have set it to anything
-        )
+        record = copy_record(failed, fit_properties(pairs, "retry", _WAY), topic, queue_id, self._store_host)
+        record.reconsume_times = min(failed.reconsume_times + 1, INT_MAX)  # a sender may have set it to anything
+        return record
 
     def _put(self, request: Request, record: Record, config: BrokerConfig) -> None:
         def done(outcome: Outcome) -> None:

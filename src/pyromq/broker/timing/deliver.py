@@ -1,15 +1,15 @@
-"""Delivery of delayed messages: the loop that takes what is due out of the level queues and puts it to its topic.
+"""The loop that delivers delayed messages: it puts what is due in the queues of the delay levels to its topic.
 
 `wiring/` starts it beside the store. It sleeps until the first message of any level is due, or until one arrives at a
-level that was empty. Reads see what is readable alone, puts go through `intake`, progress is `progress.py`. Retention
-calls `carry` before a log file goes. Nobody else moves these queues.
+level that was empty. Puts go through `intake`, progress is `progress.py`. Retention calls `carry` before a log file
+goes. Nobody else moves these queues.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from ... import logs
 from ...ambient import Clock
@@ -20,44 +20,25 @@ from ...model.message import Property
 from ...model.names import HALF_TOPIC, SCHEDULE_TOPIC
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record
-from ...store.log.reader import GetStatus, KeyQuery, Selection
+from ...store.log.reader import KeyQuery, Selection
 from ...store.message_store import MessageStore
-from ...store.queues.queue import StoredQueue
 from ..intake.intake import Intake, Outcome
 from ..loop_quarantine import LoopQuarantine
-from .level_times import LevelTimes
+from .level_queues import AT_ONCE, FEW, Level, LevelQueues
 from .park import LevelPark, due_of, unpark, wanted_level
 from .progress import DelayProgress
 
 log = logs.get("pyromq.broker")
 
-AT_ONCE = 1_000  # messages of one level between two looks at the other levels
-FEW = 64  # looked at first: mostly a level has a few that are due, and many that are not
-BYTES_AT_ONCE = 4 << 20
-LOOK_S = 10.0  # the wall clock may be set while we sleep
+LONGEST_SLEEP_S = 10.0  # the wall clock may be set while we sleep
 IDLE_S = 300.0  # nothing waits, and what arrives wakes us
 AGAIN_S = 1.0  # after a put that was refused
 
 PutCounter = Callable[[str, int, int, int], None]
 
 
-@dataclass(slots=True)
-class _Level:
-    """One level's queue. Everything below `next` has left; `ahead` left too, behind a message that was refused."""
-
-    queue: StoredQueue
-    next: int
-    due_ms: int | None = None  # of the first that waits, None: not looked at yet, or none waits
-    ahead: set[int] = field(default_factory=set)
-    look: int = FEW  # entries at the next look
-
-    @property
-    def number(self) -> int:
-        return self.queue.queue_id + 1
-
-
 class LevelDelivery:
-    """Event loop only. `count` is told of every message that reached its topic."""
+    """Event loop only. `count` is called for every message that reached its topic."""
 
     def __init__(
         self,
@@ -74,34 +55,24 @@ class LevelDelivery:
         self._intake = intake
         self._clock = clock
         self._park = park
-        self._progress = progress
         self._quarantine = quarantine
         self._store_host = store_host
         self._count = count
-        self._due = LevelTimes(lambda: store.commit_log.last_time, park.delay_ms)
-        self._levels: dict[int, _Level] = {}
-        self.lost = 0  # messages whose log file went before they were due
+        self._queues = LevelQueues(store, clock, park, progress)
         self._arrived = asyncio.Event()
         self._turn = asyncio.Lock()  # the loop and `carry` must not move one queue at the same time
         # Delivered just before a kill, and not yet noted: what came due until now may have left already.
         self._doubtful_until = 0 if store.recovery.clean_stop else clock.now_ms()
-        for queue in store.queues.of_topic(SCHEDULE_TOPIC):
-            self._add(queue)
         store.on_arrival(SCHEDULE_TOPIC, self._on_arrival)
 
-    def _add(self, queue: StoredQueue) -> _Level:
-        saved = self._progress.offset(queue.queue_id + 1)
-        level = _Level(queue, queue.min_offset if saved is None else max(saved, queue.min_offset))
-        self._levels[queue.queue_id] = level
-        return level
+    @property
+    def lost(self) -> int:
+        """Return how many messages lost their log file before they were due."""
+        return self._queues.lost
 
     def _on_arrival(self, queue: QueueTail) -> None:
-        level = self._levels.get(queue.queue_id)
-        if level is None or level.queue.tail is not queue:
-            level = self._add(self._store.queues.get_or_make(SCHEDULE_TOPIC, queue.queue_id))
-        if level.due_ms is None:
+        if self._queues.arrived(queue).due_ms is None:
             self._arrived.set()
-        self._due.arrived(level.number, queue.readable_end, self._clock.now_ms())
 
     # --- the loop -------------------------------------------------------------------------------------------------
 
@@ -117,93 +88,48 @@ class LevelDelivery:
                 pass
 
     async def round(self) -> float:
-        """Deliver what is due. Seconds until there is more to do."""
+        """Deliver what is due, and return the seconds until there is more to do."""
         async with self._turn:
-            waits = [await self._drain(level) for level in list(self._levels.values())]
+            waits = [await self._drain(level) for level in self._queues.all()]
         return min(waits, default=IDLE_S)
 
-    async def _drain(self, level: _Level) -> float:
-        """Deliver what is due of one level; seconds until its next one is."""
+    async def _drain(self, level: Level) -> float:
+        """Deliver what is due of one level, and return the seconds until its next message is."""
         while True:
             now = self._clock.now_ms()
-            if (
-                level.due_ms is not None
-                and level.due_ms > now
-                and not self._due.is_too_far(level.number, level.due_ms, now)
-            ):
-                return min(LOOK_S, (level.due_ms - now) / 1000)
-            selection = await self._next(level, level.look)
+            if (due_ms := self._queues.waits_until(level, now)) is not None:
+                return min(LONGEST_SLEEP_S, (due_ms - now) / 1000)
+            selection = await self._queues.read(level, level.batch)
             if selection is None:
                 level.due_ms = None
                 return IDLE_S
-            times = await self._times(level, selection.ranges, now, up_to_the_first=True)
+            times = await self._queues.due_times(level, selection.ranges, now, up_to_the_first=True)
             due, level.due_ms = _split(selection.ranges, times, now)
-            level.look = AT_ONCE if level.due_ms is None else FEW
+            level.batch = AT_ONCE if level.due_ms is None else FEW
             if due and not await self._deliver(level, replace(selection, ranges=due), times, now):
                 level.due_ms = None
                 return AGAIN_S
 
-    async def _next(self, level: _Level, count: int) -> Selection | None:
-        """Return the first entries that wait, None if none do.
-
-        What lies before them and cannot be had is stepped over.
-        """
-        while True:
-            selection = await self._store.select(
-                SCHEDULE_TOPIC, level.queue.queue_id, level.next, max_count=count, max_bytes=BYTES_AT_ONCE, scan=count
-            )
-            if selection.status is GetStatus.FOUND:
-                return selection
-            if selection.next_offset == level.next:
-                return None
-            if selection.status is GetStatus.OFFSET_TOO_SMALL:
-                self.lost += selection.next_offset - level.next
-                log.error(
-                    "DELAYED MESSAGES ARE LOST: their log file went before they were due",
-                    level=level.number,
-                    messages=selection.next_offset - level.next,
-                    lost=self.lost,
-                )
-            self._move(level, selection.next_offset, 0)
-
-    async def _times(
-        self, level: _Level, ranges: Sequence[Range], now_ms: int, *, up_to_the_first: bool = False
-    ) -> list[int]:
-        """Return when each is due, as its queue entry says; if wanted, up to the first that is not due yet."""
-
-        def times() -> list[int]:
-            found: list[int] = []
-            for one in ranges:
-                found.append(self._due_ms(level, one, now_ms))
-                if up_to_the_first and found[-1] > now_ms:
-                    break
-            return found
-
-        return await self._store.ask(times)
-
-    def _due_ms(self, level: _Level, one: Range, now_ms: int) -> int:
-        entry = level.queue.entry_at(one.queue_offset)
-        told_ms = 0 if entry is None else entry.tag_code
-        return self._due.due_ms(level.number, one.queue_offset, told_ms, level.queue.readable_end, now_ms)
-
     # --- messages -------------------------------------------------------------------------------------------------
 
-    async def _deliver(self, level: _Level, selection: Selection, times: Sequence[int], now_ms: int) -> bool:
-        """Put them to their topics, or on to the next hop. False: one was refused, and is tried again. One that cannot
-        be handled is put aside."""
+    async def _deliver(self, level: Level, selection: Selection, times: Sequence[int], now_ms: int) -> bool:
+        """Put messages to their topics, or on to the next hop. One that cannot be handled goes into quarantine.
+
+        Return False if one was refused, and is to be tried again.
+        """
         raws = await self._store.read(selection)
         records = {record.queue_offset: record for record in self._quarantine.decode(raws, SCHEDULE_TOPIC)}
         left: dict[int, int] = {}  # queue offset -> end of what was put for it
         refusals: list[RequestRefused] = []
         for one, due_ms in zip(selection.ranges, times, strict=False):
             record = records.get(one.queue_offset)
-            target = None if record is None else await self._target_or_aside(record, due_ms, now_ms)
+            target = None if record is None else await self._target_or_quarantine(record, due_ms, now_ms)
             if record is None or target is None or one.queue_offset in level.ahead:
                 left[one.queue_offset] = 0
             else:
                 self._intake.put(target, self._put(record, target, left, refusals))
         self._intake.flush()
-        self._advance(level, selection.ranges, left)
+        self._queues.advance(level, selection.ranges, left)
         if refusals:
             log.error("delayed messages wait: they cannot be stored", level=level.number, why=str(refusals[0]))
         return not refusals
@@ -224,7 +150,7 @@ class LevelDelivery:
 
         return done
 
-    async def _target_or_aside(self, record: Record, due_ms: int, now_ms: int) -> Record | None:
+    async def _target_or_quarantine(self, record: Record, due_ms: int, now_ms: int) -> Record | None:
         try:
             return await self._target(record, due_ms, now_ms)
         except Exception as fault:
@@ -266,46 +192,26 @@ class LevelDelivery:
             for found in await self._store.by_key(KeyQuery(target.topic, unique, begin=due_ms))
         )
 
-    def _advance(self, level: _Level, ranges: Iterable[Range], left: dict[int, int]) -> None:
-        """Advance past everything that left without a gap.
-
-        What left behind a gap is remembered, so that it leaves once.
-        """
-        moved, end = level.next, 0
-        for one in ranges:
-            if one.queue_offset not in left:
-                break
-            moved, end = one.queue_offset + 1, max(end, left[one.queue_offset])
-        level.ahead.update(offset for offset in left if offset >= moved)
-        if moved > level.next:
-            self._move(level, moved, end)
-
-    def _move(self, level: _Level, offset: int, end: int) -> None:
-        level.next = offset
-        self._due.left(level.number, offset)
-        level.ahead = {one for one in level.ahead if one >= offset}
-        self._progress.moved(level.number, offset, end)
-
     # --- retention and stop ---------------------------------------------------------------------------------------
 
     async def carry(self, start: int, end: int) -> None:
-        """Put again what waits in a part of the log that is about to go. Raises if that cannot be: the part stays."""
+        """Put again what waits in a part of the log that is about to go. Raise where that fails: the part stays."""
         carried = 0
         async with self._turn:
-            for level in list(self._levels.values()):
+            for level in self._queues.all():
                 carried += await self._carry_level(level, end)
         if carried:
             await self._store.flush_log()  # the old copies go next
             log.info("delayed messages carried forward", messages=carried, start=start, end=end)
 
-    async def _carry_level(self, level: _Level, end: int) -> int:
+    async def _carry_level(self, level: Level, end: int) -> int:
         carried = 0
-        while (selection := await self._next(level, AT_ONCE)) is not None:
+        while (selection := await self._queues.read(level, AT_ONCE)) is not None:
             going = [one for one in selection.ranges if one.position < end]
             if not going:
                 break
             now = self._clock.now_ms()
-            times = await self._times(level, going, now)
+            times = await self._queues.due_times(level, going, now)
             if not await self._deliver(level, replace(selection, ranges=going), times, now):
                 raise RequestRefused(f"messages of delay level {level.number} could not be carried forward")
             carried += len(going)
@@ -314,10 +220,7 @@ class LevelDelivery:
         return carried
 
     async def close(self) -> None:
-        """Write the progress.
-
-        Nothing is delivered any more: all that was is on the medium, so that progress may be written whole.
-        """
+        """Sync the log once nothing is delivered any more, so that all of the progress may be written."""
         try:
             await self._store.flush_log()
         except PyroError as fault:

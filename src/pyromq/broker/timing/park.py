@@ -20,6 +20,7 @@ from ...model.names import SCHEDULE_TOPIC
 from ...model.wire_text import INT_MAX, whole_number
 from ...protocol.properties import decode_properties, find_property
 from ...protocol.record import Record
+from ..intake.copies import copy_record, destination
 from ..intake.message_type import TIMERS, delay_level
 from .properties import appended, check_fits, fit_properties
 
@@ -120,23 +121,12 @@ def unpark(record: Record, pairs: dict[str, str], store_host: bytes) -> Record |
 
     None if the record does not say where it belongs.
     """
-    topic, queue_id = pairs.get(Property.REAL_TOPIC, ""), whole_number(pairs.get(Property.REAL_QID), high=INT_MAX)
-    if not topic or queue_id is None:
+    home = destination(pairs)
+    if home is None:
         return None
     properties = record.properties
     if DUE in pairs:
         level = wanted_level(pairs)
         kept = {name: value for name, value in pairs.items() if name not in (DUE, WANTED_LEVEL)}
         properties = fit_properties(kept | {Property.DELAY: str(level)}, _WAY)
-    return Record(
-        topic=topic,
-        queue_id=queue_id,
-        body=record.body,
-        properties=properties,
-        flag=record.flag,
-        sys_flag=record.sys_flag,
-        born_timestamp=record.born_timestamp,
-        born_host=record.born_host,
-        store_host=store_host,
-        reconsume_times=record.reconsume_times,
-    )
+    return copy_record(record, properties, *home, store_host)

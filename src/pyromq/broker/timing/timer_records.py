@@ -20,6 +20,7 @@ from ...protocol.properties import decode_properties, find_property
 from ...protocol.record import Record, locate
 from ...store.timer.timer_store import TimedRecord
 from ..config import BrokerConfig
+from ..intake.copies import copy_record, destination
 from ..intake.message_type import TIMERS, delay_level
 from .properties import appended, check_fits, fit_properties
 
@@ -146,35 +147,20 @@ def _topic(name: bytes) -> tuple[str, int]:
 
 def unpark(record: Record, pairs: Mapping[str, str], enqueued_ms: int, now_ms: int, store_host: bytes) -> Record | None:
     """Return the message as it reaches its topic; None if the record does not say where it belongs."""
-    topic, queue_id = pairs.get(Property.REAL_TOPIC, ""), whole_number(pairs.get(Property.REAL_QID), high=INT_MAX)
-    if not topic or queue_id is None:
+    home = destination(pairs)
+    if home is None:
         return None
     properties = fit_properties(_stamped(pairs, enqueued_ms, now_ms), _WAY)
-    return _copy(record, properties, topic, queue_id, store_host)
+    return copy_record(record, properties, *home, store_host)
 
 
 def again(record: Record, pairs: Mapping[str, str], enqueued_ms: int, now_ms: int, store_host: bytes) -> Record:
     """Return a copy of it that waits on: the rest of its time, or beyond the file that it is in."""
     turns = (whole_number(pairs.get(_TURNS), high=INT_MAX - 1) or 0) + 1
     properties = fit_properties(_stamped(pairs, enqueued_ms, now_ms) | {_TURNS: str(turns)}, (_TURNS,))
-    return _copy(record, properties, TIMER_TOPIC, 0, store_host)
+    return copy_record(record, properties, TIMER_TOPIC, 0, store_host)
 
 
 def _stamped(pairs: Mapping[str, str], enqueued_ms: int, now_ms: int) -> dict[str, str]:
     times = {Property.TIMER_ENQUEUE_MS: str(enqueued_ms), Property.TIMER_DEQUEUE_MS: str(now_ms)}
     return dict(pairs) | times
-
-
-def _copy(record: Record, properties: bytes, topic: str, queue_id: int, store_host: bytes) -> Record:
-    return Record(
-        topic=topic,
-        queue_id=queue_id,
-        body=record.body,
-        properties=properties,
-        flag=record.flag,
-        sys_flag=record.sys_flag,
-        born_timestamp=record.born_timestamp,
-        born_host=record.born_host,
-        store_host=store_host,
-        reconsume_times=record.reconsume_times,
-    )

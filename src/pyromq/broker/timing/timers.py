@@ -30,7 +30,7 @@ from ..config import BrokerConfig
 from ..intake.intake import Intake, Outcome
 from ..loop_quarantine import LoopQuarantine
 from ..metadata.saving import SaveSoon
-from .deliver import IDLE_S, LOOK_S
+from .deliver import IDLE_S, LONGEST_SLEEP_S
 from .timer_counts import TimerCounts
 from .timer_feed import TimerFeed
 from .timer_records import again
@@ -154,7 +154,7 @@ class Timers:
                 return min(wait, left)
         except (DiskError, StoreError) as fault:
             log.error("timed messages wait: the disk fails or is full", why=str(fault))
-            return LOOK_S
+            return LONGEST_SLEEP_S
 
     async def _deliver(self) -> float:
         while True:
@@ -174,7 +174,9 @@ class Timers:
                     continue
                 if slot_ms is None and not self._live.config.timer_stop_enqueue:
                     return IDLE_S
-                return LOOK_S if slot_ms is None else min(LOOK_S, (slot_ms + self._precision - now) / 1000)
+                if slot_ms is None:
+                    return LONGEST_SLEEP_S
+                return min(LONGEST_SLEEP_S, (slot_ms + self._precision - now) / 1000)
             due = await self._run_blocking(partial(self._timers.take, slot_ms))
             if due is None:
                 self._start_anew()

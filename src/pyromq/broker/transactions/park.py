@@ -14,6 +14,7 @@ from ...model.names import CHECKS_EXHAUSTED_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
 from ...model.wire_text import INT_MAX, whole_number
 from ...protocol.properties import PAIR_END, decode_properties, encode_properties, find_property, rejoin_properties
 from ...protocol.record import Record
+from ..intake.copies import copy_record
 from ..intake.message_type import TIMERS, TRANSACTION, delay_level, message_type
 from ..intake.parked_properties import MAX_PARKED_BYTES, check_fits
 
@@ -66,8 +67,7 @@ def committed(half: Record, checks: int, store_host: bytes) -> Record | None:
     if not topic or queue_id is None:
         return None
     kept = _without(half.properties, _PLACE)
-    record = _copy(half, _counted(kept, checks) if checks else kept, store_host)
-    record.topic, record.queue_id = topic, queue_id
+    record = _copy(half, _counted(kept, checks) if checks else kept, topic, queue_id, store_host)
     record.sys_flag |= SysFlag.TRANSACTION_COMMIT
     record.prepared_transaction_offset = half.physical_offset
     return record
@@ -75,16 +75,12 @@ def committed(half: Record, checks: int, store_host: bytes) -> Record | None:
 
 def discarded(half: Record, checks: int, store_host: bytes) -> Record:
     """Return the record of a message that nobody decided: it is kept where an administrator can find it."""
-    record = _copy(half, _counted(half.properties, checks), store_host)
-    record.topic = CHECKS_EXHAUSTED_TOPIC
-    return record
+    return _copy(half, _counted(half.properties, checks), CHECKS_EXHAUSTED_TOPIC, 0, store_host)
 
 
 def again(half: Record, checks: int, store_host: bytes) -> Record:
     """Return a copy of it in the half topic."""
-    record = _copy(half, _counted(half.properties, checks), store_host)
-    record.topic = HALF_TOPIC
-    return record
+    return _copy(half, _counted(half.properties, checks), HALF_TOPIC, 0, store_host)
 
 
 def shown(half: Record, checks: int) -> Record:
@@ -129,19 +125,10 @@ def _counted(raw: bytes, checks: int) -> bytes:
     return counted if len(counted) <= MAX_PARKED_BYTES else kept
 
 
-def _copy(half: Record, properties: bytes, store_host: bytes) -> Record:
-    return Record(
-        topic=half.topic,
-        queue_id=0,
-        body=half.body,
-        properties=properties,
-        flag=half.flag,
-        sys_flag=half.sys_flag & ~SysFlag.TRANSACTION_MASK,
-        born_timestamp=half.born_timestamp,
-        born_host=half.born_host,
-        store_host=store_host,
-        reconsume_times=half.reconsume_times,
-    )
+def _copy(half: Record, properties: bytes, topic: str, queue_id: int, store_host: bytes) -> Record:
+    record = copy_record(half, properties, topic, queue_id, store_host)
+    record.sys_flag &= ~SysFlag.TRANSACTION_MASK
+    return record
 
 
 def _with(raw: bytes, added: dict[str, str]) -> bytes:
