@@ -7,6 +7,7 @@ from typing import Any
 
 from ..client.errors import NoBroker
 from ..model.route import MASTER_ID
+from ..protocol.bodies.own import members
 from ..protocol.bodies.route import ClusterInfo
 from ..protocol.headers.namesrv import AddWritePerm, WipeWritePerm
 from ..protocol.requests import RequestCode
@@ -59,7 +60,7 @@ async def runtime(calls: Calls, address: str) -> dict[str, str]:
 
 async def inspect(calls: Calls, address: str) -> dict[str, Any]:
     """Return what one of our brokers holds, and whether it is ready. Refused by Apache's."""
-    return (await calls.ask(address, RequestCode.INSPECT)).body
+    return members((await calls.ask(address, RequestCode.INSPECT)).body)
 
 
 async def let_be_written(calls: Calls, name_server: str, broker_name: str, *, may: bool) -> int:

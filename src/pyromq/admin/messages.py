@@ -10,6 +10,7 @@ from .. import logs
 from ..client.connect.answers import Answer
 from ..model.codes import ResponseCode
 from ..model.message import StoredMessage
+from ..protocol.bodies.own import members
 from ..protocol.headers.own import DeadLettersRequest, MessageLifeRequest
 from ..protocol.headers.pull import PullMessage, QueryMessage, ViewMessage
 from ..protocol.messages import ReadMessages, read_messages
@@ -136,7 +137,8 @@ def _messages(answer: Answer[Any, bytes]) -> ReadMessages:
 async def life(calls: Calls, address: str, topic: str, message_id: str) -> dict[str, Any] | None:
     """Ask one of our brokers where a message has been. None if it does not know it; Refused by Apache's."""
     header = MessageLifeRequest(topic=topic, id=message_id)
-    return (await calls.ask(address, RequestCode.MESSAGE_LIFE, header, known=_NOTHING)).body_or_none
+    found = (await calls.ask(address, RequestCode.MESSAGE_LIFE, header, known=_NOTHING)).body_or_none
+    return None if found is None else members(found)
 
 
 async def dead_letters(calls: Calls, address: str, group: str | None = None, most: int = 100) -> dict[str, Any] | None:
@@ -145,4 +147,5 @@ async def dead_letters(calls: Calls, address: str, group: str | None = None, mos
     Refused by Apache's.
     """
     header = DeadLettersRequest(group=group, max_num=most)
-    return (await calls.ask(address, RequestCode.DEAD_LETTERS, header, known=_NOTHING)).body_or_none
+    found = (await calls.ask(address, RequestCode.DEAD_LETTERS, header, known=_NOTHING)).body_or_none
+    return None if found is None else members(found)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 from .access import (
     Action,
@@ -25,6 +24,7 @@ from .access import (
 )
 from .bodies import connections, groups, heartbeat, offsets, registration, replication, route, stats, topics, users
 from .bodies import lite as lites
+from .bodies import own as owns
 from .bodies.version import DataVersion
 from .headers import clients as client
 from .headers import groups as group
@@ -374,10 +374,11 @@ class RequestCode:
     REGISTER_MESSAGE_FILTER_CLASS = Row(302, NOTHING, NOTHING, by=Server.NOBODY)
 
     # our own, answered by no other broker
-    INSPECT = Row(30001, NOTHING, Content(None, dict[str, Any]), needs=READ)
-    MESSAGE_LIFE = Row(30002, Content(own.MessageLifeRequest), Content(None, dict[str, Any]), needs=on_topic(GET))
-    HALF_MESSAGES = Row(30003, Content(own.HalfMessagesRequest), Content(None, dict[str, Any]), needs=READ)
-    DEAD_LETTERS = Row(30005, Content(own.DeadLettersRequest), Content(None, dict[str, Any]), needs=READ)
+    INSPECT = Row(30001, NOTHING, Content(None, owns.BrokerInspection), needs=READ)
+    MESSAGE_LIFE = Row(30002, Content(own.MessageLifeRequest), Content(None, owns.MessageLifeAnswer),
+        needs=on_topic(GET))
+    HALF_MESSAGES = Row(30003, Content(own.HalfMessagesRequest), Content(None, owns.HalfMessagesAnswer), needs=READ)
+    DEAD_LETTERS = Row(30005, Content(own.DeadLettersRequest), Content(None, owns.DeadLettersAnswer), needs=READ)
     # fmt: on
 
 

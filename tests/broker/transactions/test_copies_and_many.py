@@ -58,7 +58,7 @@ async def test_a_kill_between_copy_and_note_leaves_one_message(tmp_path: Path, m
         assert (len(life.stored(HALF)), ops(life)) == (2, [])
     async with virtual_broker(tmp_path, disk.kill(), clock) as life:
         (line,) = life.broker.transactions.listing.undecided(9)
-        assert line["checks"] == 2, "what was counted goes with it"
+        assert line.checks == 2, "what was counted goes with it"
         producer = register(life)
         await life.advance(30)
         (asked,) = producer.sent

@@ -12,6 +12,7 @@ import pytest
 from pyromq.broker.transactions.park import op_offsets
 from pyromq.model.codes import ResponseCode
 from pyromq.model.ids import offset_message_id
+from pyromq.protocol.bodies.own import members
 from pyromq.protocol.command import Command
 from pyromq.protocol.record import Record, decode_record
 from pyromq.protocol.requests import RequestCode
@@ -216,9 +217,9 @@ async def test_resume_counts_anew_and_refuses_the_rest(tmp_path: Path) -> None:
     async with virtual_broker(tmp_path) as life:
         half = await send_half(life)
         await life.advance(90)
-        assert life.broker.transactions.listing.undecided(9)[0]["checks"] == 3
+        assert life.broker.transactions.listing.undecided(9)[0].checks == 3
         assert (await life.call(RequestCode.RESUME_CHECK_HALF_MESSAGE, msgId=_id(half))).code == 0
-        assert life.broker.transactions.listing.undecided(9)[0] | {"position": 0, "offsetMsgId": ""} == {
+        assert members(life.broker.transactions.listing.undecided(9)[0]) | {"position": 0, "offsetMsgId": ""} == {
             "topic": "T",
             "producerGroup": "P",
             "id": "id-k",

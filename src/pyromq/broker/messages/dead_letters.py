@@ -6,9 +6,6 @@ They go with the log, or after `deadLetterReservedTime`. Read-only. `pyromq dlq 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
-
-import msgspec
 
 from ...config import Live
 from ...errors import RequestRefused
@@ -16,6 +13,7 @@ from ...model import names
 from ...model.codes import ResponseCode
 from ...model.ids import offset_message_id
 from ...model.message import Property
+from ...protocol.bodies.own import DeadGroup, DeadLetterLine, DeadLettersAnswer
 from ...protocol.headers.own import DeadLettersRequest
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record
@@ -43,39 +41,42 @@ class DeadLetterAdmin:
 
     async def __call__(self, request: RequestOf[DeadLettersRequest, None]) -> Reply:
         header = request.header
-        table: dict[str, Any] = {"lostForWantOfSpace": self._dead.lost}
         files = self._store.log_files()
+        found = DeadLettersAnswer(lost_for_want_of_space=self._dead.lost, warnings=[])
+        lines: list[DeadGroup] | list[DeadLetterLine]
         if header.group is None:
-            table["groups"] = [await self._summary(queue, files) for queue in self._dead.queues() if _count(queue)]
-            soonest = min((one["leavesMs"] for one in table["groups"]), default=None)
+            lines = found.groups = [await self._summary(queue, files) for queue in self._dead.queues() if _count(queue)]
         else:
-            table |= {"group": header.group, "messages": await self._messages(header, files)}
-            soonest = min((one["leavesMs"] for one in table["messages"]), default=None)
-        table["warnings"] = self._warnings(soonest)
-        return Reply(body=msgspec.json.encode(table))
+            lines = found.messages = await self._messages(header, files)
+            found.group = header.group
+        found.warnings = self._warnings(min((one.leaves_ms for one in lines), default=None))
+        return Reply(body=found)
 
-    async def _summary(self, queue: StoredQueue, files: Sequence[LogFile]) -> dict[str, Any]:
-        told = {"group": _group(queue), "messages": _count(queue)}
+    async def _summary(self, queue: StoredQueue, files: Sequence[LogFile]) -> DeadGroup:
+        group, count = queue.topic.removeprefix(names.DLQ_PREFIX), _count(queue)
         async for oldest in self._dead.read(queue):
-            return told | {"oldestMs": died_ms(oldest)} | self._left(oldest, files)
-        return told | {"leavesMs": self._now_ms(), "secondsLeft": 0}  # damaged, all of them
+            leaves, left = self._left(oldest, files)
+            died = died_ms(oldest)
+            return DeadGroup(group=group, messages=count, oldest_ms=died, leaves_ms=leaves, seconds_left=left)
+        return DeadGroup(group=group, messages=count, leaves_ms=self._now_ms(), seconds_left=0)  # damaged, all of them
 
-    async def _messages(self, header: DeadLettersRequest, files: Sequence[LogFile]) -> list[dict[str, Any]]:
+    async def _messages(self, header: DeadLettersRequest, files: Sequence[LogFile]) -> list[DeadLetterLine]:
         topic = names.dlq_topic(header.group or "")
         queues = self._store.queues.of_topic(topic)
         if not queues:
             raise RequestRefused(f"group {header.group} has no dead letters here", ResponseCode.TOPIC_NOT_EXIST)
-        found: list[dict[str, Any]] = []
+        found: list[DeadLetterLine] = []
         for queue in queues:
             async for record in self._dead.read(queue):
                 if len(found) >= min(max(header.max_num, 0), MOST):
                     break
-                found.append(_shown(record) | self._left(record, files))
+                found.append(_line(record, *self._left(record, files)))
         return found
 
-    def _left(self, record: Record, files: Sequence[LogFile]) -> dict[str, Any]:
+    def _left(self, record: Record, files: Sequence[LogFile]) -> tuple[int, int]:
+        """Return when a dead letter expires, and the seconds until then."""
         leaves = self._dead.leaves_ms(record, files)
-        return {"leavesMs": leaves, "secondsLeft": max(0, leaves - self._now_ms()) // 1000}
+        return leaves, max(0, leaves - self._now_ms()) // 1000
 
     def _warnings(self, soonest_ms: int | None) -> list[str]:
         if soonest_ms is None:
@@ -96,18 +97,17 @@ def _count(queue: StoredQueue) -> int:
     return queue.readable_end - queue.min_offset
 
 
-def _group(queue: StoredQueue) -> str:
-    return queue.topic.removeprefix(names.DLQ_PREFIX)
-
-
-def _shown(record: Record) -> dict[str, Any]:
+def _line(record: Record, leaves_ms: int, seconds_left: int) -> DeadLetterLine:
     pairs = decode_properties(record.properties)
-    return {
-        "id": pairs.get(Property.UNIQ_KEY) or offset_message_id(record.store_host, record.physical_offset),
-        "offsetId": offset_message_id(record.store_host, record.physical_offset),
-        "topic": pairs.get(Property.RETRY_TOPIC),
-        "keys": pairs.get(Property.KEYS),
-        "attempts": record.reconsume_times,
-        "diedMs": died_ms(record),
-        "offset": record.queue_offset,
-    }
+    offset_id = offset_message_id(record.store_host, record.physical_offset)
+    return DeadLetterLine(
+        id=pairs.get(Property.UNIQ_KEY) or offset_id,
+        offset_id=offset_id,
+        topic=pairs.get(Property.RETRY_TOPIC),
+        keys=pairs.get(Property.KEYS),
+        attempts=record.reconsume_times,
+        died_ms=died_ms(record),
+        offset=record.queue_offset,
+        leaves_ms=leaves_ms,
+        seconds_left=seconds_left,
+    )

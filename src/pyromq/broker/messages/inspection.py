@@ -9,13 +9,20 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
-import msgspec
-
 from ...ambient import Clock
 from ...config import Live
 from ...kernel.choice import is_forced, kernel_name
 from ...machine.budget import Budget
 from ...model.topic import Perm
+from ...protocol.bodies.own import (
+    BrokerInspection,
+    DuplicateWindowState,
+    HalfMessageLine,
+    LoopHoldLine,
+    QuarantinedLine,
+    QueueLockLine,
+    SuspendedPulls,
+)
 from ...protocol.requests import ROWS
 from ...store.message_store import MessageStore
 from ...store.recovery.quarantine import Quarantine, QuarantinedRecord
@@ -55,7 +62,7 @@ class Inspection:
         holds: LoopHolds,
         duplicates: DuplicateTable | None,
         parked: Callable[[], Mapping[str, int]],
-        undecided: Callable[[int], list[dict[str, object]]],
+        undecided: Callable[[int], list[HalfMessageLine]],
         quarantine: Quarantine,
         loops: Loops,
         budget: Budget,
@@ -86,32 +93,32 @@ class Inspection:
 
     def __call__(self, request: Request) -> Reply:
         troubles = self.troubles()
-        table = {
-            "ready": not troubles,
-            "kernel": kernel_name(),
-            "kernelForced": is_forced(),
-            "troubles": troubles,
-            "parked": dict(self._parked()),
-            "halfMessages": self._undecided(MOST),
-            "quarantined": len(self._quarantine),
-            "quarantine": [_aside(one) for one in self._quarantine.all()[:MOST]],
-            "loopFaults": {name: f"{one.times} times, last {one.why}" for name, one in self._loops.faults.items()},
-            "polled": self._polled(),
-            "locked": self._locked(),
-            "waitingForDisk": self._intake.waiting,
-            "unflushedBytes": self._store.unflushed,
-            "loopLagMs": round(self._lag_ms(), 1),
-            "loopHolds": [_held(hold) for hold in self._holds.all()],
-            "bufferedBytes": sum(server.buffered_bytes for server in self._servers()),
-            "connections": sum(server.connections for server in self._servers()),
-            "openFiles": self._budget.shown(),
-            "consumerGroups": {group.name: len(group.members) for group in islice(self._consumers.all(), MOST)},
-            "producerGroups": {name: len(members) for name, members in islice(self._producers.all().items(), MOST)},
-            "conflicts": [str(one) for one in self._consumers.conflicts()[:MOST]],
-            "duplicateWindow": self._window(),
-            "nameServers": self._registration.state(),
-        }
-        return Reply(body=msgspec.json.encode(table))
+        found = BrokerInspection(
+            ready=not troubles,
+            kernel=kernel_name(),
+            kernel_forced=is_forced(),
+            troubles=troubles,
+            parked=dict(self._parked()),
+            half_messages=self._undecided(MOST),
+            quarantined=len(self._quarantine),
+            quarantine=[_quarantined(one) for one in self._quarantine.all()[:MOST]],
+            loop_faults={name: f"{one.times} times, last {one.why}" for name, one in self._loops.faults.items()},
+            polled=self._suspended(),
+            locked=self._locked(),
+            waiting_for_disk=self._intake.waiting,
+            unflushed_bytes=self._store.unflushed,
+            loop_lag_ms=round(self._lag_ms(), 1),
+            loop_holds=[_loop_hold(hold) for hold in self._holds.all()],
+            buffered_bytes=sum(server.buffered_bytes for server in self._servers()),
+            connections=sum(server.connections for server in self._servers()),
+            open_files=self._budget.shown(),
+            consumer_groups={group.name: len(group.members) for group in islice(self._consumers.all(), MOST)},
+            producer_groups={name: len(members) for name, members in islice(self._producers.all().items(), MOST)},
+            conflicts=[str(one) for one in self._consumers.conflicts()[:MOST]],
+            duplicate_window=self._window(),
+            name_servers=self._registration.state(),
+        )
+        return Reply(body=found)
 
     def troubles(self) -> list[str]:
         """Return why the broker cannot do what it is there for; empty: it is ready."""
@@ -130,42 +137,38 @@ class Inspection:
             found.append(f"it runs {self._lag_ms():.0f} ms late")
         return found
 
-    def _window(self) -> dict[str, object]:
+    def _window(self) -> DuplicateWindowState:
         window = self._duplicates
         if window is None:
-            return {"enabled": False}
-        return {"enabled": True, "producers": window.producers, "sends": len(window), "messages": window.messages}
+            return DuplicateWindowState(enabled=False)
+        return DuplicateWindowState(
+            enabled=True, producers=window.producers, sends=len(window), messages=window.messages
+        )
 
-    def _polled(self) -> dict[str, object]:
-        held = self._pulls.suspended_pulls()
-        topics = Counter(pull.topic for pull in held)
-        return {"pulls": len(held), "byTopic": dict(topics.most_common(MOST))}
+    def _suspended(self) -> SuspendedPulls:
+        waiting = self._pulls.suspended_pulls()
+        topics = Counter(pull.topic for pull in waiting)
+        return SuspendedPulls(pulls=len(waiting), by_topic=dict(topics.most_common(MOST)))
 
-    def _locked(self) -> list[dict[str, object]]:
+    def _locked(self) -> list[QueueLockLine]:
         holders = self._locks.holders(self._clock.monotonic())
         return [
-            {
-                "group": group,
-                "topic": queue.topic,
-                "queue": queue.queue_id,
-                "client": client,
-                "secondsLeft": round(left),
-            }
+            QueueLockLine(group=group, topic=queue.topic, queue=queue.queue_id, client=client, seconds_left=round(left))
             for group, queue, client, left in holders[:MOST]
         ]
 
 
-def _aside(one: QuarantinedRecord) -> dict[str, object]:
-    return {
-        "position": one.position,
-        "topic": one.topic,
-        "queue": one.queue_id,
-        "by": one.loop,
-        "reason": one.reason,
-        "timeMs": one.time_ms,
-    }
+def _quarantined(one: QuarantinedRecord) -> QuarantinedLine:
+    return QuarantinedLine(
+        position=one.position,
+        topic=one.topic,
+        queue=one.queue_id,
+        by=one.loop,
+        reason=one.reason,
+        time_ms=one.time_ms,
+    )
 
 
-def _held(hold: Hold) -> dict[str, object]:
+def _loop_hold(hold: Hold) -> LoopHoldLine:
     name = ROWS[hold.code].name if hold.code in ROWS else ""
-    return {"code": hold.code, "name": name, "times": hold.times, "longestMs": round(hold.longest_ms, 1)}
+    return LoopHoldLine(code=hold.code, name=name, times=hold.times, longest_ms=round(hold.longest_ms, 1))

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+
+from msgspec import UNSET
 
 from ...model import names
 from ...model.ids import offset_message_id
 from ...model.message import Property
+from ...protocol.bodies.own import LifeState, LifeStep
 from ...protocol.record import Record
 
 
@@ -42,21 +44,19 @@ class Copy:
     def position(self) -> int:
         return self.record.physical_offset
 
-    def shown(self) -> dict[str, Any]:
+    def shown(self) -> LifeStep:
         record = self.record
-        line: dict[str, Any] = {
-            "atMs": record.store_timestamp,
-            "what": self.step.value,
-            "topic": record.topic,
-            "queue": record.queue_id,
-            "offset": record.queue_offset,
-            "offsetId": offset_message_id(record.store_host, record.physical_offset),
-        }
-        if self.group:
-            line |= {"group": self.group, "retry": record.reconsume_times}
-        if self.due_ms:
-            line["untilMs"] = self.due_ms
-        return line
+        return LifeStep(
+            at_ms=record.store_timestamp,
+            what=self.step.value,
+            topic=record.topic,
+            queue=record.queue_id,
+            offset=record.queue_offset,
+            offset_id=offset_message_id(record.store_host, record.physical_offset),
+            group=self.group or UNSET,
+            retry=record.reconsume_times if self.group else UNSET,
+            until_ms=self.due_ms or UNSET,
+        )
 
 
 def classify(topic: str, record: Record, pairs: Mapping[str, str], due_ms: int) -> Copy | None:
@@ -86,21 +86,21 @@ def classify(topic: str, record: Record, pairs: Mapping[str, str], due_ms: int) 
 Decided = Callable[[Copy], tuple[str, int | None]]
 
 
-def state_of(copies: Sequence[Copy], decided: Decided, now_ms: int) -> dict[str, Any]:
+def state_of(copies: Sequence[Copy], decided: Decided, now_ms: int) -> LifeState:
     """Return the state of the message itself, before any group. `copies` in the order of the log."""
     own = [copy for copy in copies if not copy.group]
     newest = own[-1]
     if any(copy.step is Step.STORED for copy in own):
-        return {"state": "ready"}
+        return LifeState(state="ready")
     recalled = [copy for copy in own if copy.step is Step.RECALLED]  # a copy that was carried may lie behind it
     if recalled:
-        return {"state": "recalled", "atMs": recalled[0].record.store_timestamp}
+        return LifeState(state="recalled", at_ms=recalled[0].record.store_timestamp)
     if newest.step is Step.TIMED:
-        return {"state": "timed", "untilMs": newest.due_ms, "overdue": newest.due_ms < now_ms}
+        return LifeState(state="timed", until_ms=newest.due_ms, overdue=newest.due_ms < now_ms)
     if newest.step is Step.GIVEN_UP:
-        return {"state": "given up", "atMs": newest.record.store_timestamp}
+        return LifeState(state="given up", at_ms=newest.record.store_timestamp)
     word, checks = decided(newest)
-    return {"state": word} if checks is None else {"state": word, "checks": checks}
+    return LifeState(state=word, checks=UNSET if checks is None else checks)
 
 
 class Progress:
@@ -121,16 +121,16 @@ class Progress:
         return "in flight" if record.queue_offset < (self._pulled(*place) or 0) else "ready"
 
 
-def of_group(group: str, copies: Iterable[Copy], progress: Progress) -> dict[str, Any]:
+def of_group(group: str, copies: Iterable[Copy], progress: Progress) -> LifeState:
     """Return where the message stands with one group."""
     mine = [copy for copy in copies if copy.group in ("", group)]
     newest = mine[-1]
-    retry = {"retry": newest.record.reconsume_times}
+    retry = newest.record.reconsume_times
     if newest.step is Step.DEAD:
-        return {"state": "dead", "atMs": newest.record.store_timestamp} | retry
+        return LifeState(state="dead", at_ms=newest.record.store_timestamp, retry=retry)
     if newest.step is Step.RETRY_TIMED:
-        return {"state": "in retry", "untilMs": newest.due_ms} | retry
+        return LifeState(state="in retry", until_ms=newest.due_ms, retry=retry)
     if newest.step is Step.RETRY:
-        return {"state": progress.of(group, newest.record)} | retry
+        return LifeState(state=progress.of(group, newest.record), retry=retry)
     stored = [copy for copy in mine if copy.step is Step.STORED]
-    return {"state": progress.of(group, stored[-1].record)} if stored else {"state": "not there yet"}
+    return LifeState(state=progress.of(group, stored[-1].record) if stored else "not there yet")

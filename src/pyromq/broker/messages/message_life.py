@@ -18,6 +18,7 @@ from ...model.codes import ResponseCode
 from ...model.ids import offset_message_id, parse_offset_message_id
 from ...model.message import Property
 from ...model.wire_text import whole_number
+from ...protocol.bodies.own import GroupLife, LifeState, MessageLifeAnswer
 from ...protocol.headers.own import MessageLifeRequest
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record
@@ -71,9 +72,9 @@ class MessageLife:
         header = request.header
         copies = await self._copies(header.topic, header.id)
         if not copies:
-            return Reply(body=msgspec.json.encode(self._gone(header)))
+            return Reply(body=self._gone(header))
         await self._halves.catch_up()
-        return Reply(body=msgspec.json.encode(self._life(header.topic, copies)))
+        return Reply(body=self._life(header.topic, copies))
 
     # --- finding its copies ---------------------------------------------------------------------------------------
 
@@ -133,30 +134,35 @@ class MessageLife:
 
     # --- telling --------------------------------------------------------------------------------------------------
 
-    def _life(self, topic: str, copies: list[Copy]) -> dict[str, Any]:
+    def _life(self, topic: str, copies: list[Copy]) -> MessageLifeAnswer:
         first = copies[0]
         own = [one for one in copies if not one.group]
-        state = self._or_aside(state_of(copies, self._decided, self._now_ms()), own[-1]) if own else {}
-        told: dict[str, Any] = {
-            "topic": topic,
-            "id": first.pairs.get(Property.UNIQ_KEY) or _offset_id(first.record),
-            "keys": first.pairs.get(Property.KEYS),
-            "tags": first.pairs.get(Property.TAGS),
-            "bornMs": first.record.born_timestamp,
-            "bytes": len(first.record.body),
-            **(state or {"state": "expired", "atMs": self._when_gone(first)}),
-            "leavesMs": self._leaves_ms(copies[-1]),
-            "groups": [{"group": name} | self._of_group(name, copies) for name in self._groups(topic, copies)],
-            "history": [copy.shown() for copy in copies],
-        }
-        return told
+        state = (
+            self._or_quarantined(state_of(copies, self._decided, self._now_ms()), own[-1])
+            if own
+            else LifeState(state="expired", at_ms=self._when_gone(first))
+        )
+        state.leaves_ms = self._leaves_ms(copies[-1])
+        return MessageLifeAnswer(
+            topic=topic,
+            id=first.pairs.get(Property.UNIQ_KEY) or _offset_id(first.record),
+            keys=first.pairs.get(Property.KEYS),
+            tags=first.pairs.get(Property.TAGS),
+            born_ms=first.record.born_timestamp,
+            bytes=len(first.record.body),
+            groups=[
+                GroupLife(group=name, **_members(self._of_group(name, copies))) for name in self._groups(topic, copies)
+            ],
+            history=[copy.shown() for copy in copies],
+            **_members(state),
+        )
 
-    def _or_aside(self, state: dict[str, Any], newest: Copy) -> dict[str, Any]:
+    def _or_quarantined(self, state: LifeState, newest: Copy) -> LifeState:
         """Return the state, or that it was put aside: what no loop handles any more neither waits nor was decided."""
         aside = self._quarantine.get(newest.position)
-        if aside is None or state["state"] not in _WAITING:
+        if aside is None or state.state not in _WAITING:
             return state
-        return {"state": "put aside", "reason": aside.reason, "atMs": aside.time_ms}
+        return LifeState(state="put aside", reason=aside.reason, at_ms=aside.time_ms)
 
     def _when_gone(self, later: Copy) -> int | None:
         """Return when the message went.
@@ -173,12 +179,14 @@ class MessageLife:
         online = {group.name for group in self._consumers.all() if topic in group.subscriptions}
         return sorted({copy.group for copy in copies if copy.group} | online | set(self._offsets.groups_of(topic)))
 
-    def _of_group(self, group: str, copies: list[Copy]) -> dict[str, Any]:
+    def _of_group(self, group: str, copies: list[Copy]) -> LifeState:
         mine = [copy for copy in copies if copy.group in ("", group)]
         if not mine:
-            return {"state": "expired"}
-        told = self._or_aside(of_group(group, copies, self._progress), mine[-1])
-        return told | {"leavesMs": self._leaves_ms(mine[-1])} if told["state"] == "dead" else told
+            return LifeState(state="expired")
+        state = self._or_quarantined(of_group(group, copies, self._progress), mine[-1])
+        if state.state == "dead":
+            state.leaves_ms = self._leaves_ms(mine[-1])
+        return state
 
     def _leaves_ms(self, copy: Copy) -> int:
         files, hours = self._store.log_files(), self._live.config.part(RetentionConfig).file_reserved_hours
@@ -197,7 +205,7 @@ class MessageLife:
             return "half", open_half.checks
         return _WORDS.get(self._halves.ledger.state(offset), "rolled back"), None
 
-    def _gone(self, header: MessageLifeRequest) -> dict[str, Any]:
+    def _gone(self, header: MessageLifeRequest) -> MessageLifeAnswer:
         at = self._expired.of(header.id, self._now_ms(), self._store.commit_log.start)
         if at is None:
             raise RequestRefused(
@@ -205,7 +213,11 @@ class MessageLife:
                 "never have been stored, or its topic or id is not the one it was sent with",
                 ResponseCode.QUERY_NOT_FOUND,
             )
-        return {"topic": header.topic, "id": header.id, "state": "expired", "atMs": at or None}
+        return MessageLifeAnswer(topic=header.topic, id=header.id, state="expired", at_ms=at or None)
+
+
+def _members(state: LifeState) -> dict[str, Any]:
+    return msgspec.structs.asdict(state)
 
 
 def _offset_id(record: Record) -> str:

@@ -12,8 +12,10 @@ import msgspec
 from ...errors import RequestRefused
 from ...model.ids import offset_message_id
 from ...model.wire_text import whole_number
+from ...protocol.bodies.own import HalfMessageLine, HalfMessagesAnswer
+from ...protocol.headers.own import HalfMessagesRequest
 from ...store.tables.json_tables import JsonTable
-from ...transport.dispatch import Reply, Request
+from ...transport.dispatch import Reply, RequestOf
 from ..metadata.table_content import next_version, read_version
 from .half import Half
 from .halves import Halves
@@ -38,43 +40,40 @@ class HalfListing:
         """Return how many were lost since the start."""
         return self._halves.lost
 
-    def undecided(self, most: int) -> list[dict[str, object]]:
+    def undecided(self, most: int) -> list[HalfMessageLine]:
         """Return the oldest undecided messages."""
         return [self._line(half) for half in self._halves.undecided.all()[:most]]
 
-    async def __call__(self, request: Request) -> Reply:
+    async def __call__(self, request: RequestOf[HalfMessagesRequest, None]) -> Reply:
         """Answer with up to `most` (1,000) of a `topic` or `producerGroup`, from queue offset `from` on, and where
         to go on.
         """
-        fields = request.command.fields
-        begin, most = _number(fields, "from", 0), min(_number(fields, "most", MOST), MOST)
+        header = request.header
+        begin, most = _number("from", header.begin, 0), min(_number("most", header.most, MOST), MOST)
         await self._halves.catch_up()
         wanted = [
             half
             for half in self._halves.undecided.all()
             if half.offset >= begin
-            and fields.get("topic", half.topic) == half.topic
-            and fields.get("producerGroup", half.group) == half.group
+            and header.topic in (None, half.topic)
+            and header.producer_group in (None, half.group)
         ]
         wanted.sort(key=lambda half: half.offset)
         shown = wanted[:most]
-        answer = {
-            "halfMessages": [self._line(half) for half in shown],
-            "total": len(wanted),
-            "next": shown[-1].offset + 1 if len(shown) < len(wanted) and shown else None,
-        }
-        return Reply(body=msgspec.json.encode(answer))
+        following = shown[-1].offset + 1 if len(shown) < len(wanted) and shown else None
+        lines = [self._line(half) for half in shown]
+        return Reply(body=HalfMessagesAnswer(half_messages=lines, total=len(wanted), next=following))
 
-    def _line(self, half: Half) -> dict[str, object]:
-        return {
-            "topic": half.topic,
-            "producerGroup": half.group,
-            "id": half.unique,
-            "ageSeconds": max(0, self._now_ms() - half.born_ms) // 1000,
-            "checks": half.checks,
-            "position": half.position,
-            "offsetMsgId": offset_message_id(self._store_host, half.position),  # what request 323 takes
-        }
+    def _line(self, half: Half) -> HalfMessageLine:
+        return HalfMessageLine(
+            topic=half.topic,
+            producer_group=half.group,
+            id=half.unique,
+            age_seconds=max(0, self._now_ms() - half.born_ms) // 1000,
+            checks=half.checks,
+            position=half.position,
+            offset_msg_id=offset_message_id(self._store_host, half.position),
+        )
 
     def count(self) -> None:
         """Write the counts into the metrics file, if something has changed. A topic that has none left stays with 0."""
@@ -89,8 +88,7 @@ class HalfListing:
             self._metrics.put(METRICS, topic, {"count": count, "timeStamp": now})
 
 
-def _number(fields: dict[str, str], name: str, otherwise: int) -> int:
-    text = fields.get(name, "")
+def _number(name: str, text: str | None, otherwise: int) -> int:
     if not text:
         return otherwise
     number = whole_number(text)

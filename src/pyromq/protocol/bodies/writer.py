@@ -1,7 +1,8 @@
 """Writes bodies as JSON in one of the two dialects. Called by `encode_body` and `body_parts` alone.
 
 msgspec writes everything that has string keys. Only what holds a map with other keys is walked here: numbers stay
-unquoted in Java's dialect, queues are objects there and the string of their JSON text in the standard one.
+unquoted in Java's dialect, queues are objects there and the string of their JSON text in the standard one. Bodies of
+our own (`own.py`) are written as msgspec does, in the order of their declaration.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import msgspec
 
 from ..json import Dialect
 from .keyed import ByQueue, MessageQueue
+from .own import OwnBody
 
 Write = Callable[[Any], bytes]
 
@@ -53,7 +55,7 @@ def _writer(kind: Any, dialect: Dialect) -> Write | None:
         return item and _list_writer(item)
     if origin in (Union, types.UnionType):
         return next(filter(None, (_writer(part, dialect) for part in parts)), None)
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and not issubclass(kind, OwnBody):
         return _struct_writer(kind, dialect)
     return None
 
@@ -127,7 +129,7 @@ def _quoted_key(key: Any) -> bytes:
 def _parts(value: Any, kind: Any, dialect: Dialect) -> Iterator[bytes]:
     kind = _present(kind)
     origin, of = get_origin(kind), get_args(kind)
-    if isinstance(value, msgspec.Struct):
+    if isinstance(value, msgspec.Struct) and not isinstance(value, OwnBody):
         yield from _struct_parts(value, dialect)
     elif isinstance(value, Mapping) and origin in (dict, ByQueue):
         is_by_queue = origin is ByQueue

@@ -1,0 +1,207 @@
+"""Bodies of the answers that only our brokers give (30,001 and up). Members stand in the order of their declaration.
+
+What is UNSET is left out, None is written as null: nobody but us reads these, and people read them too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+Number = int | UnsetType
+Text = str | UnsetType
+
+
+class OwnBody(msgspec.Struct, rename="camel", kw_only=True):
+    """A JSON object of ours."""
+
+
+def members(body: OwnBody) -> dict[str, Any]:
+    """Return the body as it stands on the wire, for whoever prints it."""
+    found: dict[str, Any] = msgspec.to_builtins(body)
+    return found
+
+
+# --- 30001: what is inside a broker ----------------------------------------------------------------------------------
+
+
+class QuarantinedLine(OwnBody, kw_only=True):
+    position: int
+    topic: str
+    queue: int
+    by: str
+    reason: str
+    time_ms: int
+
+
+class SuspendedPulls(OwnBody, kw_only=True):
+    pulls: int
+    by_topic: dict[str, int]
+
+
+class QueueLockLine(OwnBody, kw_only=True):
+    group: str
+    topic: str
+    queue: int
+    client: str
+    seconds_left: int
+
+
+class LoopHoldLine(OwnBody, kw_only=True):
+    code: int
+    name: str
+    times: int
+    longest_ms: float
+
+
+class DuplicateWindowState(OwnBody, kw_only=True):
+    enabled: bool
+    producers: Number = UNSET
+    sends: Number = UNSET
+    messages: Number = UNSET
+
+
+class HalfMessageLine(OwnBody, kw_only=True):
+    topic: str
+    producer_group: str
+    id: str | None
+    age_seconds: int
+    checks: int
+    position: int
+    offset_msg_id: str  # what request 323 takes
+
+
+class BrokerInspection(OwnBody, kw_only=True):
+    """30001. Another version of our broker may leave out some."""
+
+    ready: bool | UnsetType = UNSET
+    kernel: Text = UNSET
+    kernel_forced: bool | UnsetType = UNSET
+    troubles: list[str] | UnsetType = UNSET
+    parked: dict[str, int] | UnsetType = UNSET
+    half_messages: list[HalfMessageLine] | UnsetType = UNSET
+    quarantined: Number = UNSET
+    quarantine: list[QuarantinedLine] | UnsetType = UNSET
+    loop_faults: dict[str, str] | UnsetType = UNSET
+    polled: SuspendedPulls | UnsetType = UNSET
+    locked: list[QueueLockLine] | UnsetType = UNSET
+    waiting_for_disk: Number = UNSET
+    unflushed_bytes: Number = UNSET
+    loop_lag_ms: float | UnsetType = UNSET
+    loop_holds: list[LoopHoldLine] | UnsetType = UNSET
+    buffered_bytes: Number = UNSET
+    connections: Number = UNSET
+    open_files: dict[str, int] | UnsetType = UNSET
+    consumer_groups: dict[str, int] | UnsetType = UNSET
+    producer_groups: dict[str, int] | UnsetType = UNSET
+    conflicts: list[str] | UnsetType = UNSET
+    duplicate_window: DuplicateWindowState | UnsetType = UNSET
+    name_servers: dict[str, str] | UnsetType = UNSET
+
+
+# --- 30002: the life of one message ----------------------------------------------------------------------------------
+
+
+class LifeStep(OwnBody, kw_only=True):
+    """A copy of the message in the log."""
+
+    at_ms: int
+    what: str
+    topic: str
+    queue: int
+    offset: int
+    offset_id: str
+    group: Text = UNSET
+    retry: Number = UNSET
+    until_ms: Number = UNSET
+
+
+class LifeState(OwnBody, kw_only=True):
+    """Where a message stands. The next two say so too, among other members."""
+
+    state: str
+    reason: Text = UNSET
+    until_ms: Number = UNSET
+    overdue: bool | UnsetType = UNSET
+    at_ms: int | UnsetType | None = UNSET
+    checks: Number = UNSET
+    retry: Number = UNSET
+    leaves_ms: Number = UNSET
+
+
+class GroupLife(OwnBody, kw_only=True):
+    """Where a message stands with one group. `leaves_ms`: when its dead letter expires."""
+
+    group: str
+    state: str
+    reason: Text = UNSET
+    until_ms: Number = UNSET
+    overdue: bool | UnsetType = UNSET
+    at_ms: int | UnsetType | None = UNSET
+    checks: Number = UNSET
+    retry: Number = UNSET
+    leaves_ms: Number = UNSET
+
+
+class MessageLifeAnswer(OwnBody, kw_only=True):
+    """30002. Of a message that is gone, only what its id tells. `leaves_ms`: when its last copy expires."""
+
+    topic: str
+    id: str
+    keys: str | UnsetType | None = UNSET
+    tags: str | UnsetType | None = UNSET
+    born_ms: Number = UNSET
+    bytes: Number = UNSET
+    state: str
+    reason: Text = UNSET
+    until_ms: Number = UNSET
+    overdue: bool | UnsetType = UNSET
+    at_ms: int | UnsetType | None = UNSET
+    checks: Number = UNSET
+    retry: Number = UNSET
+    leaves_ms: Number = UNSET
+    groups: list[GroupLife] | UnsetType = UNSET
+    history: list[LifeStep] | UnsetType = UNSET
+
+
+# --- 30003 and 30005 --------------------------------------------------------------------------------------------------
+
+
+class HalfMessagesAnswer(OwnBody, kw_only=True):
+    """30003. `next`: the queue offset to go on from, if there is more."""
+
+    half_messages: list[HalfMessageLine]
+    total: int
+    next: int | None
+
+
+class DeadGroup(OwnBody, kw_only=True):
+    group: str
+    messages: int
+    oldest_ms: Number = UNSET
+    leaves_ms: int
+    seconds_left: int
+
+
+class DeadLetterLine(OwnBody, kw_only=True):
+    id: str
+    offset_id: str
+    topic: str | None
+    keys: str | None
+    attempts: int
+    died_ms: int
+    offset: int
+    leaves_ms: int
+    seconds_left: int
+
+
+class DeadLettersAnswer(OwnBody, kw_only=True):
+    """30005. Groups, or the messages of one group."""
+
+    lost_for_want_of_space: int
+    groups: list[DeadGroup] | UnsetType = UNSET
+    group: Text = UNSET
+    messages: list[DeadLetterLine] | UnsetType = UNSET
+    warnings: list[str]
