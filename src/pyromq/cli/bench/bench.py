@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...client.received import Received  # at the top: the SDK reads the types of handlers
+from ...model.group import ConsumeFromWhere
 from ..terminal.numbers import Number
 from ..terminal.printing import print_text
 from ..terminal.shell import Shell, talks
@@ -155,8 +156,6 @@ async def consumer(
 
     B2C is the time from a message's birth to its handler, S2C from its storing.
     """
-    from ...model.group import ConsumeFromWhere
-
     session = shell.session
     clock, rng = session.clock, session.rng
     name = f"{group}_{clock.now_ms() % 100}" if suffix else group

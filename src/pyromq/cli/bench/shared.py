@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...client.errors import Error, Refused
 from ..terminal.exits import NO, NO_ANSWER
 from ..terminal.printing import print_text
 from ..terminal.shell import Shell
@@ -76,8 +77,6 @@ async def send_loop(
     step: int = 1,
 ) -> None:
     """Send the next message, or the next `step` of them, when the last one is answered, until none is left."""
-    from ...client.errors import Error, Refused
-
     while not is_bounded or left[0] > 0:
         left[0] -= step
         began = clock.monotonic()

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...client.errors import TopicNotFound
 from ...client.received import Received  # at the top: the SDK reads the types of handlers
+from ...model.group import ConsumeFromWhere
 from ...model.wire_text import whole_number
 from ..terminal.numbers import seconds
 from ..terminal.printing import print_text
@@ -131,9 +133,6 @@ class TimerRun:
         return chain.from_iterable(repeat(dues, how["threads"]))
 
     async def _consume(self, client: Client, group: str, consuming: AsyncExitStack) -> None:
-        from ...client.errors import TopicNotFound
-        from ...model.group import ConsumeFromWhere
-
         while True:  # a consumer looks for its topic every 20 s only
             try:
                 await self._shell.session.route(self._topic)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ... import admin
+from ...client.errors import Refused
 from ...config import masked
 from ..terminal.exits import REFUSED
 from ..terminal.shell import Shell, changes, one_broker, talks
@@ -50,9 +52,7 @@ async def _show(
 @talks
 async def get(shell: Shell, key: str, broker: str | None) -> None:
     """Show settings: all, KEY, or those that fit (`*Size`). Exit code 1 if none does."""
-    from ...admin import settings
-
-    await _show(shell, key, broker, settings.of_broker, "setting")
+    await _show(shell, key, broker, admin.settings.of_broker, "setting")
 
 
 @config.command(
@@ -64,12 +64,10 @@ async def get(shell: Shell, key: str, broker: str | None) -> None:
 @changes
 async def put(shell: Shell, key: str, value: str, broker: str | None) -> None:
     """Change a setting of all brokers, or of one. Only those that may change while running are taken."""
-    from ...admin import settings
-
     places = await shell.masters(broker)
     was = []
     for place in places:
-        found = await settings.of_broker(shell.calls, place.address)
+        found = await admin.settings.of_broker(shell.calls, place.address)
         if key not in found:
             raise unknown("setting", key, found)
         was.append(found[key])
@@ -83,17 +81,14 @@ async def put(shell: Shell, key: str, value: str, broker: str | None) -> None:
 
 async def _change(shell: Shell, place: BrokerPlace, key: str, value: str, was: str) -> None:
     """Change it, and ask whether it changed: Apache's broker answers success to a value that it cannot read."""
-    from ...admin import settings
-    from ...client.errors import Refused
-
     try:
-        await settings.change_broker(shell.calls, place.address, {key: value})
+        await admin.settings.change_broker(shell.calls, place.address, {key: value})
     except Refused as refusal:
         if FIXED not in refusal.remark:
             raise
         cure = "set it in the broker's file and start it again. Which can: pyromq config list"
         raise Fail(f"{key} of {place.name} {FIXED}: {cure}", REFUSED) from None
-    if value != was and (await settings.of_broker(shell.calls, place.address)).get(key) == was:
+    if value != was and (await admin.settings.of_broker(shell.calls, place.address)).get(key) == was:
         raise Fail(f"{place.name} took {key}={value} and goes on with {was}: is that a value for it?", REFUSED)
 
 
@@ -103,9 +98,7 @@ async def _change(shell: Shell, place: BrokerPlace, key: str, value: str, was: s
 @talks
 async def stats(shell: Shell, key: str, broker: str | None) -> None:
     """Show what brokers tell of themselves: all, KEY, or keys that fit (`put*`). Exit code 1 if none does."""
-    from ...admin import cluster
-
-    await _show(shell, key, broker, cluster.runtime, "key")
+    await _show(shell, key, broker, admin.cluster.runtime, "key")
 
 
 @click.command(epilog=examples("pyromq broker drain broker-a --yes", "pyromq broker drain broker-a --undo --yes"))
@@ -114,13 +107,11 @@ async def stats(shell: Shell, key: str, broker: str | None) -> None:
 @changes
 async def drain(shell: Shell, name: str, undo: bool) -> None:
     """Tell producers, by way of the name servers, to write to BROKER no more; consumers go on. For taking it down."""
-    from ...admin import cluster
-
     await shell.masters(name)
     what = f"let producers write to {name} again" if undo else f"keep producers from writing to {name}"
     servers = shell.session.config.name_servers
     shell.about_to(what, [{"broker": name, "nameServer": address} for address in servers])
-    topics = [await cluster.let_be_written(shell.calls, address, name, may=undo) for address in servers]
+    topics = [await admin.cluster.let_be_written(shell.calls, address, name, may=undo) for address in servers]
     shell.rows(
         [
             {"broker": name, "nameServer": address, "topics": count}

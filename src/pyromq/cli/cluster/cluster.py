@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ... import admin
+from ...errors import CallFailed
 from ...model.wire_text import decimal_number, whole_number
 from ..terminal.shell import Shell, talks
 from ..terminal.tree import Tree, examples, unknown
@@ -51,9 +53,7 @@ def _end(rows: Any) -> None:
 
 
 async def broker_rows(shell: Shell, wanted: str | None) -> list[dict[str, Any]]:
-    from ...admin import cluster as clusters
-
-    places = await clusters.brokers(shell.calls)
+    places = await admin.cluster.brokers(shell.calls)
     known = sorted({place.cluster for place in places})
     if wanted is not None and wanted not in known:
         raise unknown("cluster", wanted, known)
@@ -61,12 +61,9 @@ async def broker_rows(shell: Shell, wanted: str | None) -> list[dict[str, Any]]:
 
 
 async def _row(shell: Shell, place: BrokerPlace) -> dict[str, Any]:
-    from ...admin import cluster as clusters
-    from ...errors import CallFailed
-
     row: dict[str, Any] = {"cluster": place.cluster, "broker": place.name, "id": place.id, "address": place.address}
     try:
-        runtime = await clusters.runtime(shell.calls, place.address)
+        runtime = await admin.cluster.runtime(shell.calls, place.address)
     except CallFailed:
         runtime = {}
     disk = decimal_number(runtime.get("commitLogDiskRatio"))

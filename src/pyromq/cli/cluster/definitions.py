@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ... import admin
 from ..terminal.exits import REFUSED
 from ..terminal.printing import print_text
 from ..terminal.shell import Shell, changes, talks, to_json
@@ -37,16 +38,14 @@ async def export(shell: Shell, file: str, cluster: str | None) -> None:
     The system's own are left out, and so are retry and dead-letter topics. Exit code 1 if a broker does not answer:
     then its topics and groups are missing.
     """
-    from ...admin.definitions import Definitions, document, of_broker
-
     is_json = shell.as_json if file == "-" else _is_json(file)
-    definitions: dict[BrokerPlace, Definitions] = {}
+    definitions: dict[BrokerPlace, admin.definitions.Definitions] = {}
 
     async def fetch(place: BrokerPlace) -> None:
-        definitions[place] = await of_broker(shell.calls, place)
+        definitions[place] = await admin.definitions.of_broker(shell.calls, place)
 
     away = await shell.each(await shell.masters(cluster=cluster), fetch)
-    found = document(definitions)
+    found = admin.definitions.document(definitions)
     text = json.dumps(found, ensure_ascii=False, indent=2) + "\n" if is_json else "\n".join(_toml(found)) + "\n"
     if file == "-":
         print_text(text, nl=False)
@@ -67,11 +66,9 @@ async def apply_file(shell: Shell, file: str, cluster: str | None) -> None:
 
     Shows each setting that becomes another, and asks. What FILE does not name is left alone; nothing is deleted.
     """
-    from ...admin import definitions, groups, topics
-
     document = _read(file)
     places = await shell.masters(cluster=cluster)
-    of_topics, of_groups = await definitions.changes(shell.calls, places, document)
+    of_topics, of_groups = await admin.definitions.changes(shell.calls, places, document)
     rows = [row for one in of_topics for row in _rows(one)] + [row for one in of_groups for row in _rows(one)]
     if not rows:
         shell.rows([], f"nothing to change: all is as {file} says")
@@ -79,9 +76,9 @@ async def apply_file(shell: Shell, file: str, cluster: str | None) -> None:
     await _warn_of_hidden(shell, of_topics)
     shell.about_to(f"make {_count(rows)}", rows)
     for topic in of_topics:
-        await topics.put(shell.calls, topic.place.address, topic.config, topic.attributes)
+        await admin.topics.put(shell.calls, topic.place.address, topic.config, topic.attributes)
     for group in of_groups:
-        await groups.put(shell.calls, group.place.address, group.config)
+        await admin.groups.put(shell.calls, group.place.address, group.config)
     shell.rows(rows)
 
 
@@ -97,12 +94,10 @@ def _count(rows: list[dict[str, Any]]) -> str:
 
 
 async def _warn_of_hidden(shell: Shell, changes: list[DefinitionChange[TopicConfig]]) -> None:
-    from ...admin.offsets import unread_beyond
-
     for one in changes:
         if one.now is None or one.then["readQueues"] >= one.now["readQueues"]:
             continue
-        hidden = await unread_beyond(shell.calls, one.place.address, one.name, one.then["readQueues"])
+        hidden = await admin.offsets.unread_beyond(shell.calls, one.place.address, one.name, one.then["readQueues"])
         if hidden:
             text = f"{sum(hidden.values())} messages of {one.name} on {one.place.name} are not consumed yet"
             print_text(f"WARNING: {text} and would be in queues that nobody reads", err=True)

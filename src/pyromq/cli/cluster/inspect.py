@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from ... import admin
+from ...client.errors import Refused
 from ...errors import PyroError
 from ..terminal.numbers import seconds
 from ..terminal.printing import print_lines, print_text
@@ -68,16 +70,13 @@ def inspect(
 
 
 async def _inspect(shell: Shell, broker: str | None) -> dict[str, Any]:
-    from ...admin import cluster
-    from ...client.errors import Refused
-
     places = await shell.masters(broker)
     if len(places) > 1:
         known = ", ".join(place.name for place in places)
         raise click.UsageError(f"there are several brokers, {known}: say which with -b")
     address = places[0].address
     try:
-        return await cluster.inspect(shell.calls, address)
+        return await admin.cluster.inspect(shell.calls, address)
     except Refused as fault:
         cure = "Only ours tell this; of Apache's: pyromq broker stats, pyromq doctor"
         raise PyroError(f"{address} is no PyroMQ broker, or an older one: {fault.remark.strip()}. {cure}") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ... import admin
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, examples, unknown
 
@@ -18,9 +19,7 @@ def kv() -> None:
 @talks
 async def list_keys(shell: Shell, namespace: str) -> None:
     """List the keys of NAMESPACE. Exit code 1 if there is none."""
-    from ...admin import settings
-
-    found = await settings.kv_list(shell.calls, namespace)
+    found = await admin.settings.kv_list(shell.calls, namespace)
     shell.rows([{"key": key, "value": value} for key, value in sorted(found.items())])
     if not found:
         raise Fail(f"namespace {namespace!r} has no keys")
@@ -32,11 +31,9 @@ async def list_keys(shell: Shell, namespace: str) -> None:
 @talks
 async def get(shell: Shell, namespace: str, key: str) -> None:
     """Show the value of KEY. Exit code 1 if there is none."""
-    from ...admin import settings
-
-    value = await settings.kv_get(shell.calls, namespace, key)
+    value = await admin.settings.kv_get(shell.calls, namespace, key)
     if value is None:
-        raise unknown("key", key, await settings.kv_list(shell.calls, namespace), f"Looked for in {namespace!r}")
+        raise unknown("key", key, await admin.settings.kv_list(shell.calls, namespace), f"Looked for in {namespace!r}")
     shell.rows([{"namespace": namespace, "key": key, "value": value}])
 
 
@@ -47,13 +44,11 @@ async def get(shell: Shell, namespace: str, key: str) -> None:
 @changes
 async def put(shell: Shell, namespace: str, key: str, value: str) -> None:
     """Set KEY to VALUE on every name server."""
-    from ...admin import settings
-
-    now = await settings.kv_get(shell.calls, namespace, key)
+    now = await admin.settings.kv_get(shell.calls, namespace, key)
     if now is not None or shell.is_dry:
         plan = [{"namespace": namespace, "key": key, "now": now, "value": value}]
         shell.about_to(f"change {key} in {namespace}", plan)
-    await settings.kv_put(shell.calls, namespace, key, value)
+    await admin.settings.kv_put(shell.calls, namespace, key, value)
     shell.rows([{"namespace": namespace, "key": key, "value": value}])
 
 
@@ -63,12 +58,10 @@ async def put(shell: Shell, namespace: str, key: str, value: str) -> None:
 @changes
 async def delete(shell: Shell, namespace: str, key: str) -> None:
     """Delete KEY on every name server."""
-    from ...admin import settings
-
-    now = await settings.kv_get(shell.calls, namespace, key)
+    now = await admin.settings.kv_get(shell.calls, namespace, key)
     if now is None:
-        raise unknown("key", key, await settings.kv_list(shell.calls, namespace), f"Looked for in {namespace!r}")
+        raise unknown("key", key, await admin.settings.kv_list(shell.calls, namespace), f"Looked for in {namespace!r}")
     row = {"namespace": namespace, "key": key, "value": now}
     shell.about_to(f"delete {key} of {namespace}", [row])
-    await settings.kv_delete(shell.calls, namespace, key)
+    await admin.settings.kv_delete(shell.calls, namespace, key)
     shell.rows([row | {"deleted": True}])

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ... import admin
+from ...errors import CallFailed
 from ..terminal import tables
 from ..terminal.numbers import LONGEST_S, Number
 from ..terminal.printing import print_frame, print_lines
@@ -59,7 +61,6 @@ class Frame:
 @talks
 async def top(shell: Shell, every: float, most: int, once: bool) -> None:
     """Watch brokers, the busiest topics and the groups with the greatest lag. Ctrl-C ends it."""
-    from ...errors import CallFailed
     from ..serve.stopping import stop_on_signals
 
     clock, stop = shell.session.clock, stop_on_signals()
@@ -116,13 +117,11 @@ async def take_frame(shell: Shell) -> Frame:
 
 
 async def _topics(shell: Shell, place: BrokerPlace, rows: dict[str, dict[str, Any]], frame: Frame) -> None:
-    from ...admin import topics
-
-    for name in sorted(await topics.configs(shell.calls, place.address)):
-        if topics.is_internal(name) or name in (place.name, place.cluster):
+    for name in sorted(await admin.topics.configs(shell.calls, place.address)):
+        if admin.topics.is_internal(name) or name in (place.name, place.cluster):
             continue
         row = rows.setdefault(name, {"topic": name, "perSecond": 0.0, "messages": 0, "queues": 0})
-        stats = await topics.stats(shell.calls, place.address, name)
+        stats = await admin.topics.stats(shell.calls, place.address, name)
         reach = stats.offset_table.values()
         row["perSecond"] += stats.topic_put_tps
         row["messages"] += stats.count
@@ -131,15 +130,13 @@ async def _topics(shell: Shell, place: BrokerPlace, rows: dict[str, dict[str, An
 
 
 async def _groups(shell: Shell, place: BrokerPlace, rows: dict[str, dict[str, Any]], frame: Frame) -> None:
-    from ...admin import groups, offsets
-
-    for name in sorted(await groups.configs(shell.calls, place.address)):
-        if groups.is_internal(name):
+    for name in sorted(await admin.groups.configs(shell.calls, place.address)):
+        if admin.groups.is_internal(name):
             continue
         row = rows.setdefault(name, {"group": name, "members": 0, "lag": 0, "perSecond": 0.0})
-        online = await groups.connections(shell.calls, place.address, name)
+        online = await admin.groups.connections(shell.calls, place.address, name)
         row["members"] = max(row["members"], 0 if online is None else len(online.connection_set))
-        progress = await offsets.progress(shell.calls, place.address, name)
+        progress = await admin.offsets.progress(shell.calls, place.address, name)
         row["lag"] += progress.lag
         row["perSecond"] += progress.consume_tps
         done = sum(one.consumer_offset for one in progress.offset_table.values())

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ... import admin
 from ...model.foreign_text import shell_word
+from ...model.names import dlq_topic, group_fault, retry_topic
 from ..terminal.printing import print_lines, print_text
 from ..terminal.shell import Shell, changes, one_broker, talks
 from ..terminal.tree import Fail, Tree, examples, unknown
@@ -41,13 +43,11 @@ group.add_command(clone)
 @talks
 async def list_groups(shell: Shell, everything: bool) -> None:
     """List groups: members online, topics, messages that wait. Exit code 1 if a broker does not answer."""
-    from ...admin import groups
-
     rows: dict[str, dict[str, Any]] = {}
 
     async def fetch(place: BrokerPlace) -> None:
-        for name in sorted(await groups.configs(shell.calls, place.address)):
-            if everything or not groups.is_internal(name):
+        for name in sorted(await admin.groups.configs(shell.calls, place.address)):
+            if everything or not admin.groups.is_internal(name):
                 await _add(shell, rows, place, name)
 
     away = await shell.each(await shell.masters(), fetch)
@@ -56,14 +56,12 @@ async def list_groups(shell: Shell, everything: bool) -> None:
 
 
 async def _add(shell: Shell, rows: dict[str, dict[str, Any]], place: BrokerPlace, name: str) -> None:
-    from ...admin import groups, offsets
-
     row = rows.setdefault(name, {"group": name, "members": 0, "mode": "", "lag": 0, "perSecond": 0.0, "topics": []})
-    online = await groups.connections(shell.calls, place.address, name)
+    online = await admin.groups.connections(shell.calls, place.address, name)
     if online is not None:
         row["members"] = max(row["members"], len(online.connection_set))
         row["mode"] = _mode(online)
-    progress = await offsets.progress(shell.calls, place.address, name)
+    progress = await admin.offsets.progress(shell.calls, place.address, name)
     row["perSecond"] += progress.consume_tps
     for queue, one in progress.offset_table.items():
         row["lag"] += one.lag
@@ -80,16 +78,13 @@ def _mode(online: ConsumerConnection) -> str:
 @talks
 async def describe(shell: Shell, name: str) -> None:
     """Show a group's settings, members, what they want, and where it is in each queue."""
-    from ...admin import groups
-    from ...admin.definitions import group_settings
-
     places = await shell.masters()
     await shell.group(name, places)
     found: dict[str, Any] = {"group": name, "lag": 0, "mode": "", "settings": [], "members": [], "subscriptions": []}
     for place in places:
-        config = await groups.config(shell.calls, place.address, name)
+        config = await admin.groups.config(shell.calls, place.address, name)
         if config is not None:
-            found["settings"].append({"broker": place.name} | group_settings(config))
+            found["settings"].append({"broker": place.name} | admin.definitions.group_settings(config))
     online = await _online(shell, places, name)
     for each in online.values():
         found["mode"] = _mode(each)
@@ -107,8 +102,6 @@ async def describe(shell: Shell, name: str) -> None:
 @talks
 async def lag(shell: Shell, name: str, topic: str | None) -> None:
     """Tell how far GROUP is behind in each queue, and how many more consumers would help."""
-    from ...admin import topics
-
     places = await shell.masters()
     await shell.group(name, places)
     if topic is not None:
@@ -123,7 +116,7 @@ async def lag(shell: Shell, name: str, topic: str | None) -> None:
         arriving, consuming = 0.0, 0.0
         for place in places:
             if any(row["broker"] == place.name for row in own):
-                arriving += (await topics.stats(shell.calls, place.address, one)).topic_put_tps
+                arriving += (await admin.topics.stats(shell.calls, place.address, one)).topic_put_tps
                 consuming += await _consumed(shell, place, name, one)
         behind = sum(row["lag"] for row in own)
         load = Load(
@@ -147,9 +140,7 @@ async def lag(shell: Shell, name: str, topic: str | None) -> None:
 
 
 async def _consumed(shell: Shell, place: BrokerPlace, name: str, topic: str) -> float:
-    from ...admin import offsets
-
-    return (await offsets.progress(shell.calls, place.address, name, topic)).consume_tps
+    return (await admin.offsets.progress(shell.calls, place.address, name, topic)).consume_tps
 
 
 @group.command(epilog=examples("pyromq group clients billing", "pyromq group clients billing --json"))
@@ -171,8 +162,6 @@ async def clients(shell: Shell, name: str) -> None:
 @talks
 async def stack(shell: Shell, name: str, client: str | None) -> None:
     """Show what the members do right now: the stacks of their threads or tasks. Exit code 1 if none is online."""
-    from ...admin import groups
-
     places = await shell.masters()
     await shell.group(name, places)
     online = await _online(shell, places, name)
@@ -181,7 +170,9 @@ async def stack(shell: Shell, name: str, client: str | None) -> None:
     for broker, each in online.items():
         for one in each.connection_set:
             if one.client_id not in stacks and client in (None, one.client_id):
-                info = await groups.running_info(shell.calls, address[broker], name, one.client_id, with_stacks=True)
+                info = await admin.groups.running_info(
+                    shell.calls, address[broker], name, one.client_id, with_stacks=True
+                )
                 stacks[one.client_id] = info.jstack or ""
     if not stacks and client is not None and online:
         raise unknown("member", client, {one.client_id for each in online.values() for one in each.connection_set})
@@ -197,9 +188,7 @@ async def stack(shell: Shell, name: str, client: str | None) -> None:
 
 async def _online(shell: Shell, places: Iterable[BrokerPlace], name: str) -> dict[str, ConsumerConnection]:
     """Return, by broker, the members that are connected there."""
-    from ...admin import groups
-
-    found = {place.name: await groups.connections(shell.calls, place.address, name) for place in places}
+    found = {place.name: await admin.groups.connections(shell.calls, place.address, name) for place in places}
     return {broker: each for broker, each in found.items() if each is not None}
 
 
@@ -227,11 +216,9 @@ def _subscriptions(online: dict[str, ConsumerConnection]) -> list[dict[str, Any]
 
 
 async def _queues(shell: Shell, places: Iterable[BrokerPlace], name: str, topic: str | None) -> list[dict[str, Any]]:
-    from ...admin import offsets
-
     rows = []
     for place in places:
-        progress = await offsets.progress(shell.calls, place.address, name, topic)
+        progress = await admin.offsets.progress(shell.calls, place.address, name, topic)
         for queue, one in sorted(progress.offset_table.items(), key=lambda item: (item[0].topic, item[0].queue_id)):
             rows.append(
                 {"topic": queue.topic, "broker": place.name, "queue": queue.queue_id, "end": one.broker_offset}
@@ -277,15 +264,13 @@ def _settings_options(command: Any) -> Any:
 @changes
 async def create(shell: Shell, name: str, broker: str | None, cluster: str | None, **wanted: Any) -> None:
     """Make a group. Needed only where brokers do not make them by themselves."""
-    from ...admin import groups
-    from ...model.names import group_fault
     from ...protocol.bodies.groups import SubscriptionGroupConfig
 
     if (fault := group_fault(name)) is not None:
         raise click.UsageError(fault)
     places = await shell.masters(broker, cluster)
     for place in places:
-        if await groups.config(shell.calls, place.address, name) is not None:
+        if await admin.groups.config(shell.calls, place.address, name) is not None:
             raise Fail(f"group {name!r} is on {place.name} already. Change it: pyromq group update {name}")
     fresh = SubscriptionGroupConfig(group_name=name)
     await _put(shell, "make", [(place, _changed(fresh, wanted)) for place in places], ask=False)
@@ -299,13 +284,11 @@ async def create(shell: Shell, name: str, broker: str | None, cluster: str | Non
 @changes
 async def update(shell: Shell, name: str, broker: str | None, cluster: str | None, **wanted: Any) -> None:
     """Change what is told, keep the rest."""
-    from ...admin import groups
-
     if all(value is None for value in wanted.values()):
         raise click.UsageError("say what to change: --retries, --orderly, --broadcast or --consume")
     places = await shell.masters(broker, cluster)
     await shell.group(name, places)
-    found = [(place, await groups.config(shell.calls, place.address, name)) for place in places]
+    found = [(place, await admin.groups.config(shell.calls, place.address, name)) for place in places]
     await _put(shell, "change", [(place, _changed(now, wanted)) for place, now in found if now is not None], ask=True)
 
 
@@ -317,9 +300,6 @@ async def update(shell: Shell, name: str, broker: str | None, cluster: str | Non
 @changes
 async def delete(shell: Shell, name: str, keep_offsets: bool) -> None:
     """Delete a group, with its offsets and what waits in its retry and dead-letter topics."""
-    from ...admin import groups, topics
-    from ...model.names import dlq_topic, retry_topic
-
     places = await shell.masters()
     await shell.group(name, places)
     online = await _online(shell, places, name)
@@ -336,11 +316,11 @@ async def delete(shell: Shell, name: str, keep_offsets: bool) -> None:
     ]
     shell.about_to(f"delete group {name}{'' if keep_offsets else ' and its offsets'}", plan)
     for place in places:
-        await groups.delete(shell.calls, place.address, name, with_offsets=not keep_offsets)
+        await admin.groups.delete(shell.calls, place.address, name, with_offsets=not keep_offsets)
         for own in (retry_topic(name), dlq_topic(name)):
-            if await topics.config(shell.calls, place.address, own) is not None:
-                await topics.delete_in_broker(shell.calls, place.address, own)
-                await topics.delete_in_name_servers(shell.calls, own)
+            if await admin.topics.config(shell.calls, place.address, own) is not None:
+                await admin.topics.delete_in_broker(shell.calls, place.address, own)
+                await admin.topics.delete_in_name_servers(shell.calls, own)
     shell.rows([one | {"deleted": True} for one in plan]) if shell.as_json else shell.say(f"group {name} is deleted")
 
 
@@ -358,13 +338,10 @@ def _changed(config: SubscriptionGroupConfig, wanted: dict[str, Any]) -> Subscri
 
 
 async def _put(shell: Shell, verb: str, pairs: list[tuple[BrokerPlace, SubscriptionGroupConfig]], *, ask: bool) -> None:
-    from ...admin import groups
-    from ...admin.definitions import group_settings
-
     name = pairs[0][1].group_name
-    plan = [{"group": name, "broker": place.name} | group_settings(config) for place, config in pairs]
+    plan = [{"group": name, "broker": place.name} | admin.definitions.group_settings(config) for place, config in pairs]
     if ask or shell.is_dry:
         shell.about_to(f"{verb} group {name} on {len(pairs)} broker{'s' * (len(pairs) > 1)}", plan)
     for place, config in pairs:
-        await groups.put(shell.calls, place.address, config)
+        await admin.groups.put(shell.calls, place.address, config)
     shell.rows(plan)

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ... import admin
+from ...client.errors import Refused
+from ...model.names import retry_topic
 from ..terminal.shell import Shell, changes, one_broker
 from ..terminal.times import time_ms
 from ..terminal.tree import Fail, examples
@@ -46,8 +49,6 @@ async def skip(
     broker: str | None,
 ) -> None:
     """Let GROUP skip what has accumulated in TOPIC; the messages stay. Exit code 0: done, 1: refused."""
-    from ...model.names import retry_topic
-
     places = await shell.masters(broker)
     if messages is not None and (queue is None or len(places) > 1):
         raise click.UsageError("--messages counts in one queue of one broker: give --queue and -b")
@@ -102,16 +103,14 @@ async def reset(
 @changes
 async def reset_topic(shell: Shell, topic: str, when: str, broker: str | None) -> None:
     """Let every group of TOPIC go on at a time. One group alone: pyromq group reset."""
-    from ...admin import groups, topics
-
     moment = time_ms(when, "--time")
     places = await shell.masters(broker)
     await shell.topic(topic, places)
     found: dict[str, list[BrokerPlace]] = {}
     for place in places:
-        if await topics.config(shell.calls, place.address, topic) is not None:
-            for name in await topics.groups(shell.calls, place.address, topic):
-                if not groups.is_internal(name):
+        if await admin.topics.config(shell.calls, place.address, topic) is not None:
+            for name in await admin.topics.groups(shell.calls, place.address, topic):
+                if not admin.groups.is_internal(name):
                     found.setdefault(name, []).append(place)
     if not found:
         raise Fail(f"no group has consumed {topic} yet")
@@ -128,7 +127,6 @@ async def reset_topic(shell: Shell, topic: str, when: str, broker: str | None) -
 @changes
 async def clone(shell: Shell, source: str, target: str, topic: str) -> None:
     """Let group TARGET go on in TOPIC where group SOURCE is. TARGET should have no member online."""
-    from ...admin import offsets, topics
     from ...protocol.headers.offsets import CloneGroupOffset
     from ...protocol.requests import RequestCode
 
@@ -140,9 +138,9 @@ async def clone(shell: Shell, source: str, target: str, topic: str) -> None:
     await shell.topic(topic, places)
     plan: list[dict[str, Any]] = []
     for place in places:
-        theirs = (await offsets.progress(shell.calls, place.address, source, topic)).offset_table
-        for queue, at in topics.by_number(theirs):
-            now = await offsets.committed(shell.calls, place.address, target, topic, queue.queue_id)
+        theirs = (await admin.offsets.progress(shell.calls, place.address, source, topic)).offset_table
+        for queue, at in admin.topics.by_number(theirs):
+            now = await admin.offsets.committed(shell.calls, place.address, target, topic, queue.queue_id)
             goal = {"now": now, "goesOnAt": at.consumer_offset}
             plan.append({"topic": topic, "broker": place.name, "queue": queue.queue_id} | goal)
     if not plan:
@@ -178,9 +176,7 @@ class OffsetMove:
 
 
 async def _committed(shell: Shell, place: BrokerPlace, name: str, topic: str, queue: int) -> int:
-    from ...admin import offsets
-
-    found = await offsets.committed(shell.calls, place.address, name, topic, queue)
+    found = await admin.offsets.committed(shell.calls, place.address, name, topic, queue)
     if found is None:
         raise Fail(f"group {name} has no offset in queue {queue} of {topic}")
     return found
@@ -205,14 +201,12 @@ async def _commit_on(
     shell: Shell, work: OffsetMove, place: BrokerPlace, plan: Sequence[dict[str, Any]], rows: list[dict[str, Any]]
 ) -> bool:
     """Commit the offsets, and return whether that was all: not if a member is online or an earlier reset is pending."""
-    from ...admin import groups, offsets
-
-    if not plan or await groups.connections(shell.calls, place.address, work.group) is not None:
+    if not plan or await admin.groups.connections(shell.calls, place.address, work.group) is not None:
         return False
     for row in plan:
         goal = (place.address, work.group, work.topic, row["queue"])
-        await offsets.commit(shell.calls, *goal, row["goesOnAt"])
-        if await offsets.committed(shell.calls, *goal) != row["goesOnAt"]:
+        await admin.offsets.commit(shell.calls, *goal, row["goesOnAt"])
+        if await admin.offsets.committed(shell.calls, *goal) != row["goesOnAt"]:
             return False
     rows += [{key: value for key, value in row.items() if key != "now"} for row in plan]
     return True
@@ -221,12 +215,9 @@ async def _commit_on(
 async def _move_on(
     shell: Shell, work: OffsetMove, place: BrokerPlace, rows: list[dict[str, Any]], faults: list[str]
 ) -> None:
-    from ...admin import offsets, topics
-    from ...client.errors import Refused
-
-    queue = offsets.ALL_QUEUES if work.queue is None else work.queue
+    queue = admin.offsets.ALL_QUEUES if work.queue is None else work.queue
     try:
-        body = await offsets.reset(
+        body = await admin.offsets.reset(
             shell.calls,
             place.address,
             work.group,
@@ -238,29 +229,26 @@ async def _move_on(
     except Refused as fault:
         faults.append(str(fault))
         return
-    for at, offset in topics.by_number(body.offset_table):
+    for at, offset in admin.topics.by_number(body.offset_table):
         rows.append(work.row(at.broker_name, at.queue_id, {"goesOnAt": offset}))
 
 
 async def _plan(shell: Shell, work: OffsetMove, place: BrokerPlace) -> list[dict[str, Any]]:
     """Return from where to where, as far as that is known without doing it."""
-    from ...admin import offsets, topics
-    from ...client.errors import Refused
-
     try:
-        table = (await topics.stats(shell.calls, place.address, work.topic)).offset_table
+        table = (await admin.topics.stats(shell.calls, place.address, work.topic)).offset_table
     except Refused:
         return []  # not on this broker
     rows = []
-    for queue, reach in topics.by_number(table):
+    for queue, reach in admin.topics.by_number(table):
         if work.queue is not None and queue.queue_id != work.queue:
             continue
-        now = await offsets.committed(shell.calls, place.address, work.group, work.topic, queue.queue_id)
+        now = await admin.offsets.committed(shell.calls, place.address, work.group, work.topic, queue.queue_id)
         to = work.offset if work.offset is not None else reach.max_offset
         if work.offset is not None and not reach.min_offset <= to <= reach.max_offset:  # what the broker would refuse
             reached = f"has offsets {reach.min_offset} to {reach.max_offset} alone"
             raise Fail(f"offset {to}: queue {queue.queue_id} of {work.topic} on {place.name} {reached}")
         if work.offset is None and work.time_ms != TO_THE_END:
-            to = await offsets.at_time(shell.calls, place.address, work.topic, queue.queue_id, work.time_ms)
+            to = await admin.offsets.at_time(shell.calls, place.address, work.topic, queue.queue_id, work.time_ms)
         rows.append(work.row(queue.broker_name, queue.queue_id, {"now": now, "goesOnAt": to}))
     return rows

@@ -7,6 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ... import admin
+from ...client.errors import Refused
+from ...model.codes import ResponseCode
+from ...model.message import Property
+from ...model.names import DLQ_PREFIX, dlq_topic
 from ..terminal.printing import print_lines
 from ..terminal.progress import progress_bar
 from ..terminal.shell import Shell, changes, one_broker, talks
@@ -52,12 +57,8 @@ async def list_dead(shell: Shell, group: str | None, most: int, broker: str | No
 async def _dead(
     shell: Shell, place: BrokerPlace, group: str | None, most: int, warnings: list[str]
 ) -> list[dict[str, Any]]:
-    from ...admin import messages
-    from ...client.errors import Refused
-    from ...model.codes import ResponseCode
-
     try:
-        found = await messages.dead_letters(shell.calls, place.address, group, most)
+        found = await admin.messages.dead_letters(shell.calls, place.address, group, most)
     except Refused as fault:
         if fault.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             raise
@@ -86,29 +87,26 @@ def _left(one: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _counted(shell: Shell, place: BrokerPlace) -> list[dict[str, Any]]:
-    from ...admin import topics
-    from ...model.names import DLQ_PREFIX
-
     rows = []
-    for name in sorted(await topics.configs(shell.calls, place.address)):
+    for name in sorted(await admin.topics.configs(shell.calls, place.address)):
         if name.startswith(DLQ_PREFIX):
-            count = (await topics.stats(shell.calls, place.address, name)).count
+            count = (await admin.topics.stats(shell.calls, place.address, name)).count
             row = {"group": name.removeprefix(DLQ_PREFIX), "broker": place.name, "messages": count}
             rows.append(row | {"leftSeconds": None, "leavesMs": None})
     return [row for row in rows if row["messages"]]
 
 
 async def _listed(shell: Shell, place: BrokerPlace, group: str, most: int) -> list[dict[str, Any]]:
-    from ...admin.copies import message_id, origin_topic
-    from ...admin.search import Window, by_time
-    from ...model.message import Property
-    from ...model.names import dlq_topic
-
     rows: list[dict[str, Any]] = []
-    async for found in by_time(shell.calls, [place], dlq_topic(group), Window()):
+    async for found in admin.search.by_time(shell.calls, [place], dlq_topic(group), admin.search.Window()):
         one = found.message
         rows.append(
-            {"messageId": message_id(one), "topic": origin_topic(one), "broker": place.name, "offset": one.queue_offset}
+            {
+                "messageId": admin.copies.message_id(one),
+                "topic": admin.copies.origin_topic(one),
+                "broker": place.name,
+                "offset": one.queue_offset,
+            }
             | {"keys": one.properties.get(Property.KEYS), "attempts": one.reconsume_times}
             | {"diedMs": one.store_timestamp, "leftSeconds": None, "leavesMs": None}
         )
@@ -119,11 +117,9 @@ async def _listed(shell: Shell, place: BrokerPlace, group: str, most: int) -> li
 
 async def _none(shell: Shell, places: list[BrokerPlace], group: str) -> Fail:
     """Return the failure: the group has no dead letters, or there is no such group."""
-    from ...admin import groups
-
     known: set[str] = set()
     for place in places:
-        known |= (await groups.configs(shell.calls, place.address)).keys()
+        known |= (await admin.groups.configs(shell.calls, place.address)).keys()
     return Fail(f"group {group} has no dead letters") if group in known else unknown("group", group, known)
 
 
@@ -152,9 +148,6 @@ async def resend(
     What was sent is remembered at the broker, so that the next run goes on behind it. One that cannot be read is named
     and not sent: exit code 1.
     """
-    from ...admin import groups, offsets
-    from ...admin.copies import CannotCopy, Copies, origin_topic
-    from ...model.names import dlq_topic
     from ...protocol.bodies.groups import SubscriptionGroupConfig
 
     if to_topic and target:
@@ -170,24 +163,24 @@ async def resend(
     goal = f"topic {target}" if target else "the topics where they failed" if to_topic else f"group {group} alone"
     plan = [{key: value for key, value in one.items() if key not in ("stored", "place")} for one in work]
     shell.about_to(f"send {len(work)} dead letters of {group} again, to {goal}", plan)
-    copies, skipped = Copies(shell.session), Skipped(f"pyromq dlq resend {group} ID")
+    copies, skipped = admin.copies.Copies(shell.session), Skipped(f"pyromq dlq resend {group} ID")
     for address in {one["place"].address for one in work}:
-        await groups.put(shell.calls, address, SubscriptionGroupConfig(group_name=PROGRESS_GROUP))
+        await admin.groups.put(shell.calls, address, SubscriptionGroupConfig(group_name=PROGRESS_GROUP))
     with progress_bar(len(work), f"dead letters of {group}", shell.as_json) as done:
         for one in work:
             properties = {"REDRIVE_GROUP": group, "REDRIVE_ID": one["messageId"]}
             try:
                 if to_topic or target:
-                    await copies.send(one["stored"], target or origin_topic(one["stored"]), properties)
+                    await copies.send(one["stored"], target or admin.copies.origin_topic(one["stored"]), properties)
                 else:
                     await copies.retry(one["stored"], group, properties)
-            except CannotCopy as fault:
+            except admin.copies.CannotCopy as fault:
                 skipped.add(fault)
                 done(1)
                 continue
             if not ids:
                 address, queue, offset = one["place"].address, one["stored"].queue_id, one["offset"]
-                await offsets.commit(shell.calls, address, PROGRESS_GROUP, dlq_topic(group), queue, offset + 1)
+                await admin.offsets.commit(shell.calls, address, PROGRESS_GROUP, dlq_topic(group), queue, offset + 1)
             done(1)
     shell.rows([{"group": group, "sent": len(work) - skipped.count, "to": goal} | skipped.column()])
     skipped.check()
@@ -195,20 +188,20 @@ async def resend(
 
 async def _waiting(shell: Shell, group: str, ids: tuple[str, ...], again: bool) -> list[dict[str, Any]]:
     """Return those to be sent, oldest first in each queue."""
-    from ...admin import messages, offsets, topics
-    from ...admin.copies import message_id, origin_topic
-    from ...model.names import dlq_topic
-
     topic, rows, places = dlq_topic(group), [], await shell.masters()
-    queues = await topics.queues(shell.calls, places, topic)
+    queues = await admin.topics.queues(shell.calls, places, topic)
     if not queues:
         raise await _none(shell, places, group)
     for queue in queues:
         place, at = queue.place, (shell.calls, queue.place.address)
-        sent = None if again else await offsets.committed(*at, PROGRESS_GROUP, topic, queue.queue_id)
-        async for page in messages.pages(*at, topic, queue.queue_id, max(queue.first, sent or 0), queue.end):
+        sent = None if again else await admin.offsets.committed(*at, PROGRESS_GROUP, topic, queue.queue_id)
+        async for page in admin.messages.pages(*at, topic, queue.queue_id, max(queue.first, sent or 0), queue.end):
             for stored in page.messages:
-                row = {"messageId": message_id(stored), "topic": origin_topic(stored), "broker": place.name}
+                row = {
+                    "messageId": admin.copies.message_id(stored),
+                    "topic": admin.copies.origin_topic(stored),
+                    "broker": place.name,
+                }
                 if not ids or row["messageId"] in ids:
                     rows.append(row | {"offset": stored.queue_offset, "stored": stored, "place": place})
     return rows
@@ -222,18 +215,15 @@ async def _waiting(shell: Shell, group: str, ids: tuple[str, ...], again: bool) 
 @changes
 async def purge(shell: Shell, group: str) -> None:
     """Throw the dead letters of GROUP away, by deleting their topic; the next death makes it again."""
-    from ...admin import topics
-    from ...model.names import dlq_topic
-
     topic, places = dlq_topic(group), await shell.masters()
     counts: Counter[BrokerPlace] = Counter()
-    for queue in await topics.queues(shell.calls, places, topic):
+    for queue in await admin.topics.queues(shell.calls, places, topic):
         counts[queue.place] += queue.count
     if not counts:
         raise await _none(shell, places, group)
     plan = [{"group": group, "broker": place.name, "messages": count} for place, count in counts.items()]
     shell.about_to(f"throw away the dead letters of {group}", plan)
     for place in counts:
-        await topics.delete_in_broker(shell.calls, place.address, topic)
-    await topics.delete_in_name_servers(shell.calls, topic)
+        await admin.topics.delete_in_broker(shell.calls, place.address, topic)
+    await admin.topics.delete_in_name_servers(shell.calls, topic)
     shell.rows([row | {"purged": True} for row in plan])

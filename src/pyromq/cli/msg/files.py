@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from ... import admin
 from ..terminal.printing import print_many
 from ..terminal.progress import progress_bar
 from ..terminal.shell import Shell, changes, one_broker, talks, to_json
@@ -56,26 +57,23 @@ async def export(
             raise Fail(f"{file}: columns are written of the whole topic; leave out --broker and --most")
         await _export_columns(shell, topic, file, tags, begin, end)
         return
-    from ...admin import topics
-    from ...admin.copies import CannotCopy, check_readable
-    from ...admin.search import Window, by_time
     from .message_rows import exported
 
-    wanted = Window(
+    wanted = admin.search.Window(
         begin_ms=time_ms(begin, "--from") if begin else 0,
         end_ms=time_ms(end, "--to") if end else None,
         tags="||".join(tags) or "*",
     )
     places = await shell.masters(broker)
     await shell.topic(topic, places)
-    length = sum(queue.count for queue in await topics.queues(shell.calls, places, topic))
+    length = sum(queue.count for queue in await admin.topics.queues(shell.calls, places, topic))
     count, skipped = 0, Skipped(f"pyromq msg export {topic}")
     with _written(file) as write, progress_bar(min(length, most or length), topic, file == "-") as done:
-        async for found in by_time(shell.calls, places, topic, wanted):
+        async for found in admin.search.by_time(shell.calls, places, topic, wanted):
             done(1)
             try:
-                check_readable(found.message)
-            except CannotCopy as fault:
+                admin.copies.check_readable(found.message)
+            except admin.copies.CannotCopy as fault:
                 skipped.add(fault)
                 continue
             write(to_json(exported(found.message, found.place.name)))
@@ -131,10 +129,9 @@ async def import_(shell: Shell, file: str, target: str | None) -> None:
 
     Messages with one order key keep their order. A bad line ends it, with its number and how many were sent.
     """
-    from ...admin.copies import Copies
     from .message_rows import imported
 
-    copies = Copies(shell.session)
+    copies = admin.copies.Copies(shell.session)
     counts: dict[str, int] = {}
     length = _length(file)
     with _read(file) as lines, progress_bar(length, file, shell.as_json or not length) as done:

@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ... import admin
+from ...client.errors import Refused
+from ...model.codes import ResponseCode
+from ...model.message import KEY_SEPARATOR, Property
 from ..terminal.printing import print_lines
 from ..terminal.shell import Shell, changes, one_broker, talks, to_json
 from ..terminal.times import time_ms
@@ -61,16 +65,12 @@ async def get(shell: Shell, topic: str, message_id: str, broker: str | None) -> 
 
 
 async def _lives(shell: Shell, place: BrokerPlace, topic: str, message_id: str) -> list[dict[str, Any]]:
-    from ...admin import messages, outside_life
-    from ...client.errors import Refused
-    from ...model.codes import ResponseCode
-
     try:
-        found = await messages.life(shell.calls, place.address, topic, message_id)
+        found = await admin.messages.life(shell.calls, place.address, topic, message_id)
     except Refused as fault:
         if fault.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             raise
-        lives = await outside_life.lives(shell.calls, place, topic, message_id)
+        lives = await admin.outside_life.lives(shell.calls, place, topic, message_id)
         if lives:
             print_lines(f"{place.name} is Apache's: retries, dead letters and timers of it are not told", err=True)
         return lives
@@ -108,7 +108,6 @@ async def _traced(shell: Shell, places: Sequence[BrokerPlace], trace_topic: str,
 
 
 async def _events(shell: Shell, places: Sequence[BrokerPlace], trace_topic: str, word: str) -> list[Traced]:
-    from ...model.codes import ResponseCode
     from ...protocol.requests import RequestCode
     from ...protocol.trace import answered_events, trace_query
 
@@ -150,7 +149,6 @@ async def query(
     broker: str | None,
 ) -> None:
     """Search TOPIC by key, or by time and tag. Exit code 0: found, 1: none."""
-    from ...admin.search import Window, by_time
     from .message_rows import row
 
     if key is not None and (tags or queue is not None):
@@ -163,8 +161,8 @@ async def query(
     if key is not None:
         rows = await _with_key(shell, places, topic, key, begin_ms, end_ms, most)
     else:
-        wanted = Window(begin_ms=begin_ms, end_ms=end_ms, queue_id=queue, tags="||".join(tags) or "*")
-        async for found in by_time(shell.calls, places, topic, wanted):
+        wanted = admin.search.Window(begin_ms=begin_ms, end_ms=end_ms, queue_id=queue, tags="||".join(tags) or "*")
+        async for found in admin.search.by_time(shell.calls, places, topic, wanted):
             rows.append(row(found.message, found.place.name, is_short=not shell.as_json))
             if len(rows) == most:
                 break
@@ -177,14 +175,12 @@ async def _with_key(
     shell: Shell, places: Sequence[BrokerPlace], topic: str, key: str, begin_ms: int, end_ms: int | None, most: int
 ) -> list[dict[str, Any]]:
     """Return the messages that really have the key: the index finds by hash."""
-    from ...admin import messages
-    from ...model.message import KEY_SEPARATOR, Property
     from .message_rows import row
 
-    until = messages.FOR_EVER_MS if end_ms is None else end_ms
+    until = admin.messages.FOR_EVER_MS if end_ms is None else end_ms
     rows: list[dict[str, Any]] = []
     for place in places:
-        found = await messages.by_key(
+        found = await admin.messages.by_key(
             shell.calls, place.address, topic, key, begin_ms=begin_ms, end_ms=until, most=most
         )
         rows += [
@@ -209,27 +205,24 @@ async def _with_key(
 @changes
 async def resend(shell: Shell, topic: str, message_id: str, target: str | None, group: str | None) -> None:
     """Send a stored message again. MESSAGE_ID is its id or its offset id."""
-    from ...admin.copies import CannotCopy, Copies, check_readable
-    from ...admin.search import by_id
-
     if target and group:
         raise click.UsageError("--to and --group are two ways: give one of them")
     places = await shell.masters()
     await shell.topic(topic, places)
     if group is not None:
         await shell.group(group, places)
-    found = await by_id(shell.calls, places, topic, message_id)
+    found = await admin.search.by_id(shell.calls, places, topic, message_id)
     if found is None:
         by_key = f"pyromq msg query {topic} --key {message_id}"
         raise Fail(f"no message {message_id} of topic {topic} is known here. Is it a key? Ids: {by_key}")
     try:
-        check_readable(found.message)
-    except CannotCopy as fault:
+        admin.copies.check_readable(found.message)
+    except admin.copies.CannotCopy as fault:
         raise Fail(f"not sent: {fault}") from None
     goal = f"group {group}" if group else f"topic {target or topic}"
     if shell.is_dry:
         shell.about_to(f"send {message_id} again to {goal}")
-    copies = Copies(shell.session)
+    copies = admin.copies.Copies(shell.session)
     if group is not None:
         sent = await copies.retry(found.message, group)
     else:

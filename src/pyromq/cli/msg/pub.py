@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ... import admin
+from ...client.errors import NoBroker, TopicNotFound
 from ...model.foreign_text import shell_word
+from ...model.names import topic_fault
 from ..terminal.exits import REFUSED
 from ..terminal.numbers import LONGEST_S, Number, seconds
 from ..terminal.printing import print_lines
@@ -77,13 +80,10 @@ async def pub(
 
 async def _check(shell: Shell, topic: str) -> None:
     """Fail at once where no patience helps: no broker, or no queue that may be written."""
-    from ...admin import cluster
-    from ...client.errors import NoBroker, TopicNotFound
-
     try:
         route = await shell.session.route(topic)
     except TopicNotFound:
-        if not await cluster.brokers(shell.calls):
+        if not await admin.cluster.brokers(shell.calls):
             hint = "Start one: pyromq broker -n NAMESRV, or pyromq up, which is both"
             raise NoBroker("no broker is registered with the name server", hint=hint) from None
         return  # the first send may make it
@@ -97,8 +97,6 @@ async def _check(shell: Shell, topic: str) -> None:
 
 def check_name(topic: str) -> None:
     """Raise UsageError for a name that no topic can have."""
-    from ...model.names import topic_fault
-
     if (fault := topic_fault(topic)) is not None:
         raise click.UsageError(fault)
 

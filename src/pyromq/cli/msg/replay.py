@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ... import admin
 from ..terminal.progress import progress_bar
 from ..terminal.shell import Shell, changes, one_broker
 from ..terminal.times import time_ms
@@ -46,8 +47,6 @@ async def replay(
     A group that shall read everything once more from a time on needs no copies: pyromq group reset. A message that
     cannot be read is named and left out: exit code 1.
     """
-    from ...admin.search import Window, by_time
-
     if (target is None) == (group is None):
         raise click.UsageError("say to whom: either -g GROUP or --into TOPIC")
     places = await shell.masters(broker)
@@ -56,13 +55,13 @@ async def replay(
         await shell.group(group, await shell.masters())
     if target is not None:
         await shell.topic(target, hint=f"Make it: pyromq topic create {target}")
-    wanted = Window(
+    wanted = admin.search.Window(
         begin_ms=time_ms(begin, "--from") if begin else 0,
         end_ms=time_ms(end, "--to") if end else shell.session.clock.now_ms(),  # or copies into the topic itself return
         tags="||".join(tags) or "*",
     )
     counts: dict[str, int] = {}
-    async for found in by_time(shell.calls, places, topic, wanted):
+    async for found in admin.search.by_time(shell.calls, places, topic, wanted):
         counts[found.place.name] = counts.get(found.place.name, 0) + 1
     total = sum(counts.values())
     if not total:
@@ -72,7 +71,9 @@ async def replay(
     shell.about_to(f"send {total} messages of {topic} again to {goal}", plan)
     skipped = Skipped(f"pyromq msg resend {topic} ID " + (f"-g {group}" if group else f"--to {target}"))
     with progress_bar(total, f"{topic} to {goal}", shell.as_json) as done:
-        sent = await _send(shell, by_time(shell.calls, places, topic, wanted), target, group, done, skipped)
+        sent = await _send(
+            shell, admin.search.by_time(shell.calls, places, topic, wanted), target, group, done, skipped
+        )
     shell.rows([{"topic": topic, "to": goal, "sent": sent} | skipped.column()])
     skipped.check()
 
@@ -86,9 +87,7 @@ async def _send(
     skipped: Skipped,
 ) -> int:
     """Send one after the other, so that what has an order keeps it, and return how many were sent."""
-    from ...admin.copies import CannotCopy, Copies
-
-    copies = Copies(shell.session)
+    copies = admin.copies.Copies(shell.session)
     sent = 0
     async for found in messages:
         try:
@@ -98,7 +97,7 @@ async def _send(
                 assert target is not None
                 await copies.send(found.message, target)
             sent += 1
-        except CannotCopy as fault:
+        except admin.copies.CannotCopy as fault:
             skipped.add(fault)
         done(1)
     return sent

@@ -10,6 +10,7 @@ import click
 
 from ...client.received import Received  # at the top: the SDK reads the types of handlers
 from ...model.foreign_text import one_line
+from ...model.group import ConsumeFromWhere
 from ..terminal.exits import REFUSED
 from ..terminal.printing import print_as_it_is, print_lines, print_text
 from ..terminal.shell import Shell, talks, to_json
@@ -105,8 +106,6 @@ def _printer(form: str | None, as_json: bool) -> Show:
 
 
 def _begin(text: str) -> dict[str, Any]:
-    from ...model.group import ConsumeFromWhere
-
     places = {"latest": ConsumeFromWhere.LAST_OFFSET, "first": ConsumeFromWhere.FIRST_OFFSET}
     if text in places:
         return {"begin": places[text]}

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from ...errors import PyroError
 from ..terminal.exits import REFUSED, USAGE
 from ..terminal.printing import print_lines
 from ..terminal.tls_options import take, tls_options
@@ -65,7 +66,6 @@ def run(
 
 async def _serve(target: str, folder: Path, until_eof: bool) -> None:
     from ...app.loading import load_app, own_part
-    from ...errors import PyroError
     from .stopping import stop_on_signals
 
     stop_wanted = stop_on_signals()

@@ -21,6 +21,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ... import admin
+from ...client.errors import BadAnswer
+from ...errors import CallFailed, Malformed
 from . import tables
 from .importing import importing
 from .numbers import seconds
@@ -122,37 +125,30 @@ class Shell:
 
         The name server is asked, or, if they are given, these brokers.
         """
-        from ...admin import topics
-
         if places is None:
-            known = await topics.names(self.calls)
+            known = await admin.topics.names(self.calls)
         else:
-            found = [(place, await topics.config(self.calls, place.address, name)) for place in places]
+            found = [(place, await admin.topics.config(self.calls, place.address, name)) for place in places]
             if any(config is not None for _, config in found):
                 return name
-            known = [one for place, _ in found for one in await topics.configs(self.calls, place.address)]
+            known = [one for place, _ in found for one in await admin.topics.configs(self.calls, place.address)]
         if name not in known:
             raise unknown("topic", name, known, hint)
         return name
 
     async def group(self, name: str, places: Iterable[BrokerPlace]) -> str:
-        from ...admin import groups
-
         known: set[str] = set()
         for place in places:
-            known |= (await groups.configs(self.calls, place.address)).keys()
+            known |= (await admin.groups.configs(self.calls, place.address)).keys()
         if name not in known:
             raise unknown("group", name, known, "pyromq group list shows all")
         return name
 
-    async def masters(self, broker: str | None = None, cluster: str | None = None) -> list[BrokerPlace]:
+    async def masters(self, broker: str | None = None, cluster: str | None = None) -> list[admin.cluster.BrokerPlace]:
         """Return all masters, those of a cluster, or one: by name, or by its address without asking a name server."""
-        from ...admin import cluster as clusters
-        from ...admin.cluster import BrokerPlace
-
         if broker is not None and ":" in broker:
-            return [BrokerPlace("", broker, 0, broker)]
-        found = await clusters.masters(self.calls)
+            return [admin.cluster.BrokerPlace("", broker, 0, broker)]
+        found = await admin.cluster.masters(self.calls)
         if cluster is not None:
             known = sorted({one.cluster for one in found})
             if cluster not in known:
@@ -168,9 +164,6 @@ class Shell:
     async def each(self, places: Sequence[BrokerPlace], fetch: Callable[[BrokerPlace], Awaitable[None]]) -> Away:
         """Call `fetch` for one broker after the other. One that does not answer, or answers nonsense, is named and
         left out; only if that is so of all the command ends with it."""
-        from ...client.errors import BadAnswer
-        from ...errors import CallFailed, Malformed
-
         away = Away()
         for place in places:
             try:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ... import admin
 from ..msg.skipped import Skipped
 from ..terminal.progress import progress_bar
 from ..terminal.shell import Shell, changes
@@ -35,20 +36,16 @@ async def forward(shell: Shell, source: str, target: str, queues: int | None, gr
     copied twice. Messages with one order key keep their order. One that cannot be read is named and left out: exit
     code 1.
     """
-    from ...admin import topics
-    from ...admin.forwarding import forward as copy
-    from ...admin.forwarding import ranges_to_copy
-
     if source == target:
         raise click.UsageError("SOURCE and TARGET are the same topic")
     await shell.topic(source)
     places = await shell.masters()
     if group is not None:
         await shell.group(group, places)
-    is_new = target not in await topics.names(shell.calls)
+    is_new = target not in await admin.topics.names(shell.calls)
     if is_new and queues is None:
         raise click.UsageError(f"topic {target} is not there yet: --queues says how many it gets")
-    work = await ranges_to_copy(shell.calls, places, source, target, group)
+    work = await admin.forwarding.ranges_to_copy(shell.calls, places, source, target, group)
     count = sum(each.count for each in work)
     plan = [
         {"broker": each.place.name, "queue": each.queue_id, "from": each.first, "to": each.end, "messages": each.count}
@@ -66,7 +63,7 @@ async def forward(shell: Shell, source: str, target: str, queues: int | None, gr
             counts.append(number)
             done(number)
 
-        await copy(shell.calls, source, target, work, copied, skipped.add)
+        await admin.forwarding.forward(shell.calls, source, target, work, copied, skipped.add)
     gone_on = any(one.is_resumed for one in work)
     shell.rows([{"source": source, "target": target, "copied": sum(counts), "goneOn": gone_on} | skipped.column()])
     skipped.check()
@@ -78,13 +75,13 @@ async def _make(shell: Shell, places: list[BrokerPlace], source: str, target: st
     """Make the target with the source's type and permission."""
     import msgspec
 
-    from ...admin import topics
-
-    found: dict[str, Any] = {place.address: await topics.config(shell.calls, place.address, source) for place in places}
+    found: dict[str, Any] = {
+        place.address: await admin.topics.config(shell.calls, place.address, source) for place in places
+    }
     pattern = next((config for config in found.values() if config is not None), None)
     if pattern is None:
         raise Fail(f"no broker has topic {source!r}")
     fresh = msgspec.structs.replace(pattern, topic_name=target, read_queue_nums=queues, write_queue_nums=queues)
     kind = pattern.attributes.get(TYPE)
     for place in places:
-        await topics.put(shell.calls, place.address, fresh, f"+{TYPE}={kind}" if kind else None)
+        await admin.topics.put(shell.calls, place.address, fresh, f"+{TYPE}={kind}" if kind else None)

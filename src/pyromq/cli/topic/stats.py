@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ... import admin
 from ..terminal.shell import Shell, talks
 from ..terminal.tree import examples
 
@@ -27,15 +28,13 @@ async def stats(shell: Shell, name: str | None, active: bool, everything: bool) 
     Rates are those of the last minute: what came just now is not in them yet. A day's count has all since 24 hours ago,
     or since the broker's start. Apache's brokers sample it: what is older than a minute can be missing for ten minutes.
     """
-    from ...admin import topics
-
     if name is not None:
         await shell.topic(name)
     places = await shell.masters()
     having: dict[str, list[BrokerPlace]] = {}
     for place in places:
-        for topic in await topics.configs(shell.calls, place.address):
-            is_own = topics.is_internal(topic) or topic in (place.name, place.cluster)
+        for topic in await admin.topics.configs(shell.calls, place.address):
+            is_own = admin.topics.is_internal(topic) or topic in (place.name, place.cluster)
             if topic == name or (name is None and (everything or not is_own)):
                 having.setdefault(topic, []).append(place)
     rows = [row for topic in sorted(having) for row in await _rows(shell, topic, having[topic])]
@@ -47,15 +46,13 @@ async def stats(shell: Shell, name: str | None, active: bool, everything: bool) 
 
 async def _rows(shell: Shell, topic: str, places: Sequence[BrokerPlace]) -> list[dict[str, Any]]:
     """Return a row for each group; one without a group where nobody consumes."""
-    from ...admin import offsets, topics, traffic
-
     addresses = [place.address for place in places]
-    groups = sorted({each for one in addresses for each in await topics.groups(shell.calls, one, topic)})
-    into = await traffic.into_topic(shell.calls, addresses, topic)
+    groups = sorted({each for one in addresses for each in await admin.topics.groups(shell.calls, one, topic)})
+    into = await admin.traffic.into_topic(shell.calls, addresses, topic)
     rows: list[dict[str, Any]] = []
     for group in groups:
-        out = await traffic.to_group(shell.calls, addresses, topic, group)
-        lag = sum([(await offsets.progress(shell.calls, one, group, topic)).lag for one in addresses])
+        out = await admin.traffic.to_group(shell.calls, addresses, topic, group)
+        lag = sum([(await admin.offsets.progress(shell.calls, one, group, topic)).lag for one in addresses])
         rows.append({"topic": topic, "group": group, "lag": lag} | _rates(into, out))
     return rows or [{"topic": topic, "group": None, "lag": None} | _rates(into, None)]
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ... import admin
+from ...model.names import topic_fault
 from ...model.topic import PERMISSIONS, permission
 from ..group.offsets import reset_topic
 from ..terminal.printing import print_lines
@@ -52,12 +54,10 @@ for _command in (stats, reset_topic, forward):
 @talks
 async def list_topics(shell: Shell, pattern: str, everything: bool, cluster: str | None) -> None:
     """List topics, or those whose name fits PATTERN (`order*`). Exit code 1 if a broker does not answer."""
-    from ...admin import topics
-
     rows: dict[str, dict[str, Any]] = {}
 
     async def fetch(place: BrokerPlace) -> None:
-        for name, config in sorted((await topics.configs(shell.calls, place.address)).items()):
+        for name, config in sorted((await admin.topics.configs(shell.calls, place.address)).items()):
             if fnmatchcase(name, pattern) and (everything or not _is_internal(name, place)):
                 _add(rows, name, config, place)
 
@@ -84,9 +84,7 @@ def _add(rows: dict[str, dict[str, Any]], name: str, config: TopicConfig, place:
 
 def _is_internal(name: str, place: BrokerPlace) -> bool:
     """Return whether only `--all` shows it: brokers make topics of their own names."""
-    from ...admin import topics
-
-    return topics.is_internal(name) or name in (place.name, place.cluster)
+    return admin.topics.is_internal(name) or name in (place.name, place.cluster)
 
 
 @topic.command(epilog=examples("pyromq topic describe orders", "pyromq topic describe orders --json"))
@@ -94,21 +92,19 @@ def _is_internal(name: str, place: BrokerPlace) -> bool:
 @talks
 async def describe(shell: Shell, name: str) -> None:
     """Show a topic's settings and queues on each broker, and who consumes it."""
-    from ...admin import topics
-
     await shell.topic(name)
     found: dict[str, Any] = {"topic": name, "messages": 0, "perSecond": 0.0, "brokers": [], "queues": [], "groups": []}
     lags: dict[str, int] = {}
 
     async def fetch(place: BrokerPlace) -> None:
-        config = await topics.config(shell.calls, place.address, name)
+        config = await admin.topics.config(shell.calls, place.address, name)
         if config is None:
             return
         found["brokers"].append(_settings(config, place))
-        stats = await topics.stats(shell.calls, place.address, name)
+        stats = await admin.topics.stats(shell.calls, place.address, name)
         found["perSecond"] += stats.topic_put_tps
         found["messages"] += stats.count
-        for queue, at in topics.by_number(stats.offset_table):
+        for queue, at in admin.topics.by_number(stats.offset_table):
             found["queues"].append(
                 {"broker": place.name, "queue": queue.queue_id, "from": at.min_offset}
                 | {"end": at.max_offset, "messages": at.count, "lastMs": at.last_update_timestamp}
@@ -126,10 +122,8 @@ async def describe(shell: Shell, name: str) -> None:
 @talks
 async def route(shell: Shell, name: str) -> None:
     """Show what the name server tells clients: which brokers, at which addresses, with which queues."""
-    from ...admin import topics
-
     await shell.topic(name)
-    found = await topics.route(shell.calls, name)
+    found = await admin.topics.route(shell.calls, name)
     if found is None:
         raise Fail(f"the name server has no route of {name}: no broker that has it is registered")
     addresses = {one.broker_name: one for one in found.broker_datas}
@@ -144,10 +138,8 @@ async def route(shell: Shell, name: str) -> None:
 
 
 async def _lags(shell: Shell, place: BrokerPlace, name: str, lags: dict[str, int]) -> None:
-    from ...admin import offsets, topics
-
-    for group in await topics.groups(shell.calls, place.address, name):
-        progress = await offsets.progress(shell.calls, place.address, group, name)
+    for group in await admin.topics.groups(shell.calls, place.address, name):
+        progress = await admin.offsets.progress(shell.calls, place.address, group, name)
         lags[group] = lags.get(group, 0) + progress.lag
 
 
@@ -197,15 +189,13 @@ def _settings_options(command: Any) -> Any:
 @changes
 async def create(shell: Shell, name: str, broker: str | None, cluster: str | None, **wanted: Any) -> None:
     """Make a topic, 8 queues on each broker unless told otherwise. Nothing is asked: nothing is lost by it."""
-    from ...admin import topics
-    from ...model.names import topic_fault
     from ...protocol.bodies.topics import TopicConfig
 
     if (fault := topic_fault(name)) is not None:
         raise click.UsageError(fault)
     places = await shell.masters(broker, cluster)
     for place in places:
-        if await topics.config(shell.calls, place.address, name) is not None:
+        if await admin.topics.config(shell.calls, place.address, name) is not None:
             raise Fail(f"topic {name!r} is on {place.name} already. Change it: pyromq topic update {name}")
     queues = wanted["queues"] or 8
     fresh = TopicConfig(topic_name=name, write_queue_nums=queues, read_queue_nums=queues)
@@ -237,10 +227,8 @@ async def update(shell: Shell, name: str, broker: str | None, cluster: str | Non
 
 async def _hidden(shell: Shell, now: Pairs, then: Pairs) -> dict[str, dict[int, int]]:
     """Return, by broker and queue, messages that are not consumed and that nobody would read any more."""
-    from ...admin.offsets import unread_beyond
-
     found = {
-        place.name: await unread_beyond(shell.calls, place.address, new.topic_name, new.read_queue_nums)
+        place.name: await admin.offsets.unread_beyond(shell.calls, place.address, new.topic_name, new.read_queue_nums)
         for (place, old), (_, new) in zip(now, then, strict=True)
         if new.read_queue_nums < old.read_queue_nums
     }
@@ -281,29 +269,25 @@ async def perm(shell: Shell, name: str, perm: str, broker: str | None, cluster: 
 @changes
 async def delete(shell: Shell, name: str, cluster: str | None) -> None:
     """Delete a topic with its messages, on all brokers and name servers."""
-    from ...admin import topics
-
     pairs = await _present(shell, name, None, cluster)
     plan: list[dict[str, Any]] = []
     for place, _ in pairs:
-        count = (await topics.stats(shell.calls, place.address, name)).count
-        groups = await topics.groups(shell.calls, place.address, name)
+        count = (await admin.topics.stats(shell.calls, place.address, name)).count
+        groups = await admin.topics.groups(shell.calls, place.address, name)
         plan.append({"topic": name, "broker": place.name, "messages": count, "groups": groups})
     shell.about_to(f"delete topic {name} with {sum(one['messages'] for one in plan)} messages", plan)
     for place, _ in pairs:
-        await topics.delete_in_broker(shell.calls, place.address, name)
-    await topics.delete_in_name_servers(shell.calls, name, cluster)
+        await admin.topics.delete_in_broker(shell.calls, place.address, name)
+    await admin.topics.delete_in_name_servers(shell.calls, name, cluster)
     shell.rows([one | {"deleted": True} for one in plan]) if shell.as_json else shell.say(f"topic {name} is deleted")
 
 
 async def _present(shell: Shell, name: str, broker: str | None, cluster: str | None) -> Pairs:
     """Return the brokers that have it. Fail if none has."""
-    from ...admin import topics
-
     if broker is None:
         await shell.topic(name)
     places = await shell.masters(broker, cluster)
-    found = [(place, await topics.config(shell.calls, place.address, name)) for place in places]
+    found = [(place, await admin.topics.config(shell.calls, place.address, name)) for place in places]
     present = [(place, config) for place, config in found if config is not None]
     if not present:
         raise Fail(f"topic {name!r} is not on {', '.join(place.name for place in places)}")
@@ -344,8 +328,6 @@ async def _put(
     ask: bool,
     hidden: dict[str, dict[int, int]] | None = None,
 ) -> None:
-    from ...admin import topics
-
     name = pairs[0][1].topic_name
     plan: list[dict[str, Any]] = [
         {"topic": name, "broker": place.name, "writeQueues": config.write_queue_nums}
@@ -359,5 +341,5 @@ async def _put(
         count = sum(sum(queues.values()) for queues in (hidden or {}).values())
         shell.about_to(what + (f" and hide {count} messages that are not consumed" if count else ""), plan)
     for place, config in pairs:
-        await topics.put(shell.calls, place.address, config, attributes)
+        await admin.topics.put(shell.calls, place.address, config, attributes)
     shell.rows(plan)
