@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
@@ -19,6 +20,17 @@ _V4_0_0 = 212  # its snapshot
 def as_line(text: str) -> str:
     """Return text with names from elsewhere in it as one line. What else is unseen is escaped in `main.run`."""
     return text.replace("\n", "\\n")
+
+
+class Columns:
+    """A table of Java's tool. Headings stand where the values come: `Columns("{#Topic:<32}  {#QID:<4} {#Last}")`."""
+
+    def __init__(self, text: str) -> None:
+        self.head = _COLUMN.sub(lambda found: format(found[1], found[2]), text)
+        self.format = _COLUMN.sub(r"{:\2}", text).format
+
+
+_COLUMN = re.compile(r"\{([^:{}]+):?([^{}]*)\}")  # heading and how it is laid out
 
 
 def truth(value: bool) -> str:

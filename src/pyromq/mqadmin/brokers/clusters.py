@@ -8,11 +8,17 @@ from ...model.wire_text import decimal_number
 from ..command import Failed, Run, command
 from ..messages.send import producer_of
 from ..options import INTERVAL, flag, may
-from ..printing import truth, when_s
+from ..printing import Columns, truth, when_s
 
-HEAD = "{:<22}  {:<22}  {:<4}  {:<22} {:<16}  {:>16}  {:>30}  {:<22}  {:<11}  {:<12}  {:<8}  {:<10}"
+HEAD = Columns(
+    "{#Cluster Name:<22}  {#Broker Name:<22}  {#BID:<4}  {#Addr:<22} {#Version:<16}  {#InTPS(LOAD):>16}  "
+    "{#OutTPS(LOAD):>30}  {#Timer(Progress):<22}  {#PCWait(ms):<11}  {#Hour:<12}  {#SPACE:<8}  {#ACTIVATED:<10}"
+).head
 LINE = "{:<22}  {:<22}  {:<4}  {:<22} {:<16}  {:>16}  {:>30}  {:<22}  {:>11}  {:<12}  {:<8}  {:>10}"
-TOTALS = "{:<16}  {:<32} {:>14} {:>14} {:>14} {:>14}"
+TOTALS = Columns(
+    "{#Cluster Name:<16}  {#Broker Name:<32} {#InTotalYest:>14} {#OutTotalYest:>14} "
+    "{#InTotalToday:>14} {#OutTotalToday:>14}"
+)
 HOUR_MS = 3_600_000
 
 
@@ -40,22 +46,7 @@ async def _runtime(run: Run, address: str) -> dict[str, str]:
 
 
 async def _base(run: Run, places: list[cluster.BrokerPlace]) -> None:
-    run.say(
-        HEAD.format(
-            "#Cluster Name",
-            "#Broker Name",
-            "#BID",
-            "#Addr",
-            "#Version",
-            "#InTPS(LOAD)",
-            "#OutTPS(LOAD)",
-            "#Timer(Progress)",
-            "#PCWait(ms)",
-            "#Hour",
-            "#SPACE",
-            "#ACTIVATED",
-        )
-    )
+    run.say(HEAD)
     for place in places:
         found = await _runtime(run, place.address)
         run.say(LINE.format(place.cluster, place.name, place.id, place.address, *_load(run, found)))
@@ -89,8 +80,7 @@ def first_number(of: dict[str, str], key: str) -> float:
 
 
 async def _more(run: Run, places: list[cluster.BrokerPlace]) -> None:
-    columns = ("#InTotalYest", "#OutTotalYest", "#InTotalToday", "#OutTotalToday")
-    run.say(TOTALS.format("#Cluster Name", "#Broker Name", *columns))
+    run.say(TOTALS.head)
     for place in places:
         of = await _runtime(run, place.address)
         counts = [

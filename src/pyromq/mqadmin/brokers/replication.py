@@ -7,10 +7,13 @@ from ...protocol.bodies.replication import HAClientRuntimeInfo
 from ...protocol.requests import RequestCode
 from ..command import Failed, Run, command
 from ..options import BROKER, CLUSTER, INTERVAL, may, one_of
-from ..printing import java, when
+from ..printing import Columns, java, when
 
 CONTROLLER = "a controller: epochs and elections"
-SLAVE = "{:<32}  {:<16} {:>16} {:>16} {:>16} {:>16}"
+SLAVE = Columns(
+    "{#SlaveAddr:<32}  {#SlaveAckOffset:<16} {#Diff:>16} {#TransferSpeed(KB/s):>16} "
+    "{#Status:>16} {#TransferFromWhere:>16}"
+)
 
 
 @command("haStatus", "How far the slaves of masters are", BROKER, CLUSTER, INTERVAL)
@@ -28,8 +31,7 @@ async def _ha_status(run: Run, address: str) -> None:
     slaves = info.ha_connection_info
     run.say("", f"#MasterAddr\t{address}", f"#MasterCommitLogMaxOffset\t{info.master_commit_log_max_offset}")
     run.say(f"#SlaveNum\t{len(slaves)}", f"#InSyncSlaveNum\t{info.in_sync_slave_nums}")
-    head = ("#SlaveAddr", "#SlaveAckOffset", "#Diff", "#TransferSpeed(KB/s)", "#Status", "#TransferFromWhere")
-    run.say(SLAVE.format(*head))
+    run.say(SLAVE.head)
     for one in slaves:
         speed, state = f"{one.transferred_byte_in_second / 1024:.2f}", "OK" if one.in_sync else "Fall Behind"
         run.say(SLAVE.format(java(one.addr), one.slave_ack_offset, one.diff, speed, state, one.transfer_from_where))

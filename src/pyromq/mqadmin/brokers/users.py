@@ -8,7 +8,7 @@ from ...protocol.requests import RequestCode
 from ...protocol.row import B, H, Row
 from ..command import Failed, Run, Subcommand, command
 from ..options import BROKER_OR_CLUSTER, may, need, one_of
-from ..printing import java
+from ..printing import Columns, java
 
 WAITS_FOR = "users and permissions (ACL 2.0)"
 USER = need("u", "username", "the user")
@@ -17,8 +17,8 @@ ACTIONS = need("a", "actions", "Pub, Sub, Create, Update, Delete, Get, List, All
 RESOURCES = need("r", "resources", "Topic:name, Group:prefix*, Cluster:*; with commas")
 DECISION = need("d", "decision", "Allow or Deny")
 SOURCES = may("i", "sourceIp", "only from these addresses, with commas")
-USER_LINE = "{:<16}  {:<22}  {:<22}  {:<22}"
-ACL_HEAD = "{:<16}  {:<10}  {:<22}  {:<20}  {:<24}  {:<10}"
+USERS = Columns("{#UserName:<16}  {#Password:<22}  {#UserType:<22}  {#UserStatus:<22}")
+ACLS = Columns("{#Subject:<16}  {#PolicyType:<10}  {#Resource:<22}  {#Actions:<20}  {#SourceIp:<24}  {#Decision:<10}")
 
 
 async def _all_brokers(run: Run) -> list[str]:
@@ -77,9 +77,9 @@ async def delete_user(run: Run) -> None:
 
 def _print_users(run: Run, found: list[UserInfo]) -> None:
     if found:
-        run.say(USER_LINE.format("#UserName", "#Password", "#UserType", "#UserStatus"))
+        run.say(USERS.head)
     for one in found:
-        run.say(USER_LINE.format(java(one.username), java(one.password), java(one.user_type), java(one.user_status)))
+        run.say(USERS.format(java(one.username), java(one.password), java(one.user_type), java(one.user_status)))
 
 
 @command("getUser", "Show a user", BROKER_OR_CLUSTER, may("u", "username", "the user"), waits_for=WAITS_FOR)
@@ -170,15 +170,14 @@ async def delete_acl(run: Run) -> None:
 
 def _print_acls(run: Run, found: list[AclInfo]) -> None:
     if found:
-        head = ("#Subject", "#PolicyType", "#Resource", "#Actions", "#SourceIp", "#Decision")
-        run.say(ACL_HEAD.format(*head))
+        run.say(ACLS.head)
     for one in found:
         entries = [(policy, entry) for policy in one.policies or [] for entry in policy.entries]
         if not entries:
-            run.say(ACL_HEAD.format(java(one.subject), "", "", "", "", ""))
+            run.say(ACLS.format(java(one.subject), "", "", "", "", ""))
         for policy, entry in entries:
             what = (java(policy.policy_type), java(entry.resource), java(entry.actions))
-            run.say(ACL_HEAD.format(java(one.subject), *what, java(entry.source_ips), java(entry.decision)))
+            run.say(ACLS.format(java(one.subject), *what, java(entry.source_ips), java(entry.decision)))
 
 
 @command(

@@ -15,11 +15,11 @@ from .. import lookup
 from ..command import Run, command, failed
 from ..files import write_private
 from ..options import flag, may, need
-from ..printing import java, version_name
+from ..printing import Columns, java, version_name
 from . import running_info
 from .progress import members_of
 
-CLIENT = "{:<36} {:<22} {:<10} {}"
+CLIENT = Columns("{#ClientId:<36} {#ClientAddr:<22} {#Language:<10} {#Version}")
 BROKER = may("b", "brokerAddr", "as this broker knows them, host:port")
 GROUP = need("g", "consumerGroup", "the group")
 
@@ -37,7 +37,7 @@ async def _members(run: Run, group: str) -> tuple[str, ConsumerConnection]:
 @command("consumerConnection", "Members and subscriptions of a consumer group", BROKER, GROUP)
 async def consumer_connection(run: Run) -> None:
     _, found = await _members(run, run["g"])
-    run.say(CLIENT.format("#ClientId", "#ClientAddr", "#Language", "#Version"))
+    run.say(CLIENT.head)
     for one in sorted(found.connection_set, key=lambda each: each.client_id):
         run.say(CLIENT.format(one.client_id, one.client_addr, java(one.language), version_name(one.version)))
     run.say()

@@ -14,12 +14,15 @@ from .. import lookup
 from ..command import Failed, Run, command
 from ..options import ROUTE_BY, TOPIC, may, need
 from ..parsing import UsageError
-from ..printing import cut, truth
+from ..printing import Columns, cut, truth
 from .progress import progress_of
 
 LIGHT_PREFIX = "%LMQ%"
-RESET = "{:<40}  {:<40}  {:<40}"
-BY_HAND = "{:<20}  {:<20}  {:<20}  {:<20}  {:<20}  {:<20}"
+RESET = Columns("{#brokerName:<40}  {#queueId:<40}  {#offset:<40}")
+BY_HAND = Columns(
+    "{#brokerName:<20}  {#queueId:<20}  {#brokerOffset:<20}  {#consumerOffset:<20}  {#timestampOffset:<20}  "
+    "{#rollbackOffset:<20}"
+)
 GROUP = need("g", "group", "the group")
 FORCE = may("f", "force", "false: never forward; deprecated")
 
@@ -102,7 +105,7 @@ async def _brokers(run: Run) -> list[tuple[str, str]]:
 
 
 def _print_table(run: Run, table: dict[MessageQueue, int]) -> None:
-    run.say(RESET.format("#brokerName", "#queueId", "#offset"))
+    run.say(RESET.head)
     for queue in sorted(table):
         run.say(RESET.format(cut(queue.broker_name, 32), queue.queue_id, table[queue]))
 
@@ -122,11 +125,7 @@ async def _reset_queue(run: Run, time_ms: int) -> None:
 
 async def _reset_by_hand(run: Run, time_ms: int) -> None:
     """Look the offsets up and commit them, for brokers that reset only groups that are online."""
-    run.say(
-        BY_HAND.format(
-            "#brokerName", "#queueId", "#brokerOffset", "#consumerOffset", "#timestampOffset", "#rollbackOffset"
-        )
-    )
+    run.say(BY_HAND.head)
     for _, address in await _brokers(run):
         stats = await offsets.progress(run.calls, address, run["g"], run["t"])
         for queue, known in sorted(stats.offset_table.items()):

@@ -17,12 +17,16 @@ from ...protocol.requests import RequestCode
 from .. import lookup
 from ..command import Failed, Run, command, failed
 from ..options import ROUTE_BY, may, need
-from ..printing import cut, queue_order, version_name, when_s
+from ..printing import Columns, cut, queue_order, version_name, when_s
 
-QUEUE = "{:<64}  {:<32}  {:<4}  {:<20}  {:<20}  {:<20} {:<20}"
-QUEUE_OF = "{:<64}  {:<32}  {:<4}  {:<20}  {:<20}  {:<20} {:<20} {:<20}"
-GROUP = "{:<64}  {:<6}  {:<24} {:<5}  {:<14}  {:<7}  {}"
-OF_BROKER = "{:<64}  {:<64}  {:<32}  {:<4}  {:<20}  {:<20}  {:<20}  {}"
+_PLACE = "{#Topic:<64}  {#Broker Name:<32}  {#QID:<4}  {#Broker Offset:<20}  {#Consumer Offset:<20}  "
+QUEUE = Columns(_PLACE + "{#Diff:<20} {#Inflight:<20}")
+QUEUE_AND_MEMBER = Columns(_PLACE + "{#Client IP:<20} {#Diff:<20} {#Inflight:<20}")
+GROUP = Columns("{#Group:<64}  {#Count:<6}  {#Version:<24} {#Type:<5}  {#Model:<14}  {#TPS:<7}  {#Diff Total}")
+OF_BROKER = Columns(
+    "{#Topic:<64}  {#Group:<64}  {#Broker Name:<32}  {#QID:<4}  {#Broker Offset:<20}  {#Consumer Offset:<20}  "
+    "{#Diff:<20}  {#LastTime}"
+)
 
 
 async def progress_of(run: Run, group: str, topic: str | None = None, cluster: str = "") -> ConsumeStats:
@@ -76,10 +80,8 @@ async def _show_group(run: Run, group: str) -> None:
     stats = await progress_of(run, group, run.get("t") or None, run.get("c"))
     with_members = run.truth("s")
     holders = await _holders(run, group) if with_members else {}
-    head = ["#Topic", "#Broker Name", "#QID", "#Broker Offset", "#Consumer Offset", "#Diff", "#Inflight"]
-    if with_members:
-        head.insert(5, "#Client IP")
-    run.say((QUEUE_OF if with_members else QUEUE).format(*head) + "#LastTime")
+    columns = QUEUE_AND_MEMBER if with_members else QUEUE
+    run.say(columns.head + "#LastTime")
     in_flight = 0
     for queue in sorted(stats.offset_table, key=queue_order):
         of = stats.offset_table[queue]
@@ -88,7 +90,7 @@ async def _show_group(run: Run, group: str) -> None:
         if with_members:
             row.append(holders.get(queue, "N/A"))
         last = when_s(of.last_timestamp) if of.last_timestamp else "N/A"
-        run.say((QUEUE_OF if with_members else QUEUE).format(*row, of.difference, of.in_flight) + f" {last}")
+        run.say(columns.format(*row, of.difference, of.in_flight) + f" {last}")
     run.say()
     run.say(f"Consume TPS: {stats.consume_tps:.2f}")
     run.say(f"Consume Diff Total: {stats.difference}")
@@ -111,7 +113,7 @@ async def _holders(run: Run, group: str) -> dict[MessageQueue, str]:
 
 
 async def _show_all(run: Run) -> None:
-    run.say(GROUP.format("#Group", "#Count", "#Version", "#Type", "#Model", "#TPS", "#Diff Total"))
+    run.say(GROUP.head)
     for topic in await topics.names(run.calls):
         if not topic.startswith(RETRY_PREFIX):
             continue
@@ -150,18 +152,7 @@ async def broker_consume_stats(run: Run) -> None:
     calls.timeout_s = run.number("t", 50_000) / 1000
     header = GetBrokerConsumeStats(is_order=run.truth("o"))
     found = (await calls.ask(run["b"], RequestCode.GET_BROKER_CONSUME_STATS, header)).body
-    run.say(
-        OF_BROKER.format(
-            "#Topic",
-            "#Group",
-            "#Broker Name",
-            "#QID",
-            "#Broker Offset",
-            "#Consumer Offset",
-            "#Diff",
-            "#LastTime",
-        )
-    )
+    run.say(OF_BROKER.head)
     least = run.number("l", 0)
     for by_group in found.consume_stats_list:
         for group, parts in by_group.items():

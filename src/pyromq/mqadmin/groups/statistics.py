@@ -8,11 +8,14 @@ from ...model.names import DLQ_PREFIX, RETRY_PREFIX
 from .. import lookup
 from ..command import Failed, Run, command
 from ..options import flag, may
-from ..printing import cut
+from ..printing import Columns, cut
 from . import running_info
 from .progress import members_of, progress_of
 
-LINE = "{:<64}  {:<64} {:>12} {:>11} {:>11} {:>14} {:>14}"
+LINE = Columns(
+    "{#Topic:<64}  {#Consumer Group:<64} {#Accumulation:>12} {#InTPS:>11} {#OutTPS:>11} "
+    "{#InMsg24Hour:>14} {#OutMsg24Hour:>14}"
+)
 ROUND_S = 60.0
 
 
@@ -23,8 +26,7 @@ ROUND_S = 60.0
     may("t", "topic", "only this topic"),
 )
 async def stats_all(run: Run) -> None:
-    head = ("#Topic", "#Consumer Group", "#Accumulation", "#InTPS", "#OutTPS", "#InMsg24Hour", "#OutMsg24Hour")
-    run.say(LINE.format(*head))
+    run.say(LINE.head)
     for topic in await topics.names(run.calls):
         if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) or run.get("t", topic) != topic:
             continue

@@ -17,13 +17,13 @@ from ..command import Failed, Run, command, failed
 from ..groups.progress import members_of
 from ..options import ROUTE_BY, TOPIC, flag, may, need
 from ..parsing import UsageError
-from ..printing import when_s
+from ..printing import Columns, when_s
 from .send import resend, result_text
 from .text import consumed_text, show
 
 NOTHING = "query message by key finished, but no message."
 HOUR_MS = 3_600_000
-KEYED = "{:<50} {:>4} {:>40} {:<200}"
+KEYED = Columns("{#Message ID:<50} {#QID:>4} {#Offset:>40} {#IndexKey:<200}")
 TRACED = "{:<10} {:<20} {:<20} {:<20} {:<10} {:<10}"
 MOST_BY_ID = 32
 BODY = may("f", "bodyFormat", "print the body too, in this charset")
@@ -158,7 +158,7 @@ async def query_msg_by_key(run: Run) -> None:
     found = [each for each in found if key in (each.keys if kind == "K" else [each.tags])]
     if not found:
         raise failed(ResponseCode.NO_MESSAGE, NOTHING)
-    run.say(KEYED.format("#Message ID", "#QID", "#Offset", "#IndexKey"))
+    run.say(KEYED.head)
     for message in found:
         run.say(
             KEYED.format(message.message_id, message.queue_id, message.queue_offset, _index_key(message, kind, key))

@@ -18,16 +18,21 @@ from ...protocol.row import H, R, Row
 from .. import lookup
 from ..command import Run, command
 from ..options import flag, may, need, one_of
-from ..printing import truth, when
+from ..printing import Columns, truth, when
 
 WAITS_FOR = "lite topics"
 PARENT = need("p", "parentTopic", "the parent topic")
 GROUP = need("g", "group", "the group")
-OF_BROKER = "{:<30} {:<17} {:<10} {:<14} {:<20} {:<17} {:<15} {:<18} {:<15}"
-OF_PARENT = "{:<50} {:<8} {:<14} {:<14} {:<100}"
-OF_TOPIC = "{:<50} {:<14} {:<14} {:<30} {:<12} {:<18}"
-OF_CLIENT = "{:<30} {:<20} {:<30} {:<30}"
-LAG = "{:<6} {:<40} {:<12} {:<30}"
+OF_BROKER = Columns(
+    "{#Broker:<30} {#Store Type:<17} {#Max LMQ:<10} {#Current LMQ:<14} {#SubscriptionCount:<20} {#OrderInfoCount:<17} "
+    "{#CQTableSize:<15} {#OffsetTableSize:<18} {#eventMapSize:<15}"
+)
+OF_PARENT = Columns("{#Broker Name:<50} {#TTL:<8} {#Lite Count:<14} {#LMQ NUM:<14} {#GROUPS:<100}")
+OF_TOPIC = Columns(
+    "{#Broker Name:<50} {#MinOffset:<14} {#MaxOffset:<14} {#LastUpdate:<30} {#Sharding:<12} {#SubClientCount:<18}"
+)
+OF_CLIENT = Columns("{#Broker:<30} {#LiteTopicCount:<20} {#LastAccessTime:<30} {#LastConsumeTime:<30}")
+LAG = Columns("{NO:<6} {Lite Topic:<40} {Lag Count:<12} {UnconsumedTimestamp:<30}")
 
 
 @command(
@@ -38,19 +43,7 @@ LAG = "{:<6} {:<40} {:<12} {:<30}"
     waits_for=WAITS_FOR,
 )
 async def get_broker_lite_info(run: Run) -> None:
-    run.say(
-        OF_BROKER.format(
-            "#Broker",
-            "#Store Type",
-            "#Max LMQ",
-            "#Current LMQ",
-            "#SubscriptionCount",
-            "#OrderInfoCount",
-            "#CQTableSize",
-            "#OffsetTableSize",
-            "#eventMapSize",
-        )
-    )
+    run.say(OF_BROKER.head)
     for address in await run.masters():
         of = (await run.ask(address, RequestCode.GET_BROKER_LITE_INFO)).body
         counts = (of.max_lmq_num, of.current_lmq_num, of.lite_subscription_count, of.order_info_count)
@@ -83,7 +76,7 @@ async def _from_all(
 async def get_parent_topic_info(run: Run) -> None:
     parent = run["p"]
     run.say(f"Parent Topic Info: [{parent}]")
-    run.say(OF_PARENT.format("#Broker Name", "#TTL", "#Lite Count", "#LMQ NUM", "#GROUPS"))
+    run.say(OF_PARENT.head)
     async for name, of in _from_all(run, RequestCode.GET_PARENT_TOPIC_INFO, GetParentTopicInfo(topic=parent)):
         run.say(OF_PARENT.format(name, of.ttl, of.lite_topic_count, of.lmq_num, ", ".join(of.groups or [])))
 
@@ -99,7 +92,7 @@ async def get_parent_topic_info(run: Run) -> None:
 async def get_lite_topic_info(run: Run) -> None:
     parent, topic = run["p"], run["l"]
     run.say(f"Lite Topic Info: [{parent}] [{topic}] [%LMQ%${parent}${topic}]")
-    run.say(OF_TOPIC.format("#Broker Name", "#MinOffset", "#MaxOffset", "#LastUpdate", "#Sharding", "#SubClientCount"))
+    run.say(OF_TOPIC.head)
     header = GetLiteTopicInfo(parent_topic=parent, lite_topic=topic)
     async for name, of in _from_all(run, RequestCode.GET_LITE_TOPIC_INFO, header):
         place, members = of.topic_offset, of.subscriber or []
@@ -121,7 +114,7 @@ async def get_lite_topic_info(run: Run) -> None:
 async def get_lite_client_info(run: Run) -> None:
     parent, group, client = run["p"], run["g"], run["c"]
     run.say(f"Lite Client Info: [{parent}] [{group}] [{client}]")
-    run.say(OF_CLIENT.format("#Broker", "#LiteTopicCount", "#LastAccessTime", "#LastConsumeTime"))
+    run.say(OF_CLIENT.head)
     header = GetLiteClientInfo(parent_topic=parent, group=group, client_id=client)
     async for name, of in _from_all(run, RequestCode.GET_LITE_CLIENT_INFO, header):
         run.say(OF_CLIENT.format(name, of.lite_topic_count, when(of.last_access_time), when(of.last_consume_time)))
@@ -164,7 +157,7 @@ def _print_group(run: Run, found: list[GetLiteGroupInfoResponseBody]) -> None:
 
 
 def _print_lags(run: Run, lags: list[LiteLagInfo]) -> None:
-    run.say(LAG.format("NO", "Lite Topic", "Lag Count", "UnconsumedTimestamp"))
+    run.say(LAG.head)
     for number, one in enumerate(lags, 1):
         run.say(LAG.format(number, one.lite_topic or "", one.lag_count, one.earliest_unconsumed_timestamp))
 

@@ -17,11 +17,11 @@ from ...protocol.bodies.route import TopicRouteData
 from .. import lookup
 from ..command import Failed, Run, command
 from ..options import ROUTE_BY, TOPIC, flag, need
-from ..printing import cut, java_map, pretty, when
+from ..printing import Columns, cut, java_map, pretty, when
 from .topics import clusters_of
 
-STATUS = "{:<32}  {:<4}  {:<20}  {:<20}    {}"
-ROUTE = "{:<45} {:<32} {:<50} {:<10} {:<11} {:<5}"
+STATUS = Columns("{#Broker Name:<32}  {#QID:<4}  {#Min Offset:<20}  {#Max Offset:<20}    {#Last Updated}")
+ROUTE = Columns("{#ClusterName:<45} {#BrokerName:<32} {#BrokerAddrs:<50} {#ReadQueue:<10} {#WriteQueue:<11} {#Perm:<5}")
 
 
 @command("topicRoute", "Where the queues of a topic are", flag("l", "list", "as a table"), TOPIC)
@@ -30,7 +30,7 @@ async def topic_route(run: Run) -> None:
     if "l" not in run:
         run.print(pretty(route) + "\n")
         return
-    run.say(ROUTE.format("#ClusterName", "#BrokerName", "#BrokerAddrs", "#ReadQueue", "#WriteQueue", "#Perm"))
+    run.say(ROUTE.head)
     _print_route(run, route)
 
 
@@ -56,7 +56,7 @@ async def topic_status(run: Run) -> None:
         stats = await topics.stats(run.calls, address, topic)
         rate += stats.topic_put_tps
         table |= stats.offset_table
-    run.say(STATUS.format("#Broker Name", "#QID", "#Min Offset", "#Max Offset", "#Last Updated"))
+    run.say(STATUS.head)
     for queue in sorted(table):
         of = table[queue]
         last = when(of.last_update_timestamp) if of.last_update_timestamp > 0 else ""
