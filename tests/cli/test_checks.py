@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from types import SimpleNamespace
 from typing import Any, cast
 
 from pyromq.admin.calls import Calls
 from pyromq.admin.cluster import BrokerPlace
 from pyromq.broker.clients.consumers import Conflict
-from pyromq.cli.cluster import checks
-from pyromq.cli.cluster.checks import CheckedCluster, CheckResult
+from pyromq.cli.cluster import server_checks, topic_checks
+from pyromq.cli.cluster.checked import CheckedCluster, CheckResult
 from pyromq.client.connect.answers import Answer
 from pyromq.client.connect.session import Session
 from pyromq.client.errors import Unreachable, refused
@@ -73,7 +73,10 @@ def cluster(**brokers: str) -> ClusterInfo:
     return ClusterInfo(broker_addr_table=table, cluster_addr_table={"C": list(brokers)})
 
 
-async def found(check: checks.Check, calls: Calls, **patient: Any) -> list[CheckResult]:
+Check = Callable[[CheckedCluster], AsyncIterator[CheckResult]]
+
+
+async def found(check: Check, calls: Calls, **patient: Any) -> list[CheckResult]:
     return [one async for one in check(CheckedCluster(calls, **patient))]
 
 
@@ -81,7 +84,7 @@ async def test_name_servers_that_disagree_or_are_silent() -> None:
     other, silent = "10.0.0.8:9876", "10.0.0.9:9876"
     code = RequestCode.GET_BROKER_CLUSTER_INFO
     calls = Told({(NAMES, code): cluster(a=A), (other, code): cluster(b=B)}, (NAMES, other, silent))
-    told = await found(checks.name_servers, calls)
+    told = await found(server_checks.name_servers, calls)
     assert [one.state for one in told] == ["good", "good", "broken", "broken"]
     assert "10.0.0.9:9876 does not answer" in told[2].text
     assert told[3].check == "name servers agree"
@@ -90,11 +93,11 @@ async def test_name_servers_that_disagree_or_are_silent() -> None:
 
 async def test_an_advertised_address_that_cannot_be_reached() -> None:
     calls = Told({(NAMES, RequestCode.GET_BROKER_CLUSTER_INFO): cluster(a=A)})
-    told = await found(checks.brokers, calls)
+    told = await found(server_checks.brokers, calls)
     assert [(one.check, one.state) for one in told] == [("advertised address", "broken"), ("brokers", "broken")]
     assert "brokerIP1" in told[0].cure
     assert told[1].ends_it
-    nobody = await found(checks.brokers, Told({(NAMES, RequestCode.GET_BROKER_CLUSTER_INFO): cluster()}))
+    nobody = await found(server_checks.brokers, Told({(NAMES, RequestCode.GET_BROKER_CLUSTER_INFO): cluster()}))
     assert [one.text for one in nobody] == ["no broker is registered"]
 
 
@@ -103,14 +106,14 @@ async def test_a_name_without_a_master() -> None:
     calls = Told(
         {(NAMES, RequestCode.GET_BROKER_CLUSTER_INFO): slave, (A, RequestCode.GET_BROKER_RUNTIME_INFO): KVTable()}
     )
-    assert ("master", "broken") in [(one.check, one.state) for one in await found(checks.brokers, calls)]
+    assert ("master", "broken") in [(one.check, one.state) for one in await found(server_checks.brokers, calls)]
 
 
 async def test_loopback_told_to_others() -> None:
     here = BrokerPlace("C", "broker-a", 0, "127.0.0.1:10911")
-    (one,) = await found(checks.loopback, Told({}), brokers=[here])
+    (one,) = await found(server_checks.loopback, Told({}), brokers=[here])
     assert (one.state, "127.0.0.1:10911" in one.text) == ("warning", True)
-    assert await found(checks.loopback, Told({}, ("127.0.0.1:9876",)), brokers=[here]) == []
+    assert await found(server_checks.loopback, Told({}, ("127.0.0.1:9876",)), brokers=[here]) == []
 
 
 async def test_clocks_disks_and_permissions() -> None:
@@ -123,14 +126,14 @@ async def test_clocks_disks_and_permissions() -> None:
     ):
         runtime = f"[ 0 days, 0 hours, {seconds // 60} minutes, {seconds % 60} seconds ]"
         reached = {A: {"bootTimestamp": booted, "runtime": runtime, "commitLogDiskRatio": used}}
-        (clock,) = await found(checks.clocks, calls, brokers=[PLACE], reached=reached)
-        (disk,) = await found(checks.disks, calls, brokers=[PLACE], reached=reached)
+        (clock,) = await found(server_checks.clocks, calls, brokers=[PLACE], reached=reached)
+        (disk,) = await found(server_checks.disks, calls, brokers=[PLACE], reached=reached)
         assert (clock.state, disk.state) == states
     assert (
         "30 s ahead"
         in (
             await found(
-                checks.clocks,
+                server_checks.clocks,
                 calls,
                 brokers=[PLACE],
                 reached={A: {"bootTimestamp": booted, "runtime": "[ 0 days, 0 hours, 1 minutes, 30 seconds ]"}},
@@ -143,20 +146,22 @@ async def test_which_kernel_serves() -> None:
     forced = {"kernelForced": True}
     for kernel, more, state in (("native", {}, "good"), ("python", {}, "warning"), ("python", forced, "good")):
         told = {"kernel": kernel, "ready": True, "troubles": [], **more}
-        (one,) = await found(checks.readiness, Told({(A, RequestCode.INSPECT): told}), brokers=[PLACE], reached={A: {}})
+        (one,) = await found(
+            server_checks.readiness, Told({(A, RequestCode.INSPECT): told}), brokers=[PLACE], reached={A: {}}
+        )
         assert one.state == state
         assert f"served by the {kernel} kernel" in one.text
         assert ("make native" in one.cure) == (state == "warning")
         assert ("PYROMQ_KERNEL" in one.text) == bool(more)
     apache = Told({(A, RequestCode.INSPECT): ResponseCode.REQUEST_CODE_NOT_SUPPORTED})
-    (one,) = await found(checks.readiness, apache, brokers=[PLACE], reached={A: {"brokerVersionDesc": "V5_5_0"}})
+    (one,) = await found(server_checks.readiness, apache, brokers=[PLACE], reached={A: {"brokerVersionDesc": "V5_5_0"}})
     assert "is Apache's, version V5_5_0" in one.text
 
 
 async def test_records_that_were_put_aside_and_loops_that_died_are_told() -> None:
     told = {"kernel": "native", "ready": True, "troubles": [], "quarantined": 2, "loopFaults": {"timers": "1 times"}}
     _, aside, loops = await found(
-        checks.readiness, Told({(A, RequestCode.INSPECT): told}), brokers=[PLACE], reached={A: {}}
+        server_checks.readiness, Told({(A, RequestCode.INSPECT): told}), brokers=[PLACE], reached={A: {}}
     )
     assert (aside.state, aside.check) == ("warning", "quarantine")
     assert "2 records" in aside.text
@@ -178,7 +183,8 @@ async def test_a_topic_is_compared_within_its_cluster() -> None:
             )
         reached: dict[str, dict[str, str]] = {place.address: {} for place in places}
         return [
-            (one.state, one.text) for one in await found(checks.routes, Told(answers), brokers=places, reached=reached)
+            (one.state, one.text)
+            for one in await found(topic_checks.routes, Told(answers), brokers=places, reached=reached)
         ]
 
     assert await told(a={"orders"}, b={"orders"}, d={"bills"}) == [
@@ -220,7 +226,7 @@ async def test_stuck_offsets_and_groups_that_nobody_serves() -> None:
     ):
         calls = Told(group_answers(consumed, delay, members))
         inspected: dict[str, Any] = {A: {"conflicts": []}}
-        (one,) = await found(checks.consumers, calls, brokers=[PLACE], reached={A: {}}, inspected=inspected)
+        (one,) = await found(topic_checks.consumers, calls, brokers=[PLACE], reached={A: {}}, inspected=inspected)
         assert one.check == expected
         if expected == "stuck":
             assert "pyromq group skip billing orders -b broker-a --queue 2 --messages 1" in one.cure
@@ -230,7 +236,7 @@ async def test_members_that_want_different_things() -> None:
     conflict = Conflict("billing", "orders", "c0", "TAG a", "c1", "TAG b")
     calls = Told(group_answers(5.0, 0, ("a", "b")))
     inspected = {A: {"conflicts": [str(conflict)]}}
-    (one, *_) = await found(checks.consumers, calls, brokers=[PLACE], reached={A: {}}, inspected=inspected)
+    (one, *_) = await found(topic_checks.consumers, calls, brokers=[PLACE], reached={A: {}}, inspected=inspected)
     assert (one.check, one.state) == ("subscriptions", "broken")
 
 
@@ -247,6 +253,6 @@ async def test_members_of_apaches_broker_are_asked_what_they_want() -> None:
             return await super().ask(address, row, header, *rest, **how)
 
     calls = Asked(group_answers(5.0, 0, ("a", "b")))
-    (one, *_) = await found(checks.consumers, calls, brokers=[PLACE], reached={A: {}})
+    (one, *_) = await found(topic_checks.consumers, calls, brokers=[PLACE], reached={A: {}})
     assert (one.check, one.state) == ("subscriptions", "broken")
     assert "c0 wants orders a; c1 wants orders b" in one.text

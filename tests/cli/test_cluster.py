@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner
 
-from pyromq.cli.cluster.checks import broker_now_ms
+from pyromq.cli.cluster.server_checks import broker_now_ms
 from pyromq.cli.main import cli
 from pyromq.cli.terminal.shell import Shell
 from pyromq.client.connect.signing import Signer

@@ -40,12 +40,12 @@ class Copies:
         return await self.send_new(topic, message.body, properties)
 
     async def send_new(self, topic: str, body: bytes, properties: Mapping[str, str]) -> SendResult:
-        """With these properties and a new id."""
+        """Send it with these properties and a new id."""
         new = dict(properties) | {Property.UNIQ_KEY: self._session.ids.next(), Property.WAIT: "true"}
         return await self._send(pack(topic, body, new, Packing()), new.get(Property.SHARDING_KEY))
 
     async def retry(self, message: StoredMessage, group: str, extra: Mapping[str, str] | None = None) -> SendResult:
-        """Through the group's retry topic: nobody else gets it, it keeps its id and counts its attempts anew.
+        """Send it to the group's retry topic: nobody else gets it, it keeps its id and counts its attempts anew.
 
         Else CannotCopy.
         """
@@ -65,7 +65,7 @@ class Copies:
 
 
 def check_readable(message: StoredMessage) -> None:
-    """CannotCopy for one that nobody can read, or that needs a package which is not installed here."""
+    """Raise CannotCopy for one that nobody can read, or that needs a package which is not installed here."""
     if isinstance(message, UnreadableMessage):
         raise CannotCopy(
             f"message {message_id(message)} at offset {message.queue_offset} of queue {message.queue_id} of "
@@ -75,12 +75,12 @@ def check_readable(message: StoredMessage) -> None:
 
 
 def own_properties(message: StoredMessage) -> dict[str, str]:
-    """Return the application's own properties, without those that say what became of this one record."""
+    """Return the application's properties, without those that say what became of this one record."""
     return {name: value for name, value in message.properties.items() if name not in _OURS or name in _KEPT}
 
 
 def message_id(message: StoredMessage) -> str:
-    """As consumers know it: a dead letter has the id of the message that it was."""
+    """Return the id as consumers know it: a dead letter has that of the message that it was."""
     return (
         message.properties.get(Property.DLQ_ORIGIN_MESSAGE_ID)
         or message.unique_id
@@ -90,6 +90,6 @@ def message_id(message: StoredMessage) -> str:
 
 
 def origin_topic(message: StoredMessage) -> str:
-    """Return where it was sent to, before retries and death."""
+    """Return the topic where it was sent to, before retries and death."""
     found = message.properties.get(Property.DLQ_ORIGIN_TOPIC) or message.properties.get(Property.RETRY_TOPIC)
     return found or message.topic

@@ -16,7 +16,7 @@ _FAULTS = {"topics": topic_fault, "groups": group_fault}
 
 
 def check(document: Any, patterns: Mapping[str, Mapping[str, Any]], brokers: set[str]) -> None:
-    """`patterns`: by kind, an entry with every setting. ConfigError says what is wrong, and what is meant perhaps."""
+    """Raise ConfigError for what is wrong. `patterns` has, by kind, an entry with every setting."""
     _known("the document", _table("the document", document), patterns)
     for kind, pattern in patterns.items():
         for name, entry in _table(kind, document.get(kind, {})).items():

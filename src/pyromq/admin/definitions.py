@@ -63,9 +63,7 @@ async def of_broker(calls: Calls, place: BrokerPlace) -> Definitions:
 
 
 def document(of: Mapping[BrokerPlace, Definitions]) -> Document:
-    """Return what brokers have, without what is the system's own, and without retry and dead-letter topics, which
-    groups bring along.
-    """
+    """Return what brokers have, without the system's own and without the retry and dead-letter topics of groups."""
     places = list(of)
     own = {word for place in places for word in (place.name, place.cluster)}
     found: dict[str, dict[str, dict[str, dict[str, Any]]]] = {"topics": {}, "groups": {}}
@@ -110,7 +108,7 @@ class DefinitionChange(Generic[T]):
     config: T
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one for each setting that becomes another."""
+        """Return a row for each setting that becomes another."""
         where = {self.kind: self.name, "broker": self.place.name}
         if self.now is None:
             return [where | {"setting": "(is made)", "now": None, "then": _shown(self.then)}]
@@ -122,7 +120,7 @@ class DefinitionChange(Generic[T]):
 
     @property
     def attributes(self) -> str | None:
-        """`+key=value,-key`, as brokers take them."""
+        """Return `+key=value,-key`, as brokers take them."""
         now = (self.now or {}).get("attributes", {})
         then = self.then.get("attributes", {})
         words = [f"+{key}={value}" for key, value in then.items() if now.get(key) != value]
@@ -132,7 +130,7 @@ class DefinitionChange(Generic[T]):
 async def changes(
     calls: Calls, places: Sequence[BrokerPlace], document: Any
 ) -> tuple[list[DefinitionChange[TopicConfig]], list[DefinitionChange[SubscriptionGroupConfig]]]:
-    """Return what is to be done, topics and groups. ConfigError if the document cannot be read."""
+    """Return what is to be done, for topics and for groups. ConfigError if the document cannot be read."""
     patterns = {"topics": topic_settings(TopicConfig()), "groups": group_settings(SubscriptionGroupConfig())}
     check(document, patterns, {place.name for place in places})
     of_topics: list[DefinitionChange[TopicConfig]] = []

@@ -12,7 +12,7 @@ from .cluster import BrokerPlace
 
 
 async def lives(calls: Calls, place: BrokerPlace, topic: str, word: str) -> list[dict[str, Any]]:
-    """Of the messages with this id, offset id or key; the shape is that of `messages.life`."""
+    """Return the lives of the messages with this id, offset id or key; their shape is that of `messages.life`."""
     one = await search.by_id(calls, [place], topic, word)
     found = [one.message] if one is not None else await _with_key(calls, place, topic, word)
     readers = await _readers(calls, place, topic) if found else []
@@ -20,7 +20,7 @@ async def lives(calls: Calls, place: BrokerPlace, topic: str, word: str) -> list
 
 
 async def _with_key(calls: Calls, place: BrokerPlace, topic: str, key: str) -> list[StoredMessage]:
-    """Return those that have the key: the index finds by hash, and others have it by chance."""
+    """Return the messages that really have the key: the index finds by hash."""
     return [
         message
         for message in await messages.by_key(calls, place.address, topic, key)

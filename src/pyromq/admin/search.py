@@ -30,7 +30,7 @@ class Window:
 
 
 async def by_time(calls: Calls, places: Sequence[BrokerPlace], topic: str, wanted: Window) -> AsyncIterator[Found]:
-    """Queue by queue, in the order of each."""
+    """Yield the messages queue by queue, in the order of each."""
     for queue in await topics.queues(calls, places, topic):
         if wanted.queue_id in (None, queue.queue_id):
             async for message in _of_queue(calls, topic, queue, wanted):
@@ -51,7 +51,7 @@ async def _of_queue(calls: Calls, topic: str, queue: topics.QueueRange, wanted: 
 
 
 async def by_id(calls: Calls, places: Sequence[BrokerPlace], topic: str, word: str) -> Found | None:
-    """By the producer's id, or by the offset id, which names broker and place itself."""
+    """Return the message with the producer's id, or with the offset id, which names broker and place itself."""
     for place in places:
         for message in await messages.by_key(calls, place.address, topic, word, most=32, is_id=True):
             if message.unique_id == word:

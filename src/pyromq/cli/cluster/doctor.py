@@ -1,15 +1,20 @@
 """`pyromq doctor`: a set-up checked from where this command runs, which is where clients run. Reads only.
 
-Each check is a function of its own in checks.py; here they are put in a row and printed.
+Each check is a function of its own in server_checks.py or topic_checks.py; here they are put in a row and printed.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import click
 
 from ..terminal.printing import print_lines
 from ..terminal.shell import Shell, talks
 from ..terminal.tree import examples
+
+if TYPE_CHECKING:
+    from .checked import CheckedCluster, CheckResult
 
 
 @click.command(
@@ -25,7 +30,7 @@ async def doctor(shell: Shell, topic: str | None, group: str | None) -> None:
 
     Exit code 0: well (warnings included), 1: something is broken, 2: no name server answers.
     """
-    from .checks import GOOD, CheckedCluster, examine
+    from .checked import GOOD, CheckedCluster
 
     findings = await examine(CheckedCluster(shell.calls, topic=topic, group=group))
     if shell.as_json:
@@ -43,3 +48,17 @@ async def doctor(shell: Shell, topic: str | None, group: str | None) -> None:
         raise click.exceptions.Exit(2)
     if any(one.state == "broken" for one in findings):
         raise click.exceptions.Exit(1)
+
+
+async def examine(checked: CheckedCluster) -> list[CheckResult]:
+    """Run the checks in order, up to one after which nothing further can be checked."""
+    from .server_checks import brokers, clocks, disks, loopback, name_servers, permissions, readiness
+    from .topic_checks import consumers, routes
+
+    found: list[CheckResult] = []
+    for check in (name_servers, brokers, loopback, readiness, clocks, disks, permissions, routes, consumers):
+        async for one in check(checked):
+            found.append(one)
+            if one.ends_it:
+                return found
+    return found

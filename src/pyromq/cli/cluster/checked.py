@@ -1,0 +1,46 @@
+"""What the checks of `pyromq doctor` share: what is checked and what was learned of it, and what a check finds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...admin.calls import Calls
+from ...admin.cluster import BrokerPlace
+from ...protocol.bodies.route import TopicRouteData
+from ...protocol.bodies.topics import TopicConfig
+
+GOOD, WARNING, BROKEN = "good", "warning", "broken"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """`ends_it`: nothing further can be checked."""
+
+    check: str
+    state: str
+    text: str
+    cure: str = ""
+    ends_it: bool = False
+
+    def as_row(self) -> dict[str, Any]:
+        return {"check": self.check, "state": self.state, "text": self.text, "cure": self.cure}
+
+
+@dataclass(slots=True)
+class CheckedCluster:
+    """What is checked, and what was learned so far."""
+
+    calls: Calls
+    topic: str | None = None
+    group: str | None = None
+    brokers: list[BrokerPlace] = field(default_factory=list)
+    reached: dict[str, dict[str, str]] = field(default_factory=dict)  # by address: what it tells of itself
+    inspected: dict[str, dict[str, Any]] = field(default_factory=dict)  # those of ours
+    closed: set[str] = field(default_factory=set)  # names of brokers that their own setting keeps from being used
+    configs: dict[str, dict[str, TopicConfig]] = field(default_factory=dict)  # by broker name: its topics
+    routes: dict[str, TopicRouteData | None] = field(default_factory=dict)  # by topic: what the name server tells
+
+    @property
+    def masters(self) -> list[BrokerPlace]:
+        return [place for place in self.brokers if place.is_master and place.address in self.reached]

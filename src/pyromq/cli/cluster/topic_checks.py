@@ -1,0 +1,182 @@
+"""Checks of `pyromq doctor` that concern topics and groups: routes, permissions, queues, subscriptions, lag."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from ...admin import groups, offsets, topics
+from ...admin.cluster import BrokerPlace
+from ...client.errors import Refused
+from ...errors import CallFailed
+from ...model import names
+from ...model.foreign_text import shell_word
+from ...model.topic import Perm
+from ...protocol.headers.stats import QueryConsumeTimeSpan
+from ...protocol.requests import RequestCode
+from ..terminal.tree import closest
+from .checked import BROKEN, GOOD, WARNING, CheckedCluster, CheckResult
+
+STUCK_S = 600  # the oldest message that waits is older, and nothing is consumed
+
+
+async def routes(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
+    for place in checked.masters:
+        checked.configs[place.name] = await topics.configs(checked.calls, place.address)
+    own = {word for place in checked.brokers for word in (place.name, place.cluster)}  # topics of the brokers' own
+    known = {
+        name for each in checked.configs.values() for name in each if not topics.is_internal(name) and name not in own
+    }
+    if checked.topic is not None and checked.topic not in known:
+        cure = f"Make it: pyromq topic create {checked.topic}.{closest(checked.topic, known)}"
+        yield CheckResult("topic", BROKEN, f"no broker has topic {checked.topic!r}", cure)
+        return
+    wanted = sorted(known) if checked.topic is None else [checked.topic]
+    bad = 0
+    async for one in _drained(checked, wanted):
+        bad += 1
+        yield one
+    for name in wanted:
+        async for one in _route(checked, name):
+            bad += 1
+            yield one
+    if not bad:
+        is_one = len({place.cluster for place in checked.masters}) < 2
+        where = f"on all {len(checked.configs)} brokers" if is_one else "on all brokers of their clusters"
+        yield CheckResult("topics", GOOD, f"{len(wanted)} topics have routes, {where}")
+
+
+async def _drained(checked: CheckedCluster, wanted: list[str]) -> AsyncIterator[CheckResult]:
+    """Find brokers that the name server keeps producers from, although their own topics may be written."""
+    kept: dict[str, set[str]] = {place.name: set() for place in checked.masters}
+    for name in wanted:
+        route = checked.routes[name] = await topics.route(checked.calls, name)
+        for part in [] if route is None else route.queue_datas:
+            config = checked.configs.get(part.broker_name, {}).get(name)
+            if config is not None and config.perm & Perm.WRITE and not part.perm & Perm.WRITE:
+                kept[part.broker_name].add(name)
+    drained = {broker: each for broker, each in kept.items() if each and broker not in checked.closed}
+    is_all = len(drained) == len(checked.masters)
+    for broker, each in drained.items():
+        text = f"{broker} is drained: the name server tells producers not to write to {len(each)} of its topics"
+        cure = f"If nobody takes it down just now: pyromq broker drain {shell_word(broker)} --undo --yes"
+        yield CheckResult("permission", BROKEN if is_all else WARNING, text, cure)
+
+
+async def _partly_placed(checked: CheckedCluster, name: str, having: set[str]) -> AsyncIterator[CheckResult]:
+    """Find a topic that is on some brokers of a cluster and not on its others."""
+    clusters: dict[str, set[str]] = {}
+    for place in checked.masters:
+        clusters.setdefault(place.cluster, set()).add(place.name)
+    cure = "If one fails, nothing can be sent: pyromq topic create it on the others (-b), or leave it so on purpose"
+    for cluster_name, members in sorted(clusters.items()):
+        here = sorted(members & having)
+        if here and len(here) < len(members):
+            where = f" of {cluster_name}" if len(clusters) > 1 else ""
+            text = f"{name} is on {len(here)} of {len(members)} brokers{where} ({', '.join(here)})"
+            yield CheckResult("topic", WARNING, text, cure)
+
+
+async def _route(checked: CheckedCluster, name: str) -> AsyncIterator[CheckResult]:
+    having = sorted(broker for broker, each in checked.configs.items() if name in each)
+    async for one in _partly_placed(checked, name, set(having)):
+        yield one
+    if checked.routes[name] is None:
+        cure = "The broker tells it within 30 s of a change; if it stays so, see its log for registrations that fail"
+        yield CheckResult("route", BROKEN, f"the name server has no route of {name}", cure)
+    for broker in having:
+        bits = checked.configs[broker][name].perm & 6
+        if bits != 6:
+            words = {0: "neither read nor written", 2: "written, not read", 4: "read, not written"}[bits]
+            cure = f"If that is not meant: pyromq topic perm {shell_word(name)} rw -b {shell_word(broker)}"
+            yield CheckResult("permission", WARNING, f"{name} on {broker} can be {words}", cure)
+        config = checked.configs[broker][name]
+        if config.read_queue_nums < config.write_queue_nums:
+            text = (
+                f"{name} on {broker} has {config.write_queue_nums} queues to write and {config.read_queue_nums} to read"
+            )
+            cure = (
+                f"Nobody reads the rest: pyromq topic update {shell_word(name)} "
+                f"--read-queues {config.write_queue_nums} -b {shell_word(broker)}"
+            )
+            yield CheckResult("queues", BROKEN, text, cure)
+
+
+async def consumers(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
+    known: set[str] = set()
+    for place in checked.masters:
+        known |= (await groups.configs(checked.calls, place.address)).keys()
+    if checked.group is not None and checked.group not in known:
+        cure = f"It is made by its first consumer, or by: pyromq group create.{closest(checked.group, known)}"
+        yield CheckResult("group", BROKEN, f"no broker has group {checked.group!r}", cure)
+        return
+    wanted = sorted(name for name in known if not groups.is_internal(name))
+    bad = 0
+    for name in wanted if checked.group is None else [checked.group]:
+        async for one in _group(checked, name):
+            bad += 1
+            yield one
+    if not bad:
+        yield CheckResult("groups", GOOD, f"{len(wanted)} groups: no conflict, none stuck")
+
+
+async def _group(checked: CheckedCluster, name: str) -> AsyncIterator[CheckResult]:
+    for place in checked.masters:
+        online = await groups.connections(checked.calls, place.address, name)
+        for text in await _conflicts(checked, place, name):
+            cure = "All members of a group must subscribe to the same: else messages are lost to some. Mend or split it"
+            yield CheckResult("subscriptions", BROKEN, f"{name} on {place.name}: {text}", cure)
+        progress = await offsets.progress(checked.calls, place.address, name)
+        for topic in sorted({queue.topic for queue in progress.offset_table}):
+            async for one in _stuck(checked, place, name, topic, online is not None):
+                yield one
+
+
+async def _conflicts(checked: CheckedCluster, place: BrokerPlace, name: str) -> list[str]:
+    """Return where members want different things. Our broker says so; of Apache's, each member is asked."""
+    if place.address in checked.inspected:
+        conflicts: list[str] = checked.inspected[place.address].get("conflicts", [])
+        return [text for text in conflicts if text.startswith(f"group {name},")]
+    online = await groups.connections(checked.calls, place.address, name)
+    wants: dict[str, str] = {}
+    for one in [] if online is None else online.connection_set:
+        try:
+            info = await groups.running_info(checked.calls, place.address, name, one.client_id)
+        except (Refused, CallFailed):
+            continue
+        pairs = sorted(f"{each.topic} {each.sub_string}" for each in info.subscription_set)
+        wants[one.client_id] = ", ".join(pair for pair in pairs if not pair.startswith(names.RETRY_PREFIX))
+    if len(set(wants.values())) < 2:
+        return []
+    return ["; ".join(f"{client} wants {text}" for client, text in wants.items())]
+
+
+async def _stuck(
+    checked: CheckedCluster, place: BrokerPlace, name: str, topic: str, is_online: bool
+) -> AsyncIterator[CheckResult]:
+    """Find messages that wait for long while nothing is consumed."""
+    progress = await offsets.progress(checked.calls, place.address, name, topic)
+    behind = {queue.queue_id: one for queue, one in progress.offset_table.items() if one.lag}
+    if not behind or progress.consume_tps > 0:
+        return
+    wanted = QueryConsumeTimeSpan(topic=topic, group=name)
+    spans = (await checked.calls.ask(place.address, RequestCode.QUERY_CONSUME_TIME_SPAN, wanted)).body
+    waits_s = {
+        one.message_queue.queue_id: one.delay_time / 1000
+        for one in spans.consume_time_span_set
+        if one.message_queue is not None
+    }
+    old = {queue: waits_s.get(queue, 0.0) for queue in behind if waits_s.get(queue, 0.0) > STUCK_S}
+    if not old:
+        return
+    queue = max(old, key=lambda one: old[one])
+    waiting = f"{progress.lag} messages of {topic} on {place.name} wait, the oldest for {old[queue] / 60:.0f} min"
+    if not is_online:
+        cure = f"Start a consumer, or drop them: pyromq group skip {shell_word(name)} {shell_word(topic)}"
+        yield CheckResult("lag", WARNING, f"{name} has no member online; {waiting}", cure)
+        return
+    cure = (
+        f"See what its members do with offset {behind[queue].consumer_offset} of queue {queue}; skip that one: "
+        f"pyromq group skip {shell_word(name)} {shell_word(topic)} -b {shell_word(place.name)} --queue {queue} "
+        "--messages 1"
+    )
+    yield CheckResult("stuck", BROKEN, f"{name} has members online and does not move; {waiting}", cure)
