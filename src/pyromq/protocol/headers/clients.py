@@ -16,16 +16,12 @@ class HeartbeatAnswer(Header, kw_only=True):
 
 
 class UnregisterClient(RpcHeader, kw_only=True):
-    """35."""
-
     client_id: str = msgspec.field(name="clientID")
     producer_group: str | None = None
     consumer_group: str | None = None
 
 
 class GetConsumerListByGroup(RpcHeader, kw_only=True):
-    """38."""
-
     consumer_group: str
 
 
@@ -36,14 +32,10 @@ class NotifyConsumerIdsChanged(RpcHeader, kw_only=True):
 
 
 class GetConsumerConnectionList(RpcHeader, kw_only=True):
-    """203."""
-
     consumer_group: str
 
 
 class GetProducerConnectionList(RpcHeader, kw_only=True):
-    """204."""
-
     producer_group: str
 
 

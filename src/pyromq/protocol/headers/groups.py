@@ -15,21 +15,15 @@ class GetAllSubscriptionGroup(Header, kw_only=True):
 
 
 class GetAllSubscriptionGroupAnswer(Header, kw_only=True):
-    """201."""
-
     total_group_num: Int32 | None = None
 
 
 class DeleteSubscriptionGroup(RpcHeader, kw_only=True):
-    """207."""
-
     group_name: str
     clean_offset: bool = False
 
 
 class GetSubscriptionGroupConfig(RpcHeader, kw_only=True):
-    """352."""
-
     group: str
 
 

@@ -7,8 +7,6 @@ from .marks import RpcHeader
 
 
 class PopLiteMessage(RpcHeader, kw_only=True):
-    """200070."""
-
     client_id: str
     consumer_group: str
     topic: str
@@ -20,8 +18,6 @@ class PopLiteMessage(RpcHeader, kw_only=True):
 
 
 class PopLiteMessageAnswer(Header, kw_only=True):
-    """200070."""
-
     pop_time: Int64
     invisible_time: Int64
     revive_qid: Int32
@@ -39,21 +35,15 @@ class NotifyUnsubscribeLite(RpcHeader, kw_only=True):
 
 
 class GetParentTopicInfo(Header, kw_only=True):
-    """200075."""
-
     topic: str
 
 
 class GetLiteTopicInfo(Header, kw_only=True):
-    """200076."""
-
     parent_topic: str | None = None
     lite_topic: str | None = None
 
 
 class GetLiteClientInfo(Header, kw_only=True):
-    """200077."""
-
     parent_topic: str | None = None
     group: str | None = None
     client_id: str | None = None
@@ -61,15 +51,11 @@ class GetLiteClientInfo(Header, kw_only=True):
 
 
 class GetLiteGroupInfo(Header, kw_only=True):
-    """200078."""
-
     group: str
     lite_topic: str | None = None
     top_k: Int32 = 0
 
 
 class TriggerLiteDispatch(Header, kw_only=True):
-    """200079."""
-
     group: str
     client_id: str | None = None

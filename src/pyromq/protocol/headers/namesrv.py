@@ -21,8 +21,6 @@ class GetRouteInfo(TopicHeader, kw_only=True):
 
 
 class RegisterBroker(Header, kw_only=True):
-    """103."""
-
     broker_name: str
     broker_addr: str
     cluster_name: str
@@ -43,8 +41,6 @@ class RegisterBrokerAnswer(Header, kw_only=True):
 
 
 class UnregisterBroker(Header, kw_only=True):
-    """104."""
-
     broker_name: str
     broker_addr: str
     cluster_name: str
@@ -66,15 +62,11 @@ class BrokerHeartbeat(Header, kw_only=True):
 
 
 class GetBrokerMemberGroup(Header, kw_only=True):
-    """901."""
-
     cluster_name: str
     broker_name: str
 
 
 class QueryDataVersion(Header, kw_only=True):
-    """322."""
-
     broker_name: str
     broker_addr: str
     cluster_name: str
@@ -88,8 +80,6 @@ class QueryDataVersionAnswer(Header, kw_only=True):
 
 
 class GetTopicsByCluster(Header, kw_only=True):
-    """224."""
-
     cluster: str
 
 
@@ -101,66 +91,46 @@ class DeleteTopicInNamesrv(TopicHeader, kw_only=True):
 
 
 class RegisterTopic(TopicHeader, kw_only=True):
-    """217."""
-
     topic: str
 
 
 class WipeWritePerm(Header, kw_only=True):
-    """205."""
-
     broker_name: str
 
 
 class WipeWritePermAnswer(Header, kw_only=True):
-    """205."""
-
     wipe_topic_count: Int32
 
 
 class AddWritePerm(Header, kw_only=True):
-    """327."""
-
     broker_name: str
 
 
 class AddWritePermAnswer(Header, kw_only=True):
-    """327."""
-
     add_topic_count: Int32
 
 
 class PutKvConfig(Header, kw_only=True):
-    """100."""
-
     namespace: str
     key: str
     value: str
 
 
 class GetKvConfig(Header, kw_only=True):
-    """101."""
-
     namespace: str
     key: str
 
 
 class GetKvConfigAnswer(Header, kw_only=True):
-    """101."""
-
     value: str | None = None
 
 
 class DeleteKvConfig(Header, kw_only=True):
-    """102."""
-
     namespace: str
     key: str
 
 
 class GetKvList(Header, kw_only=True):
-    """219."""
-
     namespace: str
 
 

@@ -20,8 +20,6 @@ class Boundary(Enum):
 
 
 class QueryConsumerOffset(TopicHeader, kw_only=True):
-    """14."""
-
     consumer_group: str
     topic: str
     queue_id: Int32
@@ -29,8 +27,6 @@ class QueryConsumerOffset(TopicHeader, kw_only=True):
 
 
 class UpdateConsumerOffset(TopicHeader, kw_only=True):
-    """15."""
-
     consumer_group: str
     topic: str
     queue_id: Int32
@@ -38,23 +34,17 @@ class UpdateConsumerOffset(TopicHeader, kw_only=True):
 
 
 class GetMaxOffset(TopicHeader, kw_only=True):
-    """30."""
-
     topic: str
     queue_id: Int32
     committed: bool = True
 
 
 class GetMinOffset(TopicHeader, kw_only=True):
-    """31."""
-
     topic: str
     queue_id: Int32
 
 
 class SearchOffset(TopicHeader, kw_only=True):
-    """29."""
-
     topic: str
     lite_topic: str | None = None
     queue_id: Int32
@@ -69,8 +59,6 @@ class OffsetAnswer(Header, kw_only=True):
 
 
 class GetEarliestMsgStoretime(TopicHeader, kw_only=True):
-    """32."""
-
     topic: str
     queue_id: Int32
 
@@ -101,8 +89,6 @@ class GetConsumerStatus(TopicHeader, kw_only=True):
 
 
 class CloneGroupOffset(RpcHeader, kw_only=True):
-    """314."""
-
     src_group: str
     dest_group: str
     topic: str | None = None

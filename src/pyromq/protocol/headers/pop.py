@@ -24,8 +24,6 @@ class PopMessage(TopicHeader, kw_only=True):
 
 
 class PopMessageAnswer(Header, kw_only=True):
-    """200050 and 200052."""
-
     pop_time: Int64
     invisible_time: Int64
     revive_qid: Int32
@@ -36,8 +34,6 @@ class PopMessageAnswer(Header, kw_only=True):
 
 
 class AckMessage(TopicHeader, kw_only=True):
-    """200051."""
-
     consumer_group: str
     topic: str
     queue_id: Int32
@@ -60,16 +56,12 @@ class ChangeInvisibleTime(TopicHeader, kw_only=True):
 
 
 class ChangeInvisibleTimeAnswer(Header, kw_only=True):
-    """200053."""
-
     pop_time: Int64
     invisible_time: Int64
     revive_qid: Int32
 
 
 class PeekMessage(TopicHeader, kw_only=True):
-    """200052."""
-
     topic: str
     queue_id: Int32
     max_msg_nums: Int32
@@ -77,8 +69,6 @@ class PeekMessage(TopicHeader, kw_only=True):
 
 
 class Notification(TopicHeader, kw_only=True):
-    """200054."""
-
     consumer_group: str
     topic: str
     queue_id: Int32
@@ -91,21 +81,15 @@ class Notification(TopicHeader, kw_only=True):
 
 
 class NotificationAnswer(Header, kw_only=True):
-    """200054."""
-
     has_msg: bool = False
     polling_full: bool = False
 
 
 class PollingInfo(TopicHeader, kw_only=True):
-    """200055."""
-
     consumer_group: str
     topic: str
     queue_id: Int32
 
 
 class PollingInfoAnswer(Header, kw_only=True):
-    """200055."""
-
     polling_num: Int32

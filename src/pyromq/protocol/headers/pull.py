@@ -9,8 +9,6 @@ from .marks import TopicHeader
 
 
 class PullMessage(TopicHeader, kw_only=True):
-    """11 and 361."""
-
     consumer_group: str
     topic: str
     lite_topic: str | None = None
@@ -55,8 +53,6 @@ class QueryMessage(TopicHeader, kw_only=True):
 
 
 class QueryMessageAnswer(Header, kw_only=True):
-    """12."""
-
     index_last_update_timestamp: Int64
     index_last_update_phyoffset: Int64
 
@@ -69,8 +65,6 @@ class ViewMessage(Header, kw_only=True):
 
 
 class QueryConsumeQueue(TopicHeader, kw_only=True):
-    """321."""
-
     topic: str | None = None
     queue_id: Int32 = 0
     index: Int64 = 0

@@ -6,14 +6,10 @@ from .header import Header, Int32, Int64
 
 
 class AddBroker(Header, kw_only=True):
-    """902."""
-
     config_path: str | None = None
 
 
 class RemoveBroker(Header, kw_only=True):
-    """903."""
-
     broker_name: str
     broker_cluster_name: str
     broker_id: Int64
@@ -28,14 +24,10 @@ class ExchangeHaInfo(Header, kw_only=True):
 
 
 class ResetMasterFlushOffset(Header, kw_only=True):
-    """908."""
-
     master_flush_offset: Int64 | None = None
 
 
 class AlterSyncStateSet(Header, kw_only=True):
-    """1001."""
-
     broker_name: str | None = None
     master_broker_id: Int64 | None = None
     master_epoch: Int32 | None = None
@@ -43,8 +35,6 @@ class AlterSyncStateSet(Header, kw_only=True):
 
 
 class AlterSyncStateSetAnswer(Header, kw_only=True):
-    """1001."""
-
     new_sync_state_set_epoch: Int32 = 0
 
 
@@ -59,8 +49,6 @@ class ElectMaster(Header, kw_only=True):
 
 
 class ElectMasterAnswer(Header, kw_only=True):
-    """1002."""
-
     master_broker_id: Int64 | None = None
     master_address: str | None = None
     master_epoch: Int32 | None = None
@@ -68,8 +56,6 @@ class ElectMasterAnswer(Header, kw_only=True):
 
 
 class RegisterBrokerToController(Header, kw_only=True):
-    """1003."""
-
     cluster_name: str | None = None
     broker_name: str | None = None
     broker_id: Int64 | None = None
@@ -78,8 +64,6 @@ class RegisterBrokerToController(Header, kw_only=True):
 
 
 class RegisterBrokerToControllerAnswer(Header, kw_only=True):
-    """1003."""
-
     cluster_name: str | None = None
     broker_name: str | None = None
     master_broker_id: Int64 | None = None
@@ -89,22 +73,16 @@ class RegisterBrokerToControllerAnswer(Header, kw_only=True):
 
 
 class GetReplicaInfo(Header, kw_only=True):
-    """1004."""
-
     broker_name: str | None = None
 
 
 class GetReplicaInfoAnswer(Header, kw_only=True):
-    """1004."""
-
     master_broker_id: Int64 | None = None
     master_address: str | None = None
     master_epoch: Int32 | None = None
 
 
 class GetMetadataInfoAnswer(Header, kw_only=True):
-    """1005."""
-
     group: str | None = None
     controller_leader_id: str | None = None
     controller_leader_address: str | None = None
@@ -132,15 +110,11 @@ class CleanBrokerData(Header, kw_only=True):
 
 
 class GetNextBrokerId(Header, kw_only=True):
-    """1012."""
-
     cluster_name: str | None = None
     broker_name: str | None = None
 
 
 class GetNextBrokerIdAnswer(Header, kw_only=True):
-    """1012."""
-
     cluster_name: str | None = None
     broker_name: str | None = None
     next_broker_id: Int64 | None = None
@@ -156,7 +130,5 @@ class ApplyBrokerId(Header, kw_only=True):
 
 
 class ApplyBrokerIdAnswer(Header, kw_only=True):
-    """1013."""
-
     cluster_name: str | None = None
     broker_name: str | None = None

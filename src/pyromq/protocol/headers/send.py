@@ -120,8 +120,6 @@ class PushReplyMessage(TopicHeader, kw_only=True):
 
 
 class ConsumerSendMsgBack(RpcHeader, kw_only=True):
-    """36."""
-
     offset: Int64
     group: str
     delay_level: Int32
@@ -132,8 +130,6 @@ class ConsumerSendMsgBack(RpcHeader, kw_only=True):
 
 
 class RecallMessage(TopicHeader, kw_only=True):
-    """370."""
-
     producer_group: str | None = None
     topic: str
     recall_handle: str

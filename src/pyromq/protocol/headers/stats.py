@@ -23,21 +23,15 @@ class GetConsumeStats(TopicHeader, kw_only=True):
 
 
 class GetBrokerConsumeStats(Header, kw_only=True):
-    """317."""
-
     is_order: bool = False
 
 
 class QueryConsumeTimeSpan(TopicHeader, kw_only=True):
-    """303."""
-
     topic: str
     group: str
 
 
 class ViewBrokerStatsData(Header, kw_only=True):
-    """315."""
-
     stats_name: str
     stats_key: str
 
@@ -50,8 +44,6 @@ class ViewBrokerStatsDataAnswer(Header, kw_only=True):
 
 
 class CheckRocksdbCqWriteProgress(Header, kw_only=True):
-    """354."""
-
     topic: str | None = None
     check_store_time: Int64 = 0
 

@@ -48,8 +48,6 @@ class GetAllTopicConfig(Header, kw_only=True):
 
 
 class GetAllTopicConfigAnswer(Header, kw_only=True):
-    """21."""
-
     total_topic_num: Int32 | None = None
 
 
@@ -60,13 +58,9 @@ class TopicName(TopicHeader, kw_only=True):
 
 
 class QueryTopicsByConsumer(RpcHeader, kw_only=True):
-    """343."""
-
     group: str
 
 
 class QuerySubscriptionByConsumer(TopicHeader, kw_only=True):
-    """345."""
-
     group: str
     topic: str | None = None

@@ -31,7 +31,5 @@ class CheckTransactionState(RpcHeader, kw_only=True):
 
 
 class ResumeCheckHalfMessage(Header, kw_only=True):
-    """323."""
-
     topic: str | None = None
     msg_id: str | None = None

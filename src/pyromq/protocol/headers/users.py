@@ -12,27 +12,19 @@ class UserName(Header, kw_only=True):
 
 
 class ListUsers(Header, kw_only=True):
-    """3005."""
-
     filter: str | None = None
 
 
 class AclSubject(Header, kw_only=True):
-    """3006, 3007, 3009."""
-
     subject: str | None = None
 
 
 class DeleteAcl(Header, kw_only=True):
-    """3008."""
-
     subject: str | None = None
     policy_type: str | None = None
     resource: str | None = None
 
 
 class ListAcls(Header, kw_only=True):
-    """3010."""
-
     subject_filter: str | None = None
     resource_filter: str | None = None
