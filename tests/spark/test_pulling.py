@@ -97,7 +97,7 @@ def pulled(script: list[Reply], end: int, **options: str) -> tuple[list[int], li
         clock.pass_by,
         connect=lambda address, options: connection,  # type: ignore[arg-type, return-value]
     )
-    with patch.object(QueuePull, "_look_again"):
+    with patch.object(QueuePull, "_find_broker"):
         return [offset for _, offset in pull.bodies()], connection.asked
 
 

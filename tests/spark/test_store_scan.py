@@ -8,6 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from pyromq.kernel.columns import walk_log
+from pyromq.kernel.python import walk as python
 from pyromq.kernel.records import Placed
 from pyromq.protocol.record import Record, encode_record, locate
 from pyromq.spark.codec.records import PHYSICAL_OFFSET, Records
@@ -103,7 +104,7 @@ def test_a_changed_byte_of_a_body_is_found_by_its_crc(tmp_path: Path) -> None:
     assert (damage.position, damage.end) == (positions[3], positions[4])
     assert "CRC" in damage.reason
     assert scanned(store, verify=False) == (positions, [])
-    with patch("pyromq.spark.store.store_scan.walk_log", None):  # as without the native kernel
+    with patch("pyromq.spark.store.store_scan.walk_log", python.walk_log):  # as without the native kernel
         assert scanned(store) == (found, [damage])
         assert scanned(store, verify=False) == (positions, [])
 
@@ -117,7 +118,7 @@ def test_a_topic_that_is_no_text_is_damage(tmp_path: Path) -> None:
         place = locate(raw, positions[5] - positions[0])
         log.seek(place.topic_at)
         log.write(b"\xff")
-    for kernel in (walk_log, None):
+    for kernel in (walk_log, python.walk_log):
         with patch("pyromq.spark.store.store_scan.walk_log", kernel):
             found, [damage] = scanned(store)
             assert found == positions[:5] + positions[6:]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ...kernel.columns import walk_records
 from ...model.message import SysFlag
-from ...protocol.record import BLANK, BLANK_BYTES, FIXED_BYTES, MAGIC_V1, MAGIC_V2, RecordError
+from ...protocol.record import MAGIC_V2, RecordError
 from .vectors import Positions, gather
 
 QUEUE_ID, FLAG, QUEUE_OFFSET, PHYSICAL_OFFSET, SYS_FLAG, BORN_TIME, BORN_HOST = 12, 16, 20, 28, 36, 40, 48
@@ -24,22 +24,7 @@ _V6_EXTRA = 12
 
 def record_starts(buffer: Any) -> Positions:
     """Return where each record of a pulled body begins. RecordError if sizes and magics do not lead to its end."""
-    walked = None if walk_records is None else walk_records(buffer)
-    if walked is not None:
-        return np.frombuffer(walked, np.int64)
-    starts: list[int] = []
-    at, end, unpack = 0, len(buffer), BLANK.unpack_from
-    while end - at >= BLANK_BYTES:
-        size, magic = unpack(buffer, at)
-        if magic != MAGIC_V1 and magic != MAGIC_V2:
-            raise RecordError(f"magic {magic:#010x} at byte {at} is not that of a record")
-        if size < FIXED_BYTES:
-            raise RecordError(f"the record at byte {at} claims {size} bytes, a record has at least {FIXED_BYTES}")
-        starts.append(at)
-        at += size
-    if at != end:
-        raise RecordError(f"the last record ends at byte {at}, the body has {end}")
-    return np.array(starts, np.int64)
+    return np.frombuffer(walk_records(buffer), np.int64)
 
 
 class Records:

@@ -10,26 +10,12 @@ import errno
 import os
 from collections.abc import Generator, Iterator
 from typing import NamedTuple
-from zlib import crc32
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
 from ...kernel.columns import walk_log
 from ...kernel.records import Placed, check_at
-from ...protocol.record import (
-    BLANK,
-    BLANK_BYTES,
-    CRC_BITS,
-    CRC_NAME,
-    CRC_PROPERTY_BYTES,
-    FIXED_BYTES,
-    MAGIC_BLANK,
-    MAGIC_V1,
-    MAGIC_V2,
-    RecordError,
-)
+from ...protocol.record import BLANK, BLANK_BYTES, FIXED_BYTES, MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 from ...store.config import StoreConfig
 from ...store.files.disk import DiskError
 from ...store.files.file_sequence import FileSequence
@@ -38,16 +24,13 @@ from ...store.files.read_only import ReadOnlyDisk
 from ...store.files.real_disk import RealDisk, RealFile
 from ...store.layout import COMMIT_LOG
 from ...store.recovery.sizes import inferred_config
-from ..codec.records import PHYSICAL_OFFSET, Records
-from ..codec.vectors import Positions, gather, gather_bytes, spans
+from ..codec.records import Records
 
 WINDOW = 1 << 20  # Spark takes rows from batches of some thousand cheaper than from larger ones
 _PIECE = 1 << 20  # read at once while looking for something
 _ZEROES = bytes(_PIECE)
 _MOST_STRETCHES = 1000
 _MAGICS = (MAGIC_V1.to_bytes(4, "big"), MAGIC_V2.to_bytes(4, "big"))
-_CRC_HEAD = np.frombuffer(CRC_NAME + b"\x01", np.uint8)
-_POWERS = 10 ** np.arange(10, dtype=np.int64)  # the digits stand with the least first
 
 
 class LogRange(NamedTuple):
@@ -153,31 +136,19 @@ class RangeScan:
                 position = self._next_record(log, self._part.begin, self._part.end)
             while position is not None and position < self._part.end:
                 raw = self._read(log, position, self._window)
-                good, length = self._walked(raw, position)
-                if good is not None:
-                    yield good
+                starts, length = walk_log(raw, position, self._part.end - position, self._verify)
+                if starts:
+                    yield Records(raw, np.frombuffer(starts, np.int64))
                     position += length
                     continue
-                starts, at, fault = _chain(raw, self._part.end - position)
-                if len(starts):
-                    good, fault_at, why = self._intact(raw, starts, position)
-                    if len(good.at):
-                        yield good
-                    if fault_at is not None:
-                        at, fault = fault_at, why
-                if not fault:
-                    if not at:  # a blank record, or the range ends here
-                        return
-                    position += at
-                    continue
-                position = yield from self._step_over(log, position + at, fault)
-
-    def _walked(self, raw: bytes, position: int) -> tuple[Records | None, int]:
-        """Walk natively up to the first record that is not whole; from there on the slow way is taken."""
-        if walk_log is None:
-            return None, 0
-        starts, length = walk_log(raw, position, self._part.end - position, self._verify)
-        return (Records(raw, np.frombuffer(starts, np.int64)), length) if starts else (None, 0)
+                if len(raw) >= BLANK_BYTES and BLANK.unpack_from(raw)[1] == MAGIC_BLANK:
+                    return
+                found = check_at(memoryview(raw), 0, position, {})
+                if isinstance(found, Placed):  # so odd that a kernel left it to this
+                    yield Records(raw, np.zeros(1, np.int64))
+                    position += found.size
+                else:
+                    position = yield from self._step_over(log, position, found.reason)
 
     def _step_over(self, log: _Log, position: int, why: str) -> Generator[Damage, None, int | None]:
         """Yield the damage up to the next record, and return where that is; None if there is none in this file."""
@@ -196,34 +167,6 @@ class RangeScan:
             if len(raw) < size <= self._file_end - position:
                 raw = log.files.read(position, size)
         return raw
-
-    def _intact(self, raw: bytes, starts: Positions, position: int) -> tuple[Records, int | None, str]:
-        """Return the records up to the first that is not whole; where that is, and why."""
-        records = Records(raw, starts)
-        bad = gather(raw, starts + PHYSICAL_OFFSET, ">i8") != starts + position
-        try:
-            records.check_layout()
-            spans(raw, records.topic_at, records.topic_end, pa.binary()).cast(pa.string())  # all are UTF-8
-            if self._verify:
-                bad |= ~_crcs_fit(records)
-        except (RecordError, pa.ArrowInvalid):
-            return self._one_by_one(raw, starts, position)
-        if not bad.any():
-            return records, None, ""
-        first = int(np.argmax(bad))
-        return records.slice(0, first), int(starts[first]), self._reason(raw, int(starts[first]), position)
-
-    def _one_by_one(self, raw: bytes, starts: Positions, position: int) -> tuple[Records, int | None, str]:
-        view = memoryview(raw)
-        for number, at in enumerate(starts.tolist()):
-            found = check_at(view, at, position + at, {})
-            if not isinstance(found, Placed):
-                return Records(raw, starts[:number]), at, found.reason
-        return Records(raw, starts), None, ""
-
-    def _reason(self, raw: bytes, at: int, position: int) -> str:
-        found = check_at(memoryview(raw), at, position + at, {})
-        return "it is damaged" if isinstance(found, Placed) else found.reason
 
     def _next_record(self, log: _Log, begin: int, end: int) -> int | None:
         """Return the first position from `begin` where a whole record lies that says so itself."""
@@ -270,48 +213,3 @@ def _is_empty(chunk: bytes) -> bool:
     A comparison is the fastest way to see that.
     """
     return chunk == _ZEROES[: len(chunk)] if len(chunk) < len(_ZEROES) else chunk == _ZEROES
-
-
-def _chain(raw: bytes, most: int) -> tuple[Positions, int, str]:
-    """Return records that follow each other from the first byte, as far as they lie whole in it and begin before
-    `most`.
-
-    Then where the next one should begin, and what is wrong there: "" if nothing is. 0 and "" say that nothing follows.
-    """
-    starts: list[int] = []
-    at, end, unpack = 0, len(raw), BLANK.unpack_from
-    while at < most:
-        if end - at < BLANK_BYTES:
-            return np.array(starts, np.int64), at, "" if at else "the file ends here"
-        size, magic = unpack(raw, at)
-        if magic == MAGIC_BLANK:
-            return np.array(starts, np.int64), 0, ""
-        if magic not in (MAGIC_V1, MAGIC_V2) or size < FIXED_BYTES:
-            why = (
-                "nothing was written here" if not size and not magic else f"magic {magic:#010x} is not that of a record"
-            )
-            return np.array(starts, np.int64), at, why
-        if at + size > end:
-            # It goes on behind the window; or behind its file, which no record does.
-            return np.array(starts, np.int64), at, "" if at else f"the record claims {size} bytes, {end} are left"
-        starts.append(at)
-        at += size
-    return np.array(starts, np.int64), at, ""
-
-
-def _crcs_fit(records: Records) -> npt.NDArray[np.bool_]:
-    """Return for each record whether its CRC fits: the whole-record CRC where it has one, else that of its body."""
-    tails = records.end - CRC_PROPERTY_BYTES
-    own = (gather_bytes(records.buffer, tails, len(_CRC_HEAD)) == _CRC_HEAD).all(axis=1)
-    own &= tails >= records.properties_at
-    digits = gather_bytes(records.buffer, tails + len(_CRC_HEAD), 10).astype(np.int64) - 48
-    own &= ((digits >= 0) & (digits <= 9)).all(axis=1)
-    expected = np.where(own, (digits * _POWERS).sum(axis=1), gather(records.buffer, records.at + 8, ">u4"))
-    begins = np.where(own, records.at, records.body_at).tolist()
-    ends = np.where(own, tails, records.body_end).tolist()
-    view = memoryview(records.buffer)
-    found = np.fromiter(
-        (crc32(view[begin:end]) for begin, end in zip(begins, ends, strict=True)), np.int64, len(records)
-    )
-    fits: npt.NDArray[np.bool_] = (found & CRC_BITS) == expected
-    return fits
