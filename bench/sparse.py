@@ -23,7 +23,7 @@ from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.layout import QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from pyromq.store.message_store import MessageStore
 from pyromq.store.queues.consume_queue import ConsumeQueue
-from pyromq.store.queues.queue import Boundary
+from pyromq.model.boundary import Boundary
 from pyromq.store.queues.time_search import search_by_time
 
 HOST = pack_host("127.0.0.1", 10911)

@@ -7,7 +7,7 @@ from typing import Any
 from pyromq.broker.surface import NOT_ON_FAST_PORT
 from pyromq.protocol.access import NameIn, Need
 from pyromq.protocol.requests import ROWS
-from pyromq.protocol.row import AnyRow, Content, Plain, Server
+from pyromq.protocol.row import AnyRow, Content, Plain, ServedBy
 
 HEAD = """\
 # Request codes
@@ -20,10 +20,10 @@ alone. *Access* is what ACL 2.0 asks for: an action on a topic, a group or the c
 |---|---|---|---|---|---|---|
 """
 SERVED = {
-    Server.BROKER: "broker",
-    Server.RELAYED: "broker, which asks a client",
-    Server.NAME_SERVER: "name server",
-    Server.CLIENT: "client",
+    ServedBy.BROKER: "broker",
+    ServedBy.RELAYED: "broker, which asks a client",
+    ServedBy.NAME_SERVER: "name server",
+    ServedBy.CLIENT: "client",
 }
 WHERE = {NameIn.SERVER: "", NameIn.MESSAGE: " of the message", NameIn.ALL: ", each of them"}
 

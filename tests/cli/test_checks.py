@@ -16,7 +16,7 @@ from pyromq.client.connect.session import Session
 from pyromq.client.errors import Unreachable, refused
 from pyromq.model.codes import ResponseCode
 from pyromq.protocol.bodies.body import encode_body
-from pyromq.protocol.bodies.connections import Connection, ConsumerConnection, ConsumerRunningInfo
+from pyromq.protocol.bodies.connections import ClientConnection, ConsumerConnection, ConsumerRunningInfo
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from pyromq.protocol.bodies.heartbeat import SubscriptionData
 from pyromq.protocol.bodies.keyed import ByQueue, MessageQueue
@@ -200,7 +200,7 @@ def group_answers(consumed: float, delay_ms: int, wants: tuple[str, ...]) -> dic
     progress = ConsumeStats(
         consume_tps=consumed, offset_table=ByQueue({queue: OffsetWrapper(broker_offset=9, consumer_offset=4)})
     )
-    members = [Connection(client_id=f"c{number}") for number in range(len(wants))]
+    members = [ClientConnection(client_id=f"c{number}") for number in range(len(wants))]
     answers: dict[tuple[str, int], Any] = {
         (A, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG): SubscriptionGroupWrapper(
             subscription_group_table={"billing": SubscriptionGroupConfig(group_name="billing")}

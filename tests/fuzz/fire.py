@@ -21,7 +21,7 @@ from pathlib import Path
 
 from pyromq.broker.surface import SERVED as BY_BROKERS
 from pyromq.protocol.requests import ROWS
-from pyromq.protocol.row import Server
+from pyromq.protocol.row import ServedBy
 from tests.fuzz.canary import Canary
 from tests.fuzz.daemons import Daemon, Folder, free_port, verify
 from tests.fuzz.frames import Made, Mint
@@ -42,7 +42,7 @@ LOG_BYTES = 512 << 20  # of the commit log, which is held to 256 MiB: retention 
 
 SERVED = {
     "broker": [code for code, row in ROWS.items() if row.by in BY_BROKERS],
-    "namesrv": [code for code, row in ROWS.items() if row.by is Server.NAME_SERVER],
+    "namesrv": [code for code, row in ROWS.items() if row.by is ServedBy.NAME_SERVER],
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 from pyromq.mqadmin.command import Failed
 from pyromq.mqadmin.files import write_private
 from pyromq.protocol.bodies.body import encode_body
-from pyromq.protocol.bodies.connections import Connection, ConsumerConnection, ConsumerRunningInfo
+from pyromq.protocol.bodies.connections import ClientConnection, ConsumerConnection, ConsumerRunningInfo
 from pyromq.protocol.bodies.groups import GroupList
 from pyromq.protocol.headers.pull import PullMessageAnswer
 from pyromq.protocol.record import Record, encode_record
@@ -83,7 +83,7 @@ def test_a_link_in_the_place_of_the_folder_of_bodies_is_not_followed(temp: Path,
 
 def test_a_client_whose_id_is_a_path_is_written_to_the_folder_of_the_look(temp: Path) -> None:
     outside = temp.parent / "outside" / "profile"
-    members = [Connection(client_id=one) for one in (str(outside), f"../../{outside}", "192.0.2.2@GID_live")]
+    members = [ClientConnection(client_id=one) for one in (str(outside), f"../../{outside}", "192.0.2.2@GID_live")]
     answers = {
         RequestCode.GET_CONSUMER_CONNECTION_LIST: Reply(body=encode_body(ConsumerConnection(connection_set=members))),
         RequestCode.GET_CONSUMER_RUNNING_INFO: Reply(body=encode_body(ConsumerRunningInfo(jstack="\x1b[2Jowned"))),

@@ -7,9 +7,9 @@ from typing import TypeVar
 
 import pytest
 
+from pyromq.model.boundary import Boundary
 from pyromq.store.log.reader import KeyQuery
 from pyromq.store.message_store import MessageStore
-from pyromq.store.queues.queue import Boundary
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk, SimulatedFile
 from tests.store.cold import Medium

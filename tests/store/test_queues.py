@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyromq.kernel.records import Placed
+from pyromq.model.boundary import Boundary
 from pyromq.store.config import StoreConfig
 from pyromq.store.errors import StoreError
 from pyromq.store.files.disk import DiskFull
 from pyromq.store.files.open_files import OpenFiles
 from pyromq.store.files.unsynced import UnsyncedFiles
 from pyromq.store.layout import FILLER, QueueEntry
-from pyromq.store.queues.queue import Boundary, StoredQueue
+from pyromq.store.queues.queue import StoredQueue
 from pyromq.store.queues.queue_table import QueueTable
 from pyromq.store.queues.time_search import search_by_time
 from pyromq.testing.simulated_disk import SimulatedDisk

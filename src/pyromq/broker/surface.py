@@ -8,14 +8,14 @@ from ..errors import RequestRefused
 from ..model.codes import ResponseCode
 from ..protocol.requests import ROWS
 from ..protocol.requests import RequestCode as Code
-from ..protocol.row import AnyRow, Server
+from ..protocol.row import AnyRow, ServedBy
 from ..transport.dispatch import Handler, Request, bind, bound
 from .admin.cold_reads import ColdReadAdmin
 from .admin.connections import ConnectionAdmin
 from .admin.groups import GroupAdmin
 from .admin.maintenance import Maintenance
 from .admin.offsets import OffsetAdmin
-from .admin.progress import Progress
+from .admin.progress import ProgressAdmin
 from .admin.replicas import Replicas
 from .admin.rocksdb import RocksDbAdmin
 from .admin.runtime import RuntimeInfo
@@ -37,7 +37,7 @@ from .timing.recall import Recall
 from .transactions.end import TransactionEnds
 from .transactions.listing import HalfListing
 
-SERVED = (Server.BROKER, Server.RELAYED)
+SERVED = (ServedBy.BROKER, ServedBy.RELAYED)
 
 # Requests that the fast port does not serve: they may wait long, and producers have it for themselves.
 NOT_ON_FAST_PORT = frozenset(
@@ -69,7 +69,7 @@ def surface(
     topic: TopicAdmin,
     group: GroupAdmin,
     offset: OffsetAdmin,
-    progress: Progress,
+    progress: ProgressAdmin,
     connection: ConnectionAdmin,
     settings: SettingsAdmin,
     runtime: RuntimeInfo,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..protocol.requests import RequestCode as Code
-from ..protocol.row import Server
+from ..protocol.row import ServedBy
 from ..transport.dispatch import Handler, bind, bound
 from .handlers.brokers import BrokerHandlers
 from .handlers.operators import KvHandlers, SettingsHandlers
@@ -40,4 +40,4 @@ def surface(
         bind(Code.UPDATE_NAMESRV_CONFIG, settings.change),
         bind(Code.GET_NAMESRV_CONFIG, settings.show),
     )
-    return bound(pairs, Server.NAME_SERVER)
+    return bound(pairs, ServedBy.NAME_SERVER)

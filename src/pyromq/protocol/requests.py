@@ -37,7 +37,7 @@ from .headers import transactions as transaction
 from .headers import users as user
 from .headers.marks import RpcHeader
 from .json import Dialect
-from .row import AnyRow, Content, Plain, RequestClass, Row, Server
+from .row import AnyRow, Content, Plain, RequestClass, Row, ServedBy
 
 HEARTBEAT, SEND, PULL, QUERY, _ = RequestClass
 MESSAGE, RECORDS, PROPERTIES, TEXT, BINARY = Plain
@@ -115,94 +115,94 @@ class RequestCode:
 
     # POP
     POP_MESSAGE = Row(200050, Content(pop.PopMessage), Content(pop.PopMessageAnswer, RECORDS),
-        lane=PULL, needs=CONSUME, by=Server.POP)
+        lane=PULL, needs=CONSUME, by=ServedBy.POP)
     PEEK_MESSAGE = Row(200052, Content(pop.PeekMessage), Content(pop.PopMessageAnswer, RECORDS),
-        lane=PULL, needs=CONSUME, by=Server.POP)
-    ACK_MESSAGE = Row(200051, Content(pop.AckMessage), NOTHING, lane=PULL, needs=CONSUME, by=Server.POP)
+        lane=PULL, needs=CONSUME, by=ServedBy.POP)
+    ACK_MESSAGE = Row(200051, Content(pop.AckMessage), NOTHING, lane=PULL, needs=CONSUME, by=ServedBy.POP)
     BATCH_ACK_MESSAGE = Row(200151, Content(None, offsets.BatchAckMessageRequestBody), NOTHING,
-        lane=PULL, needs=on_body_topic("acks.t", SUB) + on_body_group("acks.c", SUB), by=Server.POP)
+        lane=PULL, needs=on_body_topic("acks.t", SUB) + on_body_group("acks.c", SUB), by=ServedBy.POP)
     CHANGE_MESSAGE_INVISIBLETIME = Row(200053, Content(pop.ChangeInvisibleTime), Content(pop.ChangeInvisibleTimeAnswer),
-        lane=PULL, needs=CONSUME, by=Server.POP)
+        lane=PULL, needs=CONSUME, by=ServedBy.POP)
     NOTIFICATION = Row(200054, Content(pop.Notification), Content(pop.NotificationAnswer),
-        lane=PULL, needs=CONSUME, by=Server.POP)
+        lane=PULL, needs=CONSUME, by=ServedBy.POP)
     POLLING_INFO = Row(200055, Content(pop.PollingInfo), Content(pop.PollingInfoAnswer),
-        needs=on_topic(GET) + on_group(GET), by=Server.POP)
-    POP_ROLLBACK = Row(200056, NOTHING, NOTHING, by=Server.POP)
+        needs=on_topic(GET) + on_group(GET), by=ServedBy.POP)
+    POP_ROLLBACK = Row(200056, NOTHING, NOTHING, by=ServedBy.POP)
     QUERY_ASSIGNMENT = Row(400, Content(None, heartbeat.QueryAssignmentRequestBody),
-        Content(None, heartbeat.QueryAssignmentResponseBody), lane=QUERY, by=Server.POP,
+        Content(None, heartbeat.QueryAssignmentResponseBody), lane=QUERY, by=ServedBy.POP,
         needs=on_body_topic("topic", SUB) + on_body_group("consumerGroup", SUB))
     SET_MESSAGE_REQUEST_MODE = Row(401, Content(None, heartbeat.SetMessageRequestModeRequestBody), NOTHING,
-        needs=on_body_topic("topic", UPDATE) + on_body_group("consumerGroup", UPDATE), by=Server.POP)
+        needs=on_body_topic("topic", UPDATE) + on_body_group("consumerGroup", UPDATE), by=ServedBy.POP)
     GET_ALL_MESSAGE_REQUEST_MODE = Row(402, NOTHING, Content(None, heartbeat.MessageRequestModeSerializeWrapper),
-        needs=READ, by=Server.POP)
+        needs=READ, by=ServedBy.POP)
 
     # lite topics
     POP_LITE_MESSAGE = Row(200070, Content(lite.PopLiteMessage), Content(lite.PopLiteMessageAnswer, RECORDS),
-        lane=PULL, needs=CONSUME, by=Server.LITE)
+        lane=PULL, needs=CONSUME, by=ServedBy.LITE)
     LITE_SUBSCRIPTION_CTL = Row(200071, Content(RpcHeader, lites.LiteSubscriptionCtlRequestBody), NOTHING,
-        lane=QUERY, by=Server.LITE,
+        lane=QUERY, by=ServedBy.LITE,
         needs=on_body_topic("subscriptionSet.topic", SUB) + on_body_group("subscriptionSet.group", SUB))
-    ACK_LITE_MESSAGE = Row(200072, NOTHING, NOTHING, lane=PULL, by=Server.NOBODY)
+    ACK_LITE_MESSAGE = Row(200072, NOTHING, NOTHING, lane=PULL, by=ServedBy.NOBODY)
     GET_BROKER_LITE_INFO = Row(200074, NOTHING, Content(None, lites.GetBrokerLiteInfoResponseBody),
-        needs=READ, by=Server.LITE)
+        needs=READ, by=ServedBy.LITE)
     GET_PARENT_TOPIC_INFO = Row(200075, Content(lite.GetParentTopicInfo),
-        Content(None, lites.GetParentTopicInfoResponseBody), needs=on_topic(GET), by=Server.LITE)
+        Content(None, lites.GetParentTopicInfoResponseBody), needs=on_topic(GET), by=ServedBy.LITE)
     GET_LITE_TOPIC_INFO = Row(200076, Content(lite.GetLiteTopicInfo), Content(None, lites.GetLiteTopicInfoResponseBody),
-        needs=on_topic(GET, field="parentTopic"), by=Server.LITE)
+        needs=on_topic(GET, field="parentTopic"), by=ServedBy.LITE)
     GET_LITE_CLIENT_INFO = Row(200077, Content(lite.GetLiteClientInfo),
-        Content(None, lites.GetLiteClientInfoResponseBody), by=Server.LITE,
+        Content(None, lites.GetLiteClientInfoResponseBody), by=ServedBy.LITE,
         needs=on_topic(GET, field="parentTopic") + on_group(GET, field="group"))
     GET_LITE_GROUP_INFO = Row(200078, Content(lite.GetLiteGroupInfo), Content(None, lites.GetLiteGroupInfoResponseBody),
-        needs=on_group(GET, field="group"), by=Server.LITE)
+        needs=on_group(GET, field="group"), by=ServedBy.LITE)
     TRIGGER_LITE_DISPATCH = Row(200079, Content(lite.TriggerLiteDispatch), NOTHING,
-        needs=on_group(UPDATE, field="group"), by=Server.LITE)
+        needs=on_group(UPDATE, field="group"), by=ServedBy.LITE)
 
     # name server
     GET_ROUTEINFO_BY_TOPIC = Row(105, Content(namesrv.GetRouteInfo), Content(None, route.TopicRouteData),
-        lane=QUERY, needs=on_topic(PUB, SUB, GET), by=Server.NAME_SERVER)
+        lane=QUERY, needs=on_topic(PUB, SUB, GET), by=ServedBy.NAME_SERVER)
     REGISTER_BROKER = Row(103, Content(namesrv.RegisterBroker, registration.RegisterBrokerBody),
-        Content(namesrv.RegisterBrokerAnswer, route.KVTable), lane=HEARTBEAT, by=Server.NAME_SERVER)
-    UNREGISTER_BROKER = Row(104, Content(namesrv.UnregisterBroker), NOTHING, lane=HEARTBEAT, by=Server.NAME_SERVER)
-    BROKER_HEARTBEAT = Row(904, Content(namesrv.BrokerHeartbeat), NOTHING, lane=HEARTBEAT, by=Server.NAME_SERVER)
+        Content(namesrv.RegisterBrokerAnswer, route.KVTable), lane=HEARTBEAT, by=ServedBy.NAME_SERVER)
+    UNREGISTER_BROKER = Row(104, Content(namesrv.UnregisterBroker), NOTHING, lane=HEARTBEAT, by=ServedBy.NAME_SERVER)
+    BROKER_HEARTBEAT = Row(904, Content(namesrv.BrokerHeartbeat), NOTHING, lane=HEARTBEAT, by=ServedBy.NAME_SERVER)
     GET_BROKER_MEMBER_GROUP = Row(901, Content(namesrv.GetBrokerMemberGroup),
-        Content(None, route.GetBrokerMemberGroupResponseBody, JAVA), lane=QUERY, needs=READ, by=Server.NAME_SERVER)
+        Content(None, route.GetBrokerMemberGroupResponseBody, JAVA), lane=QUERY, needs=READ, by=ServedBy.NAME_SERVER)
     QUERY_DATA_VERSION = Row(322, Content(namesrv.QueryDataVersion, DataVersion),
-        Content(namesrv.QueryDataVersionAnswer, DataVersion), lane=HEARTBEAT, needs=READ, by=Server.NAME_SERVER)
+        Content(namesrv.QueryDataVersionAnswer, DataVersion), lane=HEARTBEAT, needs=READ, by=ServedBy.NAME_SERVER)
     GET_BROKER_CLUSTER_INFO = Row(106, NOTHING, Content(None, route.ClusterInfo, JAVA),
-        lane=QUERY, needs=READ, by=Server.NAME_SERVER)
+        lane=QUERY, needs=READ, by=ServedBy.NAME_SERVER)
     GET_ALL_TOPIC_LIST_FROM_NAMESERVER = Row(206, NOTHING, Content(None, topics.TopicList),
-        needs=LIST_TOPICS, by=Server.NAME_SERVER)
+        needs=LIST_TOPICS, by=ServedBy.NAME_SERVER)
     GET_TOPICS_BY_CLUSTER = Row(224, Content(namesrv.GetTopicsByCluster), Content(None, topics.TopicList),
-        needs=LIST_TOPICS, by=Server.NAME_SERVER)
+        needs=LIST_TOPICS, by=ServedBy.NAME_SERVER)
     GET_SYSTEM_TOPIC_LIST_FROM_NS = Row(304, NOTHING, Content(None, topics.TopicList),
-        needs=LIST_TOPICS, by=Server.NAME_SERVER)
-    GET_UNIT_TOPIC_LIST = Row(311, NOTHING, Content(None, topics.TopicList), needs=LIST_TOPICS, by=Server.NAME_SERVER)
+        needs=LIST_TOPICS, by=ServedBy.NAME_SERVER)
+    GET_UNIT_TOPIC_LIST = Row(311, NOTHING, Content(None, topics.TopicList), needs=LIST_TOPICS, by=ServedBy.NAME_SERVER)
     GET_HAS_UNIT_SUB_TOPIC_LIST = Row(312, NOTHING, Content(None, topics.TopicList),
-        needs=LIST_TOPICS, by=Server.NAME_SERVER)
+        needs=LIST_TOPICS, by=ServedBy.NAME_SERVER)
     GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST = Row(313, NOTHING, Content(None, topics.TopicList),
-        needs=LIST_TOPICS, by=Server.NAME_SERVER)
-    DELETE_TOPIC_IN_NAMESRV = Row(216, Content(namesrv.DeleteTopicInNamesrv), NOTHING, by=Server.NAME_SERVER)
+        needs=LIST_TOPICS, by=ServedBy.NAME_SERVER)
+    DELETE_TOPIC_IN_NAMESRV = Row(216, Content(namesrv.DeleteTopicInNamesrv), NOTHING, by=ServedBy.NAME_SERVER)
     REGISTER_TOPIC_IN_NAMESRV = Row(217, Content(namesrv.RegisterTopic, route.TopicRouteData), NOTHING,
-        by=Server.NAME_SERVER)
+        by=ServedBy.NAME_SERVER)
     WIPE_WRITE_PERM_OF_BROKER = Row(205, Content(namesrv.WipeWritePerm), Content(namesrv.WipeWritePermAnswer),
-        by=Server.NAME_SERVER)
+        by=ServedBy.NAME_SERVER)
     ADD_WRITE_PERM_OF_BROKER = Row(327, Content(namesrv.AddWritePerm), Content(namesrv.AddWritePermAnswer),
-        by=Server.NAME_SERVER)
-    PUT_KV_CONFIG = Row(100, Content(namesrv.PutKvConfig), NOTHING, by=Server.NAME_SERVER)
+        by=ServedBy.NAME_SERVER)
+    PUT_KV_CONFIG = Row(100, Content(namesrv.PutKvConfig), NOTHING, by=ServedBy.NAME_SERVER)
     GET_KV_CONFIG = Row(101, Content(namesrv.GetKvConfig), Content(namesrv.GetKvConfigAnswer),
-        needs=READ, by=Server.NAME_SERVER)
-    DELETE_KV_CONFIG = Row(102, Content(namesrv.DeleteKvConfig), NOTHING, by=Server.NAME_SERVER)
+        needs=READ, by=ServedBy.NAME_SERVER)
+    DELETE_KV_CONFIG = Row(102, Content(namesrv.DeleteKvConfig), NOTHING, by=ServedBy.NAME_SERVER)
     GET_KVLIST_BY_NAMESPACE = Row(219, Content(namesrv.GetKvList), Content(None, route.KVTable),
-        needs=READ, by=Server.NAME_SERVER)
-    UPDATE_NAMESRV_CONFIG = Row(318, Content(None, PROPERTIES), NOTHING, by=Server.NAME_SERVER)
-    GET_NAMESRV_CONFIG = Row(319, NOTHING, Content(None, PROPERTIES), needs=READ, by=Server.NAME_SERVER)
+        needs=READ, by=ServedBy.NAME_SERVER)
+    UPDATE_NAMESRV_CONFIG = Row(318, Content(None, PROPERTIES), NOTHING, by=ServedBy.NAME_SERVER)
+    GET_NAMESRV_CONFIG = Row(319, NOTHING, Content(None, PROPERTIES), needs=READ, by=ServedBy.NAME_SERVER)
 
     # topics
     UPDATE_AND_CREATE_TOPIC = Row(17, Content(topic.CreateTopic), NOTHING, needs=on_topic(CREATE))
     UPDATE_AND_CREATE_TOPIC_LIST = Row(18, Content(RpcHeader, topics.CreateTopicListRequestBody), NOTHING,
         needs=on_body_topic("topicConfigList.topicName", CREATE))
     UPDATE_AND_CREATE_STATIC_TOPIC = Row(513, Content(topic.CreateTopic, topics.TopicQueueMappingDetail, JAVA), NOTHING,
-        needs=on_topic(CREATE), by=Server.STATIC)
+        needs=on_topic(CREATE), by=ServedBy.STATIC)
     GET_ALL_TOPIC_CONFIG = Row(21, Content(topic.GetAllTopicConfig),
         Content(topic.GetAllTopicConfigAnswer, topics.TopicConfigAndMappingSerializeWrapper, JAVA),
         needs=on_all(Resource.TOPIC, GET, LIST))
@@ -266,9 +266,9 @@ class RequestCode:
     INVOKE_BROKER_TO_GET_CONSUMER_STATUS = Row(223, Content(offset.GetConsumerStatus),
         Content(None, offsets.GetConsumerStatusBody, JAVA), needs=on_topic(GET) + on_group(GET, field="group"))
     GET_CONSUMER_RUNNING_INFO = Row(307, Content(client.GetConsumerRunningInfo),
-        Content(None, connections.ConsumerRunningInfo, JAVA), needs=on_group(GET), by=Server.RELAYED)
+        Content(None, connections.ConsumerRunningInfo, JAVA), needs=on_group(GET), by=ServedBy.RELAYED)
     CONSUME_MESSAGE_DIRECTLY = Row(309, Content(client.ConsumeMessageDirectly, RECORDS),
-        Content(None, connections.ConsumeMessageDirectlyResult), by=Server.RELAYED,
+        Content(None, connections.ConsumeMessageDirectlyResult), by=ServedBy.RELAYED,
         needs=on_group(SUB) + on_topic(SUB, optional=True))
     CLONE_GROUP_OFFSET = Row(314, Content(offset.CloneGroupOffset), NOTHING,
         needs=on_group(GET, UPDATE, field="srcGroup")
@@ -292,86 +292,86 @@ class RequestCode:
     GET_ALL_DELAY_OFFSET = Row(45, NOTHING, Content(None, offsets.DelayOffsetSerializeWrapper), needs=READ)
     GET_TIMER_CHECK_POINT = Row(60, NOTHING, Content(None, BINARY), needs=READ)
     GET_TIMER_METRICS = Row(61, NOTHING, Content(None, stats.TimerMetrics), needs=READ)
-    ADD_BROKER = Row(902, Content(replica.AddBroker), NOTHING, by=Server.REPLICATION)
-    REMOVE_BROKER = Row(903, Content(replica.RemoveBroker), NOTHING, by=Server.REPLICATION)
+    ADD_BROKER = Row(902, Content(replica.AddBroker), NOTHING, by=ServedBy.REPLICATION)
+    REMOVE_BROKER = Row(903, Content(replica.RemoveBroker), NOTHING, by=ServedBy.REPLICATION)
     EXCHANGE_BROKER_HA_INFO = Row(906, Content(replica.ExchangeHaInfo), Content(replica.ExchangeHaInfo),
-        lane=HEARTBEAT, by=Server.REPLICATION)
+        lane=HEARTBEAT, by=ServedBy.REPLICATION)
     GET_BROKER_HA_STATUS = Row(907, NOTHING, Content(None, replication.HARuntimeInfo), needs=READ)
-    RESET_MASTER_FLUSH_OFFSET = Row(908, Content(replica.ResetMasterFlushOffset), NOTHING, by=Server.REPLICATION)
+    RESET_MASTER_FLUSH_OFFSET = Row(908, Content(replica.ResetMasterFlushOffset), NOTHING, by=ServedBy.REPLICATION)
     CONTROLLER_ALTER_SYNC_STATE_SET = Row(1001, Content(replica.AlterSyncStateSet, replication.SyncStateSet),
-        Content(replica.AlterSyncStateSetAnswer, replication.SyncStateSet), by=Server.CONTROLLER)
+        Content(replica.AlterSyncStateSetAnswer, replication.SyncStateSet), by=ServedBy.CONTROLLER)
     CONTROLLER_ELECT_MASTER = Row(1002, Content(replica.ElectMaster),
-        Content(replica.ElectMasterAnswer, replication.ElectMasterResponseBody), by=Server.CONTROLLER)
+        Content(replica.ElectMasterAnswer, replication.ElectMasterResponseBody), by=ServedBy.CONTROLLER)
     CONTROLLER_REGISTER_BROKER = Row(1003, Content(replica.RegisterBrokerToController),
-        Content(replica.RegisterBrokerToControllerAnswer, replication.SyncStateSet), by=Server.CONTROLLER)
+        Content(replica.RegisterBrokerToControllerAnswer, replication.SyncStateSet), by=ServedBy.CONTROLLER)
     CONTROLLER_GET_REPLICA_INFO = Row(1004, Content(replica.GetReplicaInfo),
-        Content(replica.GetReplicaInfoAnswer, replication.SyncStateSet), needs=READ, by=Server.CONTROLLER)
+        Content(replica.GetReplicaInfoAnswer, replication.SyncStateSet), needs=READ, by=ServedBy.CONTROLLER)
     CONTROLLER_GET_METADATA_INFO = Row(1005, NOTHING, Content(replica.GetMetadataInfoAnswer),
-        needs=READ, by=Server.CONTROLLER)
+        needs=READ, by=ServedBy.CONTROLLER)
     CONTROLLER_GET_SYNC_STATE_DATA = Row(1006, Content(None, list[str]), Content(None, replication.BrokerReplicasInfo),
-        needs=READ, by=Server.CONTROLLER)
+        needs=READ, by=ServedBy.CONTROLLER)
     GET_BROKER_EPOCH_CACHE = Row(1007, NOTHING, Content(None, replication.EpochEntryCache), needs=READ)
-    UPDATE_CONTROLLER_CONFIG = Row(1009, Content(None, PROPERTIES), NOTHING, by=Server.CONTROLLER)
-    GET_CONTROLLER_CONFIG = Row(1010, NOTHING, Content(None, PROPERTIES), needs=READ, by=Server.CONTROLLER)
-    CLEAN_BROKER_DATA = Row(1011, Content(replica.CleanBrokerData), NOTHING, by=Server.CONTROLLER)
+    UPDATE_CONTROLLER_CONFIG = Row(1009, Content(None, PROPERTIES), NOTHING, by=ServedBy.CONTROLLER)
+    GET_CONTROLLER_CONFIG = Row(1010, NOTHING, Content(None, PROPERTIES), needs=READ, by=ServedBy.CONTROLLER)
+    CLEAN_BROKER_DATA = Row(1011, Content(replica.CleanBrokerData), NOTHING, by=ServedBy.CONTROLLER)
     CONTROLLER_GET_NEXT_BROKER_ID = Row(1012, Content(replica.GetNextBrokerId), Content(replica.GetNextBrokerIdAnswer),
-        needs=READ, by=Server.CONTROLLER)
+        needs=READ, by=ServedBy.CONTROLLER)
     CONTROLLER_APPLY_BROKER_ID = Row(1013, Content(replica.ApplyBrokerId), Content(replica.ApplyBrokerIdAnswer),
-        by=Server.CONTROLLER)
-    BROKER_CLOSE_CHANNEL_REQUEST = Row(1014, NOTHING, NOTHING, by=Server.CONTROLLER)
-    CHECK_NOT_ACTIVE_BROKER_REQUEST = Row(1015, NOTHING, NOTHING, by=Server.CONTROLLER)
-    GET_BROKER_LIVE_INFO_REQUEST = Row(1016, NOTHING, NOTHING, by=Server.CONTROLLER)
-    GET_SYNC_STATE_DATA_REQUEST = Row(1017, NOTHING, NOTHING, by=Server.CONTROLLER)
-    RAFT_BROKER_HEART_BEAT_EVENT_REQUEST = Row(1018, NOTHING, NOTHING, lane=HEARTBEAT, by=Server.CONTROLLER)
+        by=ServedBy.CONTROLLER)
+    BROKER_CLOSE_CHANNEL_REQUEST = Row(1014, NOTHING, NOTHING, by=ServedBy.CONTROLLER)
+    CHECK_NOT_ACTIVE_BROKER_REQUEST = Row(1015, NOTHING, NOTHING, by=ServedBy.CONTROLLER)
+    GET_BROKER_LIVE_INFO_REQUEST = Row(1016, NOTHING, NOTHING, by=ServedBy.CONTROLLER)
+    GET_SYNC_STATE_DATA_REQUEST = Row(1017, NOTHING, NOTHING, by=ServedBy.CONTROLLER)
+    RAFT_BROKER_HEART_BEAT_EVENT_REQUEST = Row(1018, NOTHING, NOTHING, lane=HEARTBEAT, by=ServedBy.CONTROLLER)
 
     # users and permissions
-    AUTH_CREATE_USER = Row(3001, Content(user.UserName, users.UserInfo), NOTHING, by=Server.USERS)
-    AUTH_UPDATE_USER = Row(3002, Content(user.UserName, users.UserInfo), NOTHING, by=Server.USERS)
-    AUTH_DELETE_USER = Row(3003, Content(user.UserName), NOTHING, by=Server.USERS)
-    AUTH_GET_USER = Row(3004, Content(user.UserName), Content(None, users.UserInfo), needs=READ, by=Server.USERS)
+    AUTH_CREATE_USER = Row(3001, Content(user.UserName, users.UserInfo), NOTHING, by=ServedBy.USERS)
+    AUTH_UPDATE_USER = Row(3002, Content(user.UserName, users.UserInfo), NOTHING, by=ServedBy.USERS)
+    AUTH_DELETE_USER = Row(3003, Content(user.UserName), NOTHING, by=ServedBy.USERS)
+    AUTH_GET_USER = Row(3004, Content(user.UserName), Content(None, users.UserInfo), needs=READ, by=ServedBy.USERS)
     AUTH_LIST_USER = Row(3005, Content(user.ListUsers), Content(None, list[users.UserInfo]),
-        needs=READ, by=Server.USERS)
-    AUTH_CREATE_ACL = Row(3006, Content(user.AclSubject, users.AclInfo), NOTHING, by=Server.USERS)
-    AUTH_UPDATE_ACL = Row(3007, Content(user.AclSubject, users.AclInfo), NOTHING, by=Server.USERS)
-    AUTH_DELETE_ACL = Row(3008, Content(user.DeleteAcl), NOTHING, by=Server.USERS)
-    AUTH_GET_ACL = Row(3009, Content(user.AclSubject), Content(None, users.AclInfo), needs=READ, by=Server.USERS)
-    AUTH_LIST_ACL = Row(3010, Content(user.ListAcls), Content(None, list[users.AclInfo]), needs=READ, by=Server.USERS)
+        needs=READ, by=ServedBy.USERS)
+    AUTH_CREATE_ACL = Row(3006, Content(user.AclSubject, users.AclInfo), NOTHING, by=ServedBy.USERS)
+    AUTH_UPDATE_ACL = Row(3007, Content(user.AclSubject, users.AclInfo), NOTHING, by=ServedBy.USERS)
+    AUTH_DELETE_ACL = Row(3008, Content(user.DeleteAcl), NOTHING, by=ServedBy.USERS)
+    AUTH_GET_ACL = Row(3009, Content(user.AclSubject), Content(None, users.AclInfo), needs=READ, by=ServedBy.USERS)
+    AUTH_LIST_ACL = Row(3010, Content(user.ListAcls), Content(None, list[users.AclInfo]), needs=READ, by=ServedBy.USERS)
 
     # from servers to clients and brokers: whoever sends one the other way must be trusted with the cluster
     CHECK_TRANSACTION_STATE = Row(39, Content(transaction.CheckTransactionState, RECORDS), NOTHING,
-        lane=SEND, by=Server.CLIENT)
+        lane=SEND, by=ServedBy.CLIENT)
     NOTIFY_CONSUMER_IDS_CHANGED = Row(40, Content(client.NotifyConsumerIdsChanged), NOTHING,
-        lane=QUERY, by=Server.CLIENT)
+        lane=QUERY, by=ServedBy.CLIENT)
     RESET_CONSUMER_CLIENT_OFFSET = Row(220, Content(offset.ResetOffset, offsets.ResetOffsetBody, JAVA), NOTHING,
-        by=Server.CLIENT)
+        by=ServedBy.CLIENT)
     GET_CONSUMER_STATUS_FROM_CLIENT = Row(221, Content(offset.GetConsumerStatus),
-        Content(None, offsets.GetConsumerStatusBody, JAVA), by=Server.CLIENT)
+        Content(None, offsets.GetConsumerStatusBody, JAVA), by=ServedBy.CLIENT)
     PUSH_REPLY_MESSAGE_TO_CLIENT = Row(326, Content(send.PushReplyMessage, MESSAGE), NOTHING,
-        lane=SEND, by=Server.CLIENT)
+        lane=SEND, by=ServedBy.CLIENT)
     NOTIFY_MIN_BROKER_ID_CHANGE = Row(905, Content(namesrv.NotifyMinBrokerIdChange), NOTHING,
-        lane=QUERY, by=Server.REPLICATION)
+        lane=QUERY, by=ServedBy.REPLICATION)
     NOTIFY_BROKER_ROLE_CHANGED = Row(1008, Content(replica.NotifyBrokerRoleChanged, replication.SyncStateSet), NOTHING,
-        by=Server.CONTROLLER)
-    NOTIFY_UNSUBSCRIBE_LITE = Row(200073, Content(lite.NotifyUnsubscribeLite), NOTHING, lane=QUERY, by=Server.CLIENT)
+        by=ServedBy.CONTROLLER)
+    NOTIFY_UNSUBSCRIBE_LITE = Row(200073, Content(lite.NotifyUnsubscribeLite), NOTHING, lane=QUERY, by=ServedBy.CLIENT)
 
     # numbers that nobody handles
-    QUERY_BROKER_OFFSET = Row(13, NOTHING, NOTHING, lane=QUERY, by=Server.NOBODY)
-    GET_TOPIC_CONFIG_LIST = Row(22, NOTHING, NOTHING, by=Server.NOBODY)
-    GET_TOPIC_NAME_LIST = Row(23, NOTHING, NOTHING, by=Server.NOBODY)
-    TRIGGER_DELETE_FILES = Row(27, NOTHING, NOTHING, by=Server.NOBODY)
-    GET_CLIENT_CONFIG = Row(47, NOTHING, NOTHING, by=Server.NOBODY)
-    UPDATE_AND_CREATE_ACL_CONFIG = Row(50, NOTHING, NOTHING, by=Server.USERS)
-    DELETE_ACL_CONFIG = Row(51, NOTHING, NOTHING, by=Server.USERS)
-    GET_BROKER_CLUSTER_ACL_INFO = Row(52, NOTHING, NOTHING, by=Server.USERS)
-    UPDATE_GLOBAL_WHITE_ADDRS_CONFIG = Row(53, NOTHING, NOTHING, by=Server.USERS)
-    SUSPEND_CONSUMER = Row(209, NOTHING, NOTHING, by=Server.NOBODY)
-    RESUME_CONSUMER = Row(210, NOTHING, NOTHING, by=Server.NOBODY)
-    RESET_CONSUMER_OFFSET_IN_CONSUMER = Row(211, NOTHING, NOTHING, by=Server.NOBODY)
-    RESET_CONSUMER_OFFSET_IN_BROKER = Row(212, NOTHING, NOTHING, by=Server.NOBODY)
-    ADJUST_CONSUMER_THREAD_POOL = Row(213, NOTHING, NOTHING, by=Server.NOBODY)
-    WHO_CONSUME_THE_MESSAGE = Row(214, NOTHING, NOTHING, by=Server.NOBODY)
-    REGISTER_FILTER_SERVER = Row(301, NOTHING, NOTHING, by=Server.NOBODY)
-    REGISTER_MESSAGE_FILTER_CLASS = Row(302, NOTHING, NOTHING, by=Server.NOBODY)
+    QUERY_BROKER_OFFSET = Row(13, NOTHING, NOTHING, lane=QUERY, by=ServedBy.NOBODY)
+    GET_TOPIC_CONFIG_LIST = Row(22, NOTHING, NOTHING, by=ServedBy.NOBODY)
+    GET_TOPIC_NAME_LIST = Row(23, NOTHING, NOTHING, by=ServedBy.NOBODY)
+    TRIGGER_DELETE_FILES = Row(27, NOTHING, NOTHING, by=ServedBy.NOBODY)
+    GET_CLIENT_CONFIG = Row(47, NOTHING, NOTHING, by=ServedBy.NOBODY)
+    UPDATE_AND_CREATE_ACL_CONFIG = Row(50, NOTHING, NOTHING, by=ServedBy.USERS)
+    DELETE_ACL_CONFIG = Row(51, NOTHING, NOTHING, by=ServedBy.USERS)
+    GET_BROKER_CLUSTER_ACL_INFO = Row(52, NOTHING, NOTHING, by=ServedBy.USERS)
+    UPDATE_GLOBAL_WHITE_ADDRS_CONFIG = Row(53, NOTHING, NOTHING, by=ServedBy.USERS)
+    SUSPEND_CONSUMER = Row(209, NOTHING, NOTHING, by=ServedBy.NOBODY)
+    RESUME_CONSUMER = Row(210, NOTHING, NOTHING, by=ServedBy.NOBODY)
+    RESET_CONSUMER_OFFSET_IN_CONSUMER = Row(211, NOTHING, NOTHING, by=ServedBy.NOBODY)
+    RESET_CONSUMER_OFFSET_IN_BROKER = Row(212, NOTHING, NOTHING, by=ServedBy.NOBODY)
+    ADJUST_CONSUMER_THREAD_POOL = Row(213, NOTHING, NOTHING, by=ServedBy.NOBODY)
+    WHO_CONSUME_THE_MESSAGE = Row(214, NOTHING, NOTHING, by=ServedBy.NOBODY)
+    REGISTER_FILTER_SERVER = Row(301, NOTHING, NOTHING, by=ServedBy.NOBODY)
+    REGISTER_MESSAGE_FILTER_CLASS = Row(302, NOTHING, NOTHING, by=ServedBy.NOBODY)
 
     # our own, answered by no other broker
     INSPECT = Row(30001, NOTHING, Content(None, owns.BrokerInspection), needs=READ)

@@ -40,7 +40,7 @@ class RequestClass(IntEnum):
     ADMIN = 4
 
 
-class Server(Enum):
+class ServedBy(Enum):
     """Who serves a request; the value is what a broker says of a request that it does not serve."""
 
     BROKER = "the broker answers it"
@@ -119,7 +119,7 @@ class Row(int, Generic[H, B, A, R]):
     gives: Content[A, R]
     lane: RequestClass
     needs: Needs
-    by: Server
+    by: ServedBy
 
     def __new__(
         cls,
@@ -129,7 +129,7 @@ class Row(int, Generic[H, B, A, R]):
         *,
         lane: RequestClass = RequestClass.ADMIN,
         needs: Needs = _MOST,
-        by: Server = Server.BROKER,
+        by: ServedBy = ServedBy.BROKER,
     ) -> Row[H, B, A, R]:
         """`takes`: the request's content, `gives`: the answer's. What names no need asks for the most: the cluster."""
         row = super().__new__(cls, code)

@@ -17,7 +17,7 @@ from ..model.codes import ResponseCode
 from ..protocol.command import RESPONSE_FLAG, Command
 from ..protocol.headers.header import Header
 from ..protocol.requests import ROWS
-from ..protocol.row import Row, Server
+from ..protocol.row import Row, ServedBy
 from .peer import Peer
 from .turns.slices import Slices
 
@@ -109,7 +109,7 @@ def bind(row: Row[Of, With, Any, Any], handler: Callable[[RequestOf[Of, With]], 
     return row.code, handler
 
 
-def bound(pairs: Iterable[tuple[int, Handler]], *servers: Server) -> dict[int, Handler]:
+def bound(pairs: Iterable[tuple[int, Handler]], *servers: ServedBy) -> dict[int, Handler]:
     """Return handlers by code. ValueError unless they are exactly those of the rows that these servers serve."""
     handlers = dict(pairs)
     wrong = handlers.keys() ^ {code for code, row in ROWS.items() if row.by in servers}

@@ -8,7 +8,7 @@ from ...model.client_info import Version
 from ...model.codes import ResponseCode
 from ...model.ids import parse_offset_message_id
 from ...protocol.bodies.connections import (
-    Connection,
+    ClientConnection,
     ConsumerConnection,
     ProducerConnection,
     ProducerInfo,
@@ -191,8 +191,10 @@ def _producer(peer: Peer, one: ConnectedProducer) -> ProducerInfo:
     )
 
 
-def _connection(peer: Peer, client_id: str) -> Connection:
-    return Connection(client_addr=peer.address, client_id=client_id, language=_language(peer), version=peer.version)
+def _connection(peer: Peer, client_id: str) -> ClientConnection:
+    return ClientConnection(
+        client_addr=peer.address, client_id=client_id, language=_language(peer), version=peer.version
+    )
 
 
 def _language(peer: Peer) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from ... import logs
 from ...config import Live
 from ...errors import CallFailed, RequestRefused
+from ...model.boundary import Boundary
 from ...model.client_info import Language
 from ...model.codes import ResponseCode
 from ...model.names import group_fault
@@ -25,7 +26,6 @@ from ...protocol.headers.offsets import CloneGroupOffset, GetConsumerStatus, Res
 from ...protocol.json import Dialect
 from ...protocol.requests import RequestCode
 from ...store.message_store import MessageStore
-from ...store.queues.queue import Boundary
 from ...transport.dispatch import Reply, Request, RequestOf
 from ...transport.turns.slices import Slices
 from ..clients.consumers import ConsumerGroup, Consumers, Member

@@ -49,7 +49,7 @@ from ..stats.counters import GROUP_GET_NUMS, TOPIC_PUT_NUMS, Counters
 MOST_ENTRIES = 1_000  # of a queue in one answer
 
 
-class Progress:
+class ProgressAdmin:
     """Event loop only."""
 
     def __init__(

@@ -21,7 +21,7 @@ from ...protocol.bodies.own import (
     LoopHoldLine,
     QuarantinedLine,
     QueueLockLine,
-    SuspendedPulls,
+    SuspendedPullCounts,
 )
 from ...protocol.requests import ROWS
 from ...store.message_store import MessageStore
@@ -145,10 +145,10 @@ class Inspection:
             enabled=True, producers=window.producers, sends=len(window), messages=window.messages
         )
 
-    def _suspended(self) -> SuspendedPulls:
+    def _suspended(self) -> SuspendedPullCounts:
         waiting = self._pulls.suspended_pulls()
         topics = Counter(pull.topic for pull in waiting)
-        return SuspendedPulls(pulls=len(waiting), by_topic=dict(topics.most_common(MOST)))
+        return SuspendedPullCounts(pulls=len(waiting), by_topic=dict(topics.most_common(MOST)))
 
     def _locked(self) -> list[QueueLockLine]:
         holders = self._locks.holders(self._clock.monotonic())

@@ -103,7 +103,7 @@ def state_of(copies: Sequence[Copy], decided: Decided, now_ms: int) -> LifeState
     return LifeState(state=word, checks=UNSET if checks is None else checks)
 
 
-class Progress:
+class ConsumeProgress:
     """How far a group is on a queue. `committed` None: it never said."""
 
     def __init__(
@@ -121,7 +121,7 @@ class Progress:
         return "in flight" if record.queue_offset < (self._pulled(*place) or 0) else "ready"
 
 
-def of_group(group: str, copies: Iterable[Copy], progress: Progress) -> LifeState:
+def of_group(group: str, copies: Iterable[Copy], progress: ConsumeProgress) -> LifeState:
     """Return where the message stands with one group."""
     mine = [copy for copy in copies if copy.group in ("", group)]
     newest = mine[-1]

@@ -35,7 +35,7 @@ from ..timing.park import due_of
 from ..transactions.halves import Halves
 from ..transactions.states import State
 from .expired import Expired
-from .life_states import Copy, Progress, Step, classify, of_group, state_of
+from .life_states import ConsumeProgress, Copy, Step, classify, of_group, state_of
 
 WAITING_TOPICS = (names.SCHEDULE_TOPIC, names.TIMER_TOPIC, names.HALF_TOPIC, names.CHECKS_EXHAUSTED_TOPIC)
 _WAITING = ("timed", "half", "rolled back", "in retry")  # or so it seems, where the record was put aside
@@ -66,7 +66,7 @@ class MessageLife:
         self._expired = expired
         self._quarantine = quarantine
         self._now_ms = now_ms
-        self._progress = Progress(offsets.find, offsets.pulled)
+        self._progress = ConsumeProgress(offsets.find, offsets.pulled)
 
     async def __call__(self, request: RequestOf[MessageLifeRequest, None]) -> Reply:
         header = request.header

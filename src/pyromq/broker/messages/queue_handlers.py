@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...model.boundary import Boundary
 from ...protocol.headers.offsets import (
-    Boundary,
     GetEarliestMsgStoretime,
     GetEarliestMsgStoretimeAnswer,
     GetMaxOffset,
@@ -12,10 +12,7 @@ from ...protocol.headers.offsets import (
     SearchOffset,
 )
 from ...store.message_store import MessageStore
-from ...store.queues import queue as store_queue
 from ...transport.dispatch import Reply, RequestOf
-
-_BOUNDARIES = {Boundary.LOWER: store_queue.Boundary.LOWER, Boundary.UPPER: store_queue.Boundary.UPPER}
 
 
 class QueueHandlers:
@@ -36,7 +33,7 @@ class QueueHandlers:
 
     async def search(self, request: RequestOf[SearchOffset, None]) -> Reply:
         header = request.header
-        boundary = _BOUNDARIES[header.boundary_type or Boundary.LOWER]
+        boundary = header.boundary_type or Boundary.LOWER
         offset = await self._store.ask(
             lambda: self._store.reader.offset_by_time(header.topic, header.queue_id, header.timestamp, boundary)
         )

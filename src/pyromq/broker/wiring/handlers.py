@@ -14,7 +14,7 @@ from ..admin.connections import ConnectionAdmin
 from ..admin.groups import GroupAdmin
 from ..admin.maintenance import Maintenance
 from ..admin.offsets import OffsetAdmin
-from ..admin.progress import Progress
+from ..admin.progress import ProgressAdmin
 from ..admin.replicas import Replicas
 from ..admin.rocksdb import RocksDbAdmin
 from ..admin.runtime import RuntimeInfo
@@ -84,7 +84,7 @@ def handlers(parts: Parts) -> dict[int, Handler]:
         topic=TopicAdmin(live, topics, offsets, store.queues, topics_saved, counters.forget_topic, slices),
         group=GroupAdmin(groups, offsets, groups_saved, counters.forget_group, slices),
         offset=OffsetAdmin(live, *known, store, tables.offsets_saved, slices),
-        progress=Progress(name, environment.address, now_ms, *known, store, counters, clients.filters, slices),
+        progress=ProgressAdmin(name, environment.address, now_ms, *known, store, counters, clients.filters, slices),
         connection=ConnectionAdmin(name, environment.address, *known, clients.producers, store, slices),
         settings=_settings(parts),
         runtime=parts.runtime,

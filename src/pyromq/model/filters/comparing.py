@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .conversions import EvaluationFault, compare_doubles, to_double, to_integer, to_long
-from .tree import NUMBERS, Comparison, Kind, Literal, Negation, Node, Property
+from .tree import NUMBERS, Comparison, Kind, Literal, Negation, Node, PropertyReference
 
 Get = Callable[[str], "str | None"]
 Test = Callable[[Get], "bool | None"]
@@ -30,9 +30,9 @@ MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 def comparison(node: Comparison, build: Build) -> Test:
     left, right = folded(node.left), folded(node.right)
-    if isinstance(left, Property) and isinstance(right, Literal):
+    if isinstance(left, PropertyReference) and isinstance(right, Literal):
         usual = _with_literal(left.name, node.sign, right)
-    elif isinstance(left, Literal) and isinstance(right, Property) and left.kind is not Kind.BOOLEAN:
+    elif isinstance(left, Literal) and isinstance(right, PropertyReference) and left.kind is not Kind.BOOLEAN:
         usual = _with_literal(right.name, MIRRORED[node.sign], left, mirrored=True)
     else:
         usual = None
@@ -57,7 +57,7 @@ def _kind(node: Node) -> Kind:
     """Return what a value of this is, if it is not missing."""
     if isinstance(node, Literal):
         return node.kind
-    if isinstance(node, Property):
+    if isinstance(node, PropertyReference):
         return Kind.TEXT
     return Kind.NULL if isinstance(node, Negation) else Kind.BOOLEAN
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from .comparing import MIRRORED, Get, folded
 from .conversions import compare_doubles, to_double, to_integer, to_long
-from .tree import Comparison, Inversion, Kind, Literal, Logic, Membership, Node, Property, TextTest, Truth
+from .tree import Comparison, Inversion, Kind, Literal, Logic, Membership, Node, PropertyReference, TextTest, Truth
 
 MOST_NODES = 64  # more are no usual expression; it also bounds what Python's compiler is asked for
 _WORDS = {"STARTSWITH": "startswith", "ENDSWITH": "endswith"}
@@ -89,9 +89,9 @@ class _Writer:
             case Membership(name=name, values=values, negated=negated):
                 value, word = self._arguments[name], "not in" if negated else "in"
                 return _unless_missing(value, f"{value} {word} {self._texts(values)}")
-            case TextTest(operand=Property(name=name)):
+            case TextTest(operand=PropertyReference(name=name)):
                 return self._text_test(node, self._arguments[name])
-            case Truth(operand=Property(name=name)):
+            case Truth(operand=PropertyReference(name=name)):
                 return _unless_missing(self._arguments[name], "False")
             case Literal(kind=Kind.BOOLEAN | Kind.NULL, value=constant):
                 return repr(constant)
@@ -107,9 +107,9 @@ class _Writer:
 
     def _comparison(self, node: Comparison) -> str:
         left, right = folded(node.left), folded(node.right)
-        if isinstance(left, Property) and isinstance(right, Literal):
+        if isinstance(left, PropertyReference) and isinstance(right, Literal):
             return self._with_literal(self._arguments[left.name], node.sign, right)
-        if isinstance(left, Literal) and isinstance(right, Property) and left.kind is not Kind.BOOLEAN:
+        if isinstance(left, Literal) and isinstance(right, PropertyReference) and left.kind is not Kind.BOOLEAN:
             # `5 = a` with a missing: only the right side is unknown, which Java calls false.
             missing = "False" if node.sign == "=" else "None"
             return self._with_literal(self._arguments[right.name], MIRRORED[node.sign], left, missing)

@@ -26,7 +26,7 @@ from .tree import (
     Membership,
     Negation,
     Node,
-    Property,
+    PropertyReference,
     TextTest,
     Truth,
     is_condition,
@@ -158,7 +158,7 @@ class _Parser:
         if literal is None and token.kind != "name":
             raise self._tokens.fault(f"{token} where a property, a number, a 'text', NOT or '(' is expected")
         self._tokens.take()
-        return literal or Property(1, token.text)
+        return literal or PropertyReference(1, token.text)
 
     # --- single pieces --------------------------------------------------------------------------------------------
 
@@ -197,7 +197,7 @@ class _Parser:
         while self._accept(","):
             values.add(self._text("in the list of IN"))
         self._expect(")", "',' or ')' in the list of IN")
-        if not isinstance(node, Property):
+        if not isinstance(node, PropertyReference):
             raise self._tokens.fault("only a property can stand before IN", token.at)
         return Membership(1, node.name, frozenset(values), negated)
 
@@ -241,7 +241,7 @@ class _Parser:
 
     def _condition(self, node: Node, at: int) -> Node:
         """Return what stands where true or false is wanted."""
-        if isinstance(node, Property):
+        if isinstance(node, PropertyReference):
             return Truth(self._above(node), node)
         if not is_condition(node):
             raise self._tokens.fault("this is no condition: it is neither true nor false", at)

@@ -14,7 +14,7 @@ from .conversions import EvaluationFault
 from .generated import generate
 from .parser import parse
 from .tokens import FilterFault
-from .tree import Comparison, Inversion, Literal, Logic, Membership, Negation, Node, Property, TextTest, Truth
+from .tree import Comparison, Inversion, Literal, Logic, Membership, Negation, Node, PropertyReference, TextTest, Truth
 
 __all__ = ["SQL92", "EvaluationFault", "FilterFault", "Sql92", "compile_sql"]
 
@@ -73,7 +73,7 @@ class _Builder:
         self.nodes += 1
         self._note(node)
         match node:
-            case Property(name=name):
+            case PropertyReference(name=name):
                 return lambda get: get(name)
             case Literal(value=constant):
                 return lambda get: constant
@@ -113,7 +113,7 @@ class _Builder:
         return negate
 
     def _note(self, node: Node) -> None:
-        if isinstance(node, Property | Membership):
+        if isinstance(node, PropertyReference | Membership):
             self._names.add(node.name)
 
 

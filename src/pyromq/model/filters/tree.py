@@ -30,7 +30,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Property(Node):
+class PropertyReference(Node):
     name: str
 
 
@@ -61,7 +61,7 @@ class Condition(Node):
 class Truth(Condition):
     """A bare property where a condition is wanted: unknown if missing, else false, since a text is no boolean."""
 
-    operand: Property
+    operand: PropertyReference
 
 
 @dataclass(frozen=True, slots=True)

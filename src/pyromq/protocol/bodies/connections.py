@@ -11,7 +11,7 @@ from .heartbeat import SubscriptionData
 from .keyed import ByQueue
 
 
-class Connection(Body, kw_only=True):
+class ClientConnection(Body, kw_only=True):
     client_addr: str = ""
     client_id: str = ""
     language: str | None = None
@@ -19,7 +19,7 @@ class Connection(Body, kw_only=True):
 
 
 class ConsumerConnection(Body, kw_only=True):
-    connection_set: list[Connection] = always_new(list)
+    connection_set: list[ClientConnection] = always_new(list)
     consume_from_where: ConsumeFromWhere | None = None
     consume_type: ConsumeType | None = None
     message_model: MessageModel | None = None
@@ -27,7 +27,7 @@ class ConsumerConnection(Body, kw_only=True):
 
 
 class ProducerConnection(Body, kw_only=True):
-    connection_set: list[Connection] = always_new(list)
+    connection_set: list[ClientConnection] = always_new(list)
 
 
 class ProducerInfo(Body, kw_only=True):

@@ -36,7 +36,7 @@ class QuarantinedLine(OwnBody, kw_only=True):
     time_ms: int
 
 
-class SuspendedPulls(OwnBody, kw_only=True):
+class SuspendedPullCounts(OwnBody, kw_only=True):
     pulls: int
     by_topic: dict[str, int]
 
@@ -85,7 +85,7 @@ class BrokerInspection(OwnBody, kw_only=True):
     quarantined: Number = UNSET
     quarantine: list[QuarantinedLine] | UnsetType = UNSET
     loop_faults: dict[str, str] | UnsetType = UNSET
-    polled: SuspendedPulls | UnsetType = UNSET
+    polled: SuspendedPullCounts | UnsetType = UNSET
     locked: list[QueueLockLine] | UnsetType = UNSET
     waiting_for_disk: Number = UNSET
     unflushed_bytes: Number = UNSET

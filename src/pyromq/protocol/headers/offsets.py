@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-from enum import Enum
-
+from ...model.boundary import Boundary
 from .header import Header, Int32, Int64
 from .marks import RpcHeader, TopicHeader
-
-
-class Boundary(Enum):
-    """Which entry of equal or neighbouring times a search by time means."""
-
-    LOWER = "LOWER"
-    UPPER = "UPPER"
-
-    @classmethod
-    def _missing_(cls, value: object) -> Boundary:
-        return cls.UPPER if str(value).upper() == "UPPER" else cls.LOWER  # anything else is LOWER in Java
 
 
 class QueryConsumerOffset(TopicHeader, kw_only=True):

@@ -12,13 +12,14 @@ from enum import Enum
 
 from ... import logs
 from ...kernel.records import Picked, Range, cut_sealed, is_intact
+from ...model.boundary import Boundary
 from ...model.message import Property
 from ...protocol.properties import MAX_PROPERTIES_BYTES, decode_properties
 from ...protocol.record import BLANK, BLANK_BYTES, CRC_PROPERTY_BYTES, FIXED_BYTES, Record, RecordError, decode_record
 from ..files.disk import DiskError
 from ..index.key_index import TAG_MARK, Index
 from ..index.key_search import KeySearch
-from ..queues.queue import Boundary, StoredQueue
+from ..queues.queue import StoredQueue
 from ..queues.queue_table import QueueTable
 from .commit_log import CommitLog
 from .readable import Readable

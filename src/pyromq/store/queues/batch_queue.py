@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 from ... import logs
 from ...kernel.records import Picked, Placed, Range
+from ...model.boundary import Boundary
 from ..files.file_sequence import IrregularFile
 from ..layout import BATCH_ENTRY, QueueEntry
 from .entry_log import EntryLog
-from .queue import Boundary, QueueNumbers, SavedQueueState, StoreTimeAt
+from .queue import QueueNumbers, SavedQueueState, StoreTimeAt
 from .time_search import search_by_time
 
 log = logs.get("pyromq.store")

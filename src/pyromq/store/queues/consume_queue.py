@@ -6,11 +6,12 @@ from collections.abc import Callable, Collection, Sequence
 
 from ... import logs
 from ...kernel.records import Picked, Placed, pick_entries
+from ...model.boundary import Boundary
 from ...model.names import SCHEDULE_TOPIC
 from ..files.file_sequence import FileSequence, IrregularFile
 from ..layout import FILLER, FILLER_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES, QueueEntry
 from .entry_log import EntryLog
-from .queue import Boundary, QueueNumbers, SavedQueueState, StoreTimeAt
+from .queue import QueueNumbers, SavedQueueState, StoreTimeAt
 from .time_search import search_by_time
 
 log = logs.get("pyromq.store")

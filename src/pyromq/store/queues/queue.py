@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from enum import Enum
 from typing import Protocol, TypeAlias
 
 import msgspec
 
 from ...kernel.records import Picked, Placed
 from ...kernel.state import QueueTail
+from ...model.boundary import Boundary
 from ..files.file_sequence import IrregularFile
 from ..layout import QueueEntry
-
-
-class Boundary(Enum):
-    """Which of the entries around a store time is meant: the first not before it, or the last not after it."""
-
-    LOWER = "lower"
-    UPPER = "upper"
-
 
 StoreTimeAt: TypeAlias = Callable[[int], int | None]  # position of a record -> its store time
 

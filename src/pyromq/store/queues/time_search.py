@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .queue import Boundary
+from ...model.boundary import Boundary
 
 _COARSE_MS = 2  # so close together times do not tell where between two places a third one lies
 
