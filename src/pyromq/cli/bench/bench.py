@@ -8,7 +8,7 @@ timer.py.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -23,6 +23,7 @@ from .kinds import batch, transaction
 from .shared import (
     BenchMessage,
     conclude,
+    count_option,
     interval_option,
     java_truth,
     now_in_words,
@@ -33,9 +34,6 @@ from .shared import (
     until_stopped,
 )
 from .timer import timer
-
-if TYPE_CHECKING:
-    pass
 
 GROUP = "benchmark_consumer"
 
@@ -54,24 +52,8 @@ bench.add_command(timer)
     epilog=examples("pyromq bench producer -w 64 -s 1024 -q 100000", "pyromq bench producer -t orders -y true -ri 1000")
 )
 @topic_option
-@click.option(
-    "-w",
-    "--thread-count",
-    "threads",
-    type=click.IntRange(min=1),
-    default=64,
-    show_default=True,
-    help="Senders at a time.",
-)
-@click.option(
-    "-s",
-    "--message-size",
-    "size",
-    type=click.IntRange(min=1),
-    default=128,
-    show_default=True,
-    help="Bytes of each body.",
-)
+@count_option("-w", "--thread-count", "threads", default=64, text="Senders at a time.")
+@count_option("-s", "--message-size", "size", default=128, text="Bytes of each body.")
 @click.option("-k", "--key-enable", "keys", type=bool, default=False, help="Give each message a key.")
 @click.option("-p", "--property-size", type=click.IntRange(min=0), default=0, help="Bytes of properties.")
 @click.option("-l", "--tag-count", "tags", type=click.IntRange(min=0), default=0, help="So many different tags.")
@@ -121,15 +103,7 @@ ASYNC_IN_FLIGHT = 1000
     epilog=examples("pyromq bench consumer -w 20", "pyromq bench consumer -t orders -f TAG -e tags.txt -q 100000")
 )
 @topic_option
-@click.option(
-    "-w",
-    "--thread-count",
-    "threads",
-    type=click.IntRange(min=1),
-    default=20,
-    show_default=True,
-    help="Handlers at a time.",
-)
+@count_option("-w", "--thread-count", "threads", default=20, text="Handlers at a time.")
 @click.option("-g", "--group", default=GROUP, show_default=True, help="Consumer group.")
 @click.option("-p", "--group-prefix-enable", "suffix", type=bool, default=False, help="Put a number behind the group.")
 @click.option("-f", "--filter-type", type=click.Choice(["TAG", "SQL92"]), help="With -e.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -19,8 +19,15 @@ if TYPE_CHECKING:
     from ...ambient import Clock
     from .counts import MessagesSent
 
+F = TypeVar("F", bound=Callable[..., Any])
 TOPIC = "BenchmarkTest"
 FAILED_PAUSE_S = 3.0
+
+
+def count_option(*names: str, default: int, text: str) -> Callable[[F], F]:
+    """Return an option that is a number from 1 on."""
+    return click.option(*names, type=click.IntRange(min=1), default=default, show_default=True, help=text)
+
 
 topic_option = click.option("-t", "--topic", default=TOPIC, show_default=True, help="Topic name.")
 interval_option = click.option(

@@ -8,6 +8,7 @@ would drop its queues at its first pull, and stand still for ten seconds.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -152,26 +153,20 @@ async def clone(shell: Shell, source: str, target: str, topic: str) -> None:
     shell.rows(plan)
 
 
+@dataclass(slots=True)
 class OffsetMove:
     """One topic of a group to be moved, on these brokers."""
 
-    def __init__(
-        self,
-        group: str,
-        topic: str,
-        places: Sequence[BrokerPlace],
-        queue: int | None,
-        time_ms: int,
-        offset: int | None = None,
-        *,
-        shows_group: bool = False,
-    ) -> None:
-        self.group, self.topic, self.places = group, topic, places
-        self.queue, self.time_ms, self.offset = queue, time_ms, offset
-        self._shows_group = shows_group  # where there are several
+    group: str
+    topic: str
+    places: Sequence[BrokerPlace]
+    queue: int | None
+    time_ms: int
+    offset: int | None = None
+    shows_group: bool = False  # where there are several
 
     def row(self, broker: str, queue: int, goal: dict[str, Any]) -> dict[str, Any]:
-        whose = {"group": self.group} if self._shows_group else {}
+        whose = {"group": self.group} if self.shows_group else {}
         return whose | {"topic": self.topic, "broker": broker, "queue": queue} | goal
 
 
@@ -218,13 +213,7 @@ async def _move_on(
     queue = admin.offsets.ALL_QUEUES if work.queue is None else work.queue
     try:
         body = await admin.offsets.reset(
-            shell.calls,
-            place.address,
-            work.group,
-            work.topic,
-            time_ms=work.time_ms,
-            queue_id=queue,
-            offset=work.offset,
+            shell.calls, place.address, work.group, work.topic, time_ms=work.time_ms, queue_id=queue, offset=work.offset
         )
     except Refused as fault:
         faults.append(str(fault))

@@ -117,9 +117,7 @@ async def _listed(shell: Shell, place: BrokerPlace, group: str, most: int) -> li
 
 async def _none(shell: Shell, places: list[BrokerPlace], group: str) -> Fail:
     """Return the failure: the group has no dead letters, or there is no such group."""
-    known: set[str] = set()
-    for place in places:
-        known |= (await admin.groups.configs(shell.calls, place.address)).keys()
+    known = await shell.groups(places)
     return Fail(f"group {group} has no dead letters") if group in known else unknown("group", group, known)
 
 

@@ -10,7 +10,8 @@ import click
 
 from ...model.names import TRACE_TOPIC
 from ..terminal.tree import examples
-from .job import (
+from .job import Job, job
+from .options import (
     CHECKPOINT,
     DRY_RUN,
     EVERY,
@@ -18,8 +19,6 @@ from .job import (
     SINCE,
     UNTIL,
     WHERE,
-    Job,
-    job,
     name_server,
     options,
     pairs,

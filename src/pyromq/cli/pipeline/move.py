@@ -10,7 +10,8 @@ from ...ambient import SystemClock
 from ...model.names import TRACE_TOPIC, dlq_topic
 from ..terminal.printing import print_lines
 from ..terminal.tree import examples
-from .job import (
+from .job import Job, job
+from .options import (
     CHECKPOINT,
     DRY_RUN,
     EVERY,
@@ -18,9 +19,7 @@ from .job import (
     SINCE,
     UNTIL,
     WHERE,
-    Job,
     checkpoint_of,
-    job,
     name_server,
     options,
     pairs,

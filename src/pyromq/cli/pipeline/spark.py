@@ -7,7 +7,8 @@ import code
 import click
 
 from ..terminal.tree import Tree
-from .job import name_server, spark_for
+from .job import spark_for
+from .options import SESSION, name_server, options
 
 GUIDE = """\
 `spark` is a Spark {version} session. To begin:
@@ -23,9 +24,7 @@ def spark() -> None:
 
 @spark.command()
 @name_server
-@click.option("--master", default="", help="Spark cluster, such as spark://host:7077.  [default: this machine]")
-@click.option("--memory", default="2g", show_default=True, help="Of the driver.")
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark setting; may be given again.")
+@options(*SESSION)
 def shell(namesrv: str, master: str, memory: str, conf: tuple[str, ...]) -> None:
     """An interactive Python with `spark` in it."""
     with spark_for("shell", master, memory, conf) as session:

@@ -136,13 +136,15 @@ class Shell:
             raise unknown("topic", name, known, hint)
         return name
 
-    async def group(self, name: str, places: Iterable[BrokerPlace]) -> str:
-        known: set[str] = set()
-        for place in places:
-            known |= (await admin.groups.configs(self.calls, place.address)).keys()
+    async def groups(self, places: Iterable[BrokerPlace]) -> set[str]:
+        """Return the names of all groups that these brokers have."""
+        return {name for place in places for name in await admin.groups.configs(self.calls, place.address)}
+
+    async def group(self, name: str, places: Iterable[BrokerPlace]) -> None:
+        """Fail if there is no such group, with those that are like it."""
+        known = await self.groups(places)
         if name not in known:
             raise unknown("group", name, known, "pyromq group list shows all")
-        return name
 
     async def masters(self, broker: str | None = None, cluster: str | None = None) -> list[admin.cluster.BrokerPlace]:
         """Return all masters, those of a cluster, or one: by name, or by its address without asking a name server."""
