@@ -172,12 +172,12 @@ def test_a_large_registration_is_read_topic_by_topic(compressed: bool) -> None:
         topic_config_serialize_wrapper=TopicConfigAndMappingSerializeWrapper(topic_config_table=topics)
     )
     reader = RegistrationReader(encode_registration(body, compressed), V5, compressed)
-    assert sum(1 for _ in reader.steps()) >= 3_000
+    assert sum(1 for _ in reader.read_slices()) >= 3_000
     assert reader.body == body
 
 
 def test_a_deflate_stream_is_inflated_step_by_step_and_not_beyond_the_limit() -> None:
-    steps = RegistrationReader(zlib.compress(bytes(64 << 20)), V5).steps()
+    steps = RegistrationReader(zlib.compress(bytes(64 << 20)), V5).read_slices()
     for _ in range(100):
         next(steps)
     with pytest.raises(Malformed, match="inflates to more than 33554432 bytes"):

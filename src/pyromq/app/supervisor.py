@@ -16,7 +16,7 @@ from ..ambient import Clock
 
 log = logs.get("pyromq.app")
 
-LOOK_S = 0.5  # between two looks at the source files
+CHECK_EVERY_S = 0.5  # between two checks of the source files
 QUICK_S = 5.0  # a worker that ends sooner is started again more slowly each time
 FIRST_PAUSE_S, MOST_PAUSE_S = 0.2, 10.0
 GRACE_S = 60.0  # for handlers at a stop; consumers have a shorter one of their own
@@ -116,7 +116,7 @@ class Supervisor:
         """
         known = await asyncio.to_thread(snapshot, folder)
         while True:
-            await self._clock.sleep(LOOK_S)
+            await self._clock.sleep(CHECK_EVERY_S)
             now = await asyncio.to_thread(snapshot, folder)
             changed = sorted(path for path in known.keys() | now.keys() if known.get(path) != now.get(path))
             known = now

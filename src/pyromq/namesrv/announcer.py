@@ -49,7 +49,7 @@ class Announcer:
             self._limited.warning(
                 "broker displaced", broker=one.broker_name, id=one.broker_id, address=one.address, by=new.address
             )
-        self._tell_all(result.changes)
+        self._notify_all(result.changes)
 
     def departed(self, departures: Departures, why: str, *, expected: bool = False) -> None:
         say = log.info if expected else log.warning
@@ -58,7 +58,7 @@ class Announcer:
             if one.silent_ms:
                 facts["silent_ms"] = one.silent_ms
             say(why, **facts)
-        self._tell_all(departures.changes)
+        self._notify_all(departures.changes)
 
     async def close(self) -> None:
         """Cancel what is under way: those who were not told yet will hear it from their next registration."""
@@ -66,16 +66,16 @@ class Announcer:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _tell_all(self, changes: Iterable[MinBrokerChange]) -> None:
+    def _notify_all(self, changes: Iterable[MinBrokerChange]) -> None:
         if not self._live.config.notify_min_broker_id_changed:
             return
         for change in changes:
             for address in change.notify:
-                task = asyncio.get_running_loop().create_task(self._tell(address, change))
+                task = asyncio.get_running_loop().create_task(self._notify(address, change))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
-    async def _tell(self, address: str, change: MinBrokerChange) -> None:
+    async def _notify(self, address: str, change: MinBrokerChange) -> None:
         fields = NotifyMinBrokerIdChange(
             min_broker_id=change.min_id,
             broker_name=change.broker_name,

@@ -120,10 +120,10 @@ def batches(spark: SparkSession, folder: str) -> list[int]:
 
 
 def open_archive(spark: SparkSession, folder: str) -> Lake:
-    told = checkpoint.told(spark, folder)
-    form = told.get("format", lake.PARQUET)
+    recorded = checkpoint.recorded_options(spark, folder)
+    form = recorded.get("format", lake.PARQUET)
     lake.check(form)
-    return Lake(spark, folder, form, catalog=told.get("catalog", ""), table=told.get("table", ""))
+    return Lake(spark, folder, form, catalog=recorded.get("catalog", ""), table=recorded.get("table", ""))
 
 
 def summary(spark: SparkSession, folder: str, before: set[int] | None = None) -> Summary:

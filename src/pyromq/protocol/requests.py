@@ -35,7 +35,7 @@ from .headers import stats as stat
 from .headers import topics as topic
 from .headers import transactions as transaction
 from .headers import users as user
-from .headers.marks import RpcHeader
+from .headers.shared import RpcHeader
 from .json import Dialect
 from .row import AnyRow, Content, Plain, RequestClass, Row, ServedBy
 

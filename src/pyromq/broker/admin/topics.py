@@ -21,7 +21,7 @@ from ...protocol.bodies.topics import (
     TopicList,
 )
 from ...protocol.bodies.version import DataVersion
-from ...protocol.headers.marks import RpcHeader
+from ...protocol.headers.shared import RpcHeader
 from ...protocol.headers.topics import CreateTopic, GetAllTopicConfig, GetAllTopicConfigAnswer, TopicName
 from ...store.queues.queue_table import QueueTable
 from ...transport.dispatch import Reply, Request, RequestOf

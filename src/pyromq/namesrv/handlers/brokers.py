@@ -67,7 +67,7 @@ class BrokerHandlers:
         if header.body_crc32 and body_crc(body) != header.body_crc32:
             raise RequestRefused("crc32 not match")
         reader = RegistrationReader(body, request.command.version, header.compressed)
-        async for _ in self._slices.each(reader.steps()):
+        async for _ in self._slices.each(reader.read_slices()):
             pass
         return reader.body
 

@@ -37,7 +37,7 @@ def which(source: Mapping[str, str]) -> dict[str, str]:
     return {name: source[name] for name in names if source.get(name)}
 
 
-def told(spark: SparkSession, folder: str) -> dict[str, Any]:
+def recorded_options(spark: SparkSession, folder: str) -> dict[str, Any]:
     """Return what the run of a folder was told; nothing where none began."""
     kept = _kept(spark, folder)
     return dict(kept.get("told", {}))

@@ -29,7 +29,7 @@ from ..report.summary import Summary
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Tell = Callable[[str], None]
+PrintLine = Callable[[str], None]
 _LINE_S, _BAR_S, _EVENTS_S, _BAR_WIDTH = 5.0, 0.5, 10.0, 30
 
 
@@ -62,7 +62,7 @@ class ProgressListener(StreamingQueryListener):
         self,
         spark: SparkSession,
         name: str,
-        tell: Tell,
+        tell: PrintLine,
         *,
         bar: bool = False,
         each: Callable[[dict[str, Any]], None] | None = None,
@@ -151,13 +151,13 @@ class ProgressListener(StreamingQueryListener):
 
     def _poll(self) -> None:
         try:
-            self._tell_tasks()
+            self._report_tasks()
         except (Py4JError, OSError):
             with self._heard:
                 self._gone = True
                 self._heard.notify_all()
 
-    def _tell_tasks(self) -> None:
+    def _report_tasks(self) -> None:
         tracker = self._spark.sparkContext.statusTracker()
         while not self._over.wait(_BAR_S if self._bar else _LINE_S):
             stages = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]

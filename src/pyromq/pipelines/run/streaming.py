@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Keep = Callable[[DataFrame, int], None]
 
-_LOOK_S = 1
+_CHECK_EVERY_S = 1
 _BATCH_S = 5.0  # for the batch in work to come to its end, once the stream is to end
 
 
@@ -36,7 +36,7 @@ def run_stream(sink: DataStreamWriter, keep: Keep, folder: str, every: str) -> N
     is_over: bool | None = False
     try:
         while not is_over and not stop.asked.is_set():
-            is_over = query.awaitTermination(_LOOK_S)
+            is_over = query.awaitTermination(_CHECK_EVERY_S)
     except KeyboardInterrupt:  # as a function, in a shell
         query.stop()
         if not every:

@@ -94,7 +94,7 @@ class RegistrationReader:
         self._max_inflated = max_inflated
         self.body = RegisterBrokerBody()
 
-    def steps(self) -> Iterator[None]:
+    def read_slices(self) -> Iterator[None]:
         data = self._data
         if not data:
             return
@@ -107,7 +107,7 @@ class RegistrationReader:
             for part in _inflated(data, self._max_inflated):
                 plain += part
                 yield
-            yield from _Parts(plain).steps(self.body, self._version)
+            yield from _Parts(plain).read_slices(self.body, self._version)
         else:
             raw = _texts(_BODY.decode, data)
             self.body.filter_server_list = decode_body(list[str], raw.filter_server_list)
@@ -132,7 +132,7 @@ def decode_registration(
 ) -> RegisterBrokerBody:
     """Decode it in one go."""
     reader = RegistrationReader(data, version, compressed, max_inflated)
-    for _ in reader.steps():
+    for _ in reader.read_slices():
         pass
     return reader.body
 
@@ -180,7 +180,7 @@ class _Parts:
         self._data = data
         self._at = 0
 
-    def steps(self, body: RegisterBrokerBody, version: int) -> Iterator[None]:
+    def read_slices(self, body: RegisterBrokerBody, version: int) -> Iterator[None]:
         """Fill the body, topic by topic."""
         wrapper = body.topic_config_serialize_wrapper
         wrapper.data_version = decode_body(DataVersion, self._piece())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from .header import Header, Int32
-from .marks import RpcHeader, TopicHeader
+from .shared import RpcHeader, TopicHeader
 
 
 class HeartbeatAnswer(Header, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .header import Header, Int32
-from .marks import RpcHeader, TopicHeader
+from .shared import RpcHeader, TopicHeader
 
 
 class GetAllSubscriptionGroup(Header, kw_only=True):

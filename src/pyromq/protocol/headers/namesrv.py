@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from .header import Header, Int32, Int64
-from .marks import TopicHeader
+from .shared import TopicHeader
 
 ZONE_NAME = "__ZONE_NAME"
 ZONE_MODE = "__ZONE_MODE"

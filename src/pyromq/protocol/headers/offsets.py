@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...model.boundary import Boundary
 from .header import Header, Int32, Int64
-from .marks import RpcHeader, TopicHeader
+from .shared import RpcHeader, TopicHeader
 
 
 class QueryConsumerOffset(TopicHeader, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .header import Header, Int32, Int64
-from .marks import TopicHeader
+from .shared import TopicHeader
 
 
 class PopMessage(TopicHeader, kw_only=True):

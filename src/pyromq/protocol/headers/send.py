@@ -9,7 +9,7 @@ import msgspec
 
 from ...errors import Malformed
 from .header import Header, Int32, Int64
-from .marks import RpcHeader, TopicHeader
+from .shared import RpcHeader, TopicHeader
 
 
 class SendMessage(TopicHeader, kw_only=True):

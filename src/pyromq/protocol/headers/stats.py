@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from .header import Header, Int64
-from .marks import TopicHeader
+from .shared import TopicHeader
 
 
 class GetBrokerConfigAnswer(Header, kw_only=True):

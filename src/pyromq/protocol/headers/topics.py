@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...model.names import AUTO_CREATE_TOPIC
 from ..bodies.topics import TopicConfig
 from .header import Header, Int32
-from .marks import RpcHeader, TopicHeader
+from .shared import RpcHeader, TopicHeader
 
 
 class CreateTopic(TopicHeader, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .header import Header, Int32, Int64
-from .marks import RpcHeader
+from .shared import RpcHeader
 
 
 class EndTransaction(RpcHeader, kw_only=True):

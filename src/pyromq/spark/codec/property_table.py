@@ -46,7 +46,7 @@ class PropertyTable(NamedTuple):
 
 def parse_properties(raw: pa.Array) -> PropertyTable:
     """Parse the property strings of a chunk, a binary array without nulls."""
-    return _by_marks(raw) or _one_by_one(raw)
+    return _by_separators(raw) or _one_by_one(raw)
 
 
 def from_dicts(rows: Iterable[Mapping[str, str]]) -> PropertyTable:
@@ -64,7 +64,7 @@ def _one_by_one(raw: pa.Array) -> PropertyTable:
     return from_dicts(decode_properties(row) for row in raw.to_pylist())
 
 
-def _by_marks(raw: pa.Array) -> PropertyTable | None:
+def _by_separators(raw: pa.Array) -> PropertyTable | None:
     """Cut all rows by their separators; None if a row is not ordinary."""
     _, offset_buffer, data = raw.buffers()
     bounds = np.frombuffer(offset_buffer, np.int32)[raw.offset : raw.offset + len(raw) + 1].astype(np.int64)

@@ -166,14 +166,14 @@ class Cluster:
         """Ask all at once. A broker that cannot be reached is left out, anything else is an error."""
         wanted = list(queues)
 
-        async def asked() -> list[T | BaseException]:
+        async def ask_all() -> list[T | BaseException]:
             answers = await asyncio.gather(*(ask(_message_queue(queue)) for queue in wanted), return_exceptions=True)
             if any(isinstance(answer, NoBroker) for answer in answers):
                 self._session.refresh_routes()  # a broker that the session has not met yet: there at the next question
             return answers
 
         found: dict[Queue, T] = {}
-        for queue, answer in zip(wanted, self._portal.call(asked()), strict=True):
+        for queue, answer in zip(wanted, self._portal.call(ask_all()), strict=True):
             if isinstance(answer, (Unreachable, NoBroker)):
                 continue
             if isinstance(answer, BaseException):

@@ -105,7 +105,7 @@ class RowWriter:
         for group in self._groups(batch, self._topics(batch)):
             many = group.rows[~timed[group.rows]]
             if len(many):
-                parts = [_taken(each, many) for each in (body, properties, ids)]
+                parts = [_rows_of(each, many) for each in (body, properties, ids)]
                 entries = batch_entries(parts[0], parts[1], None if flags is None else flags[many])
                 yield from self._batches(group, entries, parts[2])
             for row in group.rows[timed[group.rows]].tolist():
@@ -178,7 +178,7 @@ class RowWriter:
         return SendRequest(queues[place], outgoing, body, rows, f"{self._origin}/{self._requests}/")
 
 
-def _taken(values: pa.Array, rows: Positions) -> pa.Array:
+def _rows_of(values: pa.Array, rows: Positions) -> pa.Array:
     """Return the values of these rows, without a copy where they are all rows."""
     return values if len(rows) == len(values) else values.take(pa.array(rows))
 

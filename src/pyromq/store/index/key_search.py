@@ -53,10 +53,10 @@ class KeySearch:
         for _ in range(_ENTRIES_AT_ONCE):
             if not self._files or len(self.found) >= self._limit:
                 return True
-            self._look(self._files[-1])
+            self._read_next(self._files[-1])
         return False
 
-    def _look(self, file: IndexFile) -> None:
+    def _read_next(self, file: IndexFile) -> None:
         if self._number is None:
             self._number = file.newest(self._hash)
         number = self._number

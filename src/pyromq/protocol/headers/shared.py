@@ -1,4 +1,4 @@
-"""Fields that many requests share: PROTOCOL's markers R and T."""
+"""Fields that many requests share: headers of requests begin with one of these."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .header import Header
 
 
 class RpcHeader(Header, kw_only=True):
-    """R: namespace, broker name and the one-way wish of 5.x."""
+    """Namespace, broker name and the one-way wish of 5.x."""
 
     bname: str | None = None
     ns: str | None = None
@@ -15,6 +15,6 @@ class RpcHeader(Header, kw_only=True):
 
 
 class TopicHeader(RpcHeader, kw_only=True):
-    """T: R, and whether a queue id is a logical one of a static topic (`lo`; false: it is physical)."""
+    """The same, and whether a queue id is a logical one of a static topic (`lo`; false: it is physical)."""
 
     lo: bool | None = None
