@@ -15,6 +15,7 @@ import msgspec
 
 from pyromq.ambient import SystemClock
 from pyromq.kernel.records import place_burst
+from pyromq.model.boundary import Boundary
 from pyromq.model.ids import pack_host
 from pyromq.protocol.record import Record
 from pyromq.store.config import StoreConfig
@@ -23,7 +24,6 @@ from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.layout import QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from pyromq.store.message_store import MessageStore
 from pyromq.store.queues.consume_queue import ConsumeQueue
-from pyromq.model.boundary import Boundary
 from pyromq.store.queues.time_search import search_by_time
 
 HOST = pack_host("127.0.0.1", 10911)

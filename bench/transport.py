@@ -23,7 +23,7 @@ from pyromq.ambient import SystemClock
 from pyromq.protocol.command import Command
 from pyromq.protocol.frame import encode_frame
 from pyromq.protocol.requests import RequestCode
-from pyromq.transport.client import Client
+from pyromq.transport.client import RemotingClient
 from pyromq.transport.dispatch import Dispatcher, Reply, Request
 from pyromq.transport.loop import loop_factory
 from pyromq.transport.server import Server
@@ -86,13 +86,13 @@ async def drive_client(port: int, depth: int, seconds: float) -> int:
     """The same with our own client as the load."""
     done, until = 0, time.perf_counter() + seconds
 
-    async def call_on(client: Client) -> None:
+    async def call_on(client: RemotingClient) -> None:
         nonlocal done
         while time.perf_counter() < until:
             await client.call(f"127.0.0.1:{port}", Command(code=CODE, body=bytes(128)), timeout_s=30)
             done += 1
 
-    async with Client(clock=SystemClock(), rng=random.Random(1)) as client:
+    async with RemotingClient(clock=SystemClock(), rng=random.Random(1)) as client:
         await asyncio.gather(*(call_on(client) for _ in range(depth)))
     return done
 

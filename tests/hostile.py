@@ -21,7 +21,7 @@ from pyromq.protocol import bodies
 from pyromq.protocol.bodies.body import Body
 from pyromq.protocol.command import Command
 from pyromq.protocol.requests import RequestCode
-from pyromq.transport.client import Client
+from pyromq.transport.client import RemotingClient
 
 FORGED = "FORGED all is well"
 HOSTILE = f"\x1b[2J\x1b]0;owned\x07\x9b31m\u202e\u200b\x00\r\n{FORGED}\n\t[red]"
@@ -100,9 +100,9 @@ def hostile_names(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     Names that the test puts into the set stay as they are: those that its command line has.
     """
     known: set[str] = set()
-    honest = Client.call
+    honest = RemotingClient.call
 
-    async def call(self: Client, address: str, request: Command, timeout_s: float) -> Command:
+    async def call(self: RemotingClient, address: str, request: Command, timeout_s: float) -> Command:
         if threading.current_thread() is not threading.main_thread():
             return await honest(self, address, request, timeout_s)
         mend(request)
@@ -110,7 +110,7 @@ def hostile_names(monkeypatch: pytest.MonkeyPatch) -> set[str]:
         spoil(request.code, answer, known)
         return answer
 
-    monkeypatch.setattr(Client, "call", call)
+    monkeypatch.setattr(RemotingClient, "call", call)
     return known
 
 

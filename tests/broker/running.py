@@ -19,7 +19,7 @@ from pyromq.protocol.properties import encode_properties
 from pyromq.protocol.requests import ROWS, RequestCode
 from pyromq.store.files.real_disk import RealDisk
 from pyromq.testing.in_process import SMALL_FILES, InProcessBroker
-from pyromq.transport.client import Client
+from pyromq.transport.client import RemotingClient
 from pyromq.transport.dispatch import Dispatcher, Reply, Request
 
 SMALL: dict[str, Any] = SMALL_FILES | {
@@ -32,7 +32,7 @@ SMALL: dict[str, Any] = SMALL_FILES | {
 class Running:
     """A broker that serves, and one connection to it. Requests that the broker sends to us gather in `received`."""
 
-    def __init__(self, broker: Broker, address: str, client: Client, received: list[Command]) -> None:
+    def __init__(self, broker: Broker, address: str, client: RemotingClient, received: list[Command]) -> None:
         self.broker = broker
         self.address = address
         self.client = client
@@ -114,7 +114,7 @@ async def running_broker(folder: Path, clock: Clock | None = None, **settings: A
         received.append(request.command)
         return Reply()
 
-    client = Client(clock=clock, rng=random.Random(8), dispatch=Dispatcher(dict.fromkeys(ROWS, receive)))
+    client = RemotingClient(clock=clock, rng=random.Random(8), dispatch=Dispatcher(dict.fromkeys(ROWS, receive)))
     try:
         yield Running(life.broker, life.address, client, received)
     finally:

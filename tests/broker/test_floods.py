@@ -17,7 +17,7 @@ from pyromq.ambient import SystemClock
 from pyromq.model.codes import ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.requests import RequestCode
-from pyromq.transport.client import Client
+from pyromq.transport.client import RemotingClient
 from tests.broker.running import Running, running_broker, turns_until
 
 FLOOD = 300
@@ -26,7 +26,7 @@ FLOOD = 300
 @asynccontextmanager
 async def canary(broker: Running) -> AsyncIterator[list[int]]:
     """An honest client on a connection of its own, which sends one message after the other, and its offsets."""
-    client = Client(clock=SystemClock(), rng=random.Random(9))
+    client = RemotingClient(clock=SystemClock(), rng=random.Random(9))
     fields = {"a": "P", "b": "honest", "c": "TBW102", "d": "1", "e": "0", "f": "0", "g": "1", "h": "0", "i": ""}
     offsets: list[int] = []
 

@@ -16,7 +16,7 @@ from pyromq.ambient import SystemClock, seeded_random
 from pyromq.errors import CallFailed
 from pyromq.protocol.command import Command
 from pyromq.protocol.requests import ROWS, RequestCode
-from pyromq.transport.client import Client
+from pyromq.transport.client import RemotingClient
 from tests.client.world import World
 from tests.hostile import ESCAPED, HOSTILE, IN_JSON, check_harmless
 
@@ -50,7 +50,7 @@ def log() -> Iterator[io.StringIO]:
     root.handlers[:], root.level, root.propagate = before
 
 
-async def ask_everything(client: Client, address: str) -> None:
+async def ask_everything(client: RemotingClient, address: str) -> None:
     """Numbers are read first by some, so they are good in one round and hostile in the other."""
     bodies = (json.dumps(HEARTBEAT).encode(), HOSTILE.encode(), f'{{"{IN_JSON}":"{IN_JSON}"}}'.encode(), b"")
     for number, body in enumerate(bodies):
@@ -66,7 +66,7 @@ async def ask_everything(client: Client, address: str) -> None:
 
 async def test_whatever_is_asked_no_escape_and_no_forged_line_reaches_the_log(tmp_path: Path, log: io.StringIO) -> None:
     world = World(tmp_path)
-    client = Client(clock=SystemClock(), rng=seeded_random(1))
+    client = RemotingClient(clock=SystemClock(), rng=seeded_random(1))
     try:
         names = await world.start_name_server()
         broker = await world.start_broker()

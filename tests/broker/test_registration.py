@@ -17,7 +17,7 @@ from pyromq.protocol.frame import FrameLimits
 from pyromq.protocol.headers.namesrv import QueryDataVersionAnswer, RegisterBroker
 from pyromq.protocol.requests import RequestCode
 from pyromq.testing.clock import ManualClock
-from pyromq.transport.client import Client
+from pyromq.transport.client import RemotingClient
 from pyromq.transport.dispatch import Dispatcher, Handler, Reply, Request
 from pyromq.transport.limits import Limits
 from pyromq.transport.memory import MemoryNetwork
@@ -87,7 +87,7 @@ class Setting:
 
     @asynccontextmanager
     async def registration(self, *addresses: str, frame_bytes: int = 16 << 20) -> AsyncIterator[BrokerRegistration]:
-        client = Client(
+        client = RemotingClient(
             clock=self.clock,
             rng=random.Random(1),
             limits=Limits(frame=FrameLimits(frame_bytes=frame_bytes)),

@@ -17,7 +17,7 @@ from pyromq.ambient import SystemClock
 from pyromq.protocol.command import Command
 from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.requests import RequestCode
-from pyromq.transport.client import Client
+from pyromq.transport.client import RemotingClient
 from tests.broker.running import running_broker, turns_until
 
 
@@ -79,7 +79,7 @@ async def test_a_kill_under_load_loses_nothing_that_was_acked(tmp_path: Path) ->
     acked: list[int] = []
     enough = asyncio.Event()
 
-    async def produce(client: Client, address: str) -> None:
+    async def produce(client: RemotingClient, address: str) -> None:
         for number in range(100_000):
             fields = {"a": "P", "b": "T", "c": "TBW102", "d": "1", "e": "0", "f": "0", "g": "1", "h": "0", "i": ""}
             request = Command(code=RequestCode.SEND_MESSAGE_V2, fields=fields, body=str(number).encode())
@@ -88,7 +88,10 @@ async def test_a_kill_under_load_loses_nothing_that_was_acked(tmp_path: Path) ->
             if len(acked) == 300:
                 enough.set()
 
-    async with Client(clock=SystemClock(), rng=random.Random(1)) as client, process(tmp_path) as (address, running):
+    async with (
+        RemotingClient(clock=SystemClock(), rng=random.Random(1)) as client,
+        process(tmp_path) as (address, running),
+    ):
         producing = asyncio.create_task(produce(client, address))
         await enough.wait()
         running.send_signal(signal.SIGKILL)

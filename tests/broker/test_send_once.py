@@ -18,7 +18,7 @@ from pyromq.protocol.command import Command
 from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.requests import RequestCode
 from pyromq.store.config import FlushMode
-from pyromq.transport.client import Client
+from pyromq.transport.client import RemotingClient
 from tests.broker.running import Running, running_broker
 from tests.broker.test_restart import JAVA_SIZES, process
 
@@ -211,7 +211,7 @@ async def test_a_kill_in_between_makes_no_second_message(tmp_path: Path) -> None
         body = encode_batch(BatchEntry(b"%d.%d" % (number, part)) for part in range(4))
         return Command(code=RequestCode.SEND_BATCH_MESSAGE, fields=fields, body=body)
 
-    async def produce(client: Client, address: str, share: int) -> None:
+    async def produce(client: RemotingClient, address: str, share: int) -> None:
         for number in range(share, 2000, 4):
             answer = await client.call(address, request(number), 20)
             acked[number] = answer.fields["queueOffset"]
@@ -219,7 +219,7 @@ async def test_a_kill_in_between_makes_no_second_message(tmp_path: Path) -> None
                 enough.set()
 
     async with (
-        Client(clock=SystemClock(), rng=random.Random(1)) as client,
+        RemotingClient(clock=SystemClock(), rng=random.Random(1)) as client,
         process(tmp_path / "s", *options) as (at, one),
     ):
         producing = [asyncio.create_task(produce(client, at, share)) for share in range(4)]

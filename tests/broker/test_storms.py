@@ -13,7 +13,7 @@ import pytest
 from pyromq.ambient import SystemClock
 from pyromq.protocol.command import Command
 from pyromq.protocol.requests import RequestCode
-from pyromq.transport.client import Client
+from pyromq.transport.client import RemotingClient
 from tests.broker.running import Running, running_broker
 
 STORM = 600
@@ -65,13 +65,13 @@ async def test_a_send_is_answered_early_while_others_storm(tmp_path: Path) -> No
             await broker.client.call(broker.address, send_command(), 20)
         order: list[str] = []
 
-        async def ask(client: Client, request: Command, name: str) -> None:
+        async def ask(client: RemotingClient, request: Command, name: str) -> None:
             await client.call(broker.address, request, 60)
             order.append(name)
 
         asked = []
         for number, (code, fields, body) in enumerate(STORMS):
-            client = Client(clock=SystemClock(), rng=random.Random(number))
+            client = RemotingClient(clock=SystemClock(), rng=random.Random(number))
             stack.push_async_callback(client.close)
             await client.connect(broker.address)
             storm = [Command(code=code, fields=dict(fields), body=body) for _ in range(STORM)]

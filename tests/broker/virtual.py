@@ -21,7 +21,7 @@ from pyromq.store.files.disk import Disk
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.in_process import InProcessBroker, virtual_loops
 from pyromq.testing.simulated_disk import SimulatedDisk
-from pyromq.transport.client import Client
+from pyromq.transport.client import RemotingClient
 from pyromq.transport.dispatch import Request, await_answer
 from tests.broker.peers import FakePeer
 from tests.broker.running import SMALL, Running
@@ -34,7 +34,7 @@ class Virtual(Running):
     """One life of a broker. `client` is who sends unless a test says otherwise."""
 
     def __init__(self, life: InProcessBroker, clock: ManualClock, disk: Disk) -> None:
-        super().__init__(life.broker, life.address, Client(clock=clock, rng=random.Random(1)), [])
+        super().__init__(life.broker, life.address, RemotingClient(clock=clock, rng=random.Random(1)), [])
         self._life = life
         self.clock = clock
         self.disk = disk

@@ -29,7 +29,7 @@ from pyromq.protocol.command import Command
 from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.properties import encode_properties
 from pyromq.protocol.requests import RequestCode
-from pyromq.transport.client import Client as Caller
+from pyromq.transport.client import RemotingClient as Caller
 from pyromq.transport.dispatch import Dispatcher, Request
 from tests.crash.kinds_broker import KINDS_TOPIC, LANES_TOPIC
 from tests.crash.kinds_ledger import End, Ledger, Sent

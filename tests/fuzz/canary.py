@@ -22,7 +22,7 @@ from pyromq.protocol.command import Command
 from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.properties import properties_text
 from pyromq.protocol.requests import RequestCode
-from pyromq.transport.client import Client
+from pyromq.transport.client import RemotingClient
 from tests.fuzz.lines import Broken
 
 TOPIC, GROUP, NAME = "canary-topic-7f3a9c", "canary-group-7f3a9c", "127.0.0.1@canary"
@@ -38,7 +38,7 @@ class Canary:
         self._broker = broker
         self._namesrv = namesrv
         self._rng = random.Random(7)
-        self._client = Client(clock=SystemClock(), rng=random.Random(8))
+        self._client = RemotingClient(clock=SystemClock(), rng=random.Random(8))
         self._kept: dict[int, bytes] = {}  # by offset, all in queue 0
         self.rounds = 0
         self.slowest_s = 0.0
@@ -75,7 +75,7 @@ class Canary:
     def moved(self, broker: str, namesrv: str) -> None:
         """The daemons were started again."""
         self._broker, self._namesrv = broker, namesrv
-        self._client = Client(clock=SystemClock(), rng=random.Random(8))
+        self._client = RemotingClient(clock=SystemClock(), rng=random.Random(8))
 
     async def check_kept(self) -> None:
         """Everything that was ever sent is still there, except what retention took with its file of the log."""

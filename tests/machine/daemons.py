@@ -19,7 +19,7 @@ from typing import Any, cast
 
 from pyromq.ambient import SystemClock
 from pyromq.protocol.requests import RequestCode
-from pyromq.transport.client import Client
+from pyromq.transport.client import RemotingClient
 from tests.broker.running import Running
 from tests.machine.shortage import seen
 
@@ -41,7 +41,7 @@ class Daemon(Running):
     """A process that serves, and one connection to it."""
 
     def __init__(
-        self, process: asyncio.subprocess.Process, address: str, client: Client, others: Sequence[str] = ()
+        self, process: asyncio.subprocess.Process, address: str, client: RemotingClient, others: Sequence[str] = ()
     ) -> None:
         super().__init__(cast(Any, None), address, client, [])
         self.process = process
@@ -62,7 +62,7 @@ class Daemon(Running):
     @asynccontextmanager
     async def another(self) -> AsyncIterator[Running]:
         """A client that connects now."""
-        async with Client(clock=SystemClock(), rng=random.Random(2)) as client:
+        async with RemotingClient(clock=SystemClock(), rng=random.Random(2)) as client:
             yield Running(cast(Any, None), self.address, client, [])
 
 
@@ -98,7 +98,7 @@ async def _serving(
             _, errors = await process.communicate()
             raise AssertionError(f"it did not start: {line}{errors.decode()}")
         *others, address = found.groups()
-        async with Client(clock=SystemClock(), rng=random.Random(1)) as client:
+        async with RemotingClient(clock=SystemClock(), rng=random.Random(1)) as client:
             yield Daemon(process, address, client, others)
     finally:
         if process.returncode is None:

@@ -20,7 +20,7 @@ from pyromq.errors import CallFailed
 from pyromq.protocol.bodies.registration import encode_registration
 from pyromq.protocol.command import Command
 from pyromq.protocol.requests import RequestCode as Code
-from pyromq.transport.client import Client
+from pyromq.transport.client import RemotingClient
 from tests.namesrv.builders import topics
 from tests.namesrv.world import broker_body, broker_header
 
@@ -30,7 +30,7 @@ PATIENCE_S = 60  # a test that hangs must end; nothing is measured
 class Daemon:
     """A running name server."""
 
-    def __init__(self, process: asyncio.subprocess.Process, address: str, client: Client) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, address: str, client: RemotingClient) -> None:
         self.process = process
         self.address = address
         self._client = client
@@ -70,7 +70,7 @@ async def running(folder: Path, *arguments: str) -> AsyncIterator[Daemon]:
             assert process.stderr is not None
             pytest.fail(f"it did not start: {(await process.stderr.read()).decode()}")
         assert line.startswith("pyromq namesrv ready on 127.0.0.1:"), line
-        async with Client(clock=SystemClock(), rng=random.Random(1)) as client:
+        async with RemotingClient(clock=SystemClock(), rng=random.Random(1)) as client:
             yield Daemon(process, line.split()[-1], client)
     finally:
         if process.returncode is None:

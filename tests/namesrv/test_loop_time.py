@@ -18,7 +18,7 @@ from pyromq.protocol.bodies.registration import RegisterBrokerBody, encode_regis
 from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigAndMappingSerializeWrapper
 from pyromq.protocol.command import Command
 from pyromq.protocol.requests import RequestCode as Code
-from pyromq.transport.client import Client
+from pyromq.transport.client import RemotingClient
 from pyromq.transport.dispatch import Dispatcher
 from tests.loop_held import Held, held_loop
 from tests.namesrv.world import at_once
@@ -73,11 +73,11 @@ def registration(version: int) -> bytes:
 
 
 @asynccontextmanager
-async def running(folder: Path) -> AsyncIterator[tuple[NameServer, str, Client]]:
+async def running(folder: Path) -> AsyncIterator[tuple[NameServer, str, RemotingClient]]:
     clock = SystemClock()
     config = NamesrvConfig(kv_config_path=folder / "kv.json", listen_port=0)
     namesrv = NameServer(Loaded(config), clock=clock, rng=random.Random(1), run_blocking=at_once)
-    client = Client(clock=clock, rng=random.Random(2))
+    client = RemotingClient(clock=clock, rng=random.Random(2))
     try:
         yield namesrv, await namesrv.listen(), client
     finally:
@@ -85,7 +85,7 @@ async def running(folder: Path) -> AsyncIterator[tuple[NameServer, str, Client]]
         await namesrv.stop()
 
 
-async def longest_ms(client: Client, address: str, held: Held, code: int) -> tuple[float, str]:
+async def longest_ms(client: RemotingClient, address: str, held: Held, code: int) -> tuple[float, str]:
     tries = []
     for number in range(TRIES):
         body = registration(number) if code == Code.REGISTER_BROKER else b""

@@ -10,7 +10,7 @@ import pytest
 import uvloop
 
 from pyromq.testing.clock import ManualClock
-from pyromq.transport.client import Client
+from pyromq.transport.client import RemotingClient
 from pyromq.transport.dispatch import Handler
 from pyromq.transport.limits import Limits
 from pyromq.transport.memory import MemoryNetwork
@@ -54,10 +54,10 @@ async def make_server(clock: ManualClock, network: MemoryNetwork) -> AsyncIterat
 
 @pytest.fixture
 async def make_client(clock: ManualClock, network: MemoryNetwork) -> AsyncIterator[MakeClient]:
-    clients: list[Client] = []
+    clients: list[RemotingClient] = []
 
-    def make(**options: object) -> Client:
-        client = Client(clock=clock, rng=random.Random(7), **({"connect": network.connect} | options))  # type: ignore[arg-type]
+    def make(**options: object) -> RemotingClient:
+        client = RemotingClient(clock=clock, rng=random.Random(7), **({"connect": network.connect} | options))  # type: ignore[arg-type]
         clients.append(client)
         return client
 

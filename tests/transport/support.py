@@ -13,7 +13,7 @@ from pyromq.protocol.command import ONEWAY_FLAG, Command
 from pyromq.protocol.frame import FrameDecoder, encode_frame
 from pyromq.protocol.requests import RequestCode
 from pyromq.testing.clock import ManualClock
-from pyromq.transport.client import Client
+from pyromq.transport.client import RemotingClient
 from pyromq.transport.dispatch import Reply, Request
 from pyromq.transport.memory import MemoryStream, pair
 from pyromq.transport.server import Server
@@ -24,7 +24,7 @@ ECHO = int(RequestCode.GET_MAX_OFFSET)
 _PASSES = 20_000
 
 MakeServer = Callable[..., Server]
-MakeClient = Callable[..., Client]
+MakeClient = Callable[..., RemotingClient]
 
 
 def echo(request: Request) -> Reply:

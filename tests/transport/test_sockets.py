@@ -12,7 +12,7 @@ from pyromq.ambient import SystemClock
 from pyromq.errors import ConfigError, ConnectionLost
 from pyromq.machine.connection_quota import ConnectionQuota
 from pyromq.transport.address import parse_address
-from pyromq.transport.client import Client
+from pyromq.transport.client import RemotingClient
 from pyromq.transport.dispatch import Dispatcher
 from pyromq.transport.server import Server
 from tests.machine.shortage import seen, shortage, taken_descriptors
@@ -22,7 +22,7 @@ from tests.transport.support import ECHO, RawPeer, command, echo, frames, socket
 async def test_a_call_over_a_socket() -> None:
     server = Server(Dispatcher({ECHO: echo}), clock=SystemClock())
     address = await server.start("127.0.0.1", 0)
-    async with Client(clock=SystemClock(), rng=random.Random(7)) as client:
+    async with RemotingClient(clock=SystemClock(), rng=random.Random(7)) as client:
         for size in (0, 1, 100_000, 5_000_000):
             response = await client.call(address, command(body=bytes(size)), timeout_s=30)
             assert len(response.body) == size
@@ -34,7 +34,7 @@ async def test_ipv6() -> None:
     server = Server(Dispatcher({ECHO: echo}), clock=SystemClock())
     address = await server.start("::1", 0)
     assert address.startswith("[::1]:")
-    async with Client(clock=SystemClock(), rng=random.Random(7)) as client:
+    async with RemotingClient(clock=SystemClock(), rng=random.Random(7)) as client:
         assert (await client.call(address, command(n="1"), timeout_s=30)).fields == {"n": "1"}
         assert [peer.address.startswith("[::1]:") for peer in server.peers()] == [True]
     await server.stop(grace_s=5)
@@ -91,6 +91,6 @@ async def test_a_stopped_server_takes_no_connections() -> None:
     await peer.answers(1)
     await server.stop(grace_s=5)
     await peer.lost()
-    async with Client(clock=SystemClock(), rng=random.Random(7)) as client:
+    async with RemotingClient(clock=SystemClock(), rng=random.Random(7)) as client:
         with pytest.raises(ConnectionLost, match="cannot connect"):
             await client.call(address, command(), timeout_s=30)

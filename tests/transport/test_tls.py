@@ -15,7 +15,7 @@ from pyromq.errors import ConfigError, ConnectionLost
 from pyromq.model.codes import ResponseCode
 from pyromq.testing.clock import ManualClock
 from pyromq.transport import tls_hints
-from pyromq.transport.client import Client, Reconnect
+from pyromq.transport.client import Reconnect, RemotingClient
 from pyromq.transport.dispatch import Dispatcher
 from pyromq.transport.limits import Limits
 from pyromq.transport.memory import MemoryNetwork
@@ -130,7 +130,7 @@ async def test_the_hint_says_what_is_wrong(
     }
     address = await server.start("127.0.0.1", 0)
     patient = Reconnect(first_s=600, most_s=600, attempt_s=60)
-    async with Client(clock=SystemClock(), rng=random.Random(1), tls=tls, reconnect=patient) as client:
+    async with RemotingClient(clock=SystemClock(), rng=random.Random(1), tls=tls, reconnect=patient) as client:
         with pytest.raises(ConnectionLost) as caught:
             await client.call(address, command(), 20)
         assert caught.value.hint == told[how]
@@ -153,8 +153,8 @@ async def test_the_hint_of_a_full_server_names_its_limit_and_not_tls_alone(
     address = await server.start("127.0.0.1", 0)
     tls = ClientTls(ca=ca.file) if is_tls else None
 
-    def client() -> Client:
-        return Client(clock=SystemClock(), rng=random.Random(1), tls=tls)
+    def client() -> RemotingClient:
+        return RemotingClient(clock=SystemClock(), rng=random.Random(1), tls=tls)
 
     async with client() as first, client() as late:
         assert (await first.call(address, command(), 20)).code == ResponseCode.SUCCESS
@@ -180,7 +180,7 @@ def test_hints_of_endings_that_are_not_seen_above() -> None:
 async def test_no_hint_where_nobody_listens_or_the_server_has_spoken() -> None:
     server = Server(Dispatcher({ECHO: echo}), clock=SystemClock())
     address = await server.start("127.0.0.1", 0)
-    async with Client(clock=SystemClock(), rng=random.Random(1)) as client:
+    async with RemotingClient(clock=SystemClock(), rng=random.Random(1)) as client:
         peer = await client.connect(address)
         assert (await client.call(address, command(), 20)).code == ResponseCode.SUCCESS
         await server.stop(grace_s=0)
@@ -391,7 +391,7 @@ async def test_our_client_speaks_with_another_implementation_of_tls(ca: Authorit
 
     listener = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
     port = listener.sockets[0].getsockname()[1]
-    async with Client(clock=SystemClock(), rng=random.Random(7), tls=ClientTls(ca=ca.file)) as client:
+    async with RemotingClient(clock=SystemClock(), rng=random.Random(7), tls=ClientTls(ca=ca.file)) as client:
         response = await client.call(f"127.0.0.1:{port}", command(body=bytes(300_000)), timeout_s=30)
         assert len(response.body) == 300_000
     listener.close()

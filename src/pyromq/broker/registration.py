@@ -32,7 +32,7 @@ from ..protocol.frame import FrameLimits
 from ..protocol.headers.header import Header
 from ..protocol.headers.namesrv import QueryDataVersion, QueryDataVersionAnswer, RegisterBroker, UnregisterBroker
 from ..protocol.requests import RequestCode
-from ..transport.client import Client
+from ..transport.client import RemotingClient
 from ..transport.peer import Peer
 
 log = logs.get("pyromq.broker")
@@ -115,7 +115,7 @@ class BrokerRegistration:
 
     def __init__(
         self,
-        client: Client,
+        client: RemotingClient,
         clock: Clock,
         identity: Identity,
         name_servers: Sequence[str],

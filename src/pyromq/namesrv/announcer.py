@@ -15,7 +15,7 @@ from ..errors import CallFailed
 from ..protocol.command import Command
 from ..protocol.headers.namesrv import NotifyMinBrokerIdChange
 from ..protocol.requests import RequestCode
-from ..transport.client import Client
+from ..transport.client import RemotingClient
 from .config import NamesrvConfig
 from .registration import Departures, MinBrokerChange, Registered, Registration
 
@@ -25,7 +25,7 @@ log = logs.get("pyromq.namesrv")
 class Announcer:
     """Event loop only."""
 
-    def __init__(self, client: Client, live: Live[NamesrvConfig], clock: Clock) -> None:
+    def __init__(self, client: RemotingClient, live: Live[NamesrvConfig], clock: Clock) -> None:
         self._client = client
         self._live = live
         self._limited = logs.Limited(log, clock)  # for what two brokers with one id would say at every registration

@@ -16,7 +16,7 @@ from ..config import Live, Loaded
 from ..errors import ConfigError
 from ..machine.budget import Budget, budget_of_process
 from ..supervision import Loops
-from ..transport.client import Client, Connect
+from ..transport.client import Connect, RemotingClient
 from ..transport.dispatch import Dispatcher
 from ..transport.limits import Limits
 from ..transport.peer import Peer
@@ -56,7 +56,7 @@ class NameServer:
         self.live = Live(loaded, NAMESRV_KEYS, config.overlay_path)
         self.table = RouteTable()
         self._kv = KvConfig.open(config.kv_config_path, run_blocking, lambda: self.live.config.kv_limits)
-        self._client = Client(
+        self._client = RemotingClient(
             clock=clock,
             rng=rng,
             limits=Limits(connections=budget.shares.outgoing),

@@ -1,6 +1,6 @@
 """Our own requests to other programs: one connection per address, used again and made again.
 
-    client = Client(clock=clock, rng=rng)
+    client = RemotingClient(clock=clock, rng=rng)
     response = await client.call("127.0.0.1:9876", command, timeout_s=3)
 
 A call makes at most one attempt to connect and never repeats itself: whether a request may be sent twice is for the
@@ -71,7 +71,7 @@ class _Route:
 ANY_ANSWER = FrameLimits(header_bytes=MOST_HEADER_BYTES)  # a batch is answered with an id for each message
 
 
-class Client:
+class RemotingClient:
     """Event loop only. Requests that servers send us go to `dispatch`."""
 
     def __init__(

@@ -18,7 +18,7 @@ from ...protocol.bodies.topics import TopicConfig
 from ...protocol.command import Command
 from ...protocol.headers.topics import CreateTopic, TopicName
 from ...protocol.requests import RequestCode
-from ...transport.client import Client
+from ...transport.client import RemotingClient
 from ..registration import Identity
 
 log = logs.get("pyromq.broker")
@@ -30,7 +30,7 @@ AT_ONCE = 16  # topics that are being propagated; more wait
 class TopicPropagation:
     """Event loop only. The send that created a topic does not wait for it."""
 
-    def __init__(self, client: Client, identity: Identity, name_servers: tuple[str, ...]) -> None:
+    def __init__(self, client: RemotingClient, identity: Identity, name_servers: tuple[str, ...]) -> None:
         self._client = client
         self._identity = identity
         self._name_servers = name_servers

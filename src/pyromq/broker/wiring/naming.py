@@ -8,7 +8,7 @@ from typing import Any
 from ...protocol.bodies.topics import TopicConfig
 from ...protocol.frame import FrameLimits
 from ...transport.address import format_address
-from ...transport.client import Client, Connect
+from ...transport.client import Connect, RemotingClient
 from ...transport.limits import Limits
 from ...transport.peer import Peer
 from ..metadata.topic_propagation import TopicPropagation
@@ -24,7 +24,7 @@ class Naming:
         config = environment.config
         self._environment = environment
         self._tables = tables
-        self._client = Client(
+        self._client = RemotingClient(
             clock=environment.clock,
             rng=environment.rng,
             limits=Limits(connections=environment.budget.shares.outgoing),

@@ -14,7 +14,7 @@ from ...protocol.command import Command
 from ...protocol.headers.namesrv import GetRouteInfo
 from ...protocol.requests import RequestCode
 from ...protocol.row import A, H, R, Row
-from ...transport.client import Client
+from ...transport.client import RemotingClient
 from ..config import ClientConfig
 from ..core.routing import NameServerOrder, Route, route_of
 from ..errors import Error, NoBroker, NoNameServer, NotSupported, TopicNotFound, refused
@@ -26,7 +26,7 @@ log = logs.get("pyromq.client")
 class NameServers:
     """Event loop only. Routes are asked for here and kept by the session."""
 
-    def __init__(self, client: Client, config: ClientConfig, rng: Random) -> None:
+    def __init__(self, client: RemotingClient, config: ClientConfig, rng: Random) -> None:
         self._client = client
         self._config = config
         self._order = NameServerOrder(config.name_servers, rng)

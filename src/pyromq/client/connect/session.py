@@ -23,7 +23,7 @@ from ...protocol.command import Command
 from ...protocol.headers.header import Header
 from ...protocol.row import A, B, H, R, Row
 from ...transport.address import parse_address
-from ...transport.client import Client, Connect
+from ...transport.client import Connect, RemotingClient
 from ...transport.dispatch import Dispatcher, Handler
 from ...transport.peer import Peer
 from ..config import ClientConfig, own_ip
@@ -77,7 +77,7 @@ class Session:
         self._senders = 0
         self.is_closed = False
 
-    def _make_transport(self, dispatch: Dispatcher, connect: Connect | None) -> Client:
+    def _make_transport(self, dispatch: Dispatcher, connect: Connect | None) -> RemotingClient:
         shape: dict[str, Any] = {
             "clock": self.clock,
             "rng": self.rng,
@@ -88,7 +88,7 @@ class Session:
         }
         config = self.config
         if not config.access_key:
-            return Client(**shape)
+            return RemotingClient(**shape)
         from .signing import SignedClient, Signer  # not at the top: its hashes take their time, and few have keys
 
         self.signer = Signer(config.access_key, config.secret_key, config.security_token)

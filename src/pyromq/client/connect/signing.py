@@ -11,7 +11,7 @@ import hmac
 from typing import Any
 
 from ...protocol.command import Command
-from ...transport.client import Client
+from ...transport.client import RemotingClient
 
 ACCESS_KEY = "AccessKey"
 SECURITY_TOKEN = "SecurityToken"
@@ -39,7 +39,7 @@ def _content(request: Command) -> bytes:
     return "".join(request.fields[name] for name in sorted(request.fields)).encode() + bytes(request.body)
 
 
-class SignedClient(Client):
+class SignedClient(RemotingClient):
     """Connections whose requests are signed, to name servers and brokers alike."""
 
     def __init__(self, signer: Signer, **shape: Any) -> None:
