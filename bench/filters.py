@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from pyromq.broker.filters.filters import Sieve
+from pyromq.broker.filters.filters import RecordFilter
 from pyromq.kernel.choice import kernel_name
 from pyromq.model.filters.sql92 import Sql92
 from pyromq.protocol.batch import BatchEntry, encode_batch
@@ -71,7 +71,7 @@ def over_records() -> None:
         }
         record = Record(topic="T", queue_id=0, body=bytes(100), properties=encode_properties(pairs))
         raw, expression = encode_record(record, with_crc=True), Sql92(text)
-        looped = _rate(partial(_by_loop, Sieve(expression)), raw)
+        looped = _rate(partial(_by_loop, RecordFilter(expression)), raw)
         decoded = _rate(partial(_by_decoding, expression), raw)
         print(
             f"{looped / 1e6:7.2f} M/s by loop {decoded / 1e6:7.2f} M/s by decoding {looped / decoded:6.2f}x  {text}",
@@ -79,8 +79,8 @@ def over_records() -> None:
         )
 
 
-def _by_loop(sieve: Sieve, records: list[bytes]) -> int:
-    return sum(1 for _ in sieve.accepted(records))
+def _by_loop(record_filter: RecordFilter, records: list[bytes]) -> int:
+    return sum(1 for _ in record_filter.accepted(records))
 
 
 def _by_decoding(expression: Sql92, records: list[bytes]) -> int:
