@@ -180,14 +180,14 @@ def test_points_of_a_clock_that_was_ahead_do_not_pile_up() -> None:
 
 def test_put_times_are_told_of_the_minute_that_ended_last() -> None:
     times = PutTimes()
-    assert (times.spread_text(), times.percentile_text(0.99)) == ("null", "0.00")
+    assert (times.histogram_text(), times.percentile_text(0.99)) == ("null", "0.00")
     times.note(0.0004, 90)
     times.note(0.007, 9)
     times.note(2.5, 1)
     assert times.longest_ms == 2500
     times.end_minute()
-    assert times.spread_text().startswith("[<=0ms]:90 [0~10ms]:9 [10~50ms]:0 ")
-    assert "[2~3s]:1 " in times.spread_text()
+    assert times.histogram_text().startswith("[<=0ms]:90 [0~10ms]:9 [10~50ms]:0 ")
+    assert "[2~3s]:1 " in times.histogram_text()
     assert times.percentile_text(0.5) == "0.56"
     assert times.percentile_text(0.99) == "7.00"
     assert float(times.percentile_text(1.0)) == 3000

@@ -172,7 +172,7 @@ class BrokerRegistration:
         while True:
             server.wake.clear()
             try:
-                await self._tell(server)
+                await self._update(server)
                 failures = 0
             except Exception as fault:
                 failures += 1
@@ -207,7 +207,7 @@ class BrokerRegistration:
         except TimeoutError:
             pass
 
-    async def _tell(self, server: _NameServer) -> None:
+    async def _update(self, server: _NameServer) -> None:
         facts = self._facts()
         if not server.stale:
             if not server.once_more and not await self._is_outdated(server, facts.version):

@@ -23,16 +23,16 @@ _ASYNCIO = os.path.dirname(os.path.abspath(asyncio.__file__)) + os.sep
 _IDLE_WORKER = getattr(concurrent.futures.thread, "_worker", None)
 
 
-def outside_waits(held: CodeType, old_threads: Set[int], own_timers: Collection[object] = ()) -> list[str]:
+def outside_waits(test_wait: CodeType, old_threads: Set[int], own_timers: Collection[object] = ()) -> list[str]:
     """Return where handlers and threads of ours are that something outside may still end, one line each.
 
-    `held`: code in which a handler waits for the test, by intention. `old_threads` are of `busy_threads`, before.
+    `test_wait`: code in which a handler waits for the test, by intention. `old_threads` are of `busy_threads`, before.
     `own_timers` of the loop wake no handler.
     """
     if not _outside_can_wake(old_threads, own_timers):
         return []  # only the clock and the test can: nearly always
     found: list[str] = []
-    for task, frames in _our_tasks(held):
+    for task, frames in _our_tasks(test_wait):
         for frame, leaf in _leaves(task, frames):
             if _is_at_work(leaf):
                 found.append(f"a thread works for {_place(frame)}")
@@ -41,10 +41,10 @@ def outside_waits(held: CodeType, old_threads: Set[int], own_timers: Collection[
     return found
 
 
-def waiting_handlers(held: CodeType) -> list[str]:
+def waiting_handlers(test_wait: CodeType) -> list[str]:
     """Return where handlers of users stand, whatever they wait for."""
     found: list[str] = []
-    for _, frames in _our_tasks(held):
+    for _, frames in _our_tasks(test_wait):
         seen = [frame for frame in frames if not frame.f_code.co_filename.startswith(_ASYNCIO)]
         theirs = [frame for frame in seen if not _is_ours(frame.f_code)]
         if theirs:
@@ -54,10 +54,10 @@ def waiting_handlers(held: CodeType) -> list[str]:
     return found
 
 
-def _our_tasks(held: CodeType) -> Iterator[tuple[asyncio.Task[Any], list[FrameType]]]:
+def _our_tasks(test_wait: CodeType) -> Iterator[tuple[asyncio.Task[Any], list[FrameType]]]:
     for task in asyncio.all_tasks():
         frames = list(_frames(task.get_coro()))
-        if frames and _is_ours(frames[0].f_code) and not any(frame.f_code is held for frame in frames):
+        if frames and _is_ours(frames[0].f_code) and not any(frame.f_code is test_wait for frame in frames):
             yield task, frames
 
 
@@ -121,8 +121,8 @@ def _in_thread(frame: FrameType) -> CodeType | None:
 def _is_at_work(leaf: Any) -> bool:
     """Return whether it is the asyncio side of a call that a thread has begun."""
     callbacks = [callback for callback, _ in getattr(leaf, "_callbacks", None) or () if inspect.isfunction(callback)]
-    held = [value for callback in callbacks for value in inspect.getclosurevars(callback).nonlocals.values()]
-    return any(isinstance(value, concurrent.futures.Future) and value.running() for value in held)
+    captured = [value for callback in callbacks for value in inspect.getclosurevars(callback).nonlocals.values()]
+    return any(isinstance(value, concurrent.futures.Future) and value.running() for value in captured)
 
 
 def _outside_can_wake(old_threads: Set[int], own_timers: Collection[object]) -> bool:

@@ -29,25 +29,25 @@ class _Mailbox:
 
     def __init__(self, broker: RmqBroker) -> None:
         self._broker = broker
-        self._held: deque[tuple[Received, asyncio.Event]] = deque()
+        self._waiting: deque[tuple[Received, asyncio.Event]] = deque()
         self._arrived = asyncio.Event()
         self.consumer: PushConsumer | None = None
 
     async def handle(self, msg: Received) -> None:
-        taken = asyncio.Event()
-        self._held.append((msg, taken))
+        received = asyncio.Event()
+        self._waiting.append((msg, received))
         self._arrived.set()
-        await self._broker.hold(taken)
+        await self._broker.hold(received)
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._waiting)
 
     async def take(self) -> Received:
-        while not self._held:
+        while not self._waiting:
             self._arrived.clear()
             await self._arrived.wait()
-        msg, taken = self._held.popleft()
-        taken.set()
+        msg, received = self._waiting.popleft()
+        received.set()
         return msg
 
 

@@ -1,6 +1,6 @@
 """When all is settled: nothing in the loop is ready, no bytes are under way, no handler waits for the outside.
 
-    settling = Settling(lambda: network.is_quiet, lambda: some_handler_runs, held=Mailbox.handle.__code__)
+    settling = Settling(lambda: network.is_quiet, lambda: some_handler_runs, test_wait=Mailbox.handle.__code__)
     await settling.settled(patience_s=5)
 
 What is left then waits for the manual clock or for the test, so time may go on. `broker.py` calls this after every
@@ -19,7 +19,7 @@ from ..ambient import SystemClock
 from .awaiting import busy_threads, outside_waits, waiting_handlers
 
 BUSY_S = 20.0  # of real time, for a loop in which something is always ready
-LOOKS = 200  # passes between two looks at the real clock
+PASSES_PER_CHECK = 200  # passes between two looks at the real clock
 BLIND_PASSES = 100  # of a loop that does not show what is ready
 NAMED = 5
 
@@ -31,11 +31,11 @@ class NotSettled(AssertionError):
 class Settling:
     """Event loop only. Several tasks may wait at once."""
 
-    def __init__(self, is_quiet: Callable[[], bool], handlers_run: Callable[[], bool], held: CodeType) -> None:
-        """`handlers_run`: handlers are at work, apart from those that wait for the test in `held`."""
+    def __init__(self, is_quiet: Callable[[], bool], handlers_run: Callable[[], bool], test_wait: CodeType) -> None:
+        """`handlers_run`: handlers are at work, apart from those that wait for the test in `test_wait`."""
         self._is_quiet = is_quiet
         self._handlers_run = handlers_run
-        self._held = held
+        self._test_wait = test_wait
         self._clock = SystemClock()  # the real one: patience is not of the time that the test moves
         self._old_threads = busy_threads()  # this one, and those of others
         self._own_timers: list[object] = []  # of `over`
@@ -51,7 +51,7 @@ class Settling:
             await self._at_rest()
             if patience_s is None or not self._may_wait_outside():
                 return []
-            waits = outside_waits(self._held, self._old_threads, self._own_timers)
+            waits = outside_waits(self._test_wait, self._old_threads, self._own_timers)
             if not waits:
                 return []
             now = self._clock.monotonic()
@@ -78,7 +78,7 @@ class Settling:
 
     def handlers(self) -> str:
         """Return where handlers stand, in words."""
-        return "; ".join(waiting_handlers(self._held)) or "no handler: a request or the clock is waited for"
+        return "; ".join(waiting_handlers(self._test_wait)) or "no handler: a request or the clock is waited for"
 
     def _may_wait_outside(self) -> bool:
         """Return whether something outside may be waited for.
@@ -98,7 +98,7 @@ class Settling:
             idle = 0 if ready is not None and len(ready) > self._passing else idle + 1
             if idle >= (1 if ready is not None else BLIND_PASSES) and self._is_quiet():
                 return
-            if passes % LOOKS == 0:
+            if passes % PASSES_PER_CHECK == 0:
                 began = self._clock.monotonic() if began is None else began
                 if self._clock.monotonic() - began > BUSY_S:
                     raise NotSettled(_busy(ready))

@@ -52,7 +52,7 @@ class _Node:
     content: bytearray = field(default_factory=bytearray)
     durable: bytearray = field(default_factory=bytearray)
     pending: list[_Write | _Resize] = field(default_factory=list)
-    room: set[int] = field(default_factory=set)  # pages that have space on the medium
+    pages: set[int] = field(default_factory=set)  # pages that have space on the medium
     modified_ms: int = 0
     bad_sectors: set[int] = field(default_factory=set)
     changed: int = 0  # the operation that changed it last
@@ -232,7 +232,7 @@ class SimulatedDisk:
         disk = SimulatedDisk(self.capacity, self._now_ms)
         disk._names, disk._durable_names, disk._name_changes = names, durable, changes
         nodes = {id(entry): entry for entry in names.values() if isinstance(entry, _Node)}
-        disk._pages_used = sum(len(node.room) for node in nodes.values())
+        disk._pages_used = sum(len(node.pages) for node in nodes.values())
         disk.operations = self.operations
         disk._folder_changes = dict(self._folder_changes)
         return disk
@@ -288,7 +288,7 @@ class SimulatedDisk:
     def rename(self, old: str, new: str) -> None:
         node = self._node(old)
         self._need_folder(folder_of(checked_name(new)))
-        self._forget_room(new)
+        self._free_pages(new)
         self._change_names({old: None, new: node})
 
     def link(self, name: str, second: str) -> None:
@@ -299,7 +299,7 @@ class SimulatedDisk:
 
     def remove(self, name: str) -> None:
         self._node(name)
-        self._forget_room(name)
+        self._free_pages(name)
         self._change_names({name: None})
 
     def remove_folder(self, name: str) -> None:
@@ -310,7 +310,7 @@ class SimulatedDisk:
         self._change_names({name: None})
 
     def sync_folder(self, folder: str = "") -> None:
-        self._step()
+        self._count_operation()
         self._need_folder(folder)
         self._maybe_fail_sync(folder)
         kept = []
@@ -355,7 +355,7 @@ class SimulatedDisk:
 
     def write(self, name: str, node: _Node, offset: int, data: bytes) -> None:
         self.check_power()
-        self._take_room("write", name, node, offset, len(data))
+        self._allocate_pages("write", name, node, offset, len(data))
         if offset + len(data) > len(node.content):
             node.pending.append(_Resize(self.operations + 1, offset + len(data)))
             _set_length(node.content, offset + len(data))
@@ -363,29 +363,29 @@ class SimulatedDisk:
         node.pending.append(_Write(self.operations + 1, offset, data))
         node.modified_ms = self._now_ms()
         node.changed = self.operations + 1
-        self._step()
+        self._count_operation()
 
     def allocate(self, name: str, node: _Node, offset: int, length: int) -> None:
         self.check_power()
-        self._take_room(f"allocate {length} bytes for", name, node, offset, length)
+        self._allocate_pages(f"allocate {length} bytes for", name, node, offset, length)
         if offset + length > len(node.content):
             node.pending.append(_Resize(self.operations + 1, offset + length))
             _set_length(node.content, offset + length)
-        self._step()
+        self._count_operation()
 
     def resize(self, name: str, node: _Node, length: int) -> None:
         self.check_power()
         _set_length(node.content, length)
-        cut = {page for page in node.room if page * PAGE >= length}
-        node.room -= cut
+        cut = {page for page in node.pages if page * PAGE >= length}
+        node.pages -= cut
         self._pages_used -= len(cut)
         node.pending.append(_Resize(self.operations + 1, length))
         node.modified_ms = self._now_ms()
         node.changed = self.operations + 1
-        self._step()
+        self._count_operation()
 
     def sync_node(self, name: str, node: _Node) -> None:
-        self._step()
+        self._count_operation()
         try:
             self._maybe_fail_sync(name)
         except SyncFailed:
@@ -401,7 +401,7 @@ class SimulatedDisk:
 
     # Inside
 
-    def _step(self) -> None:
+    def _count_operation(self) -> None:
         """Count a changing call, and cut the power in it if this is the one."""
         self.check_power()
         self.operations += 1
@@ -416,7 +416,7 @@ class SimulatedDisk:
         _apply_names(self._names, change)
         for folder in change.folders():
             self._folder_changes[folder] = change.moment
-        self._step()
+        self._count_operation()
 
     def _maybe_fail_sync(self, name: str) -> None:
         for part in self._sync_failures:
@@ -424,21 +424,21 @@ class SimulatedDisk:
                 self._sync_failures.remove(part)
                 raise SyncFailed(f"sync of {name or 'the root folder'} failed: Input/output error")
 
-    def _take_room(self, action: str, name: str, node: _Node, offset: int, length: int) -> None:
-        pages = {page for page in range(offset // PAGE, -(-(offset + length) // PAGE)) if page not in node.room}
+    def _allocate_pages(self, action: str, name: str, node: _Node, offset: int, length: int) -> None:
+        pages = {page for page in range(offset // PAGE, -(-(offset + length) // PAGE)) if page not in node.pages}
         if (self._pages_used + len(pages)) * PAGE > self.capacity:
             used = self._pages_used * PAGE
             raise DiskFull(
                 f"cannot {action} {name} at {offset}: No space left on device; "
                 f"{used} of {self.capacity} bytes are used. Free some space"
             )
-        node.room |= pages
+        node.pages |= pages
         self._pages_used += len(pages)
 
-    def _forget_room(self, name: str) -> None:
+    def _free_pages(self, name: str) -> None:
         entry = self._names.get(name)
         if isinstance(entry, _Node) and sum(other is entry for other in self._names.values()) == 1:
-            self._pages_used -= len(entry.room)
+            self._pages_used -= len(entry.pages)
 
     def _node(self, name: str) -> _Node:
         self.check_power()
@@ -498,5 +498,5 @@ def _after_power_cut(node: _Node, rng: Random, last_moment: int, share: float) -
                 stop = min(start + unit, len(medium), len(cached))
                 if start < stop:
                     medium[start:stop] = cached[start:stop]
-    room = {page for page in node.room if page * PAGE < len(medium)}
-    return _Node(bytearray(medium), medium, [], room, node.modified_ms, set(node.bad_sectors), node.changed)
+    pages = {page for page in node.pages if page * PAGE < len(medium)}
+    return _Node(bytearray(medium), medium, [], pages, node.modified_ms, set(node.bad_sectors), node.changed)

@@ -121,7 +121,7 @@ def test_the_tables_of_clients_are_bounded_and_empty_themselves(disk: SimulatedD
     room.beat(taken[0], "c0", tags="x" * 2000)  # who is there goes on being heard
     for peer in peers:
         room.handlers.lost(peer)
-    assert (room.consumers.held_bytes, room.producers.held_bytes) == (0, 0)
+    assert (room.consumers.table_bytes, room.producers.table_bytes) == (0, 0)
     room.beat(peers[-1], "c0", tags="x" * 2000)
 
 
@@ -157,7 +157,7 @@ async def test_a_client_that_leaves_during_such_a_heartbeat_is_not_kept(disk: Si
     peer.close("gone")
     room.handlers.lost(peer)
     assert await await_answer(answer) is None
-    assert room.consumers.held_bytes == 0
+    assert room.consumers.table_bytes == 0
 
 
 async def test_queues_that_do_not_exist_are_locked_for_nobody(disk: SimulatedDisk) -> None:

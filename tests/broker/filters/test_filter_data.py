@@ -136,12 +136,12 @@ def test_filters_of_groups_that_are_gone_make_room_and_those_in_use_stay() -> No
         room.filters.register(group, [SubscriptionData(topic="T", sub_string=text, expression_type="SQL92")])
         assert room.filters.find("T", group) is not None
         room.filters.unregister(group)
-        assert room.filters.held_bytes <= 100_000
+        assert room.filters.table_bytes <= 100_000
     assert room.expression() == "a = 1"
     assert not room.is_dead()
     room.restart()
     assert room.expression() == "a = 1"
-    assert room.filters.held_bytes <= 100_000
+    assert room.filters.table_bytes <= 100_000
 
 
 def test_a_filter_for_which_there_is_no_room_is_not_taken() -> None:
@@ -152,4 +152,4 @@ def test_a_filter_for_which_there_is_no_room_is_not_taken() -> None:
         room.filters.register(f"G{number}", [data])
     assert room.filters.find("T", "G0") is not None
     assert room.filters.find("T", "G19") is None
-    assert room.filters.held_bytes <= 10_000
+    assert room.filters.table_bytes <= 10_000

@@ -135,7 +135,7 @@ class RuntimeInfo:
         times, counters = self._put_times, self._counters
         return {
             "putMessageEntireTimeMax": str(times.longest_ms),
-            "putMessageDistributeTime": times.spread_text(),
+            "putMessageDistributeTime": times.histogram_text(),
             "putMessageFailedTimes": str(times.failed),
             "putMessageSizeTotal": str(counters.put_bytes),
             "putMessageAverageSize": str(counters.put_bytes / max(1, counters.put_total)),

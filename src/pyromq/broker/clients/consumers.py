@@ -97,10 +97,10 @@ class HeartbeatEffect:
 
 class Consumers:
     """Event loop only. Invariant: a group is here while it has members; `_groups_of` mirrors the members, `_heard` has
-    each of their connections, and `held_bytes` is about what all of them take."""
+    each of their connections, and `table_bytes` is about what all of them take."""
 
     def __init__(self) -> None:
-        self.held_bytes = 0
+        self.table_bytes = 0
         self._groups: dict[str, ConsumerGroup] = {}
         self._groups_of: dict[Peer, set[str]] = {}
         self._heard: dict[Peer, float] = {}
@@ -140,9 +140,9 @@ class Consumers:
 
     def growth(self, peer: Peer, wanted: Iterable[ConsumerData]) -> int:
         """Estimate how many bytes more are kept after a heartbeat of this connection for these groups."""
-        return sum(_bytes(data) - self._held(peer, data.group_name) for data in wanted)
+        return sum(_bytes(data) - self._kept_bytes(peer, data.group_name) for data in wanted)
 
-    def _held(self, peer: Peer, name: str) -> int:
+    def _kept_bytes(self, peer: Peer, name: str) -> int:
         group = self._groups.get(name)
         member = None if group is None else group.members.get(peer)
         return 0 if member is None else member.bytes
@@ -173,7 +173,7 @@ class Consumers:
         member = group.members.get(peer)
         joined = member is None
         if member is None or member.client_id != client_id:
-            self.held_bytes += _MEMBER_BYTES - self._held(peer, group.name)
+            self.table_bytes += _MEMBER_BYTES - self._kept_bytes(peer, group.name)
             member = group.members[peer] = Member(peer, client_id, peer.version, now, bytes=_MEMBER_BYTES)
             self._groups_of.setdefault(peer, set()).add(group.name)
         member.seen = self._heard[peer] = now
@@ -195,7 +195,7 @@ class Consumers:
             return False  # the usual heartbeat: nothing new
         self._notify(group.name)
         size = _bytes(data)
-        self.held_bytes += size - member.bytes
+        self.table_bytes += size - member.bytes
         member.subscriptions, member.bytes = said, size
         member.wishes = _shared({topic: wish(one) for topic, one in said.items()}, group.members.values())
         changed = said.keys() != group.subscriptions.keys()
@@ -226,7 +226,7 @@ class Consumers:
 
     def _remove(self, group: ConsumerGroup, peers: Iterable[Peer]) -> Notice | None:
         for peer in peers:
-            self.held_bytes -= group.members.pop(peer).bytes
+            self.table_bytes -= group.members.pop(peer).bytes
             groups = self._groups_of[peer]
             groups.discard(group.name)
             if not groups:

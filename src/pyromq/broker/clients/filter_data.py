@@ -29,7 +29,7 @@ ASSUMED_DEAD_MS = 30_000  # before a start: all groups are taken for dead then
 
 
 class ConsumerFilters:
-    """Event loop only. Invariant: everything in `_data` compiles, and takes about `held_bytes`; above `most_bytes` the
+    """Event loop only. Invariant: everything in `_data` compiles, and takes about `table_bytes`; above `most_bytes` the
     filters go of groups that are gone, those first that have been for longest."""
 
     def __init__(
@@ -45,11 +45,11 @@ class ConsumerFilters:
         self._bloom = bloom
         self._changed = changed
         self._most_bytes = most_bytes
-        self.held_bytes = 0
+        self.table_bytes = 0
         self._data: dict[str, dict[str, ConsumerFilterData]] = {}  # by group and topic
         self._written: dict[str, dict[str, Any]] = {}  # the same by topic and group, as the table has it
-        for topic, held in section(table.load(), SECTION).items():
-            for group, value in section(held, "groupFilterData").items():
+        for topic, known in section(table.load(), SECTION).items():
+            for group, value in section(known, "groupFilterData").items():
                 self._load(entry(ConsumerFilterData, value, f"filter of {group} on {topic} in {table.name}"))
 
     def _load(self, data: ConsumerFilterData) -> None:
@@ -104,7 +104,7 @@ class ConsumerFilters:
         topic = wanted.topic
         try:
             filter_for(wanted.expression_type, wanted.sub_string)
-            self._make_room(ENTRY_BYTES + len(wanted.sub_string))
+            self._check_capacity(ENTRY_BYTES + len(wanted.sub_string))
         except FilterFault as fault:
             # The old one goes too, so that the client is told of its mistake instead of getting what it used to want.
             log.warning("a filter is not taken", group=group, topic=topic, why=str(fault))
@@ -122,18 +122,18 @@ class ConsumerFilters:
         self._keep(data)
         self._store(data)
 
-    def _make_room(self, size: int) -> None:
+    def _check_capacity(self, size: int) -> None:
         """Raise FilterFault if so much cannot be kept."""
-        if self.held_bytes + size <= self._most_bytes:
+        if self.table_bytes + size <= self._most_bytes:
             return
         dead = (one for topics in self._data.values() for one in topics.values() if _is_dead(one))
         for one in sorted(dead, key=lambda one: one.dead_time):
             self._remove(one.consumer_group, one.topic)
-            if self.held_bytes + size <= self._most_bytes // 2:  # not to look through them all for each that comes
+            if self.table_bytes + size <= self._most_bytes // 2:  # not to look through them all for each that comes
                 return
-        if self.held_bytes + size > self._most_bytes:
+        if self.table_bytes + size > self._most_bytes:
             raise FilterFault(
-                f"the filters of all groups take {self.held_bytes} bytes, the limit is {self._most_bytes}"
+                f"the filters of all groups take {self.table_bytes} bytes, the limit is {self._most_bytes}"
             )
 
     def unregister(self, group: str) -> None:
@@ -167,14 +167,14 @@ class ConsumerFilters:
     def _keep(self, data: ConsumerFilterData) -> None:
         topics = self._data.setdefault(data.consumer_group, {})
         before = topics.get(data.topic)
-        self.held_bytes += _bytes(data) - (0 if before is None else _bytes(before))
+        self.table_bytes += _bytes(data) - (0 if before is None else _bytes(before))
         topics[data.topic] = data
 
     def _remove(self, group: str, topic: str) -> None:
         gone = self._data.get(group, {}).pop(topic, None)
         if gone is None:
             return
-        self.held_bytes -= _bytes(gone)
+        self.table_bytes -= _bytes(gone)
         if not self._data[group]:
             del self._data[group]
         del self._written[topic][group]

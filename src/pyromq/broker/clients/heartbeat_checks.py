@@ -73,14 +73,14 @@ def check_tables(
         raise _too_many_groups(count, config)
     missing = [name for name in said if name not in groups and groups.makes(name, config)]
     if missing:
-        groups.check_room(len(missing), missing[0], config)
+        groups.check_capacity(len(missing), missing[0], config)
     for name in said:
         _check_members(peer, name, consumers, config)
     more = consumers.growth(peer, beat.consumer_data_set) + producers.growth(peer, produced)
-    held, most = consumers.held_bytes + producers.held_bytes, config.client_table_bytes(memory_bytes)
-    if more > 0 and held + more > most:
+    kept, most = consumers.table_bytes + producers.table_bytes, config.client_table_bytes(memory_bytes)
+    if more > 0 and kept + more > most:
         raise RequestRefused(
-            f"no room for the heartbeat of {beat.client_id}: the clients that are there take about {held} bytes, the "
+            f"no room for the heartbeat of {beat.client_id}: the clients that are there take about {kept} bytes, the "
             f"limit (maxClientTableBytes) is {most}",
             ResponseCode.SYSTEM_BUSY,
         )

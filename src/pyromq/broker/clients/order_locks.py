@@ -30,51 +30,51 @@ class OrderLocks:
 
     def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue], now: float) -> list[MessageQueue]:
         """Return the queues that the client has now, renewed or newly taken."""
-        held = self._groups.setdefault(group, {})
+        locks = self._groups.setdefault(group, {})
         granted = []
         for queue in queues:
-            lock = held.get(queue)
+            lock = locks.get(queue)
             if lock is None or lock.client_id == client_id or lock.until <= now:
                 if lock is None or lock.client_id != client_id:
                     self._changed.add(group)
-                held[queue] = _Lock(client_id, now + self._lock_s)
+                locks[queue] = _Lock(client_id, now + self._lock_s)
                 granted.append(queue)
-        if not held:
+        if not locks:
             del self._groups[group]
         return granted
 
     def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
         """Unlock only what is the client's own: a late unlock must not free what another has taken over."""
-        held = self._groups.get(group, {})
+        locks = self._groups.get(group, {})
         for queue in queues:
-            lock = held.get(queue)
+            lock = locks.get(queue)
             if lock is not None and lock.client_id == client_id:
-                del held[queue]
+                del locks[queue]
                 self._changed.add(group)
-        if not held:
+        if not locks:
             self._groups.pop(group, None)
 
     def is_locked(self, group: str, now: float) -> bool:
-        """Return whether any queue of the group is held: then the group consumes in order."""
+        """Return whether any queue of the group is locked: then the group consumes in order."""
         return any(lock.until > now for lock in self._groups.get(group, {}).values())
 
     def holders(self, now: float) -> list[tuple[str, MessageQueue, str, float]]:
         """Group, queue, client and seconds left of every lock that counts: for the inspection command."""
         return [
             (group, queue, lock.client_id, lock.until - now)
-            for group, held in self._groups.items()
-            for queue, lock in held.items()
+            for group, locks in self._groups.items()
+            for queue, lock in locks.items()
             if lock.until > now
         ]
 
     def sweep(self, now: float) -> None:
         """Forget expired locks, so that groups which are gone leave nothing behind."""
         for group in list(self._groups):
-            held = {queue: lock for queue, lock in self._groups[group].items() if lock.until > now}
-            if len(held) < len(self._groups[group]):
+            locks = {queue: lock for queue, lock in self._groups[group].items() if lock.until > now}
+            if len(locks) < len(self._groups[group]):
                 self._changed.add(group)
-            if held:
-                self._groups[group] = held
+            if locks:
+                self._groups[group] = locks
             else:
                 del self._groups[group]
 

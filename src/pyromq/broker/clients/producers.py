@@ -49,7 +49,7 @@ class Producers:
         return is_new
 
     @property
-    def held_bytes(self) -> int:
+    def table_bytes(self) -> int:
         """Estimate what the table takes."""
         return self._count * _PRODUCER_BYTES
 

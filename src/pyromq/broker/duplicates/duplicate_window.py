@@ -139,7 +139,7 @@ class DuplicateTable:
         known.places += tuple(_lean(placed) for placed in places)
         known.waiting = None
         self.messages += len(places)
-        self._make_room()
+        self._evict()
 
     def failed(self, identity: SendId, known: Known) -> None:
         """Note that nothing was stored now. What was stored before, a part of a batch, is remembered."""
@@ -173,7 +173,7 @@ class DuplicateTable:
                 return
             self._forget_first()
 
-    def _make_room(self) -> None:
+    def _evict(self) -> None:
         while self.messages > self.most_messages and len(self._sends) > 1:
             if next(iter(self._sends.values())).waiting is not None:
                 return  # soon it will not, and the next send comes here again

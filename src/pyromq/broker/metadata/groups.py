@@ -67,7 +67,7 @@ class Groups:
         """
         group = self._groups.get(name)
         if group is None and self.makes(name, config):
-            self.check_room(1, name, config)
+            self.check_capacity(1, name, config)
             group = SubscriptionGroupConfig(group_name=name)
             self.put(group)
         return group
@@ -76,7 +76,7 @@ class Groups:
         """Return whether this missing group would be made for somebody who consumes with it."""
         return config.may_create_group(name) and names.group_fault(name) is None
 
-    def check_room(self, more: int, name: str, config: BrokerConfig) -> None:
+    def check_capacity(self, more: int, name: str, config: BrokerConfig) -> None:
         """Refuse to make so many groups, of which `name` is one, if they would be too many."""
         if len(self._groups) + more > config.max_auto_created_groups:
             raise RequestRefused(
@@ -98,7 +98,7 @@ class Groups:
             return False
         self._groups[group.group_name] = group
         self._table.put(SECTION, group.group_name, msgspec.to_builtins(group))
-        self._step(group.group_name)
+        self._new_version(group.group_name)
         return True
 
     def delete(self, name: str) -> bool:
@@ -107,7 +107,7 @@ class Groups:
         self._table.drop(SECTION, name)
         if self._forbidden.pop(name, None) is not None:
             self._table.drop(FORBIDDEN, name)
-        self._step(name)
+        self._new_version(name)
         return True
 
     # --- pairs that may not read ----------------------------------------------------------------------------------
@@ -131,9 +131,9 @@ class Groups:
         else:
             del self._forbidden[group]
             self._table.drop(FORBIDDEN, group)
-        self._step(group)
+        self._new_version(group)
 
-    def _step(self, name: str) -> None:
+    def _new_version(self, name: str) -> None:
         self.version = next_version(self.version, self._now_ms())
         self._table.replace("dataVersion", msgspec.to_builtins(self.version))
         self._changed()

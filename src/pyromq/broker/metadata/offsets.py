@@ -89,7 +89,7 @@ class Offsets:
         self._changed.add(key)
         self._commits += 1
         if self._commits % self._version_step == 0:
-            self._step()
+            self._new_version()
         return True
 
     def queues(self, topic: str, group: str) -> Mapping[int, int]:
@@ -163,7 +163,7 @@ class Offsets:
             return False
         self._new(key).update(queues)
         self._changed.add(key)
-        self._step()
+        self._new_version()
         return True
 
     def drop_group(self, group: str) -> None:
@@ -184,7 +184,7 @@ class Offsets:
             self._pulled_changed.add(key)
             self._notify(key)
         if keys:
-            self._step()
+            self._new_version()
 
     # --- to disk --------------------------------------------------------------------------------------------------
 
@@ -249,7 +249,7 @@ class Offsets:
             if self._groups_changed is not None:
                 self._groups_changed.add(group)
 
-    def _step(self) -> None:
+    def _new_version(self) -> None:
         self.version = next_version(self.version, self._now_ms())
 
 

@@ -51,7 +51,7 @@ class Topics:
         if missing:
             for topic in missing:
                 self._keep(topic)
-            self._step()
+            self._new_version()
 
     def __len__(self) -> int:
         return len(self._topics)
@@ -86,7 +86,7 @@ class Topics:
             return False
         self._topics[topic.topic_name] = topic
         self._keep(topic)
-        self._step()
+        self._new_version()
         for watcher in self._watchers:
             watcher(topic.topic_name, topic)
         return True
@@ -95,7 +95,7 @@ class Topics:
         if self._topics.pop(name, None) is None:
             return False
         self._table.drop(SECTION, name)
-        self._step()
+        self._new_version()
         for watcher in self._watchers:
             watcher(name, None)
         return True
@@ -142,7 +142,7 @@ class Topics:
     def _keep(self, topic: TopicConfig) -> None:
         self._table.put(SECTION, topic.topic_name, msgspec.to_builtins(topic))
 
-    def _step(self) -> None:
+    def _new_version(self) -> None:
         self.version = next_version(self.version, self._now_ms())
         self._table.replace("dataVersion", msgspec.to_builtins(self.version))
         self._changed()

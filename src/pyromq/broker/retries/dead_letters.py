@@ -39,8 +39,8 @@ HOUR_MS = 3_600_000
 
 def died_ms(record: Record) -> int:
     """Return when it died: what a carried copy says of itself, which is never later than the copy."""
-    told = whole_number(find_property(record.properties, DIED.encode()))
-    return record.store_timestamp if told is None else min(told, record.store_timestamp)
+    carried_ms = whole_number(find_property(record.properties, DIED.encode()))
+    return record.store_timestamp if carried_ms is None else min(carried_ms, record.store_timestamp)
 
 
 def file_leaves_ms(files: Sequence[LogFile], position: int, reserved_hours: int, now_ms: int) -> int:
@@ -74,7 +74,7 @@ class DeadLetters:
         self._store_host = store_host
         self._now_ms = now_ms
         self.is_short = is_short
-        self.lost = 0  # that should have stayed, but there was no room
+        self.lost = 0  # that should have stayed, but there was no space
 
     @property
     def _kept_ms(self) -> int:
@@ -97,17 +97,17 @@ class DeadLetters:
         if not self._kept_ms:
             return
         # A file must give back at least half of itself, else a full disk would be copied for ever.
-        room = (end - start) // 2 if self.is_short() else end - start
+        free_bytes = (end - start) // 2 if self.is_short() else end - start
         carried = lost = 0
         refusals: list[RequestRefused] = []
         for queue in self.queues():
             async for record in self.read(queue, end):
-                if not await self._stays_or_aside(record, end):
+                if not await self._stays_or_quarantine(record, end):
                     continue
-                if record.size > room:
+                if record.size > free_bytes:
                     lost += 1
                     continue
-                room -= record.size
+                free_bytes -= record.size
                 carried += 1
                 self._put_again(record, refusals)
                 if carried % AT_ONCE == 0:
@@ -142,7 +142,7 @@ class DeadLetters:
                 return
             offset = selection.next_offset
 
-    async def _stays_or_aside(self, record: Record, end: int) -> bool:
+    async def _stays_or_quarantine(self, record: Record, end: int) -> bool:
         try:
             return await self._stays(record, end)
         except Exception as fault:
@@ -178,6 +178,6 @@ class DeadLetters:
 
 
 def _with_death(record: Record) -> bytes:
-    """Return its properties with the time of its death; where that has no room it counts from now on."""
+    """Return its properties with the time of its death; where that does not fit it counts from now on."""
     pairs = decode_properties(record.properties) | {DIED: str(died_ms(record))}
     return fit_properties(pairs, "time of death", (Property.REAL_TOPIC, Property.REAL_QID, DIED))

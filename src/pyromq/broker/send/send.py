@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from ...config import Live
-from ...errors import ProtocolError, RequestRefused
+from ...errors import RequestRefused
 from ...kernel.records import Placed
 from ...model.codes import ResponseCode
-from ...model.ids import offset_message_id, pack_host
+from ...model.ids import pack_host
 from ...model.message import WRAPPED_BATCH, Property, SysFlag
-from ...model.names import MAX_TOPIC, TIMER_TOPIC, is_retry
-from ...model.recall_handle import RecallHandle
+from ...model.names import TIMER_TOPIC, is_retry
 from ...model.wire_text import INT_MAX, whole_number
-from ...protocol.batch import ENTRY_BYTES, BatchEntry, decode_batch, has_more_than
+from ...protocol.batch import ENTRY_BYTES, BatchEntry
 from ...protocol.bodies.topics import TopicConfig
-from ...protocol.frame import DEFAULT_LIMITS, MOST_HEADER_BYTES, FrameLimits
+from ...protocol.frame import DEFAULT_LIMITS, FrameLimits
 from ...protocol.headers.send import SendMessage
-from ...protocol.properties import MAX_PROPERTIES_BYTES, NAME_END, PAIR_END, decode_properties, find_property
+from ...protocol.properties import MAX_PROPERTIES_BYTES, NAME_END, PAIR_END, decode_properties
 from ...protocol.record import CRC_PROPERTY_BYTES, Record
 from ...protocol.requests import RequestCode
 from ...store.files.disk import DiskError
@@ -31,27 +29,17 @@ from ..intake.intake import Door, Outcome, illegal_batch
 from ..intake.message_type import PRIORITY, message_type, takes_plain, type_fault
 from ..metadata.attributes import CLEANUP_POLICY, QUEUE_TYPE
 from ..metadata.new_topics import NewTopics
+from .batch_checks import KINDS, batch_entries, check_batch, having_any
 from .property_rules import OWN_NAMES, admitted, without_own
+from .send_answers import late_reply, most_in_batch, place_fields, recall_handle, region_fields
 from .send_checks import Destination, SendChecks
 from .stamp import RESERVED, Stamp, unique_id
 
-# Properties that make a message more than plain, and that a batch as a whole cannot have.
-_KINDS = (
-    Property.DELAY,
-    Property.TIMER_DELAY_SEC,
-    Property.TIMER_DELAY_MS,
-    Property.TIMER_DELIVER_MS,
-    Property.TRAN_MSG,
-    Property.LITE_TOPIC,
-    Property.PRIORITY,
-    Property.INNER_NUM,
-)
 # Where none of them is found, the text need not be taken apart. `send_verdicts.py` keeps such messages from a native
 # kernel by the same list. What each broker stamps anew is taken out by `stamp.py`.
-SPECIAL = (*_KINDS, *(name for name in OWN_NAMES if name not in RESERVED))
+SPECIAL = (*KINDS, *(name for name in OWN_NAMES if name not in RESERVED))
 TYPED_SPECIAL = (Property.SHARDING_KEY,)  # the same in topics that name a type
-_SPECIAL, _KIND = (re.compile("(?:^|\x02)(?:" + "|".join(names) + ")\x01") for names in (SPECIAL, _KINDS))
-_OTHER_ANSWER_BYTES = 256 << 10  # of the answer to a batch, besides its ids: a unique id in escapes is the most of it
+_SPECIAL = having_any(SPECIAL)
 _NO_WAIT = f"{Property.WAIT}\x01false\x02"
 
 # Called with topic, queue, messages and bytes of everything that was stored.
@@ -140,8 +128,8 @@ class SendHandler:
         trace_on = send.config.trace_on
         if not send.request.command.body:
             raise RequestRefused("the message is illegal: its body is empty", ResponseCode.MESSAGE_ILLEGAL)
-        if send.to.dead or _SPECIAL.search(send.given) is not None or _needs_a_look(send.to.topic, send.given):
-            properties = self._look(send, decode_properties(send.given))
+        if send.to.dead or _SPECIAL.search(send.given) is not None or _must_decode(send.to.topic, send.given):
+            properties = self._check_special(send, decode_properties(send.given))
             if not send.to.dead and _is_text_of(send.given, properties):
                 stored, send.unique = self._stamp.single(send.given, trace_on)
             else:
@@ -158,7 +146,7 @@ class SendHandler:
         send.record = record
         self._intake.put(record, lambda outcome: self._answer(send, outcome), send.wait_s)
 
-    def _look(self, send: _Send, properties: dict[str, str]) -> Mapping[str, str]:
+    def _check_special(self, send: _Send, properties: dict[str, str]) -> Mapping[str, str]:
         """Return what only some messages have: checked against the topic, and changed where Java changes it."""
         topic, config = send.to.topic, send.config
         if send.to.dead:
@@ -193,29 +181,15 @@ class SendHandler:
     # --- batches --------------------------------------------------------------------------------------------------
 
     def _batch(self, send: _Send) -> None:
-        header, given = send.header, send.given
-        if is_retry(header.topic):
-            raise RequestRefused(
-                f"batch request does not support retry group {header.topic}", ResponseCode.MESSAGE_ILLEGAL
-            )
-        if len(header.topic) > MAX_TOPIC:
-            raise RequestRefused(f"message topic length too long {len(header.topic)}", ResponseCode.MESSAGE_ILLEGAL)
-        if _KIND.search(given) is not None or header.sys_flag & (SysFlag.TRANSACTION_MASK | WRAPPED_BATCH):
-            raise RequestRefused(
-                "the batch is illegal: delay, timer, transaction and batch marks are not for a batch",
-                ResponseCode.MESSAGE_ILLEGAL,
-            )
-        most = send.config.max_messages_in_batch
-        if has_more_than(send.request.command.body, most):
-            raise illegal_batch(f"more than {most} messages in it, the limit (maxMessagesInBatch). Send it in parts")
-        send.unique = unique_id(given)
+        check_batch(send.header, send.given, send.request.command.body, send.config.max_messages_in_batch)
+        send.unique = unique_id(send.given)
         if send.to.topic.attributes.get(QUEUE_TYPE) == "BatchCQ" and send.unique is not None:
             self._inner_batch(send)
             return
         entries = None
         size = len(send.request.command.body)
         # Only a large batch can have a message whose properties are too long, or too many messages.
-        if size > property_room(send.config) or size > self._batch_messages * ENTRY_BYTES:
+        if size > max_property_bytes(send.config) or size > self._batch_messages * ENTRY_BYTES:
             entries = self._entries(send)
             self._check_count(send, len(entries))
         # A batch has no record of its own; its identity is all that is wanted of its properties.
@@ -223,17 +197,7 @@ class SendHandler:
         self._intake.put_batch(send.record, lambda outcome: self._answer(send, outcome), send.wait_s, entries)
 
     def _entries(self, send: _Send) -> list[BatchEntry]:
-        try:
-            entries = decode_batch(send.request.command.body)
-        except ProtocolError as fault:
-            raise illegal_batch(str(fault)) from None
-        room = property_room(send.config)
-        for number, entry in enumerate(entries):
-            if len(entry.properties) > room:
-                raise illegal_batch(
-                    f"the properties of message {number} take {len(entry.properties)} bytes, the limit is {room}"
-                )
-        return entries
+        return batch_entries(send.request.command.body, max_property_bytes(send.config))
 
     def _check_count(self, send: _Send, count: int) -> None:
         """Refuse a batch with too many messages: the ids of all stand in the header of one answer, as Java's
@@ -262,10 +226,10 @@ class SendHandler:
 
     def _record(self, send: _Send, properties: bytes) -> Record:
         header, topic = send.header, send.to.topic
-        room = property_room(send.config)
-        if len(properties) > room:
+        limit = max_property_bytes(send.config)
+        if len(properties) > limit:
             raise RequestRefused(
-                f"the message is illegal: its properties take {len(properties)} bytes, the limit is {room}",
+                f"the message is illegal: its properties take {len(properties)} bytes, the limit is {limit}",
                 ResponseCode.MESSAGE_ILLEGAL,
             )
         return Record(
@@ -289,7 +253,7 @@ class SendHandler:
         if outcome.refusal is not None:
             reply = Reply(outcome.refusal.code, remark=str(outcome.refusal), fields=fields)
         else:
-            self._describe(outcome.places, fields)
+            fields |= place_fields(outcome.places, self._store_host)
             if send.record.topic != send.to.topic.topic_name:
                 fields["queueId"] = str(send.to.queue_id)  # it waits elsewhere, the client asked for this one
             if not outcome.repeat:
@@ -299,20 +263,11 @@ class SendHandler:
             if send.batch_id is not None:
                 fields["batchUniqId"] = send.batch_id
             if send.record.topic == TIMER_TOPIC and send.unique is not None:
-                fields["recallHandle"] = _recall_handle(send, send.record, send.unique)
+                topic, broker_name = send.to.topic.topic_name, send.config.broker_name
+                fields["recallHandle"] = recall_handle(topic, broker_name, send.record, send.unique)
             reply = Reply(fields=fields) if not outcome.late else late_reply(send.config, fields)
         if not send.request.command.is_oneway:
             send.request.peer.send(reply.to_command(send.request.command))
-
-    def _describe(self, places: Sequence[Placed], fields: dict[str, str]) -> None:
-        """Describe where the message is, or the messages of a batch are."""
-        first = places[0]
-        if len(places) == 1:
-            fields["msgId"] = offset_message_id(self._store_host, first.position)
-        else:
-            fields["msgId"] = ",".join([offset_message_id(self._store_host, placed.position) for placed in places])
-        fields["queueId"] = str(first.queue_id)
-        fields["queueOffset"] = str(first.queue_offset)
 
     def _count_put(self, record: Record, places: Sequence[Placed]) -> None:
         first = places[0]
@@ -323,7 +278,7 @@ class SendHandler:
         self._count(record.topic, record.queue_id, messages, size)
 
 
-def _needs_a_look(topic: TopicConfig, properties: str) -> bool:
+def _must_decode(topic: TopicConfig, properties: str) -> bool:
     """Return whether its properties must be decoded.
 
     Most topics have no attributes, and most attributes are fine with a plain message.
@@ -341,28 +296,7 @@ def _is_text_of(text: str, properties: Mapping[str, str]) -> bool:
     return text.count(NAME_END) == count == text.count(PAIR_END) and text.endswith(PAIR_END)
 
 
-def _recall_handle(send: _Send, record: Record, unique: str) -> str:
-    slot_ms = whole_number(find_property(record.properties, Property.TIMER_OUT_MS.encode())) or 0
-    return RecallHandle(send.to.topic.topic_name, send.config.broker_name, slot_ms + 1, unique).encode()
-
-
-def region_fields(config: BrokerConfig) -> dict[str, str]:
-    return {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
-
-
-def late_reply(config: BrokerConfig, fields: dict[str, str]) -> Reply:
-    remark = f"stored, but not on disk within {config.sync_flush_timeout} ms (syncFlushTimeout)"
-    return Reply(ResponseCode.FLUSH_DISK_TIMEOUT, remark=remark, fields=fields)
-
-
-def most_in_batch(frame: FrameLimits, store_host: bytes) -> int:
-    """Return how many messages a batch may have, so that one answer can carry their ids."""
-    room = min(frame.frame_bytes, MOST_HEADER_BYTES)
-    other = min(_OTHER_ANSWER_BYTES, room // 4)
-    return max(1, (room - other) // (len(offset_message_id(store_host, 0)) + 1))
-
-
-def property_room(config: BrokerConfig) -> int:
+def max_property_bytes(config: BrokerConfig) -> int:
     return MAX_PROPERTIES_BYTES - (CRC_PROPERTY_BYTES if config.whole_record_crc else 0)
 
 

@@ -57,7 +57,7 @@ class SendChecks:
         topic = self._topics.find(header.topic)
         verdict = self._verdicts.get(header.topic)
         if topic is None or verdict is None or verdict[0] is not config or verdict[1] is not topic:
-            topic = self._look(header, config)
+            topic = self._checked_topic(header, config)
         queue_id = self._queue(header, topic)
         if names.is_retry(header.topic):
             return self._retry(header, topic, queue_id, config, client_version)
@@ -75,7 +75,7 @@ class SendChecks:
             return None
         return topic
 
-    def _look(self, header: SendMessage, config: BrokerConfig) -> TopicConfig:
+    def _checked_topic(self, header: SendMessage, config: BrokerConfig) -> TopicConfig:
         """Return what depends on topic and settings alone. The verdict holds until one of them is another object."""
         self._check_open(config)
         topic = self._topic(header, config)
@@ -115,7 +115,7 @@ class SendChecks:
         is_retry = names.is_retry(header.topic)
         may_inherit = header.default_topic != names.AUTO_CREATE_TOPIC or config.auto_create_topic_enable
         if is_retry or may_inherit:
-            self._check_room(header.topic, config)
+            self._check_capacity(header.topic, config)
         flag = 0
         if header.unit_mode:
             flag = int(TopicFlag.UNIT_SUB if is_retry else TopicFlag.UNIT)
@@ -128,7 +128,7 @@ class SendChecks:
             self._on_auto_created(made)
         return made
 
-    def _check_room(self, topic: str, config: BrokerConfig) -> None:
+    def _check_capacity(self, topic: str, config: BrokerConfig) -> None:
         """Retry topics of groups that exist are made nevertheless: there are no more of them than groups."""
         own = names.is_retry(topic) and topic.removeprefix(names.RETRY_PREFIX) in self._groups
         if not own and len(self._topics) >= config.max_auto_created_topics:

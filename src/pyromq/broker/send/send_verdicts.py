@@ -39,7 +39,8 @@ from ..intake.message_type import takes_plain
 from ..metadata.new_topics import NewTopics
 from ..metadata.topics import Topics
 from ..stats.counters import Counters
-from .send import SPECIAL, TYPED_SPECIAL, born_host, late_reply, most_in_batch, property_room, region_fields
+from .send import SPECIAL, TYPED_SPECIAL, born_host, max_property_bytes
+from .send_answers import late_reply, most_in_batch, region_fields
 from .send_checks import SendChecks
 from .stamp import RESERVED, Stamp
 
@@ -187,7 +188,7 @@ def _settings(parts: Sending, config: BrokerConfig) -> SendSettings:
         header_bytes=limits.frame.header_bytes,
         body_bytes=config.max_message_bytes,
         property_bytes=limits.property_bytes,
-        stored_property_bytes=property_room(config),
+        stored_property_bytes=max_property_bytes(config),
         batch_messages=min(most_in_batch(limits.frame, parts.store_host), config.max_messages_in_batch),
         with_crc=config.whole_record_crc,
         waits=config.flush_mode is FlushMode.SYNC,

@@ -205,9 +205,9 @@ class Counters:
                 self._settle_put(*place, put)
             if not number % _SLICE:
                 yield
-        for number, taken in enumerate(list(self._gets), 1):
-            if (got := self._gets.pop(taken, None)) is not None:
-                self._settle_got(*taken, got)
+        for number, key in enumerate(list(self._gets), 1):
+            if (got := self._gets.pop(key, None)) is not None:
+                self._settle_got(*key, got)
             if not number % _SLICE:
                 yield
 

@@ -9,9 +9,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 
 # Upper ends of the steps in which percentiles are told, in ms: fine where it is fast, coarse where it is slow.
-_STEPS = ((1, 20), (2, 15), (5, 10), (10, 10), (50, 6), (100, 5), (1_000, 9))
-_SPREAD = (1, 10, 50, 100, 200, 500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000)  # ends of the steps below
-_SPREAD_NAMES = (
+_PERCENTILE_BOUNDS = ((1, 20), (2, 15), (5, 10), (10, 10), (50, 6), (100, 5), (1_000, 9))
+_HISTOGRAM = (1, 10, 50, 100, 200, 500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000)  # ends of the steps below
+_HISTOGRAM_NAMES = (
     "[<=0ms]",
     "[0~10ms]",
     "[10~50ms]",
@@ -30,7 +30,7 @@ _SPREAD_NAMES = (
 
 def _ends() -> Iterator[int]:
     end = 0
-    for width, count in _STEPS:
+    for width, count in _PERCENTILE_BOUNDS:
         for _ in range(count):
             end += width
             yield end
@@ -47,32 +47,32 @@ class PutTimes:
         self.failed = 0  # messages that the store did not take
         self.sources: list[Callable[[], None]] = []  # each tells what it has counted for itself, by `note`
         self._counts = [0] * (len(_ENDS) + 1)
-        self._spread = [0] * len(_SPREAD_NAMES)
+        self._histogram = [0] * len(_HISTOGRAM_NAMES)
         self._last_counts: Sequence[int] = ()
-        self._last_spread: Sequence[int] = ()
+        self._last_histogram: Sequence[int] = ()
 
     def note(self, seconds: float, messages: int) -> None:
         """Note a burst of so many messages that took so long."""
         ms = int(seconds * 1000)
         if ms == 0:  # nearly always
             self._counts[0] += messages
-            self._spread[0] += messages
+            self._histogram[0] += messages
             return
         self._counts[bisect_left(_ENDS, ms)] += messages
-        self._spread[next((at for at, end in enumerate(_SPREAD) if ms < end), len(_SPREAD))] += messages
+        self._histogram[next((at for at, end in enumerate(_HISTOGRAM) if ms < end), len(_HISTOGRAM))] += messages
         self.longest_ms = max(self.longest_ms, ms)
 
     def end_minute(self) -> None:
         for settle in self.sources:
             settle()
         self._last_counts, self._counts = self._counts, [0] * len(self._counts)
-        self._last_spread, self._spread = self._spread, [0] * len(self._spread)
+        self._last_histogram, self._histogram = self._histogram, [0] * len(self._histogram)
 
-    def spread_text(self) -> str:
+    def histogram_text(self) -> str:
         """Return `[<=0ms]:12 [0~10ms]:3 ... `; Java says null as long as no minute has ended."""
-        if not self._last_spread:
+        if not self._last_histogram:
             return "null"
-        return "".join(f"{name}:{count} " for name, count in zip(_SPREAD_NAMES, self._last_spread, strict=True))
+        return "".join(f"{name}:{count} " for name, count in zip(_HISTOGRAM_NAMES, self._last_histogram, strict=True))
 
     def percentile_text(self, share: float) -> str:
         """Return milliseconds within which this share of the last minute's puts ended, evenly spread within a step."""

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 SET_BACK_MS = 1_000  # a clock that goes back by less makes messages late by that
-_MARK_MS = 1_000  # arrivals within this time share a mark: then their delay counts from the last of them
+_SHARED_MS = 1_000  # arrivals within this time share a mark: then their delay counts from the last of them
 
 
 class LevelTimes:
@@ -26,7 +26,7 @@ class LevelTimes:
     def arrived(self, level: int, end: int, now_ms: int) -> None:
         """Note that something is new in the level's queue, which ends there."""
         if self._is_set_back(now_ms):
-            self._mark(level, end, now_ms)
+            self._note_seen(level, end, now_ms)
 
     def left(self, level: int, offset: int) -> None:
         """Note that everything below has left."""
@@ -41,10 +41,10 @@ class LevelTimes:
         delay_ms = self._delay_ms(level)
         return delay_ms is not None and due_ms > now_ms + delay_ms + SET_BACK_MS and self._is_set_back(now_ms)
 
-    def due_ms(self, level: int, offset: int, told_ms: int, end: int, now_ms: int) -> int:
+    def due_ms(self, level: int, offset: int, entry_ms: int, end: int, now_ms: int) -> int:
         """Return the due time of the entry at an offset that tells a time. `end` is the queue's."""
-        if not self.is_too_far(level, told_ms, now_ms):
-            return told_ms
+        if not self.is_too_far(level, entry_ms, now_ms):
+            return entry_ms
         return self._seen_ms(level, offset, end, now_ms) + (self._delay_ms(level) or 0)
 
     def _is_set_back(self, now_ms: int) -> bool:
@@ -54,13 +54,13 @@ class LevelTimes:
         for known, seen_ms in self._seen.get(level, ()):
             if offset < known and seen_ms <= now_ms:
                 return seen_ms
-        self._mark(level, end, now_ms)
+        self._note_seen(level, end, now_ms)
         return now_ms
 
-    def _mark(self, level: int, end: int, now_ms: int) -> None:
+    def _note_seen(self, level: int, end: int, now_ms: int) -> None:
         seen = self._seen.setdefault(level, deque())
         while seen and seen[-1][1] > now_ms:
             seen.pop()  # the clock was set back once more: those times are still to come
-        if seen and seen[-1][1] // _MARK_MS == now_ms // _MARK_MS:
+        if seen and seen[-1][1] // _SHARED_MS == now_ms // _SHARED_MS:
             seen.pop()
         seen.append((end, now_ms))

@@ -24,7 +24,7 @@ from ..metadata.table_content import entry, next_version, read_version, section
 SECTION = "offsetTable"
 
 
-class _Step(NamedTuple):
+class _Unsaved(NamedTuple):
     level: int
     offset: int
     end: int  # of what was delivered, in the log
@@ -39,7 +39,7 @@ class DelayProgress:
         content = table.load()
         self.version = read_version(content, table.name)
         self._offsets = entry(dict[int, int], section(content, SECTION), f"{SECTION} in {table.name}")
-        self._unsafe: deque[_Step] = deque()
+        self._unsafe: deque[_Unsaved] = deque()
 
     def offset(self, level: int) -> int | None:
         return self._offsets.get(level)
@@ -50,14 +50,14 @@ class DelayProgress:
     def moved(self, level: int, offset: int, end: int) -> None:
         """Note that everything below `offset` has left; it is safe once the log is on the medium up to `end`."""
         self._offsets[level] = offset
-        self._unsafe.append(_Step(level, offset, end))
+        self._unsafe.append(_Unsaved(level, offset, end))
 
     def store_changed(self, flushed: int) -> bool:
         """Hand to the table what is safe by now. False: nothing new is."""
         safe: dict[int, int] = {}
         while self._unsafe and self._unsafe[0].end <= flushed:
-            step = self._unsafe.popleft()
-            safe[step.level] = step.offset
+            one = self._unsafe.popleft()
+            safe[one.level] = one.offset
         if not safe:
             return False
         for level, offset in safe.items():

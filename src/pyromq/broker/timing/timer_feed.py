@@ -49,10 +49,10 @@ class TimerFeed:
                 return True
             records = [one for raw in await self._store.read(selection) if (one := self._waiting(raw)) is not None]
             wanted = [one for one in records if self._still_waits(one)]
-            taken = await self._run_blocking(partial(self._timers.add, wanted, self._clock.now_ms()))
-            for one in wanted[:taken]:
+            added = await self._run_blocking(partial(self._timers.add, wanted, self._clock.now_ms()))
+            for one in wanted[:added]:
                 self._counts.add(one.topic, -1 if one.recalls else 1)
-            if taken < len(wanted):
+            if added < len(wanted):
                 return False
             self._timers.skip_to(selection.next_offset)
 

@@ -151,7 +151,7 @@ class TimerSlots:
         refusals: list[RequestRefused] = []
         seen: set[tuple[str, str, int]] = set()
         for one in await self._read(units):
-            target = await self._target_unless_gone(one, recalled, seen)
+            target = await self._target_unless_left(one, recalled, seen)
             if target is None:
                 self._left.add(one.unit.position)
                 self._counts.add(one.pairs.get(Property.REAL_TOPIC, ""), -1)
@@ -177,7 +177,7 @@ class TimerSlots:
 
         return done
 
-    async def _target_unless_gone(
+    async def _target_unless_left(
         self, one: _Message, recalled: set[str], seen: set[tuple[str, str, int]]
     ) -> Record | None:
         """Return what to put; None also if it cannot be handled, and was put aside."""

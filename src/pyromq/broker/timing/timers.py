@@ -163,14 +163,14 @@ class Timers:
                 self._start_anew()
             # A recall that was accepted before a slot is due is let in before the slot is taken.
             await self._store.readable.reached(self._store.appended.value)
-            has_room = self._live.config.timer_stop_enqueue or await self._feed.take_in()
+            has_capacity = self._live.config.timer_stop_enqueue or await self._feed.take_in()
             if self._live.config.timer_stop_dequeue:
                 return AGAIN_S
             now = self._clock.now_ms()
             slot_ms = self._timers.next_slot_ms()
             if slot_ms is None or slot_ms + self._precision > now:
                 self._timers.passed(now)
-                if not has_room:
+                if not has_capacity:
                     continue
                 if slot_ms is None and not self._live.config.timer_stop_enqueue:
                     return IDLE_S
