@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from .command import Subcommand
+from .command import Named, Subcommand
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "updateTopic": ("topics.topics", "update_topic"),
@@ -108,8 +108,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 def find(name: str) -> Subcommand:
     module, attribute = COMMANDS[name]
-    found: Subcommand = getattr(import_module(f".{module}", __package__), attribute)
-    return found
+    make: Named = getattr(import_module(f".{module}", __package__), attribute)
+    return make(name)
 
 
 def spelled(name: str) -> str | None:

@@ -1,6 +1,6 @@
 """What a command is: a name, a line of help, its options, and a coroutine that asks and prints.
 
-    @command("topicClusterList", "Clusters that have a topic", TOPIC)
+    @command("Clusters that have a topic", TOPIC)
     async def topic_cluster_list(run: Run) -> None:
         ...
         run.say(name)
@@ -142,5 +142,9 @@ class Subcommand:
     waits_for: str = ""  # the capability that our own brokers lack; refusals of it are explained by this
 
 
-def command(name: str, text: str, *declared: Declared, waits_for: str = "") -> Callable[[Runs], Subcommand]:
-    return lambda run: Subcommand(name, text, table(declared), run, waits_for)
+Named = Callable[[str], Subcommand]
+
+
+def command(text: str, *declared: Declared, waits_for: str = "") -> Callable[[Runs], Named]:
+    """Declare a command. `catalogue.py` knows its name, and makes it when it is wanted."""
+    return lambda run: lambda name: Subcommand(name, text, table(declared), run, waits_for)

@@ -8,7 +8,7 @@ from ...protocol.headers.replication import ResetMasterFlushOffset
 from ...protocol.headers.stats import SwitchTimerEngine
 from ...protocol.requests import RequestCode
 from ...protocol.row import Row
-from ..command import Failed, Run, Subcommand, command
+from ..command import Failed, Named, Run, command
 from ..options import BROKER, BROKER_OR_CLUSTER, CLUSTER, may, need
 from ..parsing import UsageError
 from ..printing import setting_lines
@@ -16,7 +16,7 @@ from ..printing import setting_lines
 OF_CLUSTER = may("c", "cluster", "the cluster: all its masters; neither -b nor -c: every broker")
 
 
-@command("brokerStatus", "What brokers count and measure", BROKER_OR_CLUSTER)
+@command("What brokers count and measure", BROKER_OR_CLUSTER)
 async def broker_status(run: Run) -> None:
     if "b" in run:
         for key, value in sorted((await cluster.runtime(run.calls, run["b"])).items()):
@@ -54,7 +54,7 @@ async def broker_or_all(run: Run) -> list[tuple[str, str]]:
     raise UsageError("say which: -b with a broker's address, or -c with a cluster's name")
 
 
-@command("getBrokerConfig", "Settings of brokers", BROKER_OR_CLUSTER)
+@command("Settings of brokers", BROKER_OR_CLUSTER)
 async def get_broker_config(run: Run) -> None:
     for address, heading in await broker_or_all(run):
         found = await settings.of_broker(run.calls, address)
@@ -62,7 +62,6 @@ async def get_broker_config(run: Run) -> None:
 
 
 @command(
-    "updateBrokerConfig",
     "Change a setting of running brokers",
     may("a", "updateAllBroker", "with -c: true for its slaves too"),
     BROKER,
@@ -90,7 +89,7 @@ async def update_broker_config(run: Run) -> None:
         raise Failed("; ".join(faults))
 
 
-def _cleaning(name: str, text: str, row: Row[None, None, None, None]) -> Subcommand:
+def _cleaning(text: str, row: Row[None, None, None, None]) -> Named:
     """Return a command that lets one broker clean up, a cluster's masters, or all that there are."""
 
     async def clean(run: Run) -> None:
@@ -100,17 +99,15 @@ def _cleaning(name: str, text: str, row: Row[None, None, None, None]) -> Subcomm
             await run.ask(address, row)
         run.say("success")
 
-    return command(name, text, BROKER, OF_CLUSTER)(clean)
+    return command(text, BROKER, OF_CLUSTER)(clean)
 
 
-clean_expired_cq = _cleaning(
-    "cleanExpiredCQ", "Let brokers delete expired consume queues", RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE
-)
+clean_expired_cq = _cleaning("Let brokers delete expired consume queues", RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
 clean_unused_topic = _cleaning(
-    "cleanUnusedTopic", "Let brokers delete consume queues of topics that are gone", RequestCode.CLEAN_UNUSED_TOPIC
+    "Let brokers delete consume queues of topics that are gone", RequestCode.CLEAN_UNUSED_TOPIC
 )
 delete_expired_commit_log = _cleaning(
-    "deleteExpiredCommitLog", "Let brokers delete expired commit log files", RequestCode.DELETE_EXPIRED_COMMITLOG
+    "Let brokers delete expired commit log files", RequestCode.DELETE_EXPIRED_COMMITLOG
 )
 
 
@@ -118,7 +115,6 @@ ENGINES = {"F": "FILE_TIME_WHEEL", "R": "ROCKSDB_TIMELINE"}
 
 
 @command(
-    "switchTimerEngine",
     "What brokers keep timer messages in",
     BROKER_OR_CLUSTER,
     need("e", "engineType", "F: time wheel in files, R: RocksDB"),
@@ -133,7 +129,6 @@ async def switch_timer_engine(run: Run) -> None:
 
 
 @command(
-    "resetMasterFlushOffset",
     "Set what a slave takes for the flushed position of its master",
     may("b", "brokerAddr", "the slave, host:port"),
     may("o", "offset", "the position"),

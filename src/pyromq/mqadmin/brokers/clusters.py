@@ -23,7 +23,6 @@ HOUR_MS = 3_600_000
 
 
 @command(
-    "clusterList",
     "Brokers of all clusters",
     may("c", "clusterName", "only this cluster"),
     INTERVAL,
@@ -92,7 +91,6 @@ async def _more(run: Run, places: list[cluster.BrokerPlace]) -> None:
 
 
 @command(
-    "clusterRT",
     "How long brokers take to store a message, again and again",
     may("a", "amount", "messages a round, default 100"),
     may("c", "cluster", "only this cluster"),

@@ -19,7 +19,7 @@ GROUP = need("g", "consumerGroup", "the group")
 SHOWN = ("configTable", "cgColdReadThreshold", "globalColdReadThreshold", "globalAcc")
 
 
-@command("getColdDataFlowCtrInfo", "Cold reads: who reads how much, and the limits", BROKER, CLUSTER)
+@command("Cold reads: who reads how much, and the limits", BROKER, CLUSTER)
 async def get_cold_data_flow(run: Run) -> None:
     for address, heading in await broker_or_all(run):
         found = msgspec.to_builtins((await run.ask(address, RequestCode.GET_COLD_DATA_FLOW_CTR_INFO)).body)
@@ -39,7 +39,6 @@ def _readable(of: dict[str, Any]) -> dict[str, Any]:
 
 
 @command(
-    "updateColdDataFlowCtrGroupConfig",
     "Limit the cold reads of a group",
     BROKER,
     CLUSTER,
@@ -53,7 +52,7 @@ async def update_cold_data_flow(run: Run) -> None:
         run.say(f"updateColdDataFlowCtrGroupConfig success, {address}")
 
 
-@command("removeColdDataFlowCtrGroupConfig", "Take the limit of a group away", BROKER, CLUSTER, GROUP)
+@command("Take the limit of a group away", BROKER, CLUSTER, GROUP)
 async def remove_cold_data_flow(run: Run) -> None:
     for address in await run.masters():
         await run.ask(address, RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG, body=run["g"].encode())
@@ -61,7 +60,6 @@ async def remove_cold_data_flow(run: Run) -> None:
 
 
 @command(
-    "setCommitLogReadAheadMode",
     "How the system reads commit log files ahead",
     BROKER,
     CLUSTER,

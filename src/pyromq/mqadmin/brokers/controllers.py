@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ...admin import settings
 from ...model.wire_text import whole_number
 from ...protocol.bodies.replication import ReplicaIdentity
@@ -14,17 +16,16 @@ from ..printing import java, java_list, setting_lines
 from .replication import CONTROLLER
 
 CONTAINER = "broker containers"
+controller_command = partial(command, waits_for=CONTROLLER)
 AT = need("a", "controllerAddress", "controllers, host:port;host:port")
 
 
-@command(
-    "getSyncStateSet",
+@controller_command(
     "Which replicas of brokers are in sync, as the controller knows",
     AT,
     may("b", "brokerName", "name of the broker"),
     may("c", "clusterName", "the cluster"),
     INTERVAL,
-    waits_for=CONTROLLER,
 )
 async def get_sync_state_set(run: Run) -> None:
     if "b" not in run and "c" not in run:
@@ -67,7 +68,7 @@ async def _leader(run: Run) -> str:
     return found.controller_leader_address
 
 
-@command("getControllerMetaData", "Who leads the controllers", AT, waits_for=CONTROLLER)
+@controller_command("Who leads the controllers", AT)
 async def get_controller_metadata(run: Run) -> None:
     found = (await run.ask(_controller(run), RequestCode.CONTROLLER_GET_METADATA_INFO)).header
     run.say("", f"#ControllerGroup\t{java(found.group)}")
@@ -77,20 +78,18 @@ async def get_controller_metadata(run: Run) -> None:
         run.say(f"#Peer:\t{peer}")
 
 
-@command("getControllerConfig", "Settings of controllers", AT, waits_for=CONTROLLER)
+@controller_command("Settings of controllers", AT)
 async def get_controller_config(run: Run) -> None:
     for address in _controllers(run):
         found = await settings.fetch(run.calls, address, RequestCode.GET_CONTROLLER_CONFIG)
         run.say(f"============{address}============", *setting_lines(found))
 
 
-@command(
-    "updateControllerConfig",
+@controller_command(
     "Change a setting of controllers",
     AT,
     need("k", "key", "the setting"),
     need("v", "value", "its new value"),
-    waits_for=CONTROLLER,
 )
 async def update_controller_config(run: Run) -> None:
     for address in _controllers(run):
@@ -98,14 +97,12 @@ async def update_controller_config(run: Run) -> None:
     run.say(f"update controller config success!{java_list(_controllers(run))}", f"{run['k']} : {run['v']}")
 
 
-@command(
-    "electMaster",
+@controller_command(
     "Let the controller make a broker the master",
     AT,
     need("b", "brokerId", "its id"),
     need("bn", "brokerName", "its name"),
     need("c", "clusterName", "its cluster"),
-    waits_for=CONTROLLER,
 )
 async def elect_master(run: Run) -> None:
     wanted = ElectMaster(
@@ -124,15 +121,13 @@ async def elect_master(run: Run) -> None:
         run.say(f"\t#Broker\t{broker_id}\t{address}")
 
 
-@command(
-    "cleanBrokerMetadata",
+@controller_command(
     "Let the controller forget brokers",
     AT,
     may("b", "brokerControllerIdsToClean", "ids, with semicolons; default: all of the name"),
     need("bn", "brokerName", "name of the brokers"),
     may("c", "clusterName", "their cluster"),
     flag("l", "cleanLivingBroker", "even those that are alive"),
-    waits_for=CONTROLLER,
 )
 async def clean_broker_metadata(run: Run) -> None:
     ids = run.get("b")
@@ -157,7 +152,6 @@ AT_CONTAINER = need("c", "brokerContainerAddr", "the container, host:port")
 
 
 @command(
-    "addBroker",
     "Start a broker in a container",
     need("b", "brokerConfigPath", "its settings file, on the container's machine"),
     AT_CONTAINER,
@@ -169,7 +163,6 @@ async def add_broker(run: Run) -> None:
 
 
 @command(
-    "removeBroker",
     "Stop a broker of a container",
     need("b", "brokerIdentity", "clusterName:brokerName:brokerId"),
     AT_CONTAINER,

@@ -70,7 +70,6 @@ async def _own_groups(run: Run, address: str) -> dict[str, SubscriptionGroupConf
 
 
 @command(
-    "exportMetadata",
     "Topics and groups as a file",
     BROKER,
     CLUSTER,
@@ -101,7 +100,7 @@ async def export_metadata(run: Run) -> None:
     _write(run, only.get("".join(each for each in "tg" if each in run), "metadata.json"), content)
 
 
-@command("exportConfigs", "The settings that matter of all masters as a file", CLUSTER_NEEDED, TO)
+@command("The settings that matter of all masters as a file", CLUSTER_NEEDED, TO)
 async def export_configs(run: Run) -> None:
     places = await run.cluster(run["c"])
     configs = {}
@@ -114,7 +113,7 @@ async def export_configs(run: Run) -> None:
     _write(run, "configs.json", {"clusterScale": scale, "brokerConfigs": configs})
 
 
-@command("exportMetrics", "Figures of all masters as a file", CLUSTER_NEEDED, TO)
+@command("Figures of all masters as a file", CLUSTER_NEEDED, TO)
 async def export_metrics(run: Run) -> None:
     rates: dict[str, float] = {}
     counts: dict[str, int] = {}
@@ -183,7 +182,6 @@ async def _environment(run: Run, address: str) -> dict[str, Any]:
 
 
 @command(
-    "exportPopRecord",
     "Let brokers move the records of pops from RocksDB back to files",
     may("b", "brokerAddr", "the broker, host:port"),
     may("c", "clusterName", "the cluster: masters and slaves"),

@@ -15,24 +15,24 @@ VALUE = need("v", "value", "its value")
 BROKER_NAME = need("b", "brokerName", "name of the broker")
 
 
-@command("updateKvConfig", "Set a key of the name servers", KEY, NAMESPACE, VALUE)
+@command("Set a key of the name servers", KEY, NAMESPACE, VALUE)
 async def update_kv_config(run: Run) -> None:
     await settings.kv_put(run.calls, run["s"], run["k"], run["v"])
     run.say("create or update kv config to namespace success.")
 
 
-@command("deleteKvConfig", "Delete a key of the name servers", KEY, NAMESPACE)
+@command("Delete a key of the name servers", KEY, NAMESPACE)
 async def delete_kv_config(run: Run) -> None:
     await settings.kv_delete(run.calls, run["s"], run["k"])
     run.say("delete kv config from namespace success.")
 
 
-@command("wipeWritePerm", "Let nobody write to a broker any more: name servers tell clients so", BROKER_NAME)
+@command("Let nobody write to a broker any more: name servers tell clients so", BROKER_NAME)
 async def wipe_write_perm(run: Run) -> None:
     await _change_perm(run, "wipe")
 
 
-@command("addWritePerm", "Let clients write to a broker again", BROKER_NAME)
+@command("Let clients write to a broker again", BROKER_NAME)
 async def add_write_perm(run: Run) -> None:
     await _change_perm(run, "add")
 
@@ -51,14 +51,14 @@ async def _change_perm(run: Run, verb: str) -> None:
         raise Failed("; ".join(faults))
 
 
-@command("getNamesrvConfig", "Settings of the name servers")
+@command("Settings of the name servers")
 async def get_namesrv_config(run: Run) -> None:
     for address in run.name_servers:
         found = await settings.fetch(run.calls, address, RequestCode.GET_NAMESRV_CONFIG)
         run.say(f"============{address}============", *setting_lines(found))
 
 
-@command("updateNamesrvConfig", "Change a setting of the name servers", KEY, VALUE)
+@command("Change a setting of the name servers", KEY, VALUE)
 async def update_namesrv_config(run: Run) -> None:
     for address in run.name_servers:
         await settings.change(run.calls, address, RequestCode.UPDATE_NAMESRV_CONFIG, {run["k"]: run["v"]})

@@ -26,7 +26,7 @@ def _content(name: str) -> bytes:
     return path.read_bytes()
 
 
-@command("dumpCompactionLog", "Messages of a compaction log file", may("f", "file", "the file"))
+@command("Messages of a compaction log file", may("f", "file", "the file"))
 async def dump_compaction_log(run: Run) -> None:
     if "f" not in run:
         raise UsageError("miss dump log file name: -f")
@@ -47,7 +47,6 @@ async def dump_compaction_log(run: Run) -> None:
 
 
 @command(
-    "exportMetadataInRocksDB",
     "Topics or groups out of RocksDB's files on this machine",
     may("j", "jsonEnable", "true: as JSON"),
     need("p", "path", "folder of the settings"),
@@ -59,7 +58,6 @@ async def export_metadata_in_rocksdb(run: Run) -> None:
 
 
 @command(
-    "rocksDBConfigToJson",
     "Let brokers write their tables in RocksDB as JSON files",
     may("b", "brokerAddr", "the broker, host:port"),
     may("c", "cluster", "the cluster: masters and slaves"),

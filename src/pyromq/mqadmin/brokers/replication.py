@@ -16,7 +16,7 @@ SLAVE = Columns(
 )
 
 
-@command("haStatus", "How far the slaves of masters are", BROKER, CLUSTER, INTERVAL)
+@command("How far the slaves of masters are", BROKER, CLUSTER, INTERVAL)
 async def ha_status(run: Run) -> None:
     async for _ in run.rounds():
         for address in await run.masters():
@@ -47,7 +47,6 @@ def _print_slave(run: Run, info: HAClientRuntimeInfo) -> None:
 
 
 @command(
-    "getBrokerEpoch",
     "Epochs of brokers: who was master from which position on",
     one_of(may("b", "brokerName", "name of the broker: master and slaves"), may("c", "clusterName", "the cluster")),
     INTERVAL,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ...protocol.bodies.users import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
 from ...protocol.headers.users import AclSubject, DeleteAcl, ListAcls, ListUsers, UserName
 from ...protocol.requests import RequestCode
 from ...protocol.row import B, H, Row
-from ..command import Failed, Run, Subcommand, command
+from ..command import Failed, Named, Run, command
 from ..options import BROKER_OR_CLUSTER, may, need, one_of
 from ..printing import Columns, java
 
-WAITS_FOR = "users and permissions (ACL 2.0)"
+acl_command = partial(command, waits_for="users and permissions (ACL 2.0)")
 USER = need("u", "username", "the user")
 SUBJECT = need("s", "subject", "whom, User:name")
 ACTIONS = need("a", "actions", "Pub, Sub, Create, Update, Delete, Get, List, All; with commas")
@@ -34,22 +36,19 @@ async def _on_all_brokers(run: Run, what: str, row: Row[H, B, None, None], heade
         run.say(f"{what} to {address} success.")
 
 
-@command(
-    "createUser",
+@acl_command(
     "Create a user",
     BROKER_OR_CLUSTER,
     need("p", "password", "its password"),
     may("t", "userType", "Super or Normal"),
     USER,
-    waits_for=WAITS_FOR,
 )
 async def create_user(run: Run) -> None:
     user = UserInfo(username=run["u"], password=run["p"], user_type=run.get("t") or None)
     await _on_all_brokers(run, "create user", RequestCode.AUTH_CREATE_USER, UserName(username=run["u"]), user)
 
 
-@command(
-    "updateUser",
+@acl_command(
     "Change a user's password, type or status",
     BROKER_OR_CLUSTER,
     one_of(
@@ -58,7 +57,6 @@ async def create_user(run: Run) -> None:
         may("t", "userType", "Super or Normal"),
     ),
     USER,
-    waits_for=WAITS_FOR,
 )
 async def update_user(run: Run) -> None:
     user = UserInfo(
@@ -70,7 +68,7 @@ async def update_user(run: Run) -> None:
     await _on_all_brokers(run, "update user", RequestCode.AUTH_UPDATE_USER, UserName(username=run["u"]), user)
 
 
-@command("deleteUser", "Delete a user", BROKER_OR_CLUSTER, USER, waits_for=WAITS_FOR)
+@acl_command("Delete a user", BROKER_OR_CLUSTER, USER)
 async def delete_user(run: Run) -> None:
     await _on_all_brokers(run, "delete user", RequestCode.AUTH_DELETE_USER, UserName(username=run["u"]))
 
@@ -82,7 +80,7 @@ def _print_users(run: Run, found: list[UserInfo]) -> None:
         run.say(USERS.format(java(one.username), java(one.password), java(one.user_type), java(one.user_status)))
 
 
-@command("getUser", "Show a user", BROKER_OR_CLUSTER, may("u", "username", "the user"), waits_for=WAITS_FOR)
+@acl_command("Show a user", BROKER_OR_CLUSTER, may("u", "username", "the user"))
 async def get_user(run: Run) -> None:
     if not run.get("u"):
         raise Failed("-u with the user's name is needed; listUser shows all")
@@ -96,7 +94,7 @@ async def _user(run: Run, address: str, name: str) -> list[UserInfo]:
     return [] if found is None else [found]
 
 
-@command("listUser", "All users", BROKER_OR_CLUSTER, may("f", "filter", "part of the name"), waits_for=WAITS_FOR)
+@acl_command("All users", BROKER_OR_CLUSTER, may("f", "filter", "part of the name"))
 async def list_user(run: Run) -> None:
     for address in await run.masters():
         header = ListUsers(filter=run.get("f") or None)
@@ -105,13 +103,11 @@ async def list_user(run: Run) -> None:
             run.say(f"get user from {address} success.")
 
 
-@command(
-    "copyUser",
+@acl_command(
     "Copy users to another broker",
     need("f", "fromBroker", "where they are, host:port"),
     need("t", "toBroker", "where they go, host:port"),
     may("u", "usernames", "only these, with commas"),
-    waits_for=WAITS_FOR,
 )
 async def copy_user(run: Run) -> None:
     source, target = run["f"], run["t"]
@@ -131,16 +127,16 @@ def _words(text: str) -> list[str]:
 # --- permissions ------------------------------------------------------------------------------------------------------
 
 
-def _setting_acls(name: str, text: str, what: str, row: Row[AclSubject, AclInfo, None, None]) -> Subcommand:
+def _setting_acls(text: str, what: str, row: Row[AclSubject, AclInfo, None, None]) -> Named:
     async def change(run: Run) -> None:
         await _on_all_brokers(run, what, row, AclSubject(subject=run["s"]), _acl(run))
 
     options = (ACTIONS, BROKER_OR_CLUSTER, DECISION, SOURCES, RESOURCES, SUBJECT)
-    return command(name, text, *options, waits_for=WAITS_FOR)(change)
+    return acl_command(text, *options)(change)
 
 
-create_acl = _setting_acls("createAcl", "Give or deny permissions to a user", "create acl", RequestCode.AUTH_CREATE_ACL)
-update_acl = _setting_acls("updateAcl", "Change permissions of a user", "update acl", RequestCode.AUTH_UPDATE_ACL)
+create_acl = _setting_acls("Give or deny permissions to a user", "create acl", RequestCode.AUTH_CREATE_ACL)
+update_acl = _setting_acls("Change permissions of a user", "update acl", RequestCode.AUTH_UPDATE_ACL)
 
 
 def _acl(run: Run) -> AclInfo:
@@ -152,13 +148,11 @@ def _acl(run: Run) -> AclInfo:
     return AclInfo(subject=run["s"], policies=[PolicyInfo(entries=entries)])
 
 
-@command(
-    "deleteAcl",
+@acl_command(
     "Delete permissions of a user",
     BROKER_OR_CLUSTER,
     may("r", "resources", "only those for these, with commas"),
     SUBJECT,
-    waits_for=WAITS_FOR,
 )
 async def delete_acl(run: Run) -> None:
     for address in await _all_brokers(run):
@@ -180,9 +174,7 @@ def _print_acls(run: Run, found: list[AclInfo]) -> None:
             run.say(ACLS.format(java(one.subject), *what, java(entry.source_ips), java(entry.decision)))
 
 
-@command(
-    "getAcl", "Permissions of a user", BROKER_OR_CLUSTER, may("s", "subject", "whom, User:name"), waits_for=WAITS_FOR
-)
+@acl_command("Permissions of a user", BROKER_OR_CLUSTER, may("s", "subject", "whom, User:name"))
 async def get_acl(run: Run) -> None:
     if not run.get("s"):
         raise Failed("-s with the subject, User:name, is needed; listAcl shows all")
@@ -191,13 +183,11 @@ async def get_acl(run: Run) -> None:
         _print_acls(run, [found] if found is not None else [])
 
 
-@command(
-    "listAcl",
+@acl_command(
     "All permissions",
     BROKER_OR_CLUSTER,
     may("r", "resource", "part of the resource"),
     may("s", "subject", "part of the subject"),
-    waits_for=WAITS_FOR,
 )
 async def list_acl(run: Run) -> None:
     for address in await run.masters():
@@ -209,13 +199,11 @@ async def _acls(run: Run, address: str, subject: str | None = None, resource: st
     return (await run.ask(address, RequestCode.AUTH_LIST_ACL, header)).body_or_none or []
 
 
-@command(
-    "copyAcl",
+@acl_command(
     "Copy permissions to another broker",
     need("f", "fromBroker", "where they are, host:port"),
     may("s", "subjects", "only those of these, with commas"),
     need("t", "toBroker", "where they go, host:port"),
-    waits_for=WAITS_FOR,
 )
 async def copy_acl(run: Run) -> None:
     source, target = run["f"], run["t"]

@@ -34,7 +34,7 @@ async def _members(run: Run, group: str) -> tuple[str, ConsumerConnection]:
     raise failed(ResponseCode.CONSUMER_NOT_ONLINE, f"Not found the consumer group connection: {group} is not online")
 
 
-@command("consumerConnection", "Members and subscriptions of a consumer group", BROKER, GROUP)
+@command("Members and subscriptions of a consumer group", BROKER, GROUP)
 async def consumer_connection(run: Run) -> None:
     _, found = await _members(run, run["g"])
     run.say(CLIENT.head)
@@ -52,7 +52,6 @@ async def consumer_connection(run: Run) -> None:
 
 
 @command(
-    "producerConnection",
     "Producers of a group",
     need("g", "producerGroup", "the producer group"),
     need("t", "topic", "a topic that it sends to"),
@@ -66,7 +65,7 @@ async def producer_connection(run: Run) -> None:
         run.say(f"{number:04}  {one.client_id:<32} {one.client_addr:<22} {shown}")
 
 
-@command("producer", "All producers of a broker", need("b", "broker", "the broker, host:port"))
+@command("All producers of a broker", need("b", "broker", "the broker, host:port"))
 async def producer(run: Run) -> None:
     found = (await run.ask(run["b"], RequestCode.GET_ALL_PRODUCER_INFO)).body
     if not found.data:
@@ -82,7 +81,6 @@ async def producer(run: Run) -> None:
 
 
 @command(
-    "consumerStatus",
     "What the members of a group are doing",
     BROKER,
     GROUP,

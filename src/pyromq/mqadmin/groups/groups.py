@@ -21,7 +21,6 @@ from ..topics.topics import attribute_map
 
 
 @command(
-    "updateSubGroup",
     "Create or change a consumer group",
     may("a", "notifyConsumerIdsChanged", "true: members are told when others come or go, default true"),
     may("", "attributes", "+key=value adds or alters, -key removes; several with commas"),
@@ -98,7 +97,6 @@ def _policy_text(policy: GroupRetryPolicy) -> str:
 
 
 @command(
-    "updateSubGroupList",
     "Create or change the consumer groups of a file",
     BROKER_OR_CLUSTER,
     need("f", "filename", "file with a JSON list of group settings, as exportMetadata writes each"),
@@ -114,7 +112,6 @@ async def update_sub_group_list(run: Run) -> None:
 
 
 @command(
-    "deleteSubGroup",
     "Delete a consumer group",
     BROKER,
     CLUSTER,
@@ -135,7 +132,7 @@ async def delete_sub_group(run: Run) -> None:
         await topics.delete_in_name_servers(run.calls, topic, name)
 
 
-@command("getConsumerConfig", "Settings of a group on every broker that has it", need("g", "groupName", "the group"))
+@command("Settings of a group on every broker that has it", need("g", "groupName", "the group"))
 async def get_consumer_config(run: Run) -> None:
     for place in await cluster.masters(run.calls):
         config = await groups.config(run.calls, place.address, run["g"])
@@ -147,7 +144,6 @@ async def get_consumer_config(run: Run) -> None:
 
 
 @command(
-    "setConsumeMode",
     "How a group consumes a topic: pull or pop",
     BROKER,
     CLUSTER,

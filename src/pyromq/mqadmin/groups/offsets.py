@@ -41,7 +41,6 @@ def time_of(run: Run, text: str) -> int:
 
 
 @command(
-    "resetOffsetByTime",
     "Let a group go on at a time",
     may("b", "broker", "only this broker, with -q"),
     ROUTE_BY,
@@ -77,7 +76,7 @@ async def reset_offset_by_time(run: Run) -> None:
     _print_table(run, table)
 
 
-@command("skipAccumulatedMessage", "Let a group skip what waits for it", ROUTE_BY, FORCE, GROUP, TOPIC)
+@command("Let a group skip what waits for it", ROUTE_BY, FORCE, GROUP, TOPIC)
 async def skip_accumulated(run: Run) -> None:
     try:
         table = await _reset(run, offsets.TO_THE_END)
@@ -139,7 +138,6 @@ async def _reset_by_hand(run: Run, time_ms: int) -> None:
 
 
 @command(
-    "cloneGroupOffset",
     "Let a group go on in a topic where another one is",
     need("d", "destGroup", "the group that gets the offsets"),
     may("o", "offline", "true: members that are online are no reason for a warning"),

@@ -62,7 +62,6 @@ async def members_of(run: Run, group: str, addresses: Iterable[str]) -> Consumer
 
 
 @command(
-    "consumerProgress",
     "How far a group is in each queue; without a group, an overview of all",
     ROUTE_BY,
     may("g", "groupName", "the group"),
@@ -140,7 +139,6 @@ def _summary(members: ConsumerConnection | None) -> tuple[int, str, str, str]:
 
 
 @command(
-    "brokerConsumeStats",
     "How far all groups of a broker are",
     need("b", "brokerAddr", "the broker, host:port"),
     may("l", "level", "only queues that are more than this behind"),

@@ -20,7 +20,6 @@ ROUND_S = 60.0
 
 
 @command(
-    "statsAll",
     "Messages in and out of topics, by consumer group",
     flag("a", "activeTopic", "only those with traffic"),
     may("t", "topic", "only this topic"),
@@ -59,7 +58,7 @@ async def _lag(run: Run, group: str, topic: str) -> int:
     return max(0, stats.difference)
 
 
-@command("startMonitoring", "Watch all groups that are online, every minute: backlogs, members that disagree or hang")
+@command("Watch all groups that are online, every minute: backlogs, members that disagree or hang")
 async def start_monitoring(run: Run) -> None:
     while True:
         await watch(run)

@@ -68,7 +68,6 @@ def _fits(message: StoredMessage, tags: str) -> bool:
 
 
 @command(
-    "printMsg",
     "Print the messages of a topic",
     BEGIN,
     CHARSET,
@@ -98,7 +97,6 @@ async def print_msg(run: Run) -> None:
 
 
 @command(
-    "printMsgByQueue",
     "Print or count the messages of one queue",
     need("a", "brokerName ", "name of the broker"),
     BEGIN,
@@ -138,7 +136,6 @@ async def _one_queue(run: Run, topic: str, broker_name: str, queue_id: int) -> Q
 
 
 @command(
-    "consumeMessage",
     "Read messages of a topic or queue",
     may("b", "brokerName", "name of the broker"),
     may("c", "MessageNumber", "at most so many, default 128"),

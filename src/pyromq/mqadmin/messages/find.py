@@ -68,7 +68,6 @@ async def _by_unique_id(
 
 
 @command(
-    "queryMsgById",
     "Show messages by id; hand them to a consumer, or send them again",
     ROUTE_BY,
     CLIENT,
@@ -105,7 +104,6 @@ async def _hand_over(run: Run, address: str, message: StoredMessage) -> None:
 
 
 @command(
-    "queryMsgByUniqueKey",
     "Show a message by the id that its producer gave; hand it to a consumer",
     flag("a", "showAll", "all that have it, at most 32"),
     ROUTE_BY,
@@ -127,7 +125,6 @@ async def query_msg_by_unique_key(run: Run) -> None:
 
 
 @command(
-    "queryMsgByKey",
     "Messages with a key",
     may("b", "beginTimestamp", "stored after, ms"),
     ROUTE_BY,
@@ -172,7 +169,6 @@ def _index_key(message: StoredMessage, kind: str, key: str) -> str:
 
 
 @command(
-    "queryMsgByOffset",
     "Show the message at an offset of a queue",
     need("b", "brokerName", "name of the broker"),
     BODY,
@@ -203,7 +199,6 @@ def with_limits(message: StoredMessage, page: messages.Page) -> StoredMessage:
 
 
 @command(
-    "queryMsgTraceById",
     "What clients traced of a message",
     may("b", "beginTimestamp", "traced after, ms"),
     may("c", "maxNum", "at most so many trace messages, default 64"),

@@ -64,7 +64,6 @@ async def resend(run: Run, message: StoredMessage, unit: str = "") -> SendResult
 
 
 @command(
-    "sendMessage",
     "Send a message",
     may("b", "broker", "name of the broker, with -i"),
     may("c", "tags", "its tag"),
@@ -94,7 +93,6 @@ def _only(wanted: MessageQueue) -> QueueChoice:
 
 
 @command(
-    "sendMsgStatus",
     "Send messages to a broker and show each answer",
     need("b", "brokerName", "name of the broker: each has a topic of its own name"),
     may("c", "count", "how many, default 50"),
@@ -111,7 +109,6 @@ async def send_msg_status(run: Run) -> None:
 
 
 @command(
-    "checkMsgSendRT",
     "How long it takes to send a message to each queue in turn",
     may("a", "amount", "how many, default 100"),
     may("s", "size", "bytes of a message, default 128"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 
 from ...client.errors import Refused
 from ...protocol.bodies.lite import GetLiteGroupInfoResponseBody, LiteLagInfo
@@ -20,7 +21,7 @@ from ..command import Run, command
 from ..options import flag, may, need, one_of
 from ..printing import Columns, truth, when
 
-WAITS_FOR = "lite topics"
+lite_command = partial(command, waits_for="lite topics")
 PARENT = need("p", "parentTopic", "the parent topic")
 GROUP = need("g", "group", "the group")
 OF_BROKER = Columns(
@@ -35,12 +36,10 @@ OF_CLIENT = Columns("{#Broker:<30} {#LiteTopicCount:<20} {#LastAccessTime:<30} {
 LAG = Columns("{NO:<6} {Lite Topic:<40} {Lag Count:<12} {UnconsumedTimestamp:<30}")
 
 
-@command(
-    "getBrokerLiteInfo",
+@lite_command(
     "Light queues and lite subscriptions of brokers",
     one_of(may("b", "brokerAddr", "the broker, host:port"), may("c", "cluster", "the cluster: all its masters")),
     flag("d", "showDetail", "topics and groups too"),
-    waits_for=WAITS_FOR,
 )
 async def get_broker_lite_info(run: Run) -> None:
     run.say(OF_BROKER.head)
@@ -72,7 +71,7 @@ async def _from_all(
         raise refusal
 
 
-@command("getParentTopicInfo", "Lite topics below a parent topic", PARENT, waits_for=WAITS_FOR)
+@lite_command("Lite topics below a parent topic", PARENT)
 async def get_parent_topic_info(run: Run) -> None:
     parent = run["p"]
     run.say(f"Parent Topic Info: [{parent}]")
@@ -81,13 +80,11 @@ async def get_parent_topic_info(run: Run) -> None:
         run.say(OF_PARENT.format(name, of.ttl, of.lite_topic_count, of.lmq_num, ", ".join(of.groups or [])))
 
 
-@command(
-    "getLiteTopicInfo",
+@lite_command(
     "Offsets and subscribers of a lite topic",
     need("l", "liteTopic", "the lite topic"),
     PARENT,
     flag("s", "showClientId", "list the subscribers"),
-    waits_for=WAITS_FOR,
 )
 async def get_lite_topic_info(run: Run) -> None:
     parent, topic = run["p"], run["l"]
@@ -102,14 +99,12 @@ async def get_lite_topic_info(run: Run) -> None:
             run.say(f"{one.client_id} {one.group}")
 
 
-@command(
-    "getLiteClientInfo",
+@lite_command(
     "Lite topics that a client subscribes to",
     need("c", "clientId", "the client"),
     GROUP,
     PARENT,
     flag("s", "showDetail", "list the lite topics"),
-    waits_for=WAITS_FOR,
 )
 async def get_lite_client_info(run: Run) -> None:
     parent, group, client = run["p"], run["g"], run["c"]
@@ -122,14 +117,12 @@ async def get_lite_client_info(run: Run) -> None:
             run.say(topic)
 
 
-@command(
-    "getLiteGroupInfo",
+@lite_command(
     "How far a group is in its lite topics",
     GROUP,
     may("k", "topK", "length of the lists per broker, default 20"),
     may("l", "liteTopic", "only this lite topic"),
     PARENT,
-    waits_for=WAITS_FOR,
 )
 async def get_lite_group_info(run: Run) -> None:
     header = GetLiteGroupInfo(group=run["g"], lite_topic=run.get("l") or None, top_k=run.number("k", 20))
@@ -162,14 +155,12 @@ def _print_lags(run: Run, lags: list[LiteLagInfo]) -> None:
         run.say(LAG.format(number, one.lite_topic or "", one.lag_count, one.earliest_unconsumed_timestamp))
 
 
-@command(
-    "triggerLiteDispatch",
+@lite_command(
     "Let brokers hand out all lite messages that wait for a group",
     may("b", "brokerName", "only this broker"),
     may("c", "clientId", "only for this client"),
     GROUP,
     PARENT,
-    waits_for=WAITS_FOR,
 )
 async def trigger_lite_dispatch(run: Run) -> None:
     run.say(f"Group And Topic Info: [{run['g']}] [{run['p']}]", "")

@@ -17,7 +17,6 @@ CHECK_FAILED = 3
 
 
 @command(
-    "queryCq",
     "Entries of a consume queue",
     may("b", "broker", "the broker, host:port; default: the first that has the topic"),
     may("c", "count", "how many, default 10"),
@@ -55,7 +54,6 @@ def _entry_text(entry: ConsumeQueueData) -> str:
 
 
 @command(
-    "checkRocksdbCqWriteProgress",
     "Let brokers compare their consume queues in RocksDB with those in files",
     need("c", "cluster", "the cluster"),
     may("cf", "checkFrom", "messages stored from, ms; default: 30 days ago"),

@@ -24,7 +24,7 @@ STATUS = Columns("{#Broker Name:<32}  {#QID:<4}  {#Min Offset:<20}  {#Max Offset
 ROUTE = Columns("{#ClusterName:<45} {#BrokerName:<32} {#BrokerAddrs:<50} {#ReadQueue:<10} {#WriteQueue:<11} {#Perm:<5}")
 
 
-@command("topicRoute", "Where the queues of a topic are", flag("l", "list", "as a table"), TOPIC)
+@command("Where the queues of a topic are", flag("l", "list", "as a table"), TOPIC)
 async def topic_route(run: Run) -> None:
     route = await lookup.route_of(run, run["t"])
     if "l" not in run:
@@ -48,7 +48,7 @@ def _print_route(run: Run, route: TopicRouteData) -> None:
     run.say(ROUTE.format("Total:", len(queues), "", reads, writes, ""))
 
 
-@command("topicStatus", "Offsets and last time of each queue of a topic", ROUTE_BY, TOPIC)
+@command("Offsets and last time of each queue of a topic", ROUTE_BY, TOPIC)
 async def topic_status(run: Run) -> None:
     topic = run["t"]
     rate, table = 0.0, dict[MessageQueue, TopicOffset]()
@@ -65,13 +65,13 @@ async def topic_status(run: Run) -> None:
     run.say(f"Topic Put TPS: {rate}")
 
 
-@command("topicClusterList", "Clusters that have a topic", TOPIC)
+@command("Clusters that have a topic", TOPIC)
 async def topic_cluster_list(run: Run) -> None:
     for name in await clusters_of(run, run["t"]):
         run.say(name)
 
 
-@command("topicList", "All topics", flag("c", "clusterModel", "with cluster and consumer groups"))
+@command("All topics", flag("c", "clusterModel", "with cluster and consumer groups"))
 async def topic_list(run: Run) -> None:
     names = await topics.names(run.calls)
     if "c" not in run:
@@ -100,7 +100,6 @@ async def _owners(run: Run, topic: str) -> tuple[str, list[str]]:
 
 
 @command(
-    "allocateMQ",
     "How the queues of a topic would be shared by these consumers",
     need("i", "ipList", "addresses of consumers, with commas"),
     TOPIC,

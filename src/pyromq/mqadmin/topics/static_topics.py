@@ -28,7 +28,6 @@ TOPIC = need("t", "topic", "the topic")
 
 
 @command(
-    "updateStaticTopic",
     "Create a static topic, or give it more queues",
     WHERE,
     FORCE,
@@ -105,7 +104,6 @@ async def _put_all(run: Run, names: Iterable[str], configs: Configs, addresses: 
 
 
 @command(
-    "remappingStaticTopic",
     "Move the queues of a static topic to other brokers",
     WHERE,
     FORCE,

@@ -21,7 +21,6 @@ QUEUES = 8
 
 
 @command(
-    "updateTopic",
     "Create or change a topic",
     may("a", "attributes", "+key=value adds or alters, -key removes; several with commas"),
     BROKER_OR_CLUSTER,
@@ -101,7 +100,6 @@ def topic_text(topic: TopicConfig) -> str:
 
 
 @command(
-    "updateTopicList",
     "Create or change the topics of a file",
     BROKER_OR_CLUSTER,
     need("f", "filename", "file with a JSON list of topic settings, as exportMetadata writes each"),
@@ -116,7 +114,7 @@ async def update_topic_list(run: Run) -> None:
         run.say(f"submit batch of topic config to {address} success, please check the result later.")
 
 
-@command("deleteTopic", "Delete a topic on brokers and name servers", need("c", "clusterName", "its cluster"), TOPIC)
+@command("Delete a topic on brokers and name servers", need("c", "clusterName", "its cluster"), TOPIC)
 async def delete_topic(run: Run) -> None:
     topic, name = run["t"], run["c"]
     for place in await run.cluster(name):
@@ -128,7 +126,6 @@ async def delete_topic(run: Run) -> None:
 
 
 @command(
-    "updateTopicPerm",
     "Change only the permission of a topic",
     BROKER,
     CLUSTER,
@@ -165,7 +162,6 @@ async def update_topic_perm(run: Run) -> None:
 
 
 @command(
-    "updateOrderConf",
     "Set, show or delete the order of a topic's queues",
     need("m", "method", "put, get or delete"),
     TOPIC,
