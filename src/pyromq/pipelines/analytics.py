@@ -51,8 +51,8 @@ def analytics_stream(
     """Count what is there now, or with `every` for ever; a message later than `late` after its window does not
     count.
     """
-    told = {"source": checkpoint.which(source), "window": window, "late": late, "where": where}
-    checkpoint.begin(spark, folder, told, {})
+    settings = {"source": checkpoint.which(source), "window": window, "late": late, "where": where}
+    checkpoint.begin(spark, folder, settings, {})
     checkpoint.check_whole(spark, folder, _numbers(spark, folder))
     frame = chosen(stream(spark, source, needed(_COLUMNS, where)), where).withWatermark(
         "storeTimestamp", interval("late", late)

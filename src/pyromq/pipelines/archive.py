@@ -171,8 +171,8 @@ def _begun(spark: SparkSession, folder: str) -> list[str]:
 
 def _waiting(spark: SparkSession, given: Mapping[str, str], folder: str) -> Summary:
     """Return what a run would take, by Spark's own offset log; nothing is written."""
-    told = planned(given, begin=_logged(spark, folder))
-    return Summary("archive (dry run)", {**told.facts, "folder": folder}, told.tables)
+    plan = planned(given, begin=_logged(spark, folder))
+    return Summary("archive (dry run)", {**plan.facts, "folder": folder}, plan.tables)
 
 
 def _logged(spark: SparkSession, folder: str) -> Offsets:

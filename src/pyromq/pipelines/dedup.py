@@ -49,9 +49,9 @@ def dedup(
     """
     from pyspark.sql import functions
 
-    told = {"source": checkpoint.which(source), "to": (target or {}).get("topic", ""), "by": by, "within": within}
-    told["where"] = where
-    run = checkpoint.begin(spark, folder, told, {})["run"]
+    settings = {"source": checkpoint.which(source), "to": (target or {}).get("topic", ""), "by": by, "within": within}
+    settings["where"] = where
+    run = checkpoint.begin(spark, folder, settings, {})["run"]
     rows = Lake(spark, folder, run=run)
     before = {int(each["batch"]) for each in manifests(spark, folder)}
     checkpoint.check_whole(spark, folder, before)

@@ -90,7 +90,7 @@ def _grouped(frame: DataFrame) -> DataFrame:
 def _reasons(
     spark: SparkSession, source: Mapping[str, str], group: str, found: DataFrame, traces: str
 ) -> list[dict[str, Any]]:
-    """Return how the group's listener ended with each message, by topic; null where no consumer told.
+    """Return how the group's listener ended with each message, by topic; null where no consumer traced it.
 
     A client that serves several groups may leave out which it was.
     """
@@ -123,8 +123,8 @@ def redrive(
     The checkpoint in `folder` remembers how far it came: the next run with it sends what has died since.
     """
     if dry_run:
-        told = report(spark, source, group, where)
-        return Summary("dlq redrive (dry run)", told.facts, told.tables)
+        found = report(spark, source, group, where)
+        return Summary("dlq redrive (dry run)", found.facts, found.tables)
     wanted = {"to": target.get("topic", ""), "group": group, "where": where}
     run = checkpoint.begin(spark, folder, wanted, {})["run"]
     frame = stream(spark, {"topic": f"{DLQ_PREFIX}{group}", **source})

@@ -1,4 +1,4 @@
-"""An archive or a topic, by time and by filter, to a topic again; as fast as told. At least once with Apache's brokers.
+"""An archive or a topic, by time and by filter, sent to a topic again. At least once with Apache's brokers.
 
 Each message says where it came from: properties REPLAY_TOPIC, REPLAY_OFFSET (broker/queue/offset) and REPLAY_ID. With a
 checkpoint a run that is killed goes on where it was: a topic is read as a stream, an archive batch by batch, and what
@@ -65,8 +65,8 @@ def replay(
         return _counted(spark, source, target, since_ms, until_ms, where)
     start = source.get("startingOffsets")
     rest = {name: value for name, value in source.items() if name != "startingOffsets"}
-    told = {"source": checkpoint.which(rest), "group": backlog_of, "to": target["topic"], "where": where}
-    fixed = checkpoint.begin(spark, folder, told, {"since": since_ms, "until": until_ms, "start": start})
+    settings = {"source": checkpoint.which(rest), "group": backlog_of, "to": target["topic"], "where": where}
+    fixed = checkpoint.begin(spark, folder, settings, {"since": since_ms, "until": until_ms, "start": start})
     steps = StepSender(spark, folder, limited(target, rate), fixed["run"])
     choice = _Choice(where, fixed["since"], fixed["until"], 1 if rate else tasks)  # the rate is that of a task
     if "archive" in rest:

@@ -41,10 +41,10 @@ def search(
         frame, key=key, message_id=message_id, properties=properties, body=body, body_pattern=body_pattern, where=where
     )
     rows = found.orderBy("storeTimestamp", "brokerName", "queueId", "queueOffset").limit(most + 1).collect()
-    told = [_row(row) for row in rows[:most]]
+    shown = [_row(row) for row in rows[:most]]
     read = seen.get
-    facts = {"found": len(told), "more": len(rows) > most, "searched": read["rows"]}
-    return Summary("search", facts, [Table("messages", told)], metrics=Metrics(read["rows"], read["bytes"] or 0))
+    facts = {"found": len(shown), "more": len(rows) > most, "searched": read["rows"]}
+    return Summary("search", facts, [Table("messages", shown)], metrics=Metrics(read["rows"], read["bytes"] or 0))
 
 
 def matching(

@@ -98,15 +98,15 @@ def trace(
     seen = Observation("traces")
     found = traced(spark, source, since_ms, seen).persist()  # read once, used for each kind of event
     try:
-        told = _stages(found, _stored(spark, source, topics, since_ms)).persist()
+        timed = _stages(found, _stored(spark, source, topics, since_ms)).persist()
         by_topic = [
-            row.asDict() for row in _sums(told.dropDuplicates(["id"]), ["topic"], "sendMs", "storeMs").collect()
+            row.asDict() for row in _sums(timed.dropDuplicates(["id"]), ["topic"], "sendMs", "storeMs").collect()
         ]
-        deliveries = told.where("group IS NOT NULL")
+        deliveries = timed.where("group IS NOT NULL")
         by_group = [row.asDict() for row in _sums(deliveries, ["topic", "group"], "deliveryMs", "consumeMs").collect()]
-        worst = [row.asDict() for row in _slowest(told, slowest).collect()]
+        worst = [row.asDict() for row in _slowest(timed, slowest).collect()]
         count = found.count()
-        told.unpersist()
+        timed.unpersist()
     finally:
         found.unpersist()
     sent = sum(row["messages"] for row in by_topic)

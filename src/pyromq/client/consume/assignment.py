@@ -16,11 +16,10 @@ from ..connect.session import Session
 from ..core.process_queue import ProcessQueue
 from .assigned import AssignedQueue
 from .consume_service import ConsumeService
-from .locks import RENEW_S, VALID_S, QueueLocks
+from .group_calls import LOCK_RENEW_S, LOCK_VALID_S, QueueLocks, allocated_queues
 from .offsets import OffsetStore, start_offset
 from .options import ConsumeOptions
 from .pull_loop import PullLoop
-from .rebalance import share_of
 
 log = logs.get("pyromq.client")
 
@@ -88,7 +87,7 @@ class Assignment:
         async with self._balancing:
             complete = True
             for topic in self._topics:
-                share = await share_of(self._session, self._group, topic, strategy, is_broadcast)
+                share = await allocated_queues(self._session, self._group, topic, strategy, is_broadcast)
                 if self._is_closed:
                     return True
                 complete &= share is not None and await self._move_to(topic, share)
@@ -108,7 +107,7 @@ class Assignment:
             await self._locks.unlock(granted if self._options.orderly else ())
             return True
         for queue, offset in zip(added, offsets, strict=True):
-            self._add(queue, offset if isinstance(offset, int) else -1, began + VALID_S)
+            self._add(queue, offset if isinstance(offset, int) else -1, began + LOCK_VALID_S)
         return granted >= new
 
     async def _start_offset(self, queue: MessageQueue) -> int:
@@ -135,12 +134,12 @@ class Assignment:
 
     async def _lock_loop(self) -> None:
         while True:
-            await self._clock.sleep(RENEW_S)
+            await self._clock.sleep(LOCK_RENEW_S)
             began = self._clock.monotonic()
             granted = await self._locks.lock(tuple(self.queues))
             for queue, assigned in self.queues.items():
                 if queue in granted:
-                    assigned.locked_until = began + VALID_S
+                    assigned.locked_until = began + LOCK_VALID_S
 
     def close(self) -> None:
         """End all pulls. Handlers may go on; `release` comes after them."""

@@ -116,18 +116,18 @@ class LocalOffsets:
 # --- what brokers know of a queue ------------------------------------------------------------------------------------
 
 
-async def lowest(session: Session, queue: MessageQueue) -> int:
+async def min_offset(session: Session, queue: MessageQueue) -> int:
     header = GetMinOffset(topic=queue.topic, queue_id=queue.queue_id)
     return await _offset(session, queue, RequestCode.GET_MIN_OFFSET, header) or 0
 
 
-async def highest(session: Session, queue: MessageQueue) -> int:
+async def max_offset(session: Session, queue: MessageQueue) -> int:
     """Return the offset behind the last message."""
     header = GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id)
     return await _offset(session, queue, RequestCode.GET_MAX_OFFSET, header) or 0
 
 
-async def at_time(session: Session, queue: MessageQueue, time_ms: int) -> int:
+async def offset_at(session: Session, queue: MessageQueue, time_ms: int) -> int:
     """Return the offset of the first message stored at that time or later."""
     header = SearchOffset(topic=queue.topic, queue_id=queue.queue_id, timestamp=time_ms)
     return await _offset(session, queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header) or 0
@@ -144,10 +144,10 @@ async def start_offset(
     if known is not None:
         return known
     if begin_ms is not None:
-        return await at_time(session, queue, begin_ms)
+        return await offset_at(session, queue, begin_ms)
     if names.is_retry(queue.topic) or begin in (ConsumeFromWhere.FIRST_OFFSET, ConsumeFromWhere.MIN_OFFSET):
-        return await lowest(session, queue)
-    return await highest(session, queue)
+        return await min_offset(session, queue)
+    return await max_offset(session, queue)
 
 
 async def _offset(

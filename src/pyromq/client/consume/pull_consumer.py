@@ -27,11 +27,10 @@ from ..received import Received
 from ..subscription import Filter
 from ..tracing.trace_writer import Tracer
 from ..tracing.traced_work import trace_pulled
-from .filter_check import check_at_brokers
-from .offsets import BrokerOffsets, at_time, highest, lowest, start_offset
+from .group_calls import allocated_queues, check_at_brokers
+from .offsets import BrokerOffsets, max_offset, min_offset, offset_at, start_offset
 from .options import PullOptions
 from .polled_queues import PolledQueue, PolledQueues
-from .rebalance import share_of
 
 log = logs.get("pyromq.client")
 
@@ -163,7 +162,7 @@ class PullConsumer(Lifecycle):
         """Allocate the queues of the subscribed topics now."""
         wanted: set[MessageQueue] = set()
         for topic in self._topics:
-            share = await share_of(self._session, self.group, topic, self._options.strategy, False)
+            share = await allocated_queues(self._session, self.group, topic, self._options.strategy, False)
             wanted |= {queue for queue in self._queues if queue.topic == topic} if share is None else share
         try:
             await self._move_to(wanted)
@@ -188,7 +187,7 @@ class PullConsumer(Lifecycle):
             raise Error(fault, hint="Give one from 0 on")
         if offset < 0:
             raise Error(f"offset {offset} of {queue}: at least 0 is needed")
-        end = await highest(self._session, queue)
+        end = await max_offset(self._session, queue)
         if offset > end:
             raise Error(
                 f"offset {offset} of {queue} lies beyond its end, which is {end}",
@@ -199,19 +198,19 @@ class PullConsumer(Lifecycle):
     async def seek_to_begin(self, queue: MessageQueue) -> None:
         """Let the next `poll` begin with the first message that the broker still has."""
         self._polled(queue)
-        self._go_to(queue, await lowest(self._session, queue))
+        self._go_to(queue, await min_offset(self._session, queue))
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
         """Let the next `poll` begin with what is sent from now on."""
         self._polled(queue)
-        self._go_to(queue, await highest(self._session, queue))
+        self._go_to(queue, await max_offset(self._session, queue))
 
     async def seek_to_time(self, queue: MessageQueue, time_ms: int) -> None:
         """Let the next `poll` begin with the first message stored at that time (ms since 1970) or later."""
         self._polled(queue)
         if (fault := kind_fault("time_ms", time_ms, int, "a whole number")) is not None:
             raise Error(fault, hint="Give milliseconds since 1970")
-        self._go_to(queue, await at_time(self._session, queue, time_ms))
+        self._go_to(queue, await offset_at(self._session, queue, time_ms))
 
     def _go_to(self, queue: MessageQueue, offset: int) -> None:
         """Move the position. Error, if the queue has gone to another member meanwhile."""

@@ -31,7 +31,7 @@ from .assignment import Assignment
 from .attempts import Attempt, HandlerRunner
 from .concurrent_service import ConcurrentService
 from .consume_service import ConsumeService, HandlerCalls
-from .filter_check import check_at_brokers
+from .group_calls import check_at_brokers
 from .handlers import Handler, worker
 from .offsets import BrokerOffsets, LocalOffsets, OffsetStore
 from .options import ConsumeOptions

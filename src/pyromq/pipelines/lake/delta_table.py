@@ -70,9 +70,13 @@ class DeltaLog:
 
 def _stats(file: NewFile) -> str:
     """Return the statistics of a file, by which readers leave it out."""
-    told: dict[str, Any] = {"numRecords": file.rows}
-    told |= {"minValues": _words(file.least), "maxValues": _words(file.most), "nullCount": dict.fromkeys(file.least, 0)}
-    return json.dumps(told)
+    stats: dict[str, Any] = {"numRecords": file.rows}
+    stats |= {
+        "minValues": _words(file.least),
+        "maxValues": _words(file.most),
+        "nullCount": dict.fromkeys(file.least, 0),
+    }
+    return json.dumps(stats)
 
 
 def _words(values: dict[str, Any]) -> dict[str, Any]:

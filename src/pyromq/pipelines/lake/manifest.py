@@ -39,9 +39,9 @@ def write_manifest(
     before = _last_before(spark, folder, batch)
     extent = Extent(from_json(before.get("ends", {})), from_json(before.get("safe", {})))
     extent.add(queues, whole=whole)
-    told = {"batch": batch, "queues": list(queues), "safe": to_json(extent.safe), "ends": to_json(extent.ends)}
-    told |= {} if whole else {"whole": False}
-    write_text(spark, f"{folder}/manifest/{batch}.json", json.dumps(told))
+    content = {"batch": batch, "queues": list(queues), "safe": to_json(extent.safe), "ends": to_json(extent.ends)}
+    content |= {} if whole else {"whole": False}
+    write_text(spark, f"{folder}/manifest/{batch}.json", json.dumps(content))
 
 
 def _last_before(spark: SparkSession, folder: str, batch: int) -> dict[str, Any]:

@@ -56,8 +56,8 @@ class Summary:
             raise ValueError(f"{self.pipeline}: {sorted(both)} are names of facts and of tables")
 
     def as_json(self) -> str:
-        told = {"pipeline": self.pipeline, **self.facts, **{table.title: list(table.rows) for table in self.tables}}
-        return json.dumps(told, ensure_ascii=False, default=str)
+        members = {"pipeline": self.pipeline, **self.facts, **{table.title: list(table.rows) for table in self.tables}}
+        return json.dumps(members, ensure_ascii=False, default=str)
 
     def as_text(self, width: int) -> str:
         """Return tables as rich draws them."""

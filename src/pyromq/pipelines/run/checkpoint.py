@@ -1,4 +1,4 @@
-"""What a run was told when it began, kept beside Spark's checkpoint: a restart is held to it.
+"""The settings that a run began with, kept beside Spark's checkpoint: a restart must have the same.
 
 Times such as `2h ago` are fixed by the first start, and the run's name with them: requests of a repeated batch carry
 it, and brokers with a duplicate window store them once.
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 _NAME = "run.json"
 
 
-def begin(spark: SparkSession, folder: str, told: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `fixed` as at the first start, and `run`, its name. ConfigError if `told` is not what was told then."""
+def begin(spark: SparkSession, folder: str, settings: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `fixed` as at the first start, and `run`, its name. ConfigError if the settings are others now."""
     kept = _kept(spark, folder)
     if kept:
-        _check(folder, kept["told"], dict(told))
+        _check(folder, kept["told"], dict(settings))
         return {**kept["fixed"], "run": kept["run"]}
     run = f"{system_random().getrandbits(96):024x}"
-    write_text(spark, f"{folder}/{_NAME}", json.dumps({"run": run, "told": dict(told), "fixed": dict(fixed)}))
+    write_text(spark, f"{folder}/{_NAME}", json.dumps({"run": run, "told": dict(settings), "fixed": dict(fixed)}))
     return {**fixed, "run": run}
 
 
@@ -38,7 +38,7 @@ def which(source: Mapping[str, str]) -> dict[str, str]:
 
 
 def recorded_options(spark: SparkSession, folder: str) -> dict[str, Any]:
-    """Return what the run of a folder was told; nothing where none began."""
+    """Return the settings of the run of a folder; none where none began."""
     kept = _kept(spark, folder)
     return dict(kept.get("told", {}))
 

@@ -56,8 +56,8 @@ async def _ages(name_server: str, now_ms: int) -> list[ExpiringTopic]:
     async with connect(name_server) as client:
         calls = Calls(client.session)
         for place in await cluster.masters(calls):
-            told = await settings.of_broker(calls, place.address)
-            hours = whole_number(told.get("fileReservedTime"))
+            found_settings = await settings.of_broker(calls, place.address)
+            hours = whole_number(found_settings.get("fileReservedTime"))
             reserved_ms = (72 if hours is None else hours) * _HOUR_MS
             for name, config in (await topics.configs(calls, place.address)).items():
                 if is_system_topic(name) or is_retry(name):

@@ -43,8 +43,8 @@ def plan_of(
         return Summary(
             f"{name} (dry run)", {"bytes": sum(row.end - row.begin for row in parts)}, [Table("to do", rows)]
         )
-    told = planned(source, since_ms=since_ms, until_ms=until_ms)
-    return Summary(f"{name} (dry run)", told.facts, told.tables)
+    plan = planned(source, since_ms=since_ms, until_ms=until_ms)
+    return Summary(f"{name} (dry run)", plan.facts, plan.tables)
 
 
 def planned(

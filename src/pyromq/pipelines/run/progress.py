@@ -1,6 +1,6 @@
 """Progress and metrics of whatever Spark runs meanwhile: a bar on a terminal, lines elsewhere. Jobs know nothing of it.
 
-Streams tell rows, rate and lag after each micro-batch; other work is told by tasks.
+Streams report rows, rate and lag after each micro-batch, other work its tasks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..report.summary import Summary
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PrintLine = Callable[[str], None]
+WriteText = Callable[[str], None]
 _LINE_S, _BAR_S, _EVENTS_S, _BAR_WIDTH = 5.0, 0.5, 10.0, 30
 
 
@@ -62,7 +62,7 @@ class ProgressListener(StreamingQueryListener):
         self,
         spark: SparkSession,
         name: str,
-        tell: PrintLine,
+        write: WriteText,
         *,
         bar: bool = False,
         each: Callable[[dict[str, Any]], None] | None = None,
@@ -70,7 +70,7 @@ class ProgressListener(StreamingQueryListener):
     ) -> None:
         self._spark = spark
         self._name = name
-        self._tell = tell
+        self._write = write
         self._bar = bar
         self._each = each
         self._clock = clock or SystemClock()
@@ -80,7 +80,7 @@ class ProgressListener(StreamingQueryListener):
         self._shown = ""
         self._open: set[str] = set()
         self._gone = False  # the JVM, and with it all events
-        self._heard = Condition()
+        self._event = Condition()
         self.batches = 0
         self.rows = 0
         self.lag: int | None = None
@@ -96,20 +96,20 @@ class ProgressListener(StreamingQueryListener):
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.seconds = self._clock.monotonic() - self._begun
-        with self._heard:  # events come a little after a query's end
-            self._heard.wait_for(lambda: not self._open or self._gone, _EVENTS_S)
+        with self._event:  # events come a little after a query's end
+            self._event.wait_for(lambda: not self._open or self._gone, _EVENTS_S)
         self._over.set()
         self._thread.join()
         with suppress(Py4JError, OSError):  # whoever waits for an answer of the JVM tells that it is gone
             self._spark.streams.removeListener(self)
         if self._bar and self._shown:
-            self._tell("\r" + " " * len(self._shown) + "\r")
+            self._write("\r" + " " * len(self._shown) + "\r")
 
     def metrics(self, summary: Summary) -> dict[str, Any]:
         """Return the figures of the whole run."""
         took, done = max(self.seconds, 0.001), summary.metrics
-        told = self._metrics(summary.pipeline, done.rows, took)
-        return told | {"bytes": done.bytes, "bytesPerSecond": round(done.bytes / took, 1)}
+        metrics = self._metrics(summary.pipeline, done.rows, took)
+        return metrics | {"bytes": done.bytes, "bytesPerSecond": round(done.bytes / took, 1)}
 
     def _metrics(self, name: str, rows: int, took: float) -> dict[str, Any]:
         return {
@@ -129,7 +129,7 @@ class ProgressListener(StreamingQueryListener):
         self.rows += progress.numInputRows
         for source in progress.sources:
             self.lag = lag(source.endOffset, source.latestOffset)
-        self._say(
+        self._show(
             batch_line(self._name, progress.batchId, progress.numInputRows, progress.processedRowsPerSecond, self.lag)
         )
         if self._each is not None:
@@ -143,32 +143,32 @@ class ProgressListener(StreamingQueryListener):
         pass
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        with self._heard:
+        with self._event:
             self._open.discard(str(event.runId))
-            self._heard.notify_all()
+            self._event.notify_all()
 
     # --- tasks ----------------------------------------------------------------------------------------------------
 
     def _poll(self) -> None:
         try:
-            self._report_tasks()
+            self._show_tasks()
         except (Py4JError, OSError):
-            with self._heard:
+            with self._event:
                 self._gone = True
-                self._heard.notify_all()
+                self._event.notify_all()
 
-    def _report_tasks(self) -> None:
+    def _show_tasks(self) -> None:
         tracker = self._spark.sparkContext.statusTracker()
         while not self._over.wait(_BAR_S if self._bar else _LINE_S):
             stages = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
             total = sum(stage.numTasks for stage in stages if stage is not None)
             if total:
                 done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
-                self._say(task_line(self._name, done, total, bar=self._bar))
+                self._show(task_line(self._name, done, total, bar=self._bar))
 
-    def _say(self, line: str) -> None:
+    def _show(self, line: str) -> None:
         if self._bar:
-            self._tell("\r" + line.ljust(len(self._shown)))
+            self._write("\r" + line.ljust(len(self._shown)))
             self._shown = line
         else:
-            self._tell(line + "\n")
+            self._write(line + "\n")

@@ -60,8 +60,8 @@ def send(frame: DataFrame, target: Mapping[str, str], origin: str) -> SendTotals
         first = next(some, None)
         if first is not None:  # nothing to send, nothing to connect for
             done = write_rows(options, origin, context.partitionId(), chain([first], some)).totals
-            told = [[done.rows], [done.bytes], [",".join(sorted(done.repeatable))]]
-            yield pa.RecordBatch.from_arrays([pa.array(each) for each in told], ["rows", "bytes", "repeatable"])
+            totals = [[done.rows], [done.bytes], [",".join(sorted(done.repeatable))]]
+            yield pa.RecordBatch.from_arrays([pa.array(each) for each in totals], ["rows", "bytes", "repeatable"])
 
     total = SendTotals()
     for row in frame.mapInArrow(task, _RESULT).collect():

@@ -16,7 +16,7 @@ from ...ambient import Clock, SystemClock, system_random
 from ...client.config import ClientConfig
 from ...client.connect.portal import Portal
 from ...client.connect.session import Session
-from ...client.consume.offsets import BrokerOffsets, at_time, highest, lowest
+from ...client.consume.offsets import BrokerOffsets, max_offset, min_offset, offset_at
 from ...client.consume.pulling import Puller
 from ...client.core.routing import Route
 from ...client.errors import Error, NoBroker, TopicNotFound, Unreachable
@@ -97,8 +97,8 @@ class Cluster:
     def bounds(self, queues: Iterable[Queue]) -> dict[Queue, Bounds]:
         """Return the bounds of queues; brokers that are away are left out."""
         wanted = list(queues)
-        low = self._each(wanted, lambda queue: lowest(self._session, queue))
-        high = self._each(wanted, lambda queue: highest(self._session, queue))
+        low = self._each(wanted, lambda queue: min_offset(self._session, queue))
+        high = self._each(wanted, lambda queue: max_offset(self._session, queue))
         return {
             queue: Bounds(low[queue], max(low[queue], high[queue]))
             for queue in wanted
@@ -109,7 +109,7 @@ class Cluster:
         """Return the first message stored at that time or later; the queue's end where there is none."""
         return self._each(
             times_ms,
-            lambda queue: at_time(
+            lambda queue: offset_at(
                 self._session, queue, times_ms[Queue(queue.topic, queue.broker_name, queue.queue_id)]
             ),
         )

@@ -35,7 +35,7 @@ class OffsetPublisher(StreamingQueryListener):
         self._group = group
         self._names = names
         self._ended: set[str] = set()
-        self._heard = Condition()
+        self._event = Condition()
         self.published: Offsets = {}
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's names, here and below
@@ -55,14 +55,14 @@ class OffsetPublisher(StreamingQueryListener):
             log.warning("offsets not published", group=self._group, fault=str(fault))
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        with self._heard:
+        with self._event:
             self._ended.add(str(event.id))
-            self._heard.notify_all()
+            self._event.notify_all()
 
     def wait_for(self, query_id: str, timeout_s: float = 60.0) -> bool:
         """Wait for the last event of a query, which comes a little after its end. False: it did not come in time."""
-        with self._heard:
-            return self._heard.wait_for(lambda: query_id in self._ended, timeout_s)
+        with self._event:
+            return self._event.wait_for(lambda: query_id in self._ended, timeout_s)
 
     def close(self) -> None:
         self._cluster.close()
