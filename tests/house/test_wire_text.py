@@ -51,7 +51,6 @@ ALLOWED = {
     "pyromq.spark.codec.columns": "numbers of Arrow and NumPy",
     "pyromq.spark.codec.encode": "numbers of Arrow and NumPy",
     "pyromq.spark.codec.records": "numbers of Arrow and NumPy",
-    "pyromq.spark.store.store_scan": "numbers of Arrow and NumPy",
     "pyromq.spark.codec.vectors": "numbers of Arrow and NumPy",
     "pyromq.spark.write.writing": "numbers of Arrow and NumPy",
 }
