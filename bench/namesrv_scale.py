@@ -22,9 +22,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for tests.interop.peers
 
+from pyromq.protocol.bodies.body import DataVersion
 from pyromq.protocol.bodies.registration import RegisterBrokerBody, encode_registration
 from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigAndMappingSerializeWrapper
-from pyromq.protocol.bodies.version import DataVersion
 from pyromq.protocol.command import Command
 from pyromq.protocol.frame import encode_frame
 from pyromq.protocol.headers.namesrv import GetRouteInfo, RegisterBroker

@@ -16,7 +16,7 @@ from pyromq.client.errors import NoBroker, Refused
 from pyromq.model.message import Property, StoredMessage
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupList
 from pyromq.protocol.bodies.topics import CreateTopicListRequestBody, TopicConfig
-from pyromq.protocol.headers.shared import RpcHeader
+from pyromq.protocol.headers.header import RpcHeader
 from pyromq.protocol.requests import RequestCode
 from tests.client.world import World
 

@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from pyromq.broker.registration import BrokerRegistration, Identity, RegistrationFacts
+from pyromq.protocol.bodies.body import DataVersion
 from pyromq.protocol.bodies.registration import body_crc, decode_registration
 from pyromq.protocol.bodies.topics import TopicConfig
-from pyromq.protocol.bodies.version import DataVersion
 from pyromq.protocol.frame import FrameLimits
 from pyromq.protocol.headers.namesrv import QueryDataVersionAnswer, RegisterBroker
 from pyromq.protocol.requests import RequestCode

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pyromq.namesrv.registration import Registration
+from pyromq.protocol.bodies.body import DataVersion
 from pyromq.protocol.bodies.topics import TopicConfig, TopicQueueMappingInfo
-from pyromq.protocol.bodies.version import DataVersion
 
 
 def topics(*names: str, perm: int = 6, queues: int = 4, flag: int = 0) -> dict[str, TopicConfig]:

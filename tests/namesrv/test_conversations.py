@@ -14,10 +14,9 @@ from pyromq.config import Loaded
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.route_table import RouteTable
 from pyromq.namesrv.server import run
-from pyromq.protocol.bodies.body import decode_body, encode_body
+from pyromq.protocol.bodies.body import DataVersion, decode_body, encode_body
 from pyromq.protocol.bodies.registration import body_crc, encode_registration
 from pyromq.protocol.bodies.route import QueueData, TopicRouteData
-from pyromq.protocol.bodies.version import DataVersion
 from pyromq.protocol.command import Command
 from pyromq.protocol.frame import FrameDecoder
 from pyromq.protocol.json import parse_json

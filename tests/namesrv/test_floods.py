@@ -13,8 +13,8 @@ from pyromq.errors import RequestRefused
 from pyromq.model.codes import ResponseCode
 from pyromq.namesrv.kv_config import KvConfig, KvLimits
 from pyromq.namesrv.route_table import RouteTable
+from pyromq.protocol.bodies.body import DataVersion
 from pyromq.protocol.bodies.registration import decode_registration
-from pyromq.protocol.bodies.version import DataVersion
 from pyromq.protocol.requests import RequestCode
 from tests.namesrv.builders import registration, topics, version
 from tests.namesrv.test_kv_config import Disk

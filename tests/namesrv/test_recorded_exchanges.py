@@ -22,9 +22,9 @@ import msgspec
 import pytest
 
 from pyromq.config import properties
+from pyromq.protocol.bodies.body import DataVersion
 from pyromq.protocol.bodies.registration import encode_registration
 from pyromq.protocol.bodies.topics import TopicConfig
-from pyromq.protocol.bodies.version import DataVersion
 from pyromq.protocol.command import Command
 from pyromq.protocol.frame import FrameDecoder
 from pyromq.protocol.json import parse_json

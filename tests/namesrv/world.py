@@ -12,9 +12,9 @@ from pyromq.config import Loaded
 from pyromq.model.client_info import Version
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.server import NameServer
+from pyromq.protocol.bodies.body import DataVersion
 from pyromq.protocol.bodies.registration import RegisterBrokerBody, encode_registration
 from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigAndMappingSerializeWrapper
-from pyromq.protocol.bodies.version import DataVersion
 from pyromq.protocol.command import Command, Encoding
 from pyromq.protocol.frame import FrameDecoder, encode_frame
 from pyromq.protocol.headers.header import Header

@@ -9,12 +9,11 @@ from pyromq.errors import Malformed
 from pyromq.model.boundary import Boundary
 from pyromq.protocol.command import Encoding, decode_header
 from pyromq.protocol.headers.clients import UnregisterClient
-from pyromq.protocol.headers.header import Header
+from pyromq.protocol.headers.header import Header, RpcHeader, TopicHeader
 from pyromq.protocol.headers.namesrv import GetRouteInfo, RegisterBroker
 from pyromq.protocol.headers.offsets import GetMaxOffset, QueryConsumerOffset, SearchOffset
 from pyromq.protocol.headers.pull import PullMessage
 from pyromq.protocol.headers.send import SHORT_NAMES, SendMessage, SendMessageV2
-from pyromq.protocol.headers.shared import RpcHeader, TopicHeader
 from pyromq.protocol.requests import NOTHING, ROWS
 from pyromq.protocol.row import AnyRow
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pyromq.errors import Malformed
 from pyromq.model.client_info import Version
-from pyromq.protocol.bodies.body import encode_body
+from pyromq.protocol.bodies.body import DataVersion, encode_body
 from pyromq.protocol.bodies.registration import (
     RegisterBrokerBody,
     RegistrationReader,
@@ -26,7 +26,6 @@ from pyromq.protocol.bodies.topics import (
     TopicConfigSerializeWrapper,
     TopicQueueMappingInfo,
 )
-from pyromq.protocol.bodies.version import DataVersion
 
 V5 = Version.V5_5_0
 V4 = Version.V4_9_4

@@ -22,11 +22,10 @@ from ..errors import CallFailed, CallRefused, PyroError, RequestTooLarge
 from ..model.codes import ResponseCode
 from ..model.route import MASTER_ID
 from ..model.topic import Perm
-from ..protocol.bodies.body import decode_body, encode_body
+from ..protocol.bodies.body import DataVersion, decode_body, encode_body
 from ..protocol.bodies.registration import RegisterBrokerBody, body_crc, encode_registration
 from ..protocol.bodies.route import KVTable
 from ..protocol.bodies.topics import TopicConfig, TopicConfigAndMappingSerializeWrapper
-from ..protocol.bodies.version import DataVersion
 from ..protocol.command import Command
 from ..protocol.frame import FrameLimits
 from ..protocol.headers.header import Header

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ..protocol.bodies.body import DataVersion
 from ..protocol.bodies.topics import TopicConfig, TopicQueueMappingInfo
-from ..protocol.bodies.version import DataVersion
 
 DEFAULT_TIMEOUT_MS = 120_000  # of a broker that names none
 

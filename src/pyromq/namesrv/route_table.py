@@ -27,9 +27,9 @@ from msgspec.structs import replace
 from ..errors import RequestRefused
 from ..model.route import MASTER_ID
 from ..model.topic import Perm
+from ..protocol.bodies.body import DataVersion
 from ..protocol.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
 from ..protocol.bodies.topics import TopicConfig, TopicQueueMappingInfo
-from ..protocol.bodies.version import DataVersion
 from .registration import Departed, Departures, MinBrokerChange, Registered, Registration
 
 Address = tuple[str, str]  # cluster and `host:port`

@@ -175,7 +175,8 @@ def framed_bytes(raw: bytes | memoryview, at: int = 0) -> int:
 def locate(raw: bytes | memoryview, at: int = 0) -> Layout:
     """Find the parts of the record that starts at `at`, and see that they fit into it. RecordError says what does not.
 
-    The one place that walks the layout: decoding, scanning and checking start here. CRCs are not looked at.
+    CRCs are not looked at. The hot readers repeat this walk without calls: `messages._read_plain` for consumers, the
+    kernels' scans and the Spark codec for whole files; tests hold them to this one.
     """
     end = at + framed_bytes(raw, at)
     size, magic, body_crc, queue_id, flag, queue_offset, position, sys_flag, born = HEAD.unpack_from(raw, at)

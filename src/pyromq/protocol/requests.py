@@ -25,7 +25,7 @@ from .access import (
 from .bodies import connections, groups, heartbeat, offsets, registration, replication, route, stats, topics, users
 from .bodies import lite as lites
 from .bodies import own as owns
-from .bodies.version import DataVersion
+from .bodies.body import DataVersion
 from .headers import clients as client
 from .headers import groups as group
 from .headers import lite, namesrv, own, pop, pull, send
@@ -33,9 +33,8 @@ from .headers import offsets as offset
 from .headers import replication as replica
 from .headers import stats as stat
 from .headers import topics as topic
-from .headers import transactions as transaction
 from .headers import users as user
-from .headers.shared import RpcHeader
+from .headers.header import RpcHeader
 from .json import Dialect
 from .row import AnyRow, Content, Plain, RequestClass, Row, ServedBy
 
@@ -73,8 +72,8 @@ class RequestCode:
         lane=SEND, needs=on_topic(PUB))
 
     # transactions; the end of one is checked by its message: 4.x names no topic, and a named one could be another
-    END_TRANSACTION = Row(37, Content(transaction.EndTransaction), NOTHING, lane=SEND, needs=on_message(PUB))
-    RESUME_CHECK_HALF_MESSAGE = Row(323, Content(transaction.ResumeCheckHalfMessage), NOTHING, needs=on_message(UPDATE))
+    END_TRANSACTION = Row(37, Content(send.EndTransaction), NOTHING, lane=SEND, needs=on_message(PUB))
+    RESUME_CHECK_HALF_MESSAGE = Row(323, Content(send.ResumeCheckHalfMessage), NOTHING, needs=on_message(UPDATE))
 
     # consume
     PULL_MESSAGE = Row(11, Content(pull.PullMessage), Content(pull.PullMessageAnswer, RECORDS),
@@ -338,7 +337,7 @@ class RequestCode:
     AUTH_LIST_ACL = Row(3010, Content(user.ListAcls), Content(None, list[users.AclInfo]), needs=READ, by=ServedBy.USERS)
 
     # from servers to clients and brokers: whoever sends one the other way must be trusted with the cluster
-    CHECK_TRANSACTION_STATE = Row(39, Content(transaction.CheckTransactionState, RECORDS), NOTHING,
+    CHECK_TRANSACTION_STATE = Row(39, Content(send.CheckTransactionState, RECORDS), NOTHING,
         lane=SEND, by=ServedBy.CLIENT)
     NOTIFY_CONSUMER_IDS_CHANGED = Row(40, Content(client.NotifyConsumerIdsChanged), NOTHING,
         lane=QUERY, by=ServedBy.CLIENT)

@@ -10,14 +10,13 @@ from ... import logs
 from ...errors import RequestRefused
 from ...model import names
 from ...model.codes import ResponseCode
-from ...protocol.bodies.body import decode_body
+from ...protocol.bodies.body import DataVersion, decode_body
 from ...protocol.bodies.groups import (
     GroupForbidden,
     SubscriptionGroupConfig,
     SubscriptionGroupList,
     SubscriptionGroupWrapper,
 )
-from ...protocol.bodies.version import DataVersion
 from ...protocol.headers.groups import (
     DeleteSubscriptionGroup,
     GetAllSubscriptionGroup,

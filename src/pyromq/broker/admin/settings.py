@@ -11,8 +11,7 @@ from ... import logs
 from ...config import Live, properties
 from ...errors import ConfigError, RequestRefused
 from ...model.codes import ResponseCode
-from ...protocol.bodies.body import encode_body
-from ...protocol.bodies.version import DataVersion
+from ...protocol.bodies.body import DataVersion, encode_body
 from ...protocol.headers.stats import GetBrokerConfigAnswer
 from ...transport.dispatch import Reply, Request
 from ..config import BrokerConfig

@@ -12,7 +12,7 @@ from ...errors import RequestRefused
 from ...model import names
 from ...model.codes import ResponseCode
 from ...model.topic import Perm
-from ...protocol.bodies.body import decode_body
+from ...protocol.bodies.body import DataVersion, decode_body
 from ...protocol.bodies.topics import (
     CreateTopicListRequestBody,
     TopicConfig,
@@ -20,8 +20,7 @@ from ...protocol.bodies.topics import (
     TopicConfigAndQueueMapping,
     TopicList,
 )
-from ...protocol.bodies.version import DataVersion
-from ...protocol.headers.shared import RpcHeader
+from ...protocol.headers.header import RpcHeader
 from ...protocol.headers.topics import CreateTopic, GetAllTopicConfig, GetAllTopicConfigAnswer, TopicName
 from ...store.queues.queue_table import QueueTable
 from ...transport.dispatch import Reply, Request, RequestOf

@@ -14,8 +14,7 @@ import msgspec
 from ... import logs
 from ...model.filters.bloom import Bloom
 from ...model.filters.sql92 import FilterFault
-from ...protocol.bodies.filters import BloomFilterData, ConsumerFilterData
-from ...protocol.bodies.heartbeat import SubscriptionData
+from ...protocol.bodies.heartbeat import BloomFilterData, ConsumerFilterData, SubscriptionData
 from ...store.tables.json_tables import JsonTable
 from ..filters.filters import RecordFilter, filter_for, is_by_tags
 from ..metadata.table_content import entry, section

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ...model.wire_text import whole_number
-from ...protocol.bodies.version import DataVersion
+from ...protocol.bodies.body import DataVersion
 from ...store.tables.json_tables import TableDamaged
 
 T = TypeVar("T")

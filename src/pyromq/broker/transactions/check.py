@@ -20,7 +20,7 @@ from ...model.ids import offset_message_id
 from ...model.message import Property
 from ...model.names import HALF_TOPIC
 from ...protocol.command import ONEWAY_FLAG, Command
-from ...protocol.headers.transactions import CheckTransactionState
+from ...protocol.headers.send import CheckTransactionState
 from ...protocol.record import Record, encode_record
 from ...protocol.requests import RequestCode
 from ...store.log.retention import RetentionConfig

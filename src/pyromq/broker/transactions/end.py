@@ -17,7 +17,7 @@ from ...model.codes import ResponseCode
 from ...model.ids import parse_offset_message_id
 from ...model.message import Property
 from ...model.names import CHECKS_EXHAUSTED_TOPIC, HALF_TOPIC
-from ...protocol.headers.transactions import EndTransaction, ResumeCheckHalfMessage
+from ...protocol.headers.send import EndTransaction, ResumeCheckHalfMessage
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record
 from ...store.message_store import MessageStore

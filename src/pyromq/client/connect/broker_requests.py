@@ -17,8 +17,7 @@ from ...protocol.bodies.keyed import ByQueue, MessageQueue
 from ...protocol.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
 from ...protocol.headers.clients import ConsumeMessageDirectly, GetConsumerRunningInfo, NotifyConsumerIdsChanged
 from ...protocol.headers.offsets import GetConsumerStatus, ResetOffset
-from ...protocol.headers.send import PushReplyMessage
-from ...protocol.headers.transactions import CheckTransactionState
+from ...protocol.headers.send import CheckTransactionState, PushReplyMessage
 from ...protocol.messages import read_messages
 from ...protocol.requests import RequestCode
 from ...transport.dispatch import Handler, Reply, Request, RequestOf, bind

@@ -14,7 +14,7 @@ from ... import logs
 from ...model.ids import parse_offset_message_id
 from ...model.message import SysFlag
 from ...protocol.command import ONEWAY_FLAG, Command
-from ...protocol.headers.transactions import CheckTransactionState, EndTransaction
+from ...protocol.headers.send import CheckTransactionState, EndTransaction
 from ...protocol.requests import RequestCode
 from ...transport.peer import Peer
 from ..connect.answers import bad_answer

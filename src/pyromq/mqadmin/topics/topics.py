@@ -6,7 +6,7 @@ from ...admin import cluster, settings, topics
 from ...model.topic import Perm, TopicFlag
 from ...protocol.bodies.body import decode_body
 from ...protocol.bodies.topics import CreateTopicListRequestBody, TopicConfig
-from ...protocol.headers.shared import RpcHeader
+from ...protocol.headers.header import RpcHeader
 from ...protocol.json import ANSWER_LIMITS
 from ...protocol.requests import RequestCode
 from .. import lookup

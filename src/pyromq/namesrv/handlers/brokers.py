@@ -6,9 +6,9 @@ from ... import logs
 from ...ambient import Clock
 from ...config import Live
 from ...errors import RequestRefused
+from ...protocol.bodies.body import DataVersion
 from ...protocol.bodies.registration import RegisterBrokerBody, RegistrationReader, body_crc
 from ...protocol.bodies.route import BrokerMemberGroup, GetBrokerMemberGroupResponseBody, KVTable
-from ...protocol.bodies.version import DataVersion
 from ...protocol.headers import namesrv as headers
 from ...transport.dispatch import Reply, Request, RequestOf
 from ...transport.turns.slices import Slices

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ...errors import Malformed, ProtocolError
+from ..ints import Int64
 from ..json import DEFAULT_LIMITS, Dialect, JsonLimits, read_json
 from .keyed import read_keyed
 from .writer import json_parts, write_json
@@ -66,3 +67,11 @@ def decode_body(kind: type[T], data: bytes | memoryview, limits: JsonLimits = DE
 def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     # Not strict: C++ and Node clients send numbers as strings, and 0 and 1 for booleans.
     return msgspec.json.Decoder(kind, strict=False, dec_hook=read_keyed)
+
+
+class DataVersion(Body, kw_only=True):
+    """Which state of a table somebody has. Compared as a whole; a different one means: fetch it again."""
+
+    counter: Int64 = always(0)
+    state_version: Int64 = always(0)
+    timestamp: Int64 = always(0)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ..ints import Int32, Int64
-from .body import Body, always, always_new
-from .version import DataVersion
+from .body import Body, DataVersion, always, always_new
 
 
 class ExponentialRetryPolicy(Body, kw_only=True):

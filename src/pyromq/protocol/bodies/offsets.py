@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from ...model import lag
 from ..ints import Int32, Int64
-from .body import Body, always, always_new
+from .body import Body, DataVersion, always, always_new
 from .keyed import ByQueue, MessageQueue
-from .version import DataVersion
 
 
 class ConsumerOffsetSerializeWrapper(Body, kw_only=True):

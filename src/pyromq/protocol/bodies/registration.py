@@ -16,14 +16,13 @@ import msgspec
 from ...errors import Malformed, ProtocolError
 from ...model.client_info import Version
 from ..json import Dialect, JsonLimits, read_json
-from .body import Body, always, always_new, decode_body, encode_body
+from .body import Body, DataVersion, always, always_new, decode_body, encode_body
 from .topics import (
     TopicConfig,
     TopicConfigAndMappingSerializeWrapper,
     TopicQueueMappingDetail,
     TopicQueueMappingInfo,
 )
-from .version import DataVersion
 
 MAX_INFLATED_BYTES = 32 << 20  # 16 MiB of deflate could stand for 16 GiB
 

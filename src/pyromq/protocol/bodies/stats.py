@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ..ints import Int32, Int64
-from .body import Body, always, always_new
+from .body import Body, DataVersion, always, always_new
 from .heartbeat import SubscriptionData
-from .version import DataVersion
 
 
 class BrokerStatsItem(Body, kw_only=True):

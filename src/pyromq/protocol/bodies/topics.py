@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ...model.topic import Perm
 from ..ints import Int32, Int64
-from .body import Body, always, always_new
-from .version import DataVersion
+from .body import Body, DataVersion, always, always_new
 
 GLOBAL_SCOPE = "__global__"
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from .header import Header, Int32
-from .shared import RpcHeader, TopicHeader
+from .header import Header, Int32, RpcHeader, TopicHeader
 
 
 class HeartbeatAnswer(Header, kw_only=True):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from .header import Header, Int32
-from .shared import RpcHeader, TopicHeader
+from .header import Header, Int32, RpcHeader, TopicHeader
 
 
 class GetAllSubscriptionGroup(Header, kw_only=True):

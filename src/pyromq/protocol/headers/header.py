@@ -47,5 +47,20 @@ class Header(msgspec.Struct, rename="camel", kw_only=True):
         }
 
 
+class RpcHeader(Header, kw_only=True):
+    """Namespace, broker name and the one-way wish of 5.x."""
+
+    bname: str | None = None
+    ns: str | None = None
+    nsd: bool | None = None
+    oway: bool | None = None
+
+
+class TopicHeader(RpcHeader, kw_only=True):
+    """The same, and whether a queue id is a logical one of a static topic (`lo`; false: it is physical)."""
+
+    lo: bool | None = None
+
+
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from .header import Header, Int32, Int64
-from .shared import RpcHeader
+from .header import Header, Int32, Int64, RpcHeader
 
 
 class PopLiteMessage(RpcHeader, kw_only=True):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ...model.boundary import Boundary
-from .header import Header, Int32, Int64
-from .shared import RpcHeader, TopicHeader
+from .header import Header, Int32, Int64, RpcHeader, TopicHeader
 
 
 class QueryConsumerOffset(TopicHeader, kw_only=True):

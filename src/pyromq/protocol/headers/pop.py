@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from .header import Header, Int32, Int64
-from .shared import TopicHeader
+from .header import Header, Int32, Int64, TopicHeader
 
 
 class PopMessage(TopicHeader, kw_only=True):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from .header import Header, Int32, Int64
-from .shared import TopicHeader
+from .header import Header, Int32, Int64, TopicHeader
 
 
 class PullMessage(TopicHeader, kw_only=True):

@@ -1,4 +1,4 @@
-"""Sending a message, its answer, and what else producers and repliers ask."""
+"""Sending a message, its answer, the end of a transaction, and what else producers and repliers ask."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any, Self, cast, get_type_hints
 import msgspec
 
 from ...errors import Malformed
-from .header import Header, Int32, Int64
-from .shared import RpcHeader, TopicHeader
+from .header import Header, Int32, Int64, RpcHeader, TopicHeader
 
 
 class SendMessage(TopicHeader, kw_only=True):
@@ -140,3 +139,32 @@ class RecallMessageAnswer(Header, kw_only=True):
 
     msg_id: str | None = None
     msg_region: str | None = msgspec.field(default=None, name="MSG_REGION")
+
+
+class EndTransaction(RpcHeader, kw_only=True):
+    """37. commit_or_rollback: 8 commit, 12 rollback, 0 unknown."""
+
+    topic: str | None = None
+    producer_group: str
+    tran_state_table_offset: Int64
+    commit_log_offset: Int64
+    commit_or_rollback: Int32
+    from_transaction_check: bool = False
+    msg_id: str
+    transaction_id: str | None = None
+
+
+class CheckTransactionState(RpcHeader, kw_only=True):
+    """39, from the broker to a producer, one-way."""
+
+    topic: str | None = None
+    tran_state_table_offset: Int64
+    commit_log_offset: Int64
+    msg_id: str | None = None
+    transaction_id: str | None = None
+    offset_msg_id: str | None = None
+
+
+class ResumeCheckHalfMessage(Header, kw_only=True):
+    topic: str | None = None
+    msg_id: str | None = None

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ...model.names import AUTO_CREATE_TOPIC
 from ..bodies.topics import TopicConfig
-from .header import Header, Int32
-from .shared import RpcHeader, TopicHeader
+from .header import Header, Int32, RpcHeader, TopicHeader
 
 
 class CreateTopic(TopicHeader, kw_only=True):
