@@ -30,13 +30,13 @@ A feed never blocks, awaits, or decides about policy. Transport no longer calls 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 
 class FeedConnection(Protocol):
     """What a kernel may know of the connection that the bytes came from."""
 
-    notes: Any  # None at first; the kernel's own
+    notes: object  # None at first; the kernel's own
 
     @property
     def address(self) -> str:

@@ -170,12 +170,14 @@ cdef tuple hosts_of(const Place *places, Py_ssize_t count, bint born, text_of):
     cdef const uint8_t *host
     cdef const uint8_t *last = NULL
     cdef bytes text = b""
+    cdef str named
     cdef Texts column = Texts(count, 64 * count, False)   # the longest: 8 groups, brackets, a port of 10 digits
     for i in range(count):
         host = places[i].at + 48 if born else places[i].store_host
         n = 20 if places[i].sys_flag & (0x10 if born else 0x20) else 8
         if last == NULL or n != last_n or memcmp(host, last, <size_t>n) != 0:
-            text = text_of(PyBytes_FromStringAndSize(<const char *>host, n)).encode()
+            named = text_of(PyBytes_FromStringAndSize(<const char *>host, n))
+            text = named.encode()
             if PyBytes_GET_SIZE(text) > 64:
                 return None
             last, last_n = host, n
@@ -368,7 +370,7 @@ def cut_columns(buffer, starts, wanted, text_of):
                 made[name] = spans_of(places, count, name == "topic")
             elif name == "bornHost" or name == "storeHost":
                 made[name] = hosts_of(places, count, name == "bornHost", text_of)
-        if not _NAMED.isdisjoint(wanted):
+        if any([name in _NAMED for name in wanted]):
             made.update(property_columns(places, count, wanted) or {})
     finally:
         free(places)

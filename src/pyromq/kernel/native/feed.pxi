@@ -72,10 +72,14 @@ cdef class SendFeed:
         cdef list json = list(settings.json), binary = list(settings.binary)
         cdef list special = list(settings.special), batch_special = list(settings.batch_special)
         cdef list typed = [*special, *settings.typed_special]
+        cdef bytes store_host, digits_raw
+        cdef str digits
         if len(json) != 6 or len(binary) != 6 or max(len(typed), len(batch_special)) > MOST_NAMES:
             raise ValueError("settings of a shape that this kernel does not know")
-        digits = settings.store_host.hex().upper().encode()
-        self.kept = (*json, *binary, *typed, *batch_special, settings.tail, settings.store_host, digits)
+        store_host = settings.store_host
+        digits = store_host.hex()
+        digits_raw = digits.encode().upper()
+        self.kept = (*json, *binary, *typed, *batch_special, settings.tail, store_host, digits_raw)
         for i in range(6):
             self.json[i] = text_of(json[i])
             self.binary[i] = text_of(binary[i])
@@ -83,8 +87,8 @@ cdef class SendFeed:
         name_all(&self.typed_special, typed)
         name_all(&self.batch_special, batch_special)
         self.tail = text_of(settings.tail)
-        self.store_host = text_of(settings.store_host)
-        self.host_digits = text_of(digits)
+        self.store_host = text_of(store_host)
+        self.host_digits = text_of(digits_raw)
         self.max_frame, self.max_header = settings.frame_bytes, settings.header_bytes
         self.max_body, self.max_given = settings.body_bytes, settings.property_bytes
         self.room_for_properties = settings.stored_property_bytes

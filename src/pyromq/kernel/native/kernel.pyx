@@ -19,7 +19,6 @@ from array import array
 from pyromq.kernel.pulls import PullCount, PullQuery
 from pyromq.kernel.python.placed import Placed
 from pyromq.kernel.python.pull import Picked, Range
-from pyromq.kernel.python.state import Reason
 from pyromq.kernel.seam import DRAIN, NOTHING, Fed, PendingReply, as_fed
 
 cdef extern from *:

@@ -77,7 +77,7 @@ def index_keys(places, int64_t covered, bint with_tags):
     cdef uint32_t prefix
     cdef int64_t position
     cdef bytes raw, name = b""
-    cdef object text, last = None
+    cdef str text, last = None
     keys.at, keys.used, keys.room = NULL, 0, 0
     try:
         for placed in places:

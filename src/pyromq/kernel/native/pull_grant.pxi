@@ -39,7 +39,7 @@ cdef class PullGrant:
         self.verdict, self.group, self.queue, self.entries = verdict, group, queue, entries
         self.settings, self.topic, self.membership = changes
         if codes is not None:
-            self.codes = array("q", sorted(codes)).tobytes()
+            self.codes = bytes(array("q", sorted(codes)))
         self.kept = (*json, *binary)
         for i in range(5):
             self.json[i] = text_of(self.kept[i])

@@ -73,7 +73,3 @@ cdef class Gate:
 
     def set(self, int reason, bint applies):
         self.closed = self.closed | reason if applies else self.closed & ~reason
-
-    @property
-    def reasons(self):
-        return " ".join([reason.name for reason in Reason if self.closed & reason])

@@ -7,7 +7,6 @@ fields. They hold numbers and what was handed to them as callables, no object of
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import IntFlag
 from typing import TypeAlias
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
@@ -122,8 +121,8 @@ class TimeSource:
         self.now_ms = now_ms
 
 
-class Reason(IntFlag):
-    """Why a gate is closed."""
+class Reason:
+    """Why a gate is closed: bits of a number."""
 
     DISK = 1  # there is no room
     LAG = 2  # the event loop was late when it was measured last
@@ -147,8 +146,3 @@ class Gate:
     def set(self, reason: int, applies: bool) -> None:
         """Close the gate for this reason, or take the reason back; others may be left."""
         self.closed = self.closed | reason if applies else self.closed & ~reason
-
-    @property
-    def reasons(self) -> str:
-        """Why it is closed, for people; empty: it is open, as far as nobody has to compare."""
-        return " ".join(str(reason.name) for reason in Reason if self.closed & reason)
