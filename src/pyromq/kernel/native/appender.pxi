@@ -88,6 +88,8 @@ cdef class Appender:
     cdef int write(self, const Addition *new, list parts) except -1:
         cdef Part part
         cdef QueueTail tail
+        cdef int64_t position
+        cdef Py_ssize_t size
         cdef LogTail log = self.log
         log.write(new.start, new.records, new.n)
         log.end = new.start + new.n
@@ -97,8 +99,10 @@ cdef class Appender:
         for part in parts:
             if part.count:
                 tail = part.tail
-                tail.write(tail.end * tail.entry_bytes, part.entries, part.count * tail.entry_bytes)
-                tail.changed_files.add(tail.file_name)
+                position, size = tail.end * tail.entry_bytes, part.count * tail.entry_bytes
+                if tail.is_open(position, size):
+                    tail.changed_files.add(tail.file_name)
+                tail.write(position, part.entries, size)
                 tail.end += part.count
                 tail.offsets_ahead += part.offsets - part.count
         if new.key_count and self.index is not None:

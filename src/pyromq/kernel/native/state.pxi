@@ -16,6 +16,9 @@ cdef class FileTail:
     def use(self, OpenFile file, int64_t base, int64_t until):
         self.file, self.base, self.until = file, base, until
 
+    def holds(self, int64_t position):
+        return self.is_open(position, 1)
+
     cdef bint is_open(self, int64_t position, Py_ssize_t n) noexcept:
         """Whether these bytes lie in the file that is known, and it still is open: it may have made room for others."""
         return self.file is not None and self.file.descriptor >= 0 and self.base <= position and position + n <= self.until

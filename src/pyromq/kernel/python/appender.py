@@ -71,7 +71,8 @@ class Appender:
             log.last_time, log.last_position = store_time, last_position
             if log.on_write is not None:
                 log.on_write()
-            for (tail, entries, offsets), (_, count) in zip(queues, needs, strict=True):
+            for tail, entries, offsets in queues:
+                count = len(entries) // tail.entry_bytes
                 tail.by_disk(tail.end * tail.entry_bytes, entries)
                 tail.end += count
                 tail.offsets_ahead += offsets - count

@@ -39,6 +39,10 @@ class FileTail:
         """Remember the open file that holds positions from `base` to before `until`; None: it has no descriptor."""
         self.file, self.base, self.until = file, base, until
 
+    def holds(self, position: int) -> bool:
+        """Whether the file that is remembered holds this position, and is still open."""
+        return self.file is not None and self.base <= position < self.until and self.file.descriptor >= 0
+
 
 class LogTail(FileTail):
     """The commit log: from where to where it reaches, and the newest record. The store times never go down."""

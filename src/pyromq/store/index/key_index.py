@@ -155,12 +155,11 @@ class Index:
         keys = index_keys(places, self.state.covered, self._config.index_tags)
         if keys is not None:
             return keys
-        return b"".join(
-            KEY.pack(index_hash(placed.topic, key), placed.position)
-            for placed in places
-            if placed.position > self.state.covered and placed.in_index
-            for key in self.keys_of(placed)
-        )
+        hashed: list[bytes] = []
+        for placed in places:
+            if placed.position > self.state.covered and placed.in_index:
+                hashed += [KEY.pack(index_hash(placed.topic, key), placed.position) for key in self.keys_of(placed)]
+        return b"".join(hashed)
 
     def _go_on(self) -> None:
         """Go on in the next file: the one that is written is full."""

@@ -102,9 +102,10 @@ class CommitLog:
 
     def open_end(self) -> None:
         """Open the file that is written: from the first byte of an append on nothing may be wanting."""
-        if self.sequence.has(self.tail.end):
-            file, inside = self.sequence.file_at(self.tail.end)
-            self._use(file, self.tail.end - inside)
+        end = self.tail.end
+        if not self.tail.holds(end) and self.sequence.has(end):
+            file, inside = self.sequence.file_at(end)
+            self._use(file, end - inside)
 
     def _use(self, file: DiskFile, base: int) -> None:
         """From here on a kernel may write to that file by itself."""
@@ -114,7 +115,8 @@ class CommitLog:
         """Write records of one file through the disk."""
         file, inside = self.sequence.file_at(position)
         file.pwrite(inside, records)
-        self._use(file, position - inside)
+        if not self.tail.holds(position):
+            self._use(file, position - inside)
 
     def split(self, buffers: Sequence[bytes], together: bool) -> list[int]:
         """Return how many records go into this file, the next, and so on. The first number may be 0.

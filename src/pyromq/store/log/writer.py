@@ -96,7 +96,7 @@ class Writer:
     def _append(self, buffers: Sequence[bytes], places: Sequence[Placed]) -> None:
         """Append encoded records that fit into the log's file."""
         queues = [
-            (queue.tail, queue.pack(group), sum([placed.messages for placed in group]))
+            (queue.tail, queue.pack(group), group[-1].queue_offset + group[-1].messages - queue.tail.next_offset)
             for queue, group in self._dispatcher.by_queue(places)
         ]
         keys = b"" if self._index is None else self._index.hashed(places)

@@ -174,7 +174,7 @@ class EntryLog:
     def _open_end(self) -> None:
         """Open the file that the next entry goes to: from the first byte of an append on nothing may be wanting."""
         position = self.tail.end * self.entry_bytes
-        if self.sequence.has(position):
+        if not self.tail.holds(position) and self.sequence.has(position):
             file, inside = self.sequence.file_at(position)
             self._use(file, position - inside)
 
@@ -209,7 +209,8 @@ class EntryLog:
             return
         file.pwrite(inside, data)
         self.unsynced.files.add(file.name)
-        self._use(file, position - inside)
+        if not self.tail.holds(position):
+            self._use(file, position - inside)
 
     def begin_at(self, number: int) -> None:
         """Begin an empty queue above 0: entries before it in its file are the caller's to fill."""
