@@ -40,8 +40,7 @@ class Store:
         self.batches = classes.QueueTail("B", 1, 46, self.writer("b"), set())
         self.index = classes.IndexState(self.roll, 1 << 20)
         self.index_files: list[Any] = []
-        self._make_index_file = lambda: classes.IndexTail(4, 40, lambda: None)
-        self._make_slots = classes.SlotState
+        self._classes = classes
         self.appended, self.readable = classes.WatermarkState(0), classes.WatermarkState(0)
         self.listeners: dict[str, tuple[Callable[[QueueTail], None], ...]] = {}
         self.heard = 0
@@ -60,8 +59,8 @@ class Store:
         return write
 
     def roll(self) -> None:
-        tail = self._make_index_file()
-        tail.slots = self._make_slots(array("I", bytes(4 * 10)), bytearray(1), bytearray(1), {})
+        tail = self._classes.IndexTail(4, 40, lambda: None)
+        tail.slots = self._classes.SlotState(array("I", bytes(4 * 10)), bytearray(1), bytearray(1), {})
         assert PAGE_SLOTS >= 10
         self.index.tail = tail
         self.index_files.append(tail)

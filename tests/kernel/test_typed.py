@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -32,12 +33,12 @@ MEMBERS = {
 
 def asked_of_objects() -> dict[str, set[str]]:
     """Every `name.attribute` of the Cython sources whose name has no type but object, by name."""
-    from Cython.Compiler import Errors, Main, Pipeline
-    from Cython.Compiler.ParseTreeTransforms import AnalyseExpressionsTransform
-    from Cython.Compiler.Scanning import FileSourceDescriptor
-    from Cython.Compiler.Visitor import TreeVisitor
+    names = ("Errors", "Main", "Pipeline", "ParseTreeTransforms", "Scanning", "Visitor")
+    errors, main, pipelines, transforms, scanning, visitors = (
+        import_module(f"Cython.Compiler.{name}") for name in names
+    )
 
-    class Attributes(TreeVisitor):  # type: ignore[misc]
+    class Attributes(visitors.TreeVisitor):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
             super().__init__()
             self.found: dict[str, set[str]] = defaultdict(set)
@@ -53,15 +54,17 @@ def asked_of_objects() -> dict[str, set[str]]:
                 self.found[name].add(node.attribute)
 
     native = str(KERNEL / "native")
-    options = Main.CompilationOptions(Main.default_options, include_path=[native], language_level=3)
-    context = Main.Context.from_options(options)
-    source = Main.CompilationSource(FileSourceDescriptor(f"{native}/kernel.pyx"), "pyromq.kernel.native.kernel", native)
-    result = Main.create_default_resultobj(source, options)
-    pipeline = Pipeline.create_pyx_pipeline(context, options, result)
-    until = next(at for at, step in enumerate(pipeline) if isinstance(step, AnalyseExpressionsTransform))
-    Errors.init_thread()
+    options = main.CompilationOptions(main.default_options, include_path=[native], language_level=3)
+    context = main.Context.from_options(options)
+    source = main.CompilationSource(
+        scanning.FileSourceDescriptor(f"{native}/kernel.pyx"), "pyromq.kernel.native.kernel", native
+    )
+    result = main.create_default_resultobj(source, options)
+    pipeline = pipelines.create_pyx_pipeline(context, options, result)
+    until = next(at for at, step in enumerate(pipeline) if isinstance(step, transforms.AnalyseExpressionsTransform))
+    errors.init_thread()
     context.setup_errors(options, result)
-    error, tree = Pipeline.run_pipeline(pipeline[: until + 1], source)
+    error, tree = pipelines.run_pipeline(pipeline[: until + 1], source)
     assert error is None, error
     visitor = Attributes()
     visitor.visit(tree)

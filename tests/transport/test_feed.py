@@ -56,6 +56,7 @@ class SmallKernel:
         return Fed(used, ready, waiting, left)
 
     def _is_mine(self, connection: FeedConnection, request: Command) -> bool:
+        assert isinstance(connection.notes, set)
         if "odd" in request.fields:
             connection.notes.add(request.fields["queue"])
         return request.fields["queue"] not in connection.notes
