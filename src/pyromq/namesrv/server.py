@@ -97,7 +97,7 @@ class NameServer:
             raise ConfigError(f"{fault} (--listen {host}:PORT, or listenPort in the configuration file)") from None
 
     async def stop(self) -> None:
-        """Requests in work are finished first; what the table knows is gone with it, brokers register again."""
+        """Stop. Requests in work are finished first; what the table knows is gone with it, brokers register again."""
         self._is_stopping = True
         await self.server.stop(self._config.shutdown_wait_time_seconds)
         if self.expiry is not None:

@@ -122,13 +122,13 @@ class SimulatedFile:
         self._disk.resize(self._name, self._node, length)
 
     def expect_random(self, random: bool) -> None:
-        """All reads cost the same here."""
+        """Do nothing: all reads cost the same here."""
 
     def sync(self) -> None:
         self._disk.sync_node(self._name, self._node)
 
     def close(self) -> None:
-        """Nothing to give back; must not raise, since it also runs while a power cut unwinds."""
+        """Give nothing back; never raise, since it also runs while a power cut unwinds."""
 
     def _check_writable(self) -> None:
         if not self._writable:
@@ -177,15 +177,15 @@ class SimulatedDisk:
         self._sync_failures.clear()
 
     def fail_sync_once(self, name_part: str = "") -> None:
-        """The next sync of a file or folder whose name contains this fails; its pages are forgotten as ext4 does."""
+        """Let the next sync of a file or folder fail whose name contains this; its pages are forgotten as ext4 does."""
         self._sync_failures.append(name_part)
 
     def fail_reads(self, name: str, offset: int) -> None:
-        """The sector around this offset cannot be read any more."""
+        """Make the sector around this offset unreadable."""
         self._node(name).bad_sectors.add(offset // SECTOR)
 
     def flip_bit(self, name: str, offset: int, bit: int = 0) -> None:
-        """Bit rot: on the medium and in what readers see."""
+        """Flip bits, on the medium and in what readers see."""
         node = self._node(name)
         node.content[offset] ^= 1 << bit
         if offset < len(node.durable):

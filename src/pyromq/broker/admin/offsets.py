@@ -88,7 +88,7 @@ class OffsetAdmin:
         if header.queue_id >= topic.read_queue_nums:
             raise RequestRefused(f"topic {header.topic} has no queue {header.queue_id} to read")
         if not self._live.config.use_server_side_reset_offset:
-            return await self._tell_clients(header, queues)
+            return await self._notify_clients(header, queues)
         if header.group not in self._groups:
             raise RequestRefused(f"Group {header.group} does not exist", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
         targets = {queue_id: await self._target(header, queue_id) async for queue_id in self._slices.each(queues)}
@@ -126,7 +126,7 @@ class OffsetAdmin:
     def _queue(self, topic: str, queue_id: int) -> MessageQueue:
         return MessageQueue(broker_name=self._live.config.broker_name, queue_id=queue_id, topic=topic)
 
-    async def _tell_clients(self, header: ResetOffset, queues: list[int]) -> Reply:
+    async def _notify_clients(self, header: ResetOffset, queues: list[int]) -> Reply:
         """Reset as 4.9 does it: every online client is notified by request 220 and moves by itself."""
         targets = {}
         async for queue_id in self._slices.each(queues):

@@ -65,7 +65,7 @@ class IndexTail:
     def set_header(
         self, begin_time: int, end_time: int, begin_position: int, end_position: int, used_slots: int, next_entry: int
     ) -> None:
-        """`next_entry` starts at 1: entry 0 is not used."""
+        """Set the header. `next_entry` starts at 1: entry 0 is not used."""
         self.begin_time, self.end_time = begin_time, end_time
         self.begin_position, self.end_position = begin_position, end_position
         self.used_slots, self.next_entry = used_slots, next_entry

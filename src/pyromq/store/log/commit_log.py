@@ -108,7 +108,7 @@ class CommitLog:
             self._use(file, end - inside)
 
     def _use(self, file: DiskFile, base: int) -> None:
-        """From here on a kernel may write to that file by itself."""
+        """Let a kernel write to that file by itself from here on."""
         self.tail.use(file.open_file, base, base + self.file_bytes)
 
     def _write_at(self, position: int, records: Bytes) -> None:
@@ -171,7 +171,7 @@ class CommitLog:
         return self.sequence.limit if self.sequence.bases else self.sequence.base_of(self.end)
 
     def make_file(self, base: int) -> None:
-        """The slow part, for a helper thread: room for a whole file, synced. `adopt` follows in the writer's thread."""
+        """Make a file, in a helper thread: room for all of it, synced. `adopt` follows in the writer's thread."""
         try:
             prepare_whole(self._disk, self.sequence.name(base), self.file_bytes)
         except DiskFull as fault:
@@ -202,13 +202,13 @@ class CommitLog:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def read(self, position: int, length: int) -> bytes:
-        """Bytes of one file; fewer where it ends."""
+        """Return bytes of one file; fewer where it ends."""
         if not self.sequence.has(position):
             return b""
         return self.sequence.read(position, min(length, self.file_bytes - position % self.file_bytes))
 
     def read_resident(self, position: int, length: int) -> bytes | None:
-        """The same without waiting for the medium: None if a part is not in the page cache, or cannot be read."""
+        """Return bytes without waiting for the medium: None if a part is not in the page cache, or cannot be read."""
         file, inside = self.sequence.file_at(position)
         try:
             return file.pread_resident(inside, length)
@@ -220,12 +220,12 @@ class CommitLog:
         return self._random_reads
 
     def expect_random_reads(self, random: bool) -> None:
-        """Whether the system may save itself reading ahead: for consumers far behind in many queues."""
+        """Set whether the system may save itself reading ahead: for consumers far behind in many queues."""
         self._random_reads = random
         self._files.expect_random(random)
 
     def read_apart(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """For a helper thread: with descriptors of its own, so that none is closed under it."""
+        """Read in a helper thread, with descriptors of its own, so that none is closed under it."""
         files: dict[int, DiskFile] = {}
         try:
             parts = []
@@ -258,12 +258,12 @@ class CommitLog:
     # -- sync and close -----------------------------------------------------------------------------------------------
 
     def names_between(self, low: int, high: int) -> list[str]:
-        """Files that hold any byte of a range: what a flush up to `high` has to sync."""
+        """Return the files that hold any byte of a range: what a flush up to `high` has to sync."""
         first = self.sequence.base_of(low)
         return [self.sequence.name(base) for base in self.sequence.bases if first <= base < high]
 
     def close(self) -> None:
-        """Java removes the file made ahead when it stops; so do we."""
+        """Close, and remove the file made ahead, as Java does when it stops."""
         for base in self._ahead:
             self._disk.remove(self.sequence.name(base))
         self._ahead.clear()

@@ -107,8 +107,11 @@ class Reader:
         return Selection(status, picked.ranges, picked.next_offset, low, high)
 
     def _behind_hole(self, queue: StoredQueue, offset: int, low: int, high: int) -> Selection:
-        """Below a queue's end every entry was written, so one that is not there is lost: whoever reads goes on behind
-        it, or would stand still for ever. Said once a queue, by the first that comes to it."""
+        """Go on behind a hole.
+
+        Below a queue's end every entry was written, so one that is not there is lost: whoever reads goes on behind it,
+        or would stand still for ever. Said once a queue, by the first that comes to it.
+        """
         until = queue.skip_missing(offset)
         if (queue.topic, queue.queue_id) not in self._holes:
             self._holes.add((queue.topic, queue.queue_id))
