@@ -11,7 +11,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pyromq.cli.main import cli
-from pyromq.model.message_trace import Consumed, ConsumeStarted, MessageKind, Outcome, Sent, Traced, TransactionEnded
+from pyromq.model.message_trace import (
+    Consumed,
+    ConsumeOutcome,
+    ConsumeStarted,
+    MessageKind,
+    Sent,
+    Traced,
+    TransactionEnded,
+)
 from pyromq.protocol.trace import encode_trace, trace_keys
 from tests.broker.running import Running, running_broker
 
@@ -21,7 +29,13 @@ SENT = Sent(
 )
 TAKEN = ConsumeStarted(message_id="ID1", time_ms=2_000, group="G", request_id="r1", keys="k1")
 FAILED = Consumed(
-    message_id="ID1", time_ms=2_007, group="G", request_id="r1", cost_ms=7, success=False, outcome=Outcome.TIME_OUT
+    message_id="ID1",
+    time_ms=2_007,
+    group="G",
+    request_id="r1",
+    cost_ms=7,
+    success=False,
+    outcome=ConsumeOutcome.TIME_OUT,
 )
 AGAIN = ConsumeStarted(message_id="ID1", time_ms=9_000, group="G", request_id="r2", keys="k1", retries=1)
 OTHER = Sent(message_id="ID2", time_ms=1_500, group="PG", topic="Orders", keys="k1", kind=MessageKind.HALF)

@@ -20,7 +20,7 @@ from pyromq.client.tracing.trace_writer import KEPT_EVENTS, MESSAGE_EVENTS
 from pyromq.errors import ConfigError
 from pyromq.model.codes import ResponseCode
 from pyromq.model.group import ConsumeFromWhere
-from pyromq.model.message_trace import MessageKind, MessageTrace, Outcome, Sent, Traced
+from pyromq.model.message_trace import ConsumeOutcome, MessageKind, MessageTrace, Sent, Traced
 from pyromq.model.names import TRACE_TOPIC
 from pyromq.protocol.compression import Compression, decompress
 from pyromq.protocol.requests import RequestCode
@@ -66,8 +66,8 @@ async def test_a_send_and_its_deliveries(world: Servers) -> None:
     assert first.after is not None
     assert second.before is not None
     assert second.after is not None
-    assert (first.before.retries, first.after.outcome) == (0, Outcome.FAILED)
-    assert (second.before.retries, second.after.outcome) == (1, Outcome.SUCCESS)
+    assert (first.before.retries, first.after.outcome) == (0, ConsumeOutcome.FAILED)
+    assert (second.before.retries, second.after.outcome) == (1, ConsumeOutcome.SUCCESS)
     assert (await story(world, "k1")) == found
 
 
@@ -87,7 +87,7 @@ async def test_a_message_that_is_pulled(world: Servers) -> None:
     assert delivery.group == "G"
     assert delivery.before is not None
     assert delivery.after is not None
-    assert (delivery.before.retries, delivery.after.outcome, delivery.after.cost_ms) == (0, Outcome.SUCCESS, 0)
+    assert (delivery.before.retries, delivery.after.outcome, delivery.after.cost_ms) == (0, ConsumeOutcome.SUCCESS, 0)
 
 
 async def test_a_batch_is_traced_message_by_message_and_kinds_are_told(world: Servers) -> None:

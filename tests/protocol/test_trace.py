@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from pyromq.model.message_trace import (
     Consumed,
+    ConsumeOutcome,
     ConsumeStarted,
     MessageKind,
-    Outcome,
     Recalled,
     Sent,
     Traced,
@@ -95,7 +95,9 @@ def test_a_trace_is_found_by_ids_and_keys() -> None:
 
 def test_the_story_of_one_message() -> None:
     other = Sent(message_id="9F", topic="Orders", keys="k1", time_ms=3)
-    failed = Consumed(message_id="7F01", request_id="r2", outcome=Outcome.FAILED, success=False, group="H", time_ms=9)
+    failed = Consumed(
+        message_id="7F01", request_id="r2", outcome=ConsumeOutcome.FAILED, success=False, group="H", time_ms=9
+    )
     story = assemble([DONE, failed, other, STARTED, ENDED, SENT], "7F01")
     assert (story.sent, story.ends) == ((SENT,), (ENDED,))
     assert [(one.group, one.before, one.after) for one in story.deliveries] == [

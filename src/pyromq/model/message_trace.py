@@ -19,7 +19,7 @@ class MessageKind(Enum):
     ORDERED = 4
 
 
-class Outcome(Enum):
+class ConsumeOutcome(Enum):
     """How a listener ended."""
 
     SUCCESS = 0
@@ -74,7 +74,7 @@ class Consumed(Traced):
     request_id: str
     cost_ms: int = 0
     success: bool = True
-    outcome: Outcome = Outcome.SUCCESS
+    outcome: ConsumeOutcome = ConsumeOutcome.SUCCESS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

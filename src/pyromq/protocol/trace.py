@@ -12,9 +12,9 @@ from typing import TypeVar
 from ..errors import ProtocolError
 from ..model.message_trace import (
     Consumed,
+    ConsumeOutcome,
     ConsumeStarted,
     MessageKind,
-    Outcome,
     Recalled,
     Sent,
     Traced,
@@ -228,7 +228,7 @@ def _consumed(fields: _Fields) -> Traced:
         cost_ms=fields.number(3),
         success=fields.flag(4),
         keys=fields.text(5, ""),
-        outcome=_member(Outcome, fields.number(6, 0), Outcome.SUCCESS),
+        outcome=_member(ConsumeOutcome, fields.number(6, 0), ConsumeOutcome.SUCCESS),
         time_ms=fields.number(7, 0),
         group=fields.text(8, ""),
     )

@@ -24,7 +24,7 @@ from ...store.log.reader import KeyQuery, Selection
 from ...store.message_store import MessageStore
 from ..intake.intake import Intake, Outcome
 from ..loop_quarantine import LoopQuarantine
-from .level_queues import AT_ONCE, FEW, Level, LevelQueues
+from .level_queues import AT_ONCE, FEW, LevelQueue, LevelQueues
 from .park import LevelPark, due_of, unpark, wanted_level
 from .progress import DelayProgress
 
@@ -93,7 +93,7 @@ class LevelDelivery:
             waits = [await self._drain(level) for level in self._queues.all()]
         return min(waits, default=IDLE_S)
 
-    async def _drain(self, level: Level) -> float:
+    async def _drain(self, level: LevelQueue) -> float:
         """Deliver what is due of one level, and return the seconds until its next message is."""
         while True:
             now = self._clock.now_ms()
@@ -112,7 +112,7 @@ class LevelDelivery:
 
     # --- messages -------------------------------------------------------------------------------------------------
 
-    async def _deliver(self, level: Level, selection: Selection, times: Sequence[int], now_ms: int) -> bool:
+    async def _deliver(self, level: LevelQueue, selection: Selection, times: Sequence[int], now_ms: int) -> bool:
         """Put messages to their topics, or on to the next hop. One that cannot be handled goes into quarantine.
 
         Return False if one was refused, and is to be tried again.
@@ -204,7 +204,7 @@ class LevelDelivery:
             await self._store.flush_log()  # the old copies go next
             log.info("delayed messages carried forward", messages=carried, start=start, end=end)
 
-    async def _carry_level(self, level: Level, end: int) -> int:
+    async def _carry_level(self, level: LevelQueue, end: int) -> int:
         carried = 0
         while (selection := await self._queues.read(level, AT_ONCE)) is not None:
             going = [one for one in selection.ranges if one.position < end]

@@ -28,7 +28,7 @@ BYTES_AT_ONCE = 4 << 20
 
 
 @dataclass(slots=True)
-class Level:
+class LevelQueue:
     """One level's queue. Everything below `next` has left; `ahead` left too, behind a message that was refused."""
 
     queue: StoredQueue
@@ -50,21 +50,21 @@ class LevelQueues:
         self._clock = clock
         self._progress = progress
         self._due = LevelTimes(lambda: store.commit_log.last_time, park.delay_ms)
-        self._levels: dict[int, Level] = {}
+        self._levels: dict[int, LevelQueue] = {}
         self.lost = 0  # messages whose log file went before they were due
         for queue in store.queues.of_topic(SCHEDULE_TOPIC):
             self._add(queue)
 
-    def all(self) -> list[Level]:
+    def all(self) -> list[LevelQueue]:
         return list(self._levels.values())
 
-    def _add(self, queue: StoredQueue) -> Level:
+    def _add(self, queue: StoredQueue) -> LevelQueue:
         saved = self._progress.offset(queue.queue_id + 1)
-        level = Level(queue, queue.min_offset if saved is None else max(saved, queue.min_offset))
+        level = LevelQueue(queue, queue.min_offset if saved is None else max(saved, queue.min_offset))
         self._levels[queue.queue_id] = level
         return level
 
-    def arrived(self, queue: QueueTail) -> Level:
+    def arrived(self, queue: QueueTail) -> LevelQueue:
         """Return the level in whose queue something is new."""
         level = self._levels.get(queue.queue_id)
         if level is None or level.queue.tail is not queue:
@@ -72,14 +72,14 @@ class LevelQueues:
         self._due.arrived(level.number, queue.readable_end, self._clock.now_ms())
         return level
 
-    def waits_until(self, level: Level, now_ms: int) -> int | None:
+    def waits_until(self, level: LevelQueue, now_ms: int) -> int | None:
         """Return when the level's first message is due; None if that is now, or has to be read."""
         due_ms = level.due_ms
         if due_ms is None or due_ms <= now_ms or self._due.is_too_far(level.number, due_ms, now_ms):
             return None
         return due_ms
 
-    async def read(self, level: Level, count: int) -> Selection | None:
+    async def read(self, level: LevelQueue, count: int) -> Selection | None:
         """Return the first entries that wait, None if none do. Skip what lies before them and cannot be read."""
         while True:
             selection = await self._store.select(
@@ -100,7 +100,7 @@ class LevelQueues:
             self._move(level, selection.next_offset, 0)
 
     async def due_times(
-        self, level: Level, ranges: Sequence[Range], now_ms: int, *, up_to_the_first: bool = False
+        self, level: LevelQueue, ranges: Sequence[Range], now_ms: int, *, up_to_the_first: bool = False
     ) -> list[int]:
         """Return when each is due, as its queue entry says; if wanted, up to the first that is not due yet."""
 
@@ -114,12 +114,12 @@ class LevelQueues:
 
         return await self._store.ask(times)
 
-    def _due_ms(self, level: Level, one: Range, now_ms: int) -> int:
+    def _due_ms(self, level: LevelQueue, one: Range, now_ms: int) -> int:
         entry = level.queue.entry_at(one.queue_offset)
         entry_ms = 0 if entry is None else entry.tag_code
         return self._due.due_ms(level.number, one.queue_offset, entry_ms, level.queue.readable_end, now_ms)
 
-    def advance(self, level: Level, ranges: Iterable[Range], left: dict[int, int]) -> None:
+    def advance(self, level: LevelQueue, ranges: Iterable[Range], left: dict[int, int]) -> None:
         """Move past everything that left without a gap. What left behind a gap is remembered, so that it leaves once.
 
         `left`: by queue offset, where the record ends that was put for it.
@@ -133,7 +133,7 @@ class LevelQueues:
         if moved > level.next:
             self._move(level, moved, end)
 
-    def _move(self, level: Level, offset: int, end: int) -> None:
+    def _move(self, level: LevelQueue, offset: int, end: int) -> None:
         level.next = offset
         self._due.left(level.number, offset)
         level.ahead = {one for one in level.ahead if one >= offset}

@@ -10,7 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from ...model.message import KEY_SEPARATOR, Property, SysFlag
-from ...model.message_trace import Consumed, ConsumeStarted, MessageKind, Outcome, Recalled, Sent, TransactionEnded
+from ...model.message_trace import (
+    Consumed,
+    ConsumeOutcome,
+    ConsumeStarted,
+    MessageKind,
+    Recalled,
+    Sent,
+    TransactionEnded,
+)
 from ...protocol.batch import decode_batch
 from ...protocol.properties import decode_properties
 from ...protocol.requests import RequestCode
@@ -142,7 +150,12 @@ def trace_pulled(tracer: Tracer, messages: Sequence[Received], group: str) -> No
     for each in messages:
         if _wanted(tracer, each):
             about = _started(tracer, each, group)
-            about |= {"time_ms": tracer.clock.now_ms(), "cost_ms": 0, "success": True, "outcome": Outcome.SUCCESS}
+            about |= {
+                "time_ms": tracer.clock.now_ms(),
+                "cost_ms": 0,
+                "success": True,
+                "outcome": ConsumeOutcome.SUCCESS,
+            }
             tracer.note(Consumed(**about))
 
 
@@ -158,12 +171,12 @@ def _started(tracer: Tracer, received: Received, group: str) -> dict[str, Any]:
     return about
 
 
-def _outcome(fault: Exception | None) -> Outcome:
+def _outcome(fault: Exception | None) -> ConsumeOutcome:
     if fault is None:
-        return Outcome.SUCCESS
+        return ConsumeOutcome.SUCCESS
     if isinstance(fault, TimeoutError):
-        return Outcome.TIME_OUT
-    return Outcome.FAILED if isinstance(fault, Reject | RetryLater) else Outcome.EXCEPTION
+        return ConsumeOutcome.TIME_OUT
+    return ConsumeOutcome.FAILED if isinstance(fault, Reject | RetryLater) else ConsumeOutcome.EXCEPTION
 
 
 def trace_end(tracer: Tracer, *, group: str, state: str, half: SendResult, properties: Mapping[str, str]) -> None:
