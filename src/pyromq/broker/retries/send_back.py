@@ -30,8 +30,10 @@ from ..config import BrokerConfig
 from ..intake.copies import copy_record
 from ..intake.intake import Intake, Outcome
 from ..intake.parked_properties import fit_properties
+from ..intake.put_answers import answer, reply_to_put
 from ..metadata.groups import Groups
 from ..metadata.topics import Topics
+from ..stats.counters import PutCounter
 from .backoff import level_for, policy_delay_ms
 from .dead_letters import DIED
 
@@ -46,8 +48,6 @@ _WAY = (  # what tells of ways that are behind the message, and goes where there
     Property.REAL_QID,
     Property.ORIGIN_MESSAGE_ID,
 )
-
-PutCounter = Callable[[str, int, int, int], None]
 
 
 class Delay(Protocol):
@@ -188,18 +188,9 @@ class SendBack:
 
     def _put(self, request: Request, record: Record, config: BrokerConfig) -> None:
         def done(outcome: Outcome) -> None:
-            if outcome.refusal is not None:
-                reply = Reply(outcome.refusal.code, remark=str(outcome.refusal))
-            elif outcome.late:
-                reply = Reply(
-                    ResponseCode.FLUSH_DISK_TIMEOUT,
-                    remark=f"stored, but not on disk within {config.sync_flush_timeout} ms (syncFlushTimeout)",
-                )
-            else:
-                reply = Reply()
+            if outcome.refusal is None and not outcome.late:
                 self._count(record.topic, record.queue_id, 1, outcome.places[-1].size)
-            if not request.command.is_oneway:
-                request.peer.send(reply.to_command(request.command))
+            answer(request, reply_to_put(outcome, config))
 
         # The consumer commits the old message once this is answered: it waits for the disk where sends do.
         self._intake.put(record, done, config.sync_flush_timeout / 1000)

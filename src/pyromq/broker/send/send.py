@@ -27,11 +27,13 @@ from ...transport.dispatch import Answer, Reply, Request, RequestOf, await_answe
 from ..config import BrokerConfig
 from ..intake.intake import Door, Outcome, illegal_batch
 from ..intake.message_type import PRIORITY, message_type, takes_plain, type_fault
+from ..intake.put_answers import answer, late_reply
 from ..metadata.attributes import CLEANUP_POLICY, QUEUE_TYPE
 from ..metadata.new_topics import NewTopics
+from ..stats.counters import PutCounter
 from .batch_checks import KINDS, batch_entries, check_batch, having_any
 from .property_rules import OWN_NAMES, admitted, without_own
-from .send_answers import late_reply, most_in_batch, place_fields, recall_handle, region_fields
+from .send_answers import most_in_batch, place_fields, recall_handle, region_fields
 from .send_checks import Destination, SendChecks
 from .stamp import RESERVED, Stamp, unique_id
 
@@ -41,9 +43,6 @@ SPECIAL = (*KINDS, *(name for name in OWN_NAMES if name not in RESERVED))
 TYPED_SPECIAL = (Property.SHARDING_KEY,)  # the same in topics that name a type
 _SPECIAL = having_any(SPECIAL)
 _NO_WAIT = f"{Property.WAIT}\x01false\x02"
-
-# Called with topic, queue, messages and bytes of everything that was stored.
-PutCounter = Callable[[str, int, int, int], None]
 
 
 @dataclass(slots=True)
@@ -266,8 +265,7 @@ class SendHandler:
                 topic, broker_name = send.to.topic.topic_name, send.config.broker_name
                 fields["recallHandle"] = recall_handle(topic, broker_name, send.record, send.unique)
             reply = Reply(fields=fields) if not outcome.late else late_reply(send.config, fields)
-        if not send.request.command.is_oneway:
-            send.request.peer.send(reply.to_command(send.request.command))
+        answer(send.request, reply)
 
     def _count_put(self, record: Record, places: Sequence[Placed]) -> None:
         first = places[0]

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...kernel.records import Placed
-from ...model.codes import ResponseCode
 from ...model.ids import offset_message_id
 from ...model.message import Property
 from ...model.recall_handle import RecallHandle
@@ -16,7 +15,6 @@ from ...model.wire_text import whole_number
 from ...protocol.frame import MOST_HEADER_BYTES, FrameLimits
 from ...protocol.properties import find_property
 from ...protocol.record import Record
-from ...transport.dispatch import Reply
 from ..config import BrokerConfig
 
 _OTHER_ANSWER_BYTES = 256 << 10  # of the answer to a batch, besides its ids: a unique id in escapes is the most of it
@@ -34,11 +32,6 @@ def place_fields(places: Sequence[Placed], store_host: bytes) -> dict[str, str]:
         "queueId": str(first.queue_id),
         "queueOffset": str(first.queue_offset),
     }
-
-
-def late_reply(config: BrokerConfig, fields: dict[str, str]) -> Reply:
-    remark = f"stored, but not on disk within {config.sync_flush_timeout} ms (syncFlushTimeout)"
-    return Reply(ResponseCode.FLUSH_DISK_TIMEOUT, remark=remark, fields=fields)
 
 
 def recall_handle(topic: str, broker_name: str, parked: Record, unique: str) -> str:

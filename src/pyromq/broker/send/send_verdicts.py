@@ -36,11 +36,12 @@ from ...transport.limits import Limits
 from ..config import BrokerConfig
 from ..intake.intake import Intake
 from ..intake.message_type import takes_plain
+from ..intake.put_answers import late_reply
 from ..metadata.new_topics import NewTopics
 from ..metadata.topics import Topics
 from ..stats.counters import Counters
 from .send import SPECIAL, TYPED_SPECIAL, born_host, max_property_bytes
-from .send_answers import late_reply, most_in_batch, region_fields
+from .send_answers import most_in_batch, region_fields
 from .send_checks import SendChecks
 from .stamp import RESERVED, Stamp
 

@@ -7,10 +7,14 @@ to the named counters (`trails.py`) when they are sampled or asked for, so that 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 from ...model import names
 from ...protocol.bodies.stats import BrokerStatsData
 from .trails import Counter, Spans
+
+# Called with topic, queue, messages and bytes of everything that was stored.
+PutCounter: TypeAlias = Callable[[str, int, int, int], None]
 
 TOPIC_PUT_NUMS, TOPIC_PUT_SIZE = "TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE"
 QUEUE_PUT_NUMS, QUEUE_PUT_SIZE = "QUEUE_PUT_NUMS", "QUEUE_PUT_SIZE"

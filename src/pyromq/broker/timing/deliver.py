@@ -24,6 +24,7 @@ from ...store.log.reader import KeyQuery, Selection
 from ...store.message_store import MessageStore
 from ..intake.intake import Intake, Outcome
 from ..loop_quarantine import LoopQuarantine
+from ..stats.counters import PutCounter
 from .level_queues import AT_ONCE, FEW, LevelQueue, LevelQueues
 from .park import LevelPark, due_of, unpark, wanted_level
 from .progress import DelayProgress
@@ -33,8 +34,6 @@ log = logs.get("pyromq.broker")
 LONGEST_SLEEP_S = 10.0  # the wall clock may be set while we sleep
 IDLE_S = 300.0  # nothing waits, and what arrives wakes us
 AGAIN_S = 1.0  # after a put that was refused
-
-PutCounter = Callable[[str, int, int, int], None]
 
 
 class LevelDelivery:

@@ -25,6 +25,7 @@ from ...store.timer.timer_log import Unit
 from ...store.timer.timer_store import Due, TimerStore
 from ..intake.intake import Intake, Outcome
 from ..loop_quarantine import LoopQuarantine
+from ..stats.counters import PutCounter
 from .timer_counts import TimerCounts
 from .timer_records import again, unpark
 
@@ -32,8 +33,6 @@ log = logs.get("pyromq.broker")
 
 AT_ONCE = 1_000
 BYTES_AT_ONCE = 4 << 20
-
-PutCounter = Callable[[str, int, int, int], None]
 
 
 class _Message(NamedTuple):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
 
 from ... import logs
 from ...config import Live
@@ -25,6 +24,8 @@ from ...transport.dispatch import Answer, Reply, Request, RequestOf
 from ..config import BrokerConfig
 from ..intake.intake import Intake, Outcome
 from ..intake.parking import Park
+from ..intake.put_answers import answer, reply_to_put
+from ..stats.counters import PutCounter
 from .half import immunity_s
 from .halves import Halves
 from .park import again, committed, text_of
@@ -33,7 +34,6 @@ from .states import Event, IllegalTransition, State
 
 log = logs.get("pyromq.broker")
 
-PutCounter: TypeAlias = Callable[[str, int, int, int], None]
 PRODUCER_GROUP = Property.PGROUP.encode()
 IMMUNITY = Property.CHECK_IMMUNITY_TIME_IN_SECONDS.encode()
 DELAY = Property.DELAY.encode() + b"\x01"
@@ -167,22 +167,13 @@ class TransactionEnds:
         """Answer once a decision is stored; one that is refused leaves the half message undecided."""
         if outcome.refusal is not None:
             self._halves.ledger.move(offset, Event.NOT_STORED)
-            _answer(request, _refused(outcome.refusal))
-            return
-        stored(outcome)
-        _answer(request, self._reply(outcome))
+        else:
+            stored(outcome)
+        answer(request, reply_to_put(outcome, self._live.config))
 
     @property
     def _wait_s(self) -> float:
         return self._live.config.sync_flush_timeout / 1000
-
-    def _reply(self, outcome: Outcome) -> Reply:
-        if not outcome.late:
-            return Reply()
-        limit = self._live.config.sync_flush_timeout
-        return Reply(
-            ResponseCode.FLUSH_DISK_TIMEOUT, remark=f"stored, but not on disk within {limit} ms (syncFlushTimeout)"
-        )
 
     # --- an administrator lets a given-up message be checked again ------------------------------------------------
 
@@ -205,7 +196,7 @@ class TransactionEnds:
         copy = again(record, 0, self._store_host)
 
         def done(outcome: Outcome) -> None:
-            _answer(request, Reply() if outcome.refusal is None else _refused(outcome.refusal))
+            answer(request, Reply() if outcome.refusal is None else reply_to_put(outcome, self._live.config))
 
         self._intake.put(copy, done, self._wait_s)
         return None
@@ -218,12 +209,3 @@ def _found(header: EndTransaction, record: Record | None, offset: int) -> Record
             f"{header.commit_log_offset} of the log"
         )
     return record
-
-
-def _refused(refusal: RequestRefused) -> Reply:
-    return Reply(refusal.code, remark=str(refusal))
-
-
-def _answer(request: Request, reply: Reply) -> None:
-    if not request.command.is_oneway:
-        request.peer.send(reply.to_command(request.command))
