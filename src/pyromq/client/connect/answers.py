@@ -20,6 +20,14 @@ A = TypeVar("A", bound=Header | None)
 R = TypeVar("R")
 
 
+def header_of(row: Row[Any, Any, A, Any], command: Command, address: str) -> A:
+    """Return the typed header of an answer. BadAnswer names the peer and what is wrong."""
+    try:
+        return row.gives.read_header(command.fields)
+    except Malformed as fault:
+        raise bad_answer(address, str(fault)) from None
+
+
 class Answer(Generic[A, R]):
     """An answer to the request of a row. Header and body are read when they are asked for: refusals have neither."""
 
@@ -51,10 +59,7 @@ class Answer(Generic[A, R]):
     @property
     def header(self) -> A:
         """Return the typed header, read anew each time. BadAnswer names the peer and what is wrong."""
-        try:
-            return self.row.gives.read_header(self.command.fields)
-        except Malformed as fault:
-            raise bad_answer(self.address, str(fault)) from None
+        return header_of(self.row, self.command, self.address)
 
     @property
     def body(self) -> R:

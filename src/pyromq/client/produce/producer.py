@@ -148,8 +148,9 @@ class Producer(Lifecycle):
         )
         choose = queue_choice(order_key, queue)
         limit_s = None if timeout is None else time_limit("timeout", timeout)
-        is_plain = queue is None and timeout is None and delay is None and deliver_at_ms is None
-        batcher = self._batcher if is_plain else None
+        batcher = self._batcher
+        if batcher is not None and any(each is not None for each in (queue, timeout, delay, deliver_at_ms)):
+            batcher = None
         if order_key is None and not self._middleware:  # nearly every send: nothing stands in between
             name = self._on_wire(topic)
             self._enter()
