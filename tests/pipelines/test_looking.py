@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 import pyromq
 from pyromq.errors import ConfigError
-from pyromq.model.message_trace import Consumed, ConsumeStarted, Outcome, Sent, Traced
+from pyromq.model.message_trace import Consumed, ConsumeOutcome, ConsumeStarted, Sent, Traced
 from pyromq.pipelines import analytics as analytics_module
 from pyromq.pipelines.analytics import analytics, analytics_stream
 from pyromq.pipelines.backlog import backlog
@@ -154,7 +154,9 @@ def test_latency_by_topic_and_group_with_the_slowest(spark: SparkSession, server
         told += [Sent(message_id=name, time_ms=1000, topic="orders", group="p", cost_ms=number), begun, ended]
     third = stored[3].msgId
     told.append(ConsumeStarted(message_id=third, request_id="again", time_ms=2000, group="g", retries=1))
-    told.append(Consumed(message_id=third, request_id="again", cost_ms=1, success=False, outcome=Outcome.EXCEPTION))
+    told.append(
+        Consumed(message_id=third, request_id="again", cost_ms=1, success=False, outcome=ConsumeOutcome.EXCEPTION)
+    )
     with pyromq.sync.connect(servers.namesrv) as client, client.producer() as producer:
         producer.send(topic, encode_trace(told[:15]))
         producer.send(topic, encode_trace(told[15:]))
