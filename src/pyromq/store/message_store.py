@@ -52,14 +52,15 @@ class MessageStore:
         flusher: LogFlusher | None = None,
         lock: DiskLock | None = None,
         shares: Shares | None = None,
+        on_scan: Callable[[int], None] = lambda position: None,
     ) -> None:
         """Open and recover: blocking, and done before the event loop serves anyone.
 
         `flusher`: syncs the log under SYNC_FLUSH; without one these syncs go through `run_blocking` too. `lock`: of a
         caller who has used the store's files before; the store releases it in the end. `shares`: how many files it may
-        keep open, where others need descriptors too."""
+        keep open, where others need descriptors too. `on_scan`: called with the positions that recovery has reached."""
         kernel_name()
-        parts = self._parts = open_parts(disk, config, clock, is_batch_topic, lock, shares)
+        parts = self._parts = open_parts(disk, config, clock, is_batch_topic, lock, shares, on_scan)
         files = parts.files
         self.commit_log, self.queues, self.index = files.commit_log, files.queues, files.index
         self.recovery = parts.report
@@ -104,7 +105,7 @@ class MessageStore:
     def close(self) -> None:
         """Stop cleanly: all is synced, the next start need not look at more than the end. Blocking.
 
-        Without room for the marks it is a stop like a kill: nothing is lost, the next start looks at more."""
+        Without space to mark it, the stop is one like a kill: nothing is lost, the next start recovers."""
         try:
             if self._writer.is_writable:
                 stop_cleanly(self._parts, self.flush_now, self._expiry.minimums_from)

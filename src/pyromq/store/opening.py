@@ -35,13 +35,7 @@ from .recovery.checkpoint import (
 from .recovery.derived_files import DERIVED_FILE, DerivedFiles, reopen_derived, write_derived
 from .recovery.lock import claim_store
 from .recovery.recovery import RecoveryReport, recover
-from .recovery.store_state import (
-    StoreState,
-    read_store_state,
-    refuse_missing_log,
-    refuse_missing_tables,
-    refuse_other_sizes,
-)
+from .recovery.store_state import StoreState, read_state_to_open
 from .store_files import StoreFiles, make_store_files
 from .tables.json_tables import table_names
 
@@ -57,12 +51,13 @@ def open_parts(
     is_batch_topic: Callable[[str], bool],
     lock: DiskLock | None,
     shares: Shares | None,
+    on_scan: Callable[[int], None],
 ) -> StoreParts:
     """Open and recover. Takes the store's lock unless the caller has it; it is released if this raises."""
     lock = lock or claim_store(disk)
     try:
         files = make_store_files(disk, config, clock, is_batch_topic, shares or Budget().shares)
-        parts = _recovered(files, lock, logs.Limited(log, clock, _WARN_AGAIN_S))
+        parts = _recovered(files, lock, logs.Limited(log, clock, _WARN_AGAIN_S), on_scan)
     except BaseException:
         lock.release()
         raise
@@ -72,12 +67,14 @@ def open_parts(
     return parts
 
 
-def _recovered(files: StoreFiles, lock: DiskLock, limited_log: logs.Limited) -> StoreParts:
+def _recovered(
+    files: StoreFiles, lock: DiskLock, limited_log: logs.Limited, on_scan: Callable[[int], None]
+) -> StoreParts:
     disk, commit_log = files.disk, files.commit_log
-    state = _read_state(disk, files.config)
+    state = read_state_to_open(disk, files.config)
     commit_log.whole_crc = ranges_that_count(disk, files.config, state.ours)
     _mark_running(disk, state)
-    report = recover(files, state)
+    report = recover(files, state, on_scan)
     planner = FlushPlanner(commit_log, files.index, files.unsynced, state.checkpoint)
     checkpoints = _sync_recovered(files, state, report, planner, limited_log)
     log.info(
@@ -91,15 +88,6 @@ def _recovered(files: StoreFiles, lock: DiskLock, limited_log: logs.Limited) -> 
         as_left=report.is_as_left,
     )
     return StoreParts(files, lock, planner, checkpoints, report, limited_log)
-
-
-def _read_state(disk: Disk, config: StoreConfig) -> StoreState:
-    """Read what the small files say, and refuse a store that must not be opened. Changes nothing."""
-    state = read_store_state(disk)
-    refuse_other_sizes(disk, config, state)
-    refuse_missing_log(disk, config, state)
-    refuse_missing_tables(disk, state)
-    return state
 
 
 def _mark_running(disk: Disk, state: StoreState) -> None:
@@ -160,7 +148,7 @@ def _say_what_has_no_effect(config: StoreConfig) -> None:
 def stop_cleanly(parts: StoreParts, flush: Callable[[], None], minimums_from: int) -> None:
     """Sync everything and mark the stop, so that the next start looks at the end of the log alone.
 
-    `minimums_from`: the start of the log that the queues' minimums follow. Raises DiskFull if there is no room to mark
+    `minimums_from`: the start of the log that the queues' minimums follow. Raises DiskFull if there is no space to mark
     it: the next start then recovers as after a kill."""
     disk, commit_log, index = parts.files.disk, parts.files.commit_log, parts.files.index
     parts.files.removals.carry_out()

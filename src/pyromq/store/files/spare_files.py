@@ -1,7 +1,7 @@
-"""A few descriptors held back for the store, so that a file can be opened while somebody else has taken all others.
+"""A few descriptors held back for the store, so that a file can be opened while somebody else uses all others.
 
 `real_disk.py` opens everything through here. A helper thread waits until there is a descriptor: a flush is late then,
-and does not fail. The event loop's thread must not wait, and is told (`TooManyFiles`), so that it closes files it has
+and does not fail. The event loop's thread must not wait: it gets `TooManyFiles`, and closes files it has
 kept open for later.
 """
 

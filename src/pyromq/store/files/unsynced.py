@@ -8,7 +8,7 @@ from .disk import Disk, FileMissing
 
 
 class UnsyncedFiles:
-    """Writer's thread only, except that a taken `UnsyncedFiles` belongs to the flush that took it."""
+    """Writer's thread only, except that what `take` returned belongs to the flush that asked."""
 
     __slots__ = ("files", "folders", "names")
 

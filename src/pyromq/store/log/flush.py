@@ -40,7 +40,7 @@ class LogFlush:
 
 @dataclass(frozen=True, slots=True)
 class FullFlush:
-    """Log, queues, index, then the marks that speak of them: in this order, or a mark would be ahead of the truth."""
+    """Log, queues, index, then the files that speak of them: in this order, or those would be ahead of the truth."""
 
     log: LogFlush
     unsynced: UnsyncedFiles

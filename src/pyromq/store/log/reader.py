@@ -74,7 +74,7 @@ class Reader:
         self._queues = queues
         self._index = index
         self._readable = readable.watermark
-        self._holes: set[tuple[str, int]] = set()  # queues with lost entries that were told of
+        self._holes: set[tuple[str, int]] = set()  # queues whose lost entries were logged
 
     # -- by queue offset ----------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Which commit log files may go, and when: by age at the hour of deletion, by disk use, by an absolute size, by hand.
 
 `decide` is a pure function of what the store looks like; `Retention` carries it out a file at a time. Before a file
-goes, the `carriers` are told its range, so that records which must outlive it (pending timers and delays, half
+goes, the `carriers` are called with its range, so that records which must outlive it (pending timers and delays, half
 messages) are put again. The last file never goes. Queues and index follow the start of the log.
 """
 

@@ -104,14 +104,14 @@ def describe_queues(disk: Disk, loaded: Sequence[StoredQueue]) -> list[KnownQueu
     saved_state = [(queue, state) for queue in loaded if (state := queue.saved_state()) is not None]
     folders = [_folder(queue, state) for queue, state in saved_state]
     files = [_last_file(folder, state) for folder, (_, state) in zip(folders, saved_state, strict=True)]
-    rests = {
+    states = {
         id(queue): replace(state, stamp=file, folder_stamp=folder)
         for (queue, state), (_, file), (_, folder) in zip(
             saved_state, disk.stamps(files), disk.stamps(folders), strict=True
         )
     }
     return [
-        KnownQueue(queue.topic, queue.queue_id, queue.next_offset, last_entry_of(queue), rests.get(id(queue)))
+        KnownQueue(queue.topic, queue.queue_id, queue.next_offset, last_entry_of(queue), states.get(id(queue)))
         for queue in loaded
     ]
 

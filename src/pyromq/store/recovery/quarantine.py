@@ -31,7 +31,7 @@ _REASON_CHARACTERS = 500
 
 
 class QuarantinedRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """One record that was put aside, by whom and why."""
+    """One quarantined record: by whom, and why."""
 
     position: int
     size: int

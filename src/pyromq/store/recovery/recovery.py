@@ -14,7 +14,7 @@ opening.py calls `recover` before the first append. Passes, in order:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from heapq import heapify, heappop
 
@@ -57,10 +57,10 @@ class RecoveryReport:
     is_as_left: bool = False  # every queue and index file is as our clean stop left it
 
 
-def recover(files: StoreFiles, state: StoreState) -> RecoveryReport:
-    """Run once, before the first append, over files that nobody else uses yet."""
+def recover(files: StoreFiles, state: StoreState, on_scan: Callable[[int], None]) -> RecoveryReport:
+    """Run once, before the first append, over files that nobody else uses yet. `on_scan` is told the positions."""
     _load_log(files, state.log_start)
-    report = Recovery(files, state, DerivedLoad(files, state)).run()
+    report = Recovery(files, state, DerivedLoad(files, state)).run(on_scan)
     files.removals.carry_out()
     return report
 
@@ -107,12 +107,12 @@ class Recovery:
     def _has_queue(self, topic: str, queue_id: int) -> bool:
         return self._queues.get(topic, queue_id) is not None
 
-    def run(self) -> RecoveryReport:
+    def run(self, on_scan: Callable[[int], None]) -> RecoveryReport:
         start = self._choose_start()
         if self._loaded.has_extensions or not self._report.clean_stop:
             start = self._discard(start)
         self._report.start = start
-        self._dispatch_records(start)
+        self._dispatch_records(start, on_scan)
         self._keep_damaged_end()
         self._keep_damaged_entries()
         self._rebuild()
@@ -208,10 +208,11 @@ class Recovery:
 
     # -- pass 5: scan -------------------------------------------------------------------------------------------------
 
-    def _dispatch_records(self, start: int) -> None:
+    def _dispatch_records(self, start: int, on_scan: Callable[[int], None]) -> None:
         waiting: list[Placed] = []
         for run in self._scan.runs(start):
             waiting += run
+            on_scan(run[-1].end)
             if len(waiting) >= _AT_ONCE:
                 self._dispatch(waiting)
                 waiting = []

@@ -79,6 +79,15 @@ def refuse_other_sizes(disk: Disk, config: StoreConfig, state: StoreState) -> No
             raise ConfigError(f"{key} = {size}: the store in {disk.root} was written with {written[key]}; set it so")
 
 
+def read_state_to_open(disk: Disk, config: StoreConfig) -> StoreState:
+    """Read the small files, and refuse a store that must not be opened. Changes nothing."""
+    state = read_store_state(disk)
+    refuse_other_sizes(disk, config, state)
+    refuse_missing_log(disk, config, state)
+    refuse_missing_tables(disk, state)
+    return state
+
+
 TABLE_REMEDY = (
     "put it back from a backup or a slave; to begin with an empty table, and lose what it held, write {} into the file"
 )

@@ -1,4 +1,4 @@
-"""What recovery cuts off the end of a log is kept aside first: a person may want to look at it.
+"""What recovery cuts off the end of a log is copied first: a person may want to see it.
 
 Below pyromq/cut-off, one file a cut, named by the position where it began. Nobody reads it again; it may be removed.
 """

@@ -18,7 +18,7 @@ from ..files.open_files import OpenFiles
 
 FOLDER = "timerlog"
 
-# | size 4 (52) | previous unit of the slot 8 (-1: none) | marks 4 | written at 8, ms | slot time - written at 4, ms |
+# | size 4 (52) | previous unit of the slot 8 (-1: none) | flags 4 | written at 8, ms | slot time - written at 4, ms |
 # | record position 8 | record size 4 | hash of its topic 4 | 0 8 |
 UNIT = struct.Struct(">iqiqiqiiq")
 UNIT_BYTES = UNIT.size
@@ -26,7 +26,7 @@ UNIT_BYTES = UNIT.size
 BLANK = struct.Struct(">iqi")
 BLANK_MAGIC = 0xCBD43194 - (1 << 32)
 
-ALWAYS, ROLL, DELETE = 1, 2, 4  # marks: ROLL is put to the timer again, DELETE recalls another
+ALWAYS, ROLL, DELETE = 1, 2, 4  # flags: ROLL is put to the timer again, DELETE recalls another
 NONE = -1
 _LONGEST_MS = (1 << 31) - 1  # that the field of a delay holds: 24.8 days
 _STEP = 1 << 20  # files get room on the medium in steps of this

@@ -194,7 +194,7 @@ class TimerStore:
         return self.read_ms > now_ms + SET_BACK_MS
 
     def turn_back(self, now_ms: int) -> None:
-        """Begin again at this time. What left while the clock was ahead is told by the index when it is due again."""
+        """Begin again at this time. The index tells what was delivered while the clock was ahead."""
         ahead_ms = self.read_ms - now_ms
         self.left_until_ms = max(self.left_until_ms, self.read_ms)
         self.read_ms = self._floor(now_ms)
@@ -245,7 +245,7 @@ class TimerStore:
         self.dirty = True
 
     def _slot(self, one: TimedRecord, written: int) -> tuple[int, int]:
-        """Return its slot's time and its marks: never a slot that was delivered; far ahead, one on the way."""
+        """Return its slot's time and its flags: never a slot that was delivered; far ahead, one on the way."""
         flags = ALWAYS | (DELETE if one.recalls else 0)
         window = self._window * self._precision
         ahead = one.due_ms - written

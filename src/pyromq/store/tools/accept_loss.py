@@ -1,8 +1,8 @@
 """`store accept-loss`: the owner's word that a part of the log is gone for good; the broker may then start without it.
 
 What is missing is put back as empty files: its records then count as damaged ones, which nobody is shown, while their
-positions and queue offsets stay taken. So no offset is given out twice, and everything else goes on. Files that are
-missing at the front of the log are taken for expired.
+positions and queue offsets stay reserved. So no offset is given out twice, and everything else goes on. Files that are
+missing at the front of the log count as expired.
 """
 
 from __future__ import annotations

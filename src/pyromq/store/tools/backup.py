@@ -3,7 +3,7 @@
 The copy is as of one position of the log. What speaks of records is copied before that position is chosen (tables),
 what is derived from them afterwards (queues, index), and the copy is opened as if the broker had been killed there:
 that cuts off entries beyond the position and writes those that are missing, as after every crash. Only the
-source's marks and the order of the copies matter, so nothing has to stand still.
+source's small files and the order of the copies matter, so nothing has to stand still.
 """
 
 from __future__ import annotations

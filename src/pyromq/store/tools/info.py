@@ -1,4 +1,4 @@
-"""`store info`: what a store holds, told from names, marks and the ends of files; no walk over the records."""
+"""`store info`: what a store holds, read off names, small files and the ends of files; no walk over the records."""
 
 from __future__ import annotations
 

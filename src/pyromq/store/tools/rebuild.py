@@ -6,15 +6,12 @@ A rebuild that is cut off leaves a store that opening rebuilds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import closing
-from typing import Any, cast
 
 from ...ambient import Clock
 from ..config import StoreConfig
-from ..files.disk import Disk, DiskFile, remove_durably, remove_tree
-from ..files.segment import parse_segment_name
-from ..layout import BATCH_QUEUES, COMMIT_LOG, INDEX, QUEUES
+from ..files.disk import Disk, remove_durably, remove_tree
+from ..layout import BATCH_QUEUES, INDEX, QUEUES
 from ..log.whole_crc import ranges_that_count, save_ranges
 from ..message_store import MessageStore
 from ..queues.reserved_offsets import queue_ends, write_reserved
@@ -22,7 +19,7 @@ from ..recovery.checkpoint import SYNCED_FILE, Checkpoint, CheckpointFile, Synce
 from ..recovery.derived_files import DERIVED_FILE
 from ..recovery.lock import claim_store
 from ..recovery.recovery import RecoveryReport
-from ..recovery.store_state import read_store_state, refuse_missing_log, refuse_missing_tables, refuse_other_sizes
+from ..recovery.store_state import read_state_to_open
 from .verify import Progress, verify_store
 
 
@@ -39,10 +36,7 @@ def rebuild_store(
     other file sizes; then nothing has changed."""
     lock = claim_store(disk)
     try:
-        state = read_store_state(disk)
-        refuse_other_sizes(disk, config, state)  # before anything is removed
-        refuse_missing_log(disk, config, state)
-        refuse_missing_tables(disk, state)
+        state = read_state_to_open(disk, config)  # before anything is removed
         # The queues may be all that tells damage from the end of the log (in a store of Java's), so the end is fixed
         # while they are there.
         found = verify_store(disk, config, lambda position, whole: progress(position // 2, whole)).log_end
@@ -55,8 +49,11 @@ def rebuild_store(
         _forget_derived(disk, end, process_id)
     finally:
         lock.release()
-    watched = _WatchedDisk(disk, lambda position: progress((end + min(position, end)) // 2, end))
-    store = MessageStore(cast(Disk, watched), config, clock, is_batch_topic=batch_topics.__contains__)
+
+    def on_scan(position: int) -> None:
+        progress((end + min(position, end)) // 2, end)
+
+    store = MessageStore(disk, config, clock, is_batch_topic=batch_topics.__contains__, on_scan=on_scan)
     store.close()
     return store.recovery
 
@@ -75,36 +72,3 @@ def _forget_derived(disk: Disk, end: int, process_id: int) -> None:
             remove_tree(disk, f"{root}/{name}")
         if disk.is_folder(root):
             disk.sync_folder(root)
-
-
-class _WatchedDisk:
-    """The same disk; tells how far the log was read."""
-
-    def __init__(self, disk: Disk, on_read: Callable[[int], None]) -> None:
-        self._disk = disk
-        self._on_read = on_read
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._disk, name)
-
-    def open(self, name: str, *, create: bool = False, writable: bool = True) -> DiskFile:
-        file = self._disk.open(name, create=create, writable=writable)
-        folder, _, base = name.rpartition("/")
-        position = parse_segment_name(base)
-        if folder != COMMIT_LOG or position is None:
-            return file
-        return cast(DiskFile, _WatchedFile(file, position, self._on_read))
-
-
-class _WatchedFile:
-    def __init__(self, file: DiskFile, base: int, on_read: Callable[[int], None]) -> None:
-        self._file = file
-        self._base = base
-        self._on_read = on_read
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._file, name)
-
-    def pread(self, offset: int, length: int) -> bytes:
-        self._on_read(self._base + offset)
-        return self._file.pread(offset, length)

@@ -1,7 +1,7 @@
 """`store verify`: walk everything in a store and say what is wrong, where, and what to do. Changes nothing.
 
-It is the oracle of the crash tests, so it takes nothing on trust that recovery computed: queues, index and marks are
-compared with the records of the log, one by one. Passes: 1 files and marks, 2 the log with its queues and index,
+It is the oracle of the crash tests, so it takes nothing on trust that recovery computed: queues, index and small
+files are compared with the records of the log, one by one. Passes: 1 files, 2 the log with its queues and index,
 3 what queues and index hold beyond it, 4 the tables.
 """
 
@@ -115,7 +115,7 @@ class _Verification:
 
     def _check_state(self) -> None:
         end = self._report.log_end
-        if self._missing:  # said already: the marks speak of it
+        if self._missing:  # said already
             self._gaps.append(Gap(end, max(one.end for one in self._missing), "the file is missing"))
             return
         if self._checkpoint.queues_position > end:

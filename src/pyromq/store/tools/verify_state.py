@@ -1,7 +1,7 @@
 """The small files beside the data, for `store verify`: those that cannot be read, or are gone.
 
 Opening does without each of them and writes it again: it looks at more then, and takes the store for one of another
-broker's where the checkpoint, the synced mark or the catalogue does not count.
+broker's where the checkpoint, the synced position or the catalogue does not count.
 """
 
 from __future__ import annotations
