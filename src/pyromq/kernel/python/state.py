@@ -40,7 +40,7 @@ class FileTail:
         self.file, self.base, self.until = file, base, until
 
     def holds(self, position: int) -> bool:
-        """Whether the file that is remembered holds this position, and is still open."""
+        """Return whether the file that is remembered holds this position, and is still open."""
         return self.file is not None and self.base <= position < self.until and self.file.descriptor >= 0
 
 
