@@ -8,7 +8,7 @@ round, the transport queues by their class, access control will read their needs
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum, IntEnum
 from typing import Any, Generic, TypeVar, overload
 
@@ -68,9 +68,14 @@ class Plain(Enum):
 
 
 class Content(Generic[H, B]):
-    """What a request or an answer carries: a header struct, and a body struct or Plain kind. None: it has none."""
+    """What a request or an answer carries: a header struct, and a body struct or Plain kind. None: it has none.
 
-    __slots__ = ("body", "dialect", "header")
+    `read_header` makes the typed header of a command's fields. Malformed (a RequestRefused) names the field that is
+    missing or wrong.
+    """
+
+    __slots__ = ("body", "dialect", "header", "is_json", "read_header")
+    read_header: Callable[[Mapping[str, str]], H]
 
     @overload
     def __init__(self: Content[None, None]) -> None: ...
@@ -90,14 +95,8 @@ class Content(Generic[H, B]):
         self.header: type[Header] | None = header
         self.body = body
         self.dialect = dialect
-
-    @property
-    def is_json(self) -> bool:
-        return self.body is not None and not isinstance(self.body, Plain)
-
-    def read_header(self, fields: Mapping[str, str]) -> H:
-        """Return the typed header. Malformed (a RequestRefused) names the field that is missing or wrong."""
-        return None if self.header is None else self.header.from_fields(fields)  # type: ignore[return-value]
+        self.is_json = body is not None and not isinstance(body, Plain)
+        self.read_header = _no_header if header is None else header.from_fields
 
     def read_body(self, data: bytes | memoryview, limits: JsonLimits = DEFAULT_LIMITS) -> B:
         """Return the body, typed where it is JSON. Malformed says what is wrong with it."""
@@ -108,6 +107,10 @@ class Content(Generic[H, B]):
         if isinstance(body, bytes | memoryview):
             return bytes(body)
         return b"" if body is None else encode_body(body, self.dialect)
+
+
+def _no_header(_: Mapping[str, str]) -> Any:
+    return None
 
 
 class Row(int, Generic[H, B, A, R]):

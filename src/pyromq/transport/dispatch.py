@@ -29,6 +29,9 @@ Of = TypeVar("Of", bound=Header | None)
 With = TypeVar("With")
 
 
+_TAKES = {code: row.takes for code, row in ROWS.items()}  # every request asks
+
+
 @dataclass(slots=True)
 class RequestOf(Generic[H, B]):
     """A command, who sent it, and when it came (monotonic): what waited too long need not be served.
@@ -40,20 +43,18 @@ class RequestOf(Generic[H, B]):
     command: Command
     peer: Peer
     arrived: float = 0.0
-    _header: Any = None
 
     @property
     def header(self) -> H:
-        """Return the typed header. RequestRefused names the field that is missing or malformed."""
-        if self._header is None:
-            self._header = ROWS[self.command.code].takes.read_header(self.command.fields)
-        found: H = self._header
+        """Return the typed header, decoded anew each time. RequestRefused names the field that is missing or wrong."""
+        command = self.command
+        found: H = _TAKES[command.code].read_header(command.fields)
         return found
 
     @property
     def body(self) -> B:
         """Return the typed body, decoded anew each time. RequestRefused says what is wrong with it."""
-        found: B = ROWS[self.command.code].takes.read_body(self.command.body)
+        found: B = _TAKES[self.command.code].read_body(self.command.body)
         return found
 
     @property
@@ -83,7 +84,12 @@ class Reply:
 
     def to_command(self, request: Command) -> Command:
         """Return the answer in the encoding that the request came in, with its opaque."""
-        fields = self.fields if self.header is None else self.header.to_fields() | self.fields
+        fields = self.fields
+        if self.header is not None:
+            fields = self.header.to_fields() | fields if fields else self.header.to_fields()
+        body = self.body
+        if type(body) is not bytes and not self.is_encoded:
+            body = ROWS[request.code].gives.write_body(body)
         return Command(
             code=self.code,
             opaque=request.opaque,
@@ -92,7 +98,7 @@ class Reply:
             version=Version.CURRENT,
             remark=self.remark,
             fields=fields,
-            body=self.body if self.is_encoded else ROWS[request.code].gives.write_body(self.body),
+            body=body,
             encoding=request.encoding,
         )
 

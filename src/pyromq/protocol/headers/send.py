@@ -55,7 +55,7 @@ class SendMessageV2(SendMessage, kw_only=True):
     def from_fields(cls, fields: Mapping[str, str]) -> Self:
         """Read quickly: every send that Python serves passes here. Long names are taken too."""
         try:
-            return cast(Self, msgspec.convert(fields, _SHORT, strict=False))
+            return msgspec.convert(fields, _SHORT, strict=False)  # type: ignore[return-value]
         except msgspec.ValidationError:
             return cls._from_any_names(fields)
 
