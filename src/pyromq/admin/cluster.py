@@ -7,6 +7,7 @@ from typing import Any
 
 from ..client.errors import NoBroker
 from ..model.route import MASTER_ID
+from ..model.wire_text import decimal_number
 from ..protocol.bodies.own import members
 from ..protocol.bodies.route import ClusterInfo
 from ..protocol.headers.namesrv import AddWritePerm, WipeWritePerm
@@ -54,8 +55,18 @@ async def masters(calls: Calls, cluster: str | None = None) -> list[BrokerPlace]
 
 
 async def runtime(calls: Calls, address: str) -> dict[str, str]:
-    """Return what a broker tells of itself, as texts."""
+    """Return what a broker counts and measures, as texts."""
     return (await calls.ask(address, RequestCode.GET_BROKER_RUNTIME_INFO)).body.table
+
+
+def first_number(runtime: dict[str, str], *names: str) -> float | None:
+    """Return the first of the numbers under one of these names: of rates that of 10 s, before those of 1 and 10 min."""
+    for name in names:
+        words = runtime.get(name, "").split()
+        number = decimal_number(words[0] if words else None)
+        if number is not None:
+            return number
+    return None
 
 
 async def inspect(calls: Calls, address: str) -> dict[str, Any]:

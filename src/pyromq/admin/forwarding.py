@@ -1,7 +1,7 @@
 """A topic's messages copied into another one, queue by queue, for a backlog that needs more queues. It can be resumed:
 
 where it is stands at the brokers, as offsets of a group of its own in the source topic. They are committed after each
-page, so that a kill repeats at most a page of each queue and skips nothing. What cannot be read is told and left out.
+page, so that a kill repeats at most a page of each queue and skips nothing. What cannot be read is named and left out.
 """
 
 from __future__ import annotations

@@ -124,8 +124,8 @@ def _until_the_reader_has_enough() -> Iterator[None]:
 
 
 def _exit_code(error: Exception) -> int:
-    if (told := getattr(error, "exit_code", None)) is not None:  # of a job that ran elsewhere
-        return int(told)
+    if (own := getattr(error, "exit_code", None)) is not None:  # of a job that ran elsewhere
+        return int(own)
     if isinstance(error, CallFailed):
         return NO_ANSWER
     return NO if isinstance(error, TopicNotFound) else REFUSED

@@ -35,11 +35,11 @@ class CheckedCluster:
     topic: str | None = None
     group: str | None = None
     brokers: list[BrokerPlace] = field(default_factory=list)
-    reached: dict[str, dict[str, str]] = field(default_factory=dict)  # by address: what it tells of itself
+    reached: dict[str, dict[str, str]] = field(default_factory=dict)  # by address: what it counts and measures
     inspected: dict[str, dict[str, Any]] = field(default_factory=dict)  # those of ours
     closed: set[str] = field(default_factory=set)  # names of brokers that their own setting keeps from being used
     configs: dict[str, dict[str, TopicConfig]] = field(default_factory=dict)  # by broker name: its topics
-    routes: dict[str, TopicRouteData | None] = field(default_factory=dict)  # by topic: what the name server tells
+    routes: dict[str, TopicRouteData | None] = field(default_factory=dict)  # by topic: what the name server answers
 
     @property
     def masters(self) -> list[BrokerPlace]:

@@ -78,13 +78,8 @@ async def _row(shell: Shell, place: BrokerPlace) -> dict[str, Any]:
 
 
 def first_rate(runtime: dict[str, str], *names: str) -> float | None:
-    """Return the rate of the last 10 s: Java writes those of 10 s, 1 min and 10 min with blanks between."""
-    for name in names:
-        parts = runtime.get(name, "").split()
-        rate = decimal_number(parts[0]) if parts else None
-        if rate is not None:
-            return round(rate, 1)
-    return None
+    rate = admin.cluster.first_number(runtime, *names)
+    return None if rate is None else round(rate, 1)
 
 
 def today(runtime: dict[str, str], name: str) -> int | None:

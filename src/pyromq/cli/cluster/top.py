@@ -1,6 +1,6 @@
 """`pyromq top`: brokers, topics and groups at a glance, drawn anew every few seconds until Ctrl-C.
 
-Rates are what came between two frames; the first frame has those that the brokers tell.
+Rates are what came between two frames; the first frame has those that the brokers measure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a daemon in the foreground is told to stop. Used by every command that serves."""
+"""How a daemon in the foreground learns that it is to stop. Used by every command that serves."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ PyroMQ is up. Name server {namesrv}, broker {broker} ({kernel} kernel), data in 
 
 Topics are made by the first send to them."""
 
-# What a child of --brokers is told by the environment, where the user has not said it there himself.
+# What a child of --brokers gets by the environment, where the user has not set it there.
 _VARIABLE = "PYROMQ_BROKER_{}"
 _NAME_SERVERS = ("NAMESRV_ADDR", _VARIABLE.format("NAMESRV_ADDR"))
 

@@ -163,10 +163,10 @@ class Shell:
             found = [one for one in found if one.name == broker]
         return found
 
-    async def each(self, places: Sequence[BrokerPlace], fetch: Callable[[BrokerPlace], Awaitable[None]]) -> Away:
+    async def each(self, places: Sequence[BrokerPlace], fetch: Callable[[BrokerPlace], Awaitable[None]]) -> LeftOut:
         """Call `fetch` for one broker after the other. One that does not answer, or answers nonsense, is named and
         left out; only if that is so of all the command ends with it."""
-        away = Away()
+        away = LeftOut()
         for place in places:
             try:
                 await fetch(place)
@@ -179,7 +179,7 @@ class Shell:
 
 
 @dataclass(slots=True)
-class Away:
+class LeftOut:
     """Brokers that were left out of a listing."""
 
     names: list[str] = field(default_factory=list)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ...admin import cluster
 from ...client.errors import Error
-from ...model.wire_text import decimal_number
 from ..command import Failed, Run, command
 from ..messages.send import producer_of
 from ..options import INTERVAL, flag, may
@@ -56,26 +55,25 @@ def _load(run: Run, of: dict[str, str]) -> tuple[str, ...]:
     send = f"{of.get('sendThreadPoolQueueSize', '')},{of.get('sendThreadPoolQueueHeadWaitTimeMills', '')}ms"
     pull = f"{of.get('pullThreadPoolQueueSize', '')},{of.get('pullThreadPoolQueueHeadWaitTimeMills', '')}ms"
     ack = f"{of.get('ackThreadPoolQueueSize', 'N')},{of.get('ackThreadPoolQueueHeadWaitTimeMills', 'N')}ms"
-    rates = f"{first_number(of, 'timerCongestNum') / 10000:.1f}w, {first_number(of, 'timerEnqueueTps'):.1f}"
-    timer = f"{first_number(of, 'timerReadBehind'):.0f}-{first_number(of, 'timerOffsetBehind'):.0f}"
-    earliest = first_number(of, "earliestMessageTimeStamp")
+    rates = f"{number(of, 'timerCongestNum') / 10000:.1f}w, {number(of, 'timerEnqueueTps'):.1f}"
+    timer = f"{number(of, 'timerReadBehind'):.0f}-{number(of, 'timerOffsetBehind'):.0f}"
+    earliest = number(of, "earliestMessageTimeStamp")
     hours = (run.clock.now_ms() - earliest) / HOUR_MS if of.get("earliestMessageTimeStamp") else 0.0
     return (
         of.get("brokerVersionDesc", ""),
-        f"{first_number(of, 'putTps'):9.2f}({send})",
-        f"{first_number(of, 'getTransferredTps'):9.2f}({pull}|{ack})",
-        f"{timer}({rates}, {first_number(of, 'timerDequeueTps'):.1f})",
+        f"{number(of, 'putTps'):9.2f}({send})",
+        f"{number(of, 'getTransferredTps'):9.2f}({pull}|{ack})",
+        f"{timer}({rates}, {number(of, 'timerDequeueTps'):.1f})",
         of.get("pageCacheLockTimeMills", ""),
         f"{hours:2.2f}",
-        f"{first_number(of, 'commitLogDiskRatio'):.4f}",
+        f"{number(of, 'commitLogDiskRatio'):.4f}",
         truth(of.get("brokerActive") == "true"),
     )
 
 
-def first_number(of: dict[str, str], key: str) -> float:
+def number(of: dict[str, str], key: str) -> float:
     """Return a number, or the first of several; 0 where the broker says none."""
-    words = of.get(key, "").split()
-    return decimal_number(words[0] if words else None) or 0.0
+    return cluster.first_number(of, key) or 0.0
 
 
 async def _more(run: Run, places: list[cluster.BrokerPlace]) -> None:
@@ -83,7 +81,7 @@ async def _more(run: Run, places: list[cluster.BrokerPlace]) -> None:
     for place in places:
         of = await _runtime(run, place.address)
         counts = [
-            int(first_number(of, f"msg{way}Total{until}") - first_number(of, f"msg{way}Total{since}"))
+            int(number(of, f"msg{way}Total{until}") - number(of, f"msg{way}Total{since}"))
             for until, since in (("TodayMorning", "YesterdayMorning"), ("TodayNow", "TodayMorning"))
             for way in ("Put", "Get")
         ]

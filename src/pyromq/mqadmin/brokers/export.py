@@ -19,12 +19,12 @@ from ..files import write_private
 from ..options import BROKER, CLUSTER, flag, may, need
 from ..parsing import UsageError
 from ..printing import pretty_value, truth, version_name
-from .clusters import first_number
+from .clusters import number
 
 FOLDERS = ("rocketmq", "export")  # of /tmp, where others may write too
 CLUSTER_NEEDED = need("c", "clusterName", "the cluster")
 TO = may("f", "filePath", f"folder for the file, default /tmp/{'/'.join(FOLDERS)}")
-# Settings that tell a cluster's character.
+# Settings that show a cluster's character.
 SHOWN = [
     "brokerClusterName",
     "brokerId",
@@ -152,7 +152,7 @@ async def _quota(run: Run, address: str) -> dict[str, Any]:
     for way, word in (("In", "Put"), ("Out", "Get")):
         since, until = (whole_number(of.get(f"msg{word}Total{day}Morning")) or 0 for day in ("Yesterday", "Today"))
         counts[f"normalOneDay{way}Num"] = until - since
-        rates[f"normal{way}Tps"] = first_number(of, "putTps" if way == "In" else "getTransferredTps")
+        rates[f"normal{way}Tps"] = number(of, "putTps" if way == "In" else "getTransferredTps")
     ratios = ("commitLogDiskRatio", "consumeQueueDiskRatio")
     return {
         "diskRatio": {key: of[key] for key in ratios if key in of},

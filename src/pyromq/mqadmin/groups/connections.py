@@ -1,4 +1,4 @@
-"""Clients of brokers: producers, consumers, and what consumers tell of themselves."""
+"""Clients of brokers: producers, consumers, and what consumers report of themselves."""
 
 from __future__ import annotations
 

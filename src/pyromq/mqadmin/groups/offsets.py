@@ -117,7 +117,7 @@ async def _reset_queue(run: Run, time_ms: int) -> None:
     )
     offset = run.number("o") if "o" in run else await offsets.at_time(run.calls, address, topic, queue, time_ms)
     await offsets.commit(run.calls, address, group, topic, queue, offset)
-    # Members that are online hold an offset of their own: they are told by the broker.
+    # Members that are online have an offset of their own: the broker notifies them.
     await offsets.reset(run.calls, address, group, topic, time_ms=0, queue_id=queue, offset=offset)
     run.say(f"reset consumer offset to {offset}")
 

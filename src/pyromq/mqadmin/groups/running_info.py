@@ -1,4 +1,4 @@
-"""What a consumer tells of itself, as the Java tool lays it out, and whether the members of a group fit together."""
+"""What a consumer reports of itself, as the Java tool lays it out, and whether the members of a group fit together."""
 
 from __future__ import annotations
 

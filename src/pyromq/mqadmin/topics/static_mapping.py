@@ -1,4 +1,4 @@
-"""Which broker holds which logical queue of a static topic: decided here, told to the brokers by `static_topics.py`.
+"""Which broker holds which logical queue of a static topic: decided here, sent to the brokers by `static_topics.py`.
 
 A logical queue is a chain of stretches, each a physical queue of some broker; the last one is written. A move adds a
 stretch on another broker, whose logical offset is set once the old one takes no more messages. Pure functions.
