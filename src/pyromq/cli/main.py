@@ -18,7 +18,6 @@ from typing import Any, cast
 import click
 
 from .. import __version__
-from ..client.errors import TopicNotFound
 from ..errors import CallFailed, PyroError
 from ..model.foreign_text import one_line
 from .terminal.exits import DONE, NO, NO_ANSWER, REFUSED, USAGE
@@ -128,6 +127,8 @@ def _exit_code(error: Exception) -> int:
         return int(own)
     if isinstance(error, CallFailed):
         return NO_ANSWER
+    from ..client.errors import TopicNotFound  # not at the top: --version and --help need no SDK
+
     return NO if isinstance(error, TopicNotFound) else REFUSED
 
 

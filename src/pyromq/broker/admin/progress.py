@@ -127,8 +127,8 @@ class ProgressAdmin:
                     continue
                 table: ByQueue[OffsetWrapper] = ByQueue()
                 await self._progress(table, group, topic, topic.write_queue_nums)
-                answer.total_diff += sum(one.broker_offset - one.consumer_offset for one in table.values())
-                answer.total_inflight_diff += sum(one.pull_offset - one.consumer_offset for one in table.values())
+                answer.total_diff += sum(one.difference for one in table.values())
+                answer.total_inflight_diff += sum(one.in_flight for one in table.values())
                 rate = self._counters.rate(GROUP_GET_NUMS, f"{name}@{group}")
                 stats.append(ConsumeStats(offset_table=table, consume_tps=rate))
             answer.consume_stats_list.append({group: stats})
