@@ -129,6 +129,11 @@ def test_the_architecture_page_names_every_folder() -> None:
     assert named_folders((ROOT / "docs" / "architecture.md").read_text("utf-8")) >= source_folders()
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_paragraphs_have_one_width(page: Path) -> None:
+    assert long_lines(page.read_text("utf-8")) == []
+
+
 def test_no_committed_file_names_a_path_of_somebodys_machine() -> None:
     found = []
     for path in committed_files():
