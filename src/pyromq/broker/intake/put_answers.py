@@ -15,8 +15,11 @@ def reply_to_put(outcome: Outcome, config: BrokerConfig) -> Reply:
 
 
 def late_reply(config: BrokerConfig, fields: dict[str, str]) -> Reply:
-    remark = f"stored, but not on disk within {config.sync_flush_timeout} ms (syncFlushTimeout)"
-    return Reply(ResponseCode.FLUSH_DISK_TIMEOUT, remark=remark, fields=fields)
+    return Reply(
+        ResponseCode.FLUSH_DISK_TIMEOUT,
+        remark=f"stored, but not on disk within {config.sync_flush_timeout} ms (syncFlushTimeout)",
+        fields=fields,
+    )
 
 
 def answer(request: Request, reply: Reply) -> None:
