@@ -28,7 +28,7 @@ from .findings import REBUILD, Level, Report, remedy_of_missing
 _BATCH = 4096  # entries read at once
 
 
-class _Entry(NamedTuple):
+class _IndexEntry(NamedTuple):
     name: str
     offset: int
     key_hash: int
@@ -83,7 +83,7 @@ class IndexChecks:
             keys = [key for key in keys if not key.startswith(TAG_MARK)]
         return [index_hash(placed.topic, key) for key in keys]
 
-    def _stray(self, entry: _Entry, placed: Placed) -> None:
+    def _stray(self, entry: _IndexEntry, placed: Placed) -> None:
         if entry.position >= self._report.log_start:
             what = f"an entry points at {entry.position}, which is no record; the next one is at {placed.position}"
             self._report.add(Level.DAMAGE, entry.name, entry.offset, what, REBUILD)
@@ -117,7 +117,7 @@ class IndexChecks:
             what = f"{count} entries point behind {log_end}, where the log ends"
             self._report.add(Level.REPAIRABLE, name, first, what, "open the store: recovery takes them back")
 
-    def _all_entries(self) -> Iterator[_Entry]:
+    def _all_entries(self) -> Iterator[_IndexEntry]:
         for name in self._disk.list(INDEX):
             path = f"{INDEX}/{name}"
             if whole_number(name) is None:
@@ -126,7 +126,7 @@ class IndexChecks:
             with closing(self._disk.open(path, writable=False)) as file:
                 yield from self._entries_of(path, file)
 
-    def _entries_of(self, name: str, file: DiskFile) -> Iterator[_Entry]:
+    def _entries_of(self, name: str, file: DiskFile) -> Iterator[_IndexEntry]:
         entries_at = HEADER_BYTES + self._config.index_slots * SLOT_BYTES
         expected = entries_at + self._config.index_entries * ENTRY_BYTES
         if file.size() != expected:
@@ -154,7 +154,7 @@ class IndexChecks:
                     what = f"entry {number} leads to {previous}, the one before it in its slot is {heads[slot]}"
                     self._report.add(Level.DAMAGE, name, offset, what, REBUILD)
                 heads[slot] = number
-                yield _Entry(name, offset, key_hash, position)
+                yield _IndexEntry(name, offset, key_hash, position)
         self._check_slots(name, file, heads)
 
     def _check_slots(self, name: str, file: DiskFile, heads: array[int]) -> None:
