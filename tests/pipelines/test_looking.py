@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import pyromq
+from pyromq.cli.pipeline.options import pairs
 from pyromq.errors import ConfigError
 from pyromq.model.message_trace import Consumed, ConsumeOutcome, ConsumeStarted, Sent, Traced
 from pyromq.pipelines import analytics as analytics_module
@@ -18,7 +19,7 @@ from pyromq.pipelines.forensics import forensics
 from pyromq.pipelines.reconcile import reconcile
 from pyromq.pipelines.run.expiring import ages, names, soon
 from pyromq.pipelines.run.plan import plan_of
-from pyromq.pipelines.search import property_pairs, search
+from pyromq.pipelines.search import search
 from pyromq.pipelines.trace import events, trace
 from pyromq.protocol.trace import encode_trace
 from pyromq.spark.connect.cluster import Cluster
@@ -71,7 +72,7 @@ def test_search_by_key_property_and_body_in_a_topic_and_a_store(
     with pytest.raises(ConfigError, match="what is looked for"):
         search(spark, source)
     with pytest.raises(ConfigError, match="NAME=VALUE"):
-        property_pairs(["shop"])
+        pairs("property", ("shop",))
 
 
 def damage_at(store: Path, body: bytes) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
@@ -92,11 +92,3 @@ def _row(row: Any) -> dict[str, Any]:
         "tags": row.tags,
         "body": text[:_SHOWN] + ("…" if len(text) > _SHOWN else ""),
     }
-
-
-def property_pairs(texts: Sequence[str]) -> dict[str, str]:
-    """Read `NAME=VALUE` each. ConfigError names the one that is not."""
-    for text in texts:
-        if "=" not in text:
-            raise ConfigError(f"property = {text!r}: allowed is NAME=VALUE")
-    return dict(text.split("=", 1) for text in texts)

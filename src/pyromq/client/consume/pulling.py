@@ -45,8 +45,6 @@ class PullResult:
     messages: list[StoredMessage]
     unreadable: list[UnreadableMessage] = field(default_factory=list)
     next_offset: int
-    min_offset: int
-    max_offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +165,6 @@ class Puller:
             messages=messages,
             unreadable=unreadable,
             next_offset=next_offset,
-            min_offset=pulled.min_offset,
-            max_offset=pulled.max_offset,
         )
 
     async def _pull_one(
@@ -192,8 +188,6 @@ class Puller:
             messages=[broken],
             unreadable=[broken],
             next_offset=next_offset,
-            min_offset=0,
-            max_offset=next_offset,
         )
 
     def _fields(self, request: _PullRequest, commit: int) -> dict[str, str]:

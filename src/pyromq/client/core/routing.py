@@ -27,7 +27,6 @@ class Route:
     addresses: dict[str, dict[int, str]] = field(default_factory=dict)
     writable: tuple[MessageQueue, ...] = ()
     readable: tuple[MessageQueue, ...] = ()
-    is_ordered: bool = False  # the number of queues stays fixed while brokers come and go
     is_static: bool = False  # queues of its own kind, which this client does not know
     writers: frozenset[str] = field(init=False, compare=False)  # names of the brokers of `writable`
 
@@ -60,7 +59,6 @@ def route_of(topic: str, data: TopicRouteData) -> Route:
         addresses=addresses,
         writable=ordered or _queues(topic, masters, Perm.WRITE, lambda part: part.write_queue_nums),
         readable=_queues(topic, parts, Perm.READ, lambda part: part.read_queue_nums),
-        is_ordered=bool(ordered),
         is_static=bool(data.topic_queue_mapping_by_broker),
     )
 

@@ -101,10 +101,7 @@ class BlockingConnection:
         return command.opaque
 
     def receive(self, buffer: ReceiveBuffer | None = None) -> Command:
-        """Return the next answer, to whichever request.
-
-        Its body is at the end of `buffer`, or in memory of its own.
-        """
+        """Return the next answer, to whichever request. Its body is at the end of `buffer`, or in memory of its own."""
         while True:
             total, word = _WORDS.unpack(self._read(memoryview(bytearray(_WORDS.size))))
             header_bytes = word & MOST_HEADER_BYTES
