@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import click
 import pytest
 from pyspark.sql import SparkSession
 
@@ -71,7 +72,7 @@ def test_search_by_key_property_and_body_in_a_topic_and_a_store(
     assert (row["topic"], row["keys"], row["body"]) == (topic, "k1 k2", "the first �")
     with pytest.raises(ConfigError, match="what is looked for"):
         search(spark, source)
-    with pytest.raises(ConfigError, match="NAME=VALUE"):
+    with pytest.raises(click.UsageError, match="KEY=VALUE"):
         pairs("property", ("shop",))
 
 
