@@ -1,6 +1,6 @@
 """The one way into the log, in plain Python: what Python encoded, and what a native feed made, ends in `append`.
 
-The store constructs it through `kernel/state.py` and makes room, rolls files and tells who waits; `native/appender.pxi`
+The store constructs it through `kernel/state.py`, makes room, rolls files and notifies who waits. `native/appender.pxi`
 has the same class, which writes without a call where files have room.
 """
 
@@ -42,7 +42,11 @@ class Appender:
         is_readable_at_once: bool,
         calls: AppendCalls,
     ) -> None:
-        """`listeners`: by topic, who waits for messages. `on_append` is called behind each append."""
+        """`listeners`: by topic, who waits for messages. `on_append` is called behind each append.
+
+        These two, and the watermarks, are for the native appender, which moves and calls them by itself while nobody
+        waits for a watermark; here `publish` does that each time.
+        """
         self._log = log
         self._index = index
         self._calls = calls
