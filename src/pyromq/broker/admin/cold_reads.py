@@ -64,7 +64,6 @@ class ColdReadAdmin:
         return Reply()
 
     def show(self, request: Request) -> Reply:
-        """Answer 2003."""
         return Reply(body=msgspec.json.encode(self._cold.info(self._live.config)))
 
     def read_mode(self, request: RequestOf[SetCommitLogReadMode, None]) -> Reply:

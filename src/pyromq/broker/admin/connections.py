@@ -68,7 +68,6 @@ class ConnectionAdmin:
     # --- who is connected -----------------------------------------------------------------------------------------
 
     async def consumers(self, request: RequestOf[GetConsumerConnectionList, None]) -> Reply:
-        """Answer 203."""
         name = request.header.consumer_group
         group = self._consumers.find(name)
         if group is None:
@@ -85,7 +84,6 @@ class ConnectionAdmin:
         return Reply(body=body, remark=remark)
 
     async def producers(self, request: RequestOf[GetProducerConnectionList, None]) -> Reply:
-        """Answer 204."""
         name = request.header.producer_group
         members = self._producers.members(name)
         if not members:
@@ -94,7 +92,6 @@ class ConnectionAdmin:
         return Reply(body=ProducerConnection(connection_set=connections))
 
     async def all_producers(self, request: Request) -> Reply:
-        """Answer 328."""
         data = {}
         async for group in self._slices.each(list(self._producers.all())):
             members = self._producers.members(group)
@@ -111,12 +108,10 @@ class ConnectionAdmin:
         return Reply(body=GroupList(group_list=await self._slices.in_order(groups)))
 
     async def topics_of_group(self, request: RequestOf[QueryTopicsByConsumer, None]) -> Reply:
-        """Answer 343."""
         topics = self._offsets.topics_of(request.header.group)
         return Reply(body=TopicList(topic_list=topics, broker_addr=self._address))
 
     def subscription(self, request: RequestOf[QuerySubscriptionByConsumer, None]) -> Reply:
-        """Answer 345."""
         header = request.header
         group = self._consumers.find(header.group)
         found = None if group is None else group.subscriptions.get(header.topic or "")
@@ -126,7 +121,6 @@ class ConnectionAdmin:
     # --- passed on to a client ------------------------------------------------------------------------------------
 
     async def running_info(self, request: RequestOf[GetConsumerRunningInfo, None]) -> Reply:
-        """Answer 307."""
         header = request.header
         return await self._relay(
             header.consumer_group,

@@ -88,7 +88,6 @@ class GroupAdmin:
         return msgspec.structs.replace(wanted, attributes=attributes)
 
     async def delete(self, request: RequestOf[DeleteSubscriptionGroup, None]) -> Reply:
-        """Answer 207."""
         header = request.header
         if self._groups.delete(header.group_name):
             log.info("group deleted", group=header.group_name, peer=request.peer.address)

@@ -81,7 +81,6 @@ class ProgressAdmin:
     # --- of a topic -----------------------------------------------------------------------------------------------
 
     async def topic_stats(self, request: RequestOf[TopicName, None]) -> Reply:
-        """Answer 202."""
         topic = self._topic(request.header.topic)
         table = TopicStatsTable(topic_put_tps=self._counters.rate(TOPIC_PUT_NUMS, topic.topic_name))
         async for queue_id in self._slices.each(range(max(topic.write_queue_nums, topic.read_queue_nums))):
@@ -95,7 +94,6 @@ class ProgressAdmin:
     # --- of groups ------------------------------------------------------------------------------------------------
 
     async def consume_stats(self, request: RequestOf[GetConsumeStats, None]) -> Reply:
-        """Answer 208."""
         header = request.header
         group = header.consumer_group
         listed = [topic for topic in (header.topic_list or "").split(";") if topic.strip()]
@@ -200,7 +198,6 @@ class ProgressAdmin:
     # --- counters and entries -------------------------------------------------------------------------------------
 
     def counters(self, request: RequestOf[ViewBrokerStatsData, None]) -> Reply:
-        """Answer 315."""
         header = request.header
         data = self._counters.data(header.stats_name, header.stats_key)
         if data is None:

@@ -15,10 +15,8 @@ class Replicas:
         self._store = store
 
     def status(self, request: Request) -> Reply:
-        """Answer 907."""
         info = HARuntimeInfo(master=True, master_commit_log_max_offset=self._store.commit_log.end)
         return Reply(body=info)
 
     def epochs(self, request: Request) -> Reply:
-        """Answer 1007."""
         raise RequestRefused("this request only for controllerMode ")

@@ -65,7 +65,6 @@ class OffsetHandlers:
         return first is not None and self._store.commit_log.end - first.position <= self._memory_bytes * share
 
     def update(self, request: RequestOf[UpdateConsumerOffset, None]) -> Reply:
-        """Answer 15."""
         header = request.header
         if header.consumer_group not in self._groups:
             raise RequestRefused(f"Group {header.consumer_group} not exist!", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)

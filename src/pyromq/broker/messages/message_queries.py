@@ -23,7 +23,6 @@ class MessageQueries:
         self._store = store
 
     async def by_key(self, request: RequestOf[QueryMessage, None]) -> Reply:
-        """Answer 12."""
         header = request.header
         config = self._live.config
         limit = config.default_query_max_num if header.unique_key_query else header.max_num
@@ -56,7 +55,6 @@ class MessageQueries:
         )
 
     async def by_place(self, request: RequestOf[ViewMessage, None]) -> Reply:
-        """Answer 33."""
         header = request.header
         record = await self._store.ask(lambda: self._store.reader.record_at(header.offset))
         if record is None:

@@ -67,7 +67,6 @@ class TransactionEnds:
         self._count = count
 
     def __call__(self, request: RequestOf[EndTransaction, None]) -> Answer:
-        """Answer 37."""
         header = request.header
         if header.commit_or_rollback == UNKNOWN:
             return None  # as Java: nothing happens, nobody is answered, and a check will ask again

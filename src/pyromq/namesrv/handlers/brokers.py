@@ -43,7 +43,6 @@ class BrokerHandlers:
         self._slices = slices
 
     async def register(self, request: RequestOf[headers.RegisterBroker, RegisterBrokerBody]) -> Reply:
-        """Answer 103."""
         config = self._live.config
         header = request.header
         check_identity(header)
@@ -72,7 +71,6 @@ class BrokerHandlers:
         return reader.body
 
     def unregister(self, request: RequestOf[headers.UnregisterBroker, None]) -> Reply:
-        """Answer 104."""
         header = request.header
         departures = self._table.unregister([(header.broker_name, header.broker_addr)])
         self._announcer.departed(departures, "broker unregistered", expected=True)
@@ -110,14 +108,12 @@ class BrokerHandlers:
         return Reply(body=self._table.cluster_info())
 
     def wipe_write(self, request: RequestOf[headers.WipeWritePerm, None]) -> Reply:
-        """Answer 205."""
         header = request.header
         count = self._table.wipe_write(header.broker_name)
         log.info("write permission wiped", broker=header.broker_name, topics=count, by=request.peer.address)
         return Reply(header=headers.WipeWritePermAnswer(wipe_topic_count=count))
 
     def add_write(self, request: RequestOf[headers.AddWritePerm, None]) -> Reply:
-        """Answer 327."""
         header = request.header
         count = self._table.add_write(header.broker_name)
         log.info("write permission added", broker=header.broker_name, topics=count, by=request.peer.address)

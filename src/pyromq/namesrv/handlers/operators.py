@@ -32,7 +32,6 @@ class KvHandlers:
         return Reply()
 
     def get(self, request: RequestOf[headers.GetKvConfig, None]) -> Reply:
-        """Answer 101."""
         header = request.header
         value = self._kv.get(header.namespace, header.key)
         if value is None:
@@ -49,7 +48,6 @@ class KvHandlers:
         return Reply()
 
     async def namespace(self, request: RequestOf[headers.GetKvList, None]) -> Reply:
-        """Answer 219."""
         namespace = request.header.namespace
         entries = self._kv.namespace(namespace)
         if entries is None:

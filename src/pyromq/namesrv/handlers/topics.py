@@ -46,7 +46,6 @@ class TopicHandlers:
         self._started = clock.monotonic()
 
     def route(self, request: RequestOf[headers.GetRouteInfo, None]) -> Reply:
-        """Answer 105."""
         config = self._live.config
         if config.need_wait_for_service and self._clock.monotonic() - self._started < config.wait_seconds_for_service:
             raise RequestRefused("name server not ready")
@@ -84,28 +83,23 @@ class TopicHandlers:
         return Reply()
 
     async def all_topics(self, request: Request) -> Reply:
-        """Answer 206."""
         if not self._live.config.enable_all_topic_list:
             raise RequestRefused("disable")
         return await self._list(self._table.topics())
 
     async def topics_of_cluster(self, request: RequestOf[headers.GetTopicsByCluster, None]) -> Reply:
-        """Answer 224."""
         self._check_lists_are_enabled()
         return await self._list(self._table.topics_of_cluster(request.header.cluster))
 
     async def unit_topics(self, request: Request) -> Reply:
-        """Answer 311."""
         self._check_lists_are_enabled()
         return await self._flagged(TopicFlag.UNIT)
 
     async def unit_sub_topics(self, request: Request) -> Reply:
-        """Answer 312."""
         self._check_lists_are_enabled()
         return await self._flagged(TopicFlag.UNIT_SUB)
 
     async def unit_sub_ununit_topics(self, request: Request) -> Reply:
-        """Answer 313."""
         self._check_lists_are_enabled()
         return await self._flagged(TopicFlag.UNIT_SUB, unwanted=TopicFlag.UNIT)
 
