@@ -14,7 +14,7 @@ from pyromq.protocol.command import Command, Encoding
 from pyromq.protocol.frame import encode_frame
 from pyromq.protocol.headers.send import LONG_NAMES
 from pyromq.store.config import FlushMode
-from tests.kernel.twins import Seen, lives, native_module
+from tests.kernel.twins import Seen, is_counted, lives, native_module
 
 PLAIN = "UNIQ_KEY\x01{}\x02TAGS\x01TagA\x02KEYS\x01k1 k2\x02"
 
@@ -85,8 +85,8 @@ async def test_a_batch_becomes_records_of_its_own(tmp_path: Path, encoding: Enco
     burst = batch(1, *entries, encoding=encoding) + batch(2, BatchEntry(b""), encoding=encoding)
     ours = await lives(tmp_path, [burst], native_module())
     theirs = await lives(tmp_path, [burst], None)
-    assert ours.by_kernel == 11
     assert ours[:3] == theirs[:3]
+    assert is_counted(ours.by_kernel, 11)
 
 
 @pytest.mark.parametrize(
@@ -179,8 +179,8 @@ async def test_a_batch_becomes_records_of_its_own(tmp_path: Path, encoding: Enco
 async def test_one_of_each_kind(tmp_path: Path, frame: bytes, taken: bool) -> None:
     """What the kernel does not take, Python serves; either way the outcome is the same."""
     ours = await lives(tmp_path, [frame], native_module())
-    assert ours.by_kernel == taken
     assert ours[:3] == (await lives(tmp_path, [frame], None))[:3]
+    assert is_counted(ours.by_kernel, taken)
 
 
 @pytest.mark.parametrize(("most", "taken"), [(16, False), (17, True)])
@@ -218,9 +218,9 @@ async def test_a_full_file_is_rolled_by_the_kernel_where_the_next_one_is_there(
     bursts = [b"".join(send(100 * b + n, body=b"x" * 900) for n in range(10)) for b in range(6)]
     small: dict[str, Any] = {"commit_log_file_bytes": 16 << 10, "files_ahead": True, "flush_mode": flush_mode}
     ours = await lives(tmp_path, bursts, native_module(), **small)
-    assert ours.by_kernel == 60
     assert len([name for name in ours.files if name.startswith("commitlog/")]) >= 5
     assert ours[:3] == (await lives(tmp_path, bursts, None, **small))[:3]
+    assert is_counted(ours.by_kernel, 60)
 
 
 async def test_what_is_for_python_around_the_end_of_a_file_keeps_its_place(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ class PullCount(NamedTuple):
     behind: int  # bytes of log between the last answer's first record and the end
 
 
-class PullGrant(Protocol):
+class PullVerdict(Protocol):
     """A verdict: such pulls may be answered, within limits and by tags, until something changes."""
 
     pulled: PulledOffset | None  # None: `PullHost.note_pull` is called
@@ -89,15 +89,15 @@ class PullGrant(Protocol):
 class PullHost(Protocol):
     """What a feed asks of the broker, on the event loop, within one call of `feed` or `resume`."""
 
-    def judge(self, query: PullQuery) -> PullGrant | None:
+    def judge(self, query: PullQuery) -> PullVerdict | None:
         """Return the verdict on such pulls; None: leave them to Python."""
         ...
 
-    def note_pull(self, grant: PullGrant, offset: int, commit: int) -> None:
+    def note_pull(self, grant: PullVerdict, offset: int, commit: int) -> None:
         """Note a pull for this offset, which says that all before `commit` is consumed (-1: does not)."""
         ...
 
-    def suspend(self, connection: FeedConnection, grant: PullGrant, frame: bytes, offset: int, wait_ms: int) -> bool:
+    def suspend(self, connection: FeedConnection, grant: PullVerdict, frame: bytes, offset: int, wait_ms: int) -> bool:
         """Keep a pull that finds nothing yet, and call `resume` when there is something. False: Python shall answer."""
         ...
 

@@ -49,6 +49,11 @@ class FeedConnection(Protocol):
         ...
 
     @property
+    def unfinished(self) -> int:
+        """Requests that went to Python and are not finished."""
+        ...
+
+    @property
     def unfinished_sends(self) -> int:
         """Return how many sends went to Python and are not finished."""
         ...

@@ -15,7 +15,7 @@ from typing import Any, cast
 from ...ambient import Clock
 from ...config import Live
 from ...errors import RequestRefused
-from ...kernel.pulls import AnswerPieces, PullGrant, PullLimits, PullQuery
+from ...kernel.pulls import AnswerPieces, PullLimits, PullQuery, PullVerdict
 from ...kernel.seam import Feed, FeedConnection
 from ...protocol.command import Command, Encoding, encode_header
 from ...protocol.headers.pull import PullMessage, PullMessageAnswer
@@ -101,11 +101,11 @@ class PullVerdicts:
 
     # --- what the kernel asks -------------------------------------------------------------------------------------
 
-    def note_pull(self, grant: PullGrant, offset: int, commit: int) -> None:
+    def note_pull(self, grant: PullVerdict, offset: int, commit: int) -> None:
         queue = grant.queue
         grant.pulled = self._parts.handler.note_pull(queue.topic, grant.group, queue.queue_id, offset, commit)
 
-    def suspend(self, connection: FeedConnection, grant: PullGrant, frame: bytes, offset: int, wait_ms: int) -> bool:
+    def suspend(self, connection: FeedConnection, grant: PullVerdict, frame: bytes, offset: int, wait_ms: int) -> bool:
         peer, allowed = cast(FramePeer, connection), cast(Allowed, grant.verdict)
         ticket = KernelTicket(peer, frame, allowed, partial(self._kernel.resume, grant, frame))
         place = (grant.queue.topic, grant.queue.queue_id, offset)
@@ -119,7 +119,7 @@ class PullVerdicts:
                 one.topic, one.group, one.queue_id, one.messages, one.size, one.took_ms, times=one.answers
             )
 
-    def judge(self, query: PullQuery) -> PullGrant | None:
+    def judge(self, query: PullQuery) -> PullVerdict | None:
         parts, config = self._parts, self._parts.live.config
         header = _header(query)
         topic, group, queue_id = header.topic, header.consumer_group, header.queue_id
@@ -133,7 +133,7 @@ class PullVerdicts:
         if allowed.wanted.record_filter is not None or parts.offsets.has_reset(topic, group, queue_id):
             return None
         codes = allowed.wanted.tag_codes
-        grant: PullGrant = self._grant(
+        grant: PullVerdict = self._grant(
             allowed,
             group,
             queue.tail,

@@ -18,6 +18,7 @@ from ...config import Live
 from ...errors import RequestRefused
 from ...kernel.appends import SendGrant, SendSettings
 from ...kernel.choice import native
+from ...kernel.python import feeds as python_feeds
 from ...kernel.seam import Feed
 from ...kernel.state import Gate, QueueTail, time_source
 from ...model.message import Property
@@ -149,13 +150,10 @@ class Verdicts:
 
 
 def native_verdicts(parts: Sending) -> Verdicts | None:
-    """Return the verdicts of one listener; None where the Python kernel serves, or limits are so low that only
-    Python knows them.
-    """
-    module = native()
-    if module is None or parts.limits.frame.header_fields < _KERNEL_FIELDS:
+    """Return those of one listener; None where limits are so low that only the handlers know them."""
+    if parts.limits.frame.header_fields < _KERNEL_FIELDS:
         return None
-    return Verdicts(parts, module)
+    return Verdicts(parts, native() or python_feeds)
 
 
 def patience(live: Live[BrokerConfig]) -> ReplyTimeout:

@@ -47,7 +47,7 @@ class Appender:
         These two, and the watermarks, are for the native appender, which moves and calls them by itself while nobody
         waits for a watermark; here `publish` does that each time.
         """
-        self._log = log
+        self.log = log
         self._index = index
         self._calls = calls
         self.stopped: str | None = None  # why nothing is appended any more
@@ -66,7 +66,7 @@ class Appender:
         `queues`: for each its new entries, and how many offsets they stand for. `keys`: hashed, in order of position.
         Raises what `make_room` raises, then nothing was written, or what `break_off` returns.
         """
-        log = self._log
+        log = self.log
         needs = [(tail, len(entries) // tail.entry_bytes) for tail, entries, _ in queues]
         self._calls.make_room(needs, len(keys) // KEY_BYTES)
         try:

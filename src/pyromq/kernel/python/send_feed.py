@@ -1,0 +1,358 @@
+"""Plain sends from received bytes to the log, in readable Python: `native/feed.pxi` does the same in C.
+
+One listener's: `SendFeed`. Records, queue entries, keys and answers of a received buffer are made in memory first; then
+the `Appender` takes them all, or none, and then the whole buffer is left to the handlers. So are batches, here. Event
+loop only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from ...errors import RequestRefused
+from ...model.java_hash import java_hash
+from ...protocol.command import Command, Encoding
+from ...protocol.frame import FrameLimits
+from ...protocol.headers.send import SendMessage, SendMessageV2
+from ...protocol.record import Record
+from ..seam import DRAIN, NOTHING, Fed, FeedConnection, PendingReply
+from .append import place_burst
+from .appender import Appender
+from .frames import MOST_FIELDS, code_of, decoded, frame_end
+from .keys import KEY
+from .pull import ENTRY
+from .state import Gate, QueueTail, TimeSource
+
+if TYPE_CHECKING:
+    from ..appends import SendHost, SendSettings
+
+MOST_GRANTS = 10_000
+_SENDS = {10: SendMessage, 310: SendMessageV2}
+_OTHER_SENDS = (320, 324, 325, -1)  # batches, replies, and what may be a send: later sends wait for them
+_NOT_PLAIN = 0x0C | 0xC0  # sysFlag: transaction bits, marks of inner batches
+_QUICK_S = 0.001
+
+
+class FrameOutcome(Enum):
+    """What became of a frame."""
+
+    TAKEN = 1
+    LEFT = 2
+    STOP = 3  # the log's file has no room for it
+
+
+class Grant:
+    """A verdict: plain messages for the queues of this topic go straight into the log."""
+
+    def __init__(self, topic: str, queues: int, is_typed: bool = False) -> None:
+        self.topic = topic
+        self.queues = queues
+        self.is_typed = is_typed
+        self.tails: dict[int, QueueTail] = {}
+
+
+class Notes:
+    """Of one connection: its born host, and the topics that handlers have frames of which may not be finished."""
+
+    def __init__(self, born_host: bytes) -> None:
+        self.born_host = born_host
+        self.left: set[str] = set()
+        self.all_left = False
+
+
+@dataclass(slots=True)
+class Burst:
+    """What one received buffer adds to the log, from `position` on."""
+
+    notes: Notes
+    is_admitted: bool | None = None  # None: not asked yet
+    start: int = 0
+    room: int = 0
+    store_time: int = 0
+    size: int = 0
+    last: int = 0
+    records: list[bytes] = field(default_factory=list)
+    entries: dict[QueueTail, list[bytes]] = field(default_factory=dict)
+    keys: list[bytes] = field(default_factory=list)
+    answers: list[bytes] = field(default_factory=list)
+    counts: dict[tuple[str, int], list[int]] = field(default_factory=dict)  # messages, bytes, requests
+    drain: bool = False  # a send was left for no reason but that others before it were
+
+
+@dataclass(slots=True)
+class Properties:
+    """Of a plain message: as they came, and what is looked up in them."""
+
+    given: bytes
+    unique: str
+    keys: str
+    tags: str
+
+
+class SendFeed:
+    """`host` is the broker's side of it: `kernel/appends.py` says what it must have."""
+
+    def __init__(self, host: SendHost, appender: Appender, gate: Gate, time: TimeSource) -> None:
+        self._host = host
+        self._appender = appender
+        self._gate = gate
+        self._time = time
+        self._settings: SendSettings
+        self._limits = FrameLimits()
+        self._special: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
+        self._grants: dict[str, Grant] = {}
+        self._counts: dict[tuple[str, int], list[int]] = {}
+        self._quick = 0
+        self.messages = 0  # taken since the start
+
+    def use(self, settings: SendSettings) -> None:
+        """Serve by these settings, and by no verdict that was given before."""
+        self._settings = settings
+        self._limits = FrameLimits(
+            frame_bytes=settings.frame_bytes, header_bytes=settings.header_bytes, header_fields=MOST_FIELDS
+        )
+        special = frozenset(name.decode() for name in settings.special)
+        self._special = special, special | {name.decode() for name in settings.typed_special}
+        self._grants.clear()
+
+    def revoke(self, topic: bytes) -> None:
+        """Take back the verdict on a topic."""
+        self._grants.pop(topic.decode(), None)
+
+    def take_counts(self) -> tuple[list[tuple[str, int, int, int, int]], int]:
+        """Return what was stored since the last call: topic, queue, messages, bytes and requests of each queue, and how
+        many messages were put within a millisecond."""
+        counts, self._counts = self._counts, {}
+        quick, self._quick = self._quick, 0
+        return [(*place, *of) for place, of in counts.items()], quick  # type: ignore[misc]
+
+    # --- a buffer -------------------------------------------------------------------------------------------------
+
+    def feed(self, connection: FeedConnection, received: memoryview) -> Fed | bytes:
+        """Return what was done with the bytes: `kernel/seam.py` has the contract."""
+        if type(connection.notes) is not Notes:
+            connection.notes = Notes(self._host.born_host(connection.address))
+        notes: Notes = connection.notes
+        if (notes.all_left or notes.left) and not connection.unfinished_sends:
+            notes.all_left = False
+            notes.left.clear()
+        burst, at, left = Burst(notes), 0, []
+        outcome = FrameOutcome.TAKEN
+        while (end := frame_end(received, at, self._limits)) > 0:
+            frame = received[at:end]
+            outcome = self._one(burst, frame)
+            if outcome is FrameOutcome.STOP:
+                notes.all_left = True  # the handlers go on in the log's next file
+                break
+            if outcome is FrameOutcome.LEFT:
+                left.append(frame)
+            at = end
+        if not burst.records or not self._append(burst):
+            notes.all_left = notes.all_left or bool(burst.records)
+            return DRAIN if burst.drain else NOTHING
+        answers = b"".join(burst.answers)
+        if self._settings.waits and answers:
+            return Fed(at, b"", (PendingReply(burst.start + burst.size, answers),), left, burst.drain)
+        return Fed(at, answers, (), left, burst.drain)
+
+    def _append(self, burst: Burst) -> bool:
+        """Hand it to the appender, all in one. False: it took nothing, or writing has ended."""
+        if self._appender.stopped is not None:
+            return False
+        queues = [(tail, b"".join(entries), len(entries)) for tail, entries in burst.entries.items()]
+        begun = self._time.monotonic()
+        try:
+            self._appender.append(b"".join(burst.records), burst.last, burst.store_time, queues, b"".join(burst.keys))
+        except Exception:  # the handlers meet it too, and answer
+            return False
+        seconds, messages = self._time.monotonic() - begun, len(burst.records)
+        if seconds < _QUICK_S:
+            self._quick += messages
+        else:
+            self._host.note_slow(seconds, messages)
+        self.messages += messages
+        for place, new in burst.counts.items():
+            known = self._counts.setdefault(place, [0, 0, 0])
+            known[:] = map(sum, zip(known, new, strict=True))
+        return True
+
+    # --- a frame --------------------------------------------------------------------------------------------------
+
+    def _one(self, burst: Burst, frame: memoryview) -> FrameOutcome:
+        code = code_of(frame)
+        if code not in _SENDS:
+            burst.notes.all_left = burst.notes.all_left or code in _OTHER_SENDS
+            return FrameOutcome.LEFT
+        command = decoded(frame, self._limits)
+        header = None if command is None else _header(command)
+        if command is None or header is None:
+            burst.notes.all_left = True
+            return FrameOutcome.LEFT
+        if burst.notes.all_left or header.topic in burst.notes.left:
+            burst.drain = burst.drain or self._would_take(header)
+            return self._leave(burst, header)
+        grant = None if not self._is_plain(command, header) else self._grant_for(header.topic)
+        if grant is None or header.queue_id >= grant.queues or not self._is_admitted(burst):
+            return self._leave(burst, header)
+        tail = self._tail(grant, header.queue_id)
+        properties = self._properties(header, grant.is_typed)
+        if tail is None or properties is None:
+            return self._leave(burst, header)
+        return self._add(burst, command, header, tail, properties)
+
+    def _leave(self, burst: Burst, header: SendMessage) -> FrameOutcome:
+        """Leave a send to the handlers. Later ones of this connection to that topic must not overtake it."""
+        burst.notes.left.add(header.topic)
+        return FrameOutcome.LEFT
+
+    def _would_take(self, header: SendMessage) -> bool:
+        """Return whether a send is left for no other reason than its place in line, as far as can be told quickly."""
+        return self._properties(header, False) is not None and self._grant_for(header.topic) is not None
+
+    def _is_plain(self, command: Command, header: SendMessage) -> bool:
+        return (
+            not command.flag & ~2
+            and not header.batch
+            and header.queue_id >= 0
+            and not header.sys_flag & _NOT_PLAIN
+            and 0 < len(command.body) <= self._settings.body_bytes
+        )
+
+    def _grant_for(self, topic: str) -> Grant | None:
+        """Return the verdict on a topic, as long as it is not revoked; else the broker is asked."""
+        grant = self._grants.get(topic)
+        if grant is None and topic.isascii():
+            judged = self._host.judge(topic.encode())
+            if isinstance(judged, Grant):
+                if len(self._grants) >= MOST_GRANTS:
+                    self._grants.clear()
+                grant = self._grants[topic] = judged
+        return grant
+
+    def _tail(self, grant: Grant, queue_id: int) -> QueueTail | None:
+        """Return the store's queue as it is now; None: there is none, or one of another kind."""
+        tail = grant.tails.get(queue_id)
+        if tail is None or tail.is_removed:
+            tail = self._host.queue(grant.topic, queue_id)
+            if tail is not None:
+                grant.tails[queue_id] = tail
+        return tail
+
+    def _is_admitted(self, burst: Burst) -> bool:
+        """Return whether anything may be appended; asked once a buffer, and only if there is something to append."""
+        if burst.is_admitted is None:
+            gate, log = self._gate, self._appender.log
+            is_open = not gate.closed and log.end <= gate.log_limit and self._time.monotonic() <= gate.due
+            burst.is_admitted = is_open or self._host.admit()
+            burst.start, burst.room = log.end, log.room
+            burst.store_time = max(self._time.now_ms(), log.last_time)
+        return burst.is_admitted
+
+    def _properties(self, header: SendMessage, is_typed: bool) -> Properties | None:
+        """Return those of a plain message; None: one of them makes it more than plain, or it has no unique id."""
+        settings, text = self._settings, header.properties or ""
+        try:
+            given = text.encode()
+        except UnicodeEncodeError:
+            return None
+        found: dict[str, str] = {}
+        for name, value in _pairs(text):
+            if name in self._special[is_typed] or (settings.waits and name.endswith("WAIT") and value == "false"):
+                return None
+            if value and name in ("UNIQ_KEY", "KEYS", "TAGS"):
+                if name in found or not value.isascii():
+                    return None
+                found[name] = value
+        end = b"" if given.endswith(b"\x02") else b"\x02"
+        stored = given + end + settings.tail
+        unique = found.get("UNIQ_KEY", "")
+        if len(given) > settings.property_bytes or len(stored) > settings.stored_property_bytes:
+            return None
+        if not unique.isprintable() or not unique or '"' in unique or "\\" in unique:
+            return None
+        return Properties(stored, unique, found.get("KEYS", ""), found.get("TAGS", ""))
+
+    def _add(
+        self, burst: Burst, command: Command, header: SendMessage, tail: QueueTail, properties: Properties
+    ) -> FrameOutcome:
+        """Add one record, its queue entry, its keys and its answer."""
+        entries = burst.entries.get(tail, [])
+        record = Record(
+            topic=header.topic,
+            queue_id=header.queue_id,
+            body=bytes(command.body),
+            properties=properties.given,
+            flag=header.flag,
+            sys_flag=header.sys_flag,
+            queue_offset=tail.next_offset + len(entries),
+            born_timestamp=header.born_timestamp,
+            born_host=burst.notes.born_host,
+            store_host=self._settings.store_host,
+            reconsume_times=header.reconsume_times or 0,
+        )
+        position = burst.start + burst.size
+        (raw,), (placed,) = place_burst([record], position, burst.store_time, {}, self._settings.with_crc)
+        if burst.size + len(raw) > burst.room:
+            return FrameOutcome.STOP
+        burst.entries[tail] = entries
+        entries.append(ENTRY.pack(position, len(raw), placed.tag_code))
+        burst.records.append(raw)
+        burst.size += len(raw)
+        burst.last = position
+        if self._settings.index_keys:
+            burst.keys += self._keys(header.topic, properties, position)
+        count = burst.counts.setdefault((header.topic, header.queue_id), [0, 0, 0])
+        count[:] = count[0] + 1, count[1] + len(raw), count[2] + 1
+        if not command.is_oneway:
+            burst.answers.append(self._answer(command, record, properties.unique))
+        return FrameOutcome.TAKEN
+
+    def _keys(self, topic: str, properties: Properties, position: int) -> Iterator[bytes]:
+        for word in (properties.unique, *filter(None, properties.keys.split(" "))):
+            yield KEY.pack(_index_hash(f"{topic}#{word}"), position)
+        if self._settings.index_tags and properties.tags:
+            yield KEY.pack(_index_hash(f"{topic}#T#{properties.tags}"), position)
+
+    def _answer(self, command: Command, record: Record, unique: str) -> bytes:
+        host = self._settings.store_host.hex().upper()
+        values = f"{host}{record.physical_offset:016X}", record.queue_id, record.queue_offset, unique
+        texts = [str(value).encode() for value in values]
+        if command.encoding is Encoding.JSON:
+            texts.append(b"%d" % command.opaque)
+            pieces = self._settings.json
+            header = b"".join(piece + text for piece, text in zip(pieces, texts, strict=False)) + pieces[-1]
+            return _framed(header, 0)
+        fixed, region, *names = self._settings.binary
+        fields = region + b"".join(_field(name, text) for name, text in zip(names, texts, strict=True))
+        fixed = fixed[:5] + (command.opaque & 0xFFFFFFFF).to_bytes(4, "big") + fixed[9:]
+        return _framed(fixed + bytes(4) + len(fields).to_bytes(4, "big") + fields, 1)
+
+
+def _header(command: Command) -> SendMessage | None:
+    try:
+        return _SENDS[command.code].from_fields(command.fields)
+    except RequestRefused:
+        return None  # the handler says what is wrong
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str]]:
+    for pair in text.split("\x02"):
+        name, separator, value = pair.partition("\x01")
+        if separator:
+            yield name, value
+
+
+def _index_hash(text: str) -> int:
+    """Return the absolute value of Java's hash, and 0 where Java's abs is negative."""
+    return abs(number) if (number := java_hash(text)) > -(1 << 31) else 0
+
+
+def _field(name: bytes, value: bytes) -> bytes:
+    return len(name).to_bytes(2, "big") + name + len(value).to_bytes(4, "big") + value
+
+
+def _framed(header: bytes, encoding: int) -> bytes:
+    return (4 + len(header)).to_bytes(4, "big") + (encoding << 24 | len(header)).to_bytes(4, "big") + header

@@ -1,0 +1,30 @@
+"""Which kernel a test is about: those of the feeds run on the native one and on its twin in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.kernel import twins
+
+BOTH = ("test_native_send", "test_native_pull", "test_verdicts", "test_pull_verdicts", "test_late_answers")
+NATIVE_ONLY = {  # tests that count what the kernel took: its twin leaves more, or less, to the handlers
+    "test_rare_tags_far_behind": "entries that lie in two files are left",
+    "test_what_is_taken": "headers of any shape are decoded",
+    "test_on_a_real_disk": "records that lie in two files are left",
+    "test_late_answers_are_what_python_says": "batches are left",
+}
+
+
+@pytest.fixture(autouse=True)
+def kernel(request: pytest.FixtureRequest) -> Iterator[str]:
+    twins.SERVES[0] = getattr(request, "param", "native")
+    yield twins.SERVES[0]
+    twins.SERVES[0] = "native"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    is_both = metafunc.module.__name__.rpartition(".")[2] in BOTH and metafunc.function.__name__ not in NATIVE_ONLY
+    if is_both and "kernel" in metafunc.fixturenames:
+        metafunc.parametrize("kernel", ("native", "python"), indirect=True)
