@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 from pathlib import Path
@@ -19,6 +20,7 @@ from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.message_store import run_at_once
 from pyromq.store.recovery.lock import claim_store
 from pyromq.store.tables.json_tables import TableDamaged
+from pyromq.transport.address import parse_address
 from tests.broker.running import SMALL, running_broker, turn
 
 
@@ -93,3 +95,34 @@ async def test_a_table_that_cannot_be_read_leaves_the_others_as_they_are(
         await another_broker(tmp_path)
     await nothing_follows(caplog)
     assert tables(tmp_path) == before
+
+
+async def test_an_opened_broker_knows_its_address_and_nobody_can_connect_before_it_starts(
+    tmp_path: Path,
+) -> None:
+    broker = await another_broker(tmp_path)
+    host, port = parse_address(broker.address)
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection(host, port)
+    assert await broker.start() == broker.address
+    _, writer = await asyncio.open_connection(host, port)
+    writer.close()
+    await broker.stop()
+
+
+async def test_a_broker_that_never_started_leaves_its_port_and_its_store(tmp_path: Path) -> None:
+    first = await another_broker(tmp_path, fast_listen_port=0)
+    port = parse_address(first.address)[1]
+    await first.stop()
+    second = await another_broker(tmp_path, listen_port=port, fast_listen_port=0)
+    assert second.address == first.address
+    await second.stop()
+
+
+async def test_a_port_that_is_in_use_leaves_the_store_free(tmp_path: Path) -> None:
+    async with running_broker(tmp_path / "other") as other:
+        port = parse_address(other.address)[1]
+        (tmp_path / "own").mkdir()
+        with pytest.raises(ConfigError, match=f"port {port} .*is in use"):
+            await another_broker(tmp_path / "own", listen_port=port)
+    claim_store(RealDisk(tmp_path / "own")).release()

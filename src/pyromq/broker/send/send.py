@@ -56,7 +56,6 @@ class _Send:
     given: str  # properties as they came
     unique: str | None = None  # id of the message, as the client or the broker made it
     batch_id: str | None = None  # set for a batch that is kept as one record
-    record: Record | None = None
 
     @property
     def wait_s(self) -> float:
@@ -142,8 +141,7 @@ class SendHandler:
                 f"the message is illegal: sysFlag {send.header.sys_flag} is not for a plain message",
                 ResponseCode.MESSAGE_ILLEGAL,
             )
-        send.record = record
-        self._intake.put(record, lambda outcome: self._answer(send, outcome), send.wait_s)
+        self._intake.put(record, lambda outcome: self._answer(send, record, outcome), send.wait_s)
 
     def _check_special(self, send: _Send, properties: dict[str, str]) -> Mapping[str, str]:
         """Return what only some messages have: checked against the topic, and changed where Java changes it."""
@@ -192,8 +190,8 @@ class SendHandler:
             entries = self._entries(send)
             self._check_count(send, len(entries))
         # A batch has no record of its own; its identity is all that is wanted of its properties.
-        send.record = self._record(send, send.given.encode() if Property.SEND_ID in send.given else b"")
-        self._intake.put_batch(send.record, lambda outcome: self._answer(send, outcome), send.wait_s, entries)
+        record = self._record(send, send.given.encode() if Property.SEND_ID in send.given else b"")
+        self._intake.put_batch(record, lambda outcome: self._answer(send, record, outcome), send.wait_s, entries)
 
     def _entries(self, send: _Send) -> list[BatchEntry]:
         return batch_entries(send.request.command.body, max_property_bytes(send.config))
@@ -217,9 +215,9 @@ class SendHandler:
             raise illegal_batch(f"{count} messages in it")
         stored, send.unique = self._stamp.inner_batch(send.given, count, send.config.trace_on)
         send.batch_id = send.unique
-        send.record = record = self._record(send, stored)
+        record = self._record(send, stored)
         record.sys_flag |= WRAPPED_BATCH
-        self._intake.put(record, lambda outcome: self._answer(send, outcome), send.wait_s)
+        self._intake.put(record, lambda outcome: self._answer(send, record, outcome), send.wait_s)
 
     # --- records and answers --------------------------------------------------------------------------------------
 
@@ -244,8 +242,7 @@ class SendHandler:
             reconsume_times=header.reconsume_times or 0,
         )
 
-    def _answer(self, send: _Send, outcome: Outcome) -> None:
-        assert send.record is not None
+    def _answer(self, send: _Send, record: Record, outcome: Outcome) -> None:
         if self._region[0] is not send.config:
             self._region = (send.config, region_fields(send.config))
         fields = self._region[1].copy()
@@ -253,17 +250,17 @@ class SendHandler:
             reply = Reply(outcome.refusal.code, remark=str(outcome.refusal), fields=fields)
         else:
             fields |= place_fields(outcome.places, self._store_host)
-            if send.record.topic != send.to.topic.topic_name:
+            if record.topic != send.to.topic.topic_name:
                 fields["queueId"] = str(send.to.queue_id)  # it waits elsewhere, the client asked for this one
             if not outcome.repeat:
-                self._count_put(send.record, outcome.places)
+                self._count_put(record, outcome.places)
             if send.unique is not None:
                 fields["transactionId"] = send.unique
             if send.batch_id is not None:
                 fields["batchUniqId"] = send.batch_id
-            if send.record.topic == TIMER_TOPIC and send.unique is not None:
+            if record.topic == TIMER_TOPIC and send.unique is not None:
                 topic, broker_name = send.to.topic.topic_name, send.config.broker_name
-                fields["recallHandle"] = recall_handle(topic, broker_name, send.record, send.unique)
+                fields["recallHandle"] = recall_handle(topic, broker_name, record, send.unique)
             reply = Reply(fields=fields) if not outcome.late else late_reply(send.config, fields)
         answer(send.request, reply)
 
