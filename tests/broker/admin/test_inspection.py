@@ -13,6 +13,7 @@ import pytest
 from pyromq.model.codes import ResponseCode
 from pyromq.protocol.requests import RequestCode
 from pyromq.store.files.disk import DiskFull
+from pyromq.store.queues.consume_queue import ConsumeQueue
 from tests.broker.running import Running, running_broker, turns_until
 
 
@@ -99,8 +100,8 @@ async def test_a_broker_whose_last_message_found_no_room_is_not_ready(
             raise DiskFull("No space left on device")
 
         with monkeypatch.context() as patch:
-            patch.setattr(broker.broker.store._writer, "put", full)
-            assert (await broker.send()).code == ResponseCode.SERVICE_NOT_AVAILABLE
+            patch.setattr(ConsumeQueue, "reserve", full)
+            assert (await broker.send(queue=1)).code == ResponseCode.SERVICE_NOT_AVAILABLE  # whose file is not there
         assert (await inspect(broker))["troubles"] == ["No space left on device"]
         await broker.send()
         assert (await inspect(broker))["ready"]

@@ -204,8 +204,9 @@ class Writer:
             return False
 
     def _break_off(self, fault: Exception) -> StoreNotWritable:
-        """Return the end writing: log and queues do not agree any more, and a record put behind that would take an
-        offset that another one has. Return what to raise.
+        """End writing and return what to raise.
+
+        Log and queues do not agree any more, and a record put behind that would take an offset that another one has.
         """
         why = str(fault) if isinstance(fault, DiskError) else f"{type(fault).__name__}: {fault}"
         self.stop(f"a write failed half-way: {why}. Open the store again to recover")
