@@ -18,7 +18,7 @@ from pyromq.errors import ConfigError
 from pyromq.store.files.disk import StoreLocked
 from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.message_store import run_at_once
-from pyromq.store.recovery.lock import claim_store
+from pyromq.store.recovery.claim import claim_store
 from pyromq.store.tables.json_tables import TableDamaged
 from pyromq.transport.address import parse_address
 from tests.broker.running import SMALL, running_broker, turn

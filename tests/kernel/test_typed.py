@@ -18,9 +18,9 @@ KERNEL = SRC / "pyromq" / "kernel"
 
 # What the native kernel asks of values whose type it does not know, and why each is no way into a higher room.
 ASKED = {
-    "host": "the broker's side of a feed: the calls of SendHost (kernel/appends.py) and PullHost (kernel/pulls.py)",
+    "host": "the broker's side of a feed: the calls of SendHost (kernel/sends.py) and PullHost (kernel/pulls.py)",
     "connection": "whose bytes these are: FeedConnection of kernel/seam.py",
-    "settings": "SendSettings of kernel/appends.py: numbers and bytes",
+    "settings": "SendSettings of kernel/sends.py: numbers and bytes",
     "fed": "Fed of kernel/seam.py, what the feed of another kind made of its frames",
     "first": "Fed, of the two parts of a buffer",
     "second": "Fed, of the two parts of a buffer",

@@ -13,7 +13,7 @@ import pytest
 
 from pyromq.store.files.disk import StoreLocked
 from pyromq.store.files.real_disk import RealDisk
-from pyromq.store.recovery.lock import UnknownStoreKind, claim_store
+from pyromq.store.recovery.claim import UnknownStoreKind, claim_store
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.store.small import message, opened, put
 
@@ -116,7 +116,7 @@ def test_our_lock_covers_byte_0_alone(tmp_path: Path) -> None:
 def test_the_lock_goes_with_the_process(tmp_path: Path) -> None:
     program = (
         "import os, sys; from pyromq.store.files.real_disk import RealDisk\n"
-        "from pyromq.store.recovery.lock import claim_store\n"
+        "from pyromq.store.recovery.claim import claim_store\n"
         "lock = claim_store(RealDisk(sys.argv[1])); os.kill(os.getpid(), 9)\n"
     )
     assert subprocess.run([sys.executable, "-c", program, str(tmp_path)]).returncode == -9

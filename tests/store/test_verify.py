@@ -11,7 +11,7 @@ import pytest
 from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.message_store import MessageStore
 from pyromq.store.recovery.checkpoint import SyncedFile
-from pyromq.store.recovery.lock import UnknownStoreKind
+from pyromq.store.recovery.claim import UnknownStoreKind
 from pyromq.store.recovery.sizes import inferred_config
 from pyromq.store.tools.dump import DumpFilter, dump_records
 from pyromq.store.tools.findings import Level, Report

@@ -17,7 +17,7 @@ from ..config import Live, Loaded
 from ..machine.budget import Budget
 from ..store.files.disk import Disk, DiskLock
 from ..store.log.flush import LogFlusher
-from ..store.recovery.lock import claim_store
+from ..store.recovery.claim import claim_store
 from ..store.recovery.store_state import refuse_missing_tables
 from ..supervision import Loops
 from ..transport.address import parse_address

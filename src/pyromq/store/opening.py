@@ -32,8 +32,8 @@ from .recovery.checkpoint import (
     mark_stopped,
     read_checkpoint,
 )
+from .recovery.claim import claim_store
 from .recovery.derived_files import DERIVED_FILE, DerivedFiles, reopen_derived, write_derived
-from .recovery.lock import claim_store
 from .recovery.recovery import RecoveryReport, recover
 from .recovery.store_state import StoreState, read_state_to_open
 from .store_files import StoreFiles, make_store_files

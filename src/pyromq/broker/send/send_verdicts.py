@@ -16,10 +16,10 @@ from typing import Any
 from ...ambient import Clock
 from ...config import Live
 from ...errors import RequestRefused
-from ...kernel.appends import SendGrant, SendSettings
 from ...kernel.choice import native
 from ...kernel.python import feeds as python_feeds
 from ...kernel.seam import Feed
+from ...kernel.sends import SendGrant, SendSettings
 from ...kernel.state import Gate, QueueTail, time_source
 from ...model.message import Property
 from ...model.names import is_retry
@@ -72,7 +72,7 @@ class Sending:
 
 
 class Verdicts:
-    """One listener's. Implements `kernel.appends.SendHost`."""
+    """One listener's. Implements `kernel.sends.SendHost`."""
 
     def __init__(self, parts: Sending, module: Any) -> None:
         self._parts = parts

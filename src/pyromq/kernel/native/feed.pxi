@@ -23,7 +23,7 @@ cdef void name_all(Names *names, list raw):
 
 
 cdef class SendFeed:
-    """One listener's feed. `host` is the broker's side of it: `kernel/appends.py` says what it must have."""
+    """One listener's feed. `host` is the broker's side of it: `kernel/sends.py` says what it must have."""
 
     cdef object host
     cdef Appender appender

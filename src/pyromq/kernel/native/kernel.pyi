@@ -4,7 +4,6 @@ from array import array
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from ..appends import SendHost, SendSettings
 from ..pulls import AnswerPieces, Changes, PullCount, PullHost, PullLimits
 from ..python.appender import Appender as Appender
 from ..python.index_state import IndexState as IndexState
@@ -23,6 +22,7 @@ from ..python.state import QueueTail as QueueTail
 from ..python.state import TimeSource as TimeSource
 from ..python.state import WatermarkState as WatermarkState
 from ..seam import Fed, FeedConnection
+from ..sends import SendHost, SendSettings
 
 SOURCES: str
 

@@ -2,7 +2,7 @@
 """The native kernel: plain sends from received bytes to records, queue entries, keys and answers; loops of a pull.
 
 Built in place by `make native`; `kernel/choice.py` finds it. No policy: what is plain, to where, and whether at all is
-said by the broker (`kernel/appends.py`). Every pointer comes with its length, checked before each read and write.
+said by the broker (`kernel/sends.py`). Every pointer comes with its length, checked before each read and write.
 """
 
 from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer

@@ -27,7 +27,7 @@ from .pull import ENTRY
 from .state import Gate, QueueTail, TimeSource
 
 if TYPE_CHECKING:
-    from ..appends import SendHost, SendSettings
+    from ..sends import SendHost, SendSettings
 
 MOST_GRANTS = 10_000
 _SENDS = {10: SendMessage, 310: SendMessageV2}
@@ -93,7 +93,7 @@ class Properties:
 
 
 class SendFeed:
-    """`host` is the broker's side of it: `kernel/appends.py` says what it must have."""
+    """`host` is the broker's side of it: `kernel/sends.py` says what it must have."""
 
     def __init__(self, host: SendHost, appender: Appender, gate: Gate, time: TimeSource) -> None:
         self._host = host

@@ -14,7 +14,7 @@ from ..files.disk import Disk, make_folder_durably
 from ..files.segment import segment_name
 from ..layout import COMMIT_LOG
 from ..recovery.checkpoint import SyncedFile
-from ..recovery.lock import claim_store
+from ..recovery.claim import claim_store
 from ..recovery.store_state import MissingRange, log_file_sizes, missing_log, read_store_state, refuse_other_sizes
 
 

@@ -25,8 +25,8 @@ from ..log.whole_crc import WHOLE_CRC_FILE, ranges_that_count, save_ranges
 from ..message_store import MessageStore
 from ..recovery.catalogue import CATALOGUE_FILE
 from ..recovery.checkpoint import ABORT_FILE, CHECKPOINT_FILE, SYNCED_FILE, SyncedFile, mark_running, read_checkpoint
+from ..recovery.claim import LOCK_FILE, refuse_unknown_kinds
 from ..recovery.derived_files import DERIVED_FILE
-from ..recovery.lock import LOCK_FILE, refuse_unknown_kinds
 from ..recovery.store_state import read_store_state
 from ..tables.table_journal import JOURNAL_FOLDER
 

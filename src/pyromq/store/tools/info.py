@@ -12,7 +12,7 @@ from ..files.read_only import ReadOnlyDisk
 from ..files.segment import parse_queue_name
 from ..layout import BATCH_ENTRY, BATCH_ENTRY_BYTES, BATCH_QUEUES, COMMIT_LOG, INDEX, QUEUE_ENTRY_BYTES, QUEUES
 from ..recovery.checkpoint import read_checkpoint, read_synced, was_stopped_cleanly
-from ..recovery.lock import LOCK_FILE, refuse_unknown_kinds
+from ..recovery.claim import LOCK_FILE, refuse_unknown_kinds
 from ..tables.json_tables import TableDamaged, read_table, table_names
 
 

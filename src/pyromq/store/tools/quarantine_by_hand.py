@@ -10,7 +10,7 @@ from ..config import StoreConfig
 from ..errors import StoreError
 from ..files.disk import Disk
 from ..log.commit_log import CommitLog
-from ..recovery.lock import claim_store
+from ..recovery.claim import claim_store
 from ..recovery.quarantine import BY_HAND, TABLE, Quarantine, QuarantinedRecord
 from ..tables.json_tables import JsonTable
 

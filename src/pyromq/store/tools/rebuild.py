@@ -16,8 +16,8 @@ from ..log.whole_crc import ranges_that_count, save_ranges
 from ..message_store import MessageStore
 from ..queues.reserved_offsets import queue_ends, write_reserved
 from ..recovery.checkpoint import SYNCED_FILE, Checkpoint, CheckpointFile, SyncedFile, mark_running
+from ..recovery.claim import claim_store
 from ..recovery.derived_files import DERIVED_FILE
-from ..recovery.lock import claim_store
 from ..recovery.recovery import RecoveryReport
 from ..recovery.store_state import read_state_to_open
 from .verify import Progress, verify_store

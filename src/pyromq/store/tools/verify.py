@@ -20,7 +20,7 @@ from ..log.deleted_topics import read_deleted
 from ..log.log_walk import Gap, LogWalk, Tail
 from ..log.whole_crc import ranges_that_count
 from ..recovery.checkpoint import CHECKPOINT_FILE
-from ..recovery.lock import LOCK_FILE, refuse_unknown_kinds
+from ..recovery.claim import LOCK_FILE, refuse_unknown_kinds
 from ..recovery.missing_queues import MissingQueues
 from ..recovery.store_state import TABLE_REMEDY, missing_log, read_store_state
 from ..tables.json_tables import TableDamaged, read_table, table_names
