@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyromq.client.consume.offsets import BrokerOffsets
+from pyromq.client.consume.group_calls import BrokerOffsets
 from pyromq.client.received import Received
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.protocol.bodies.keyed import MessageQueue

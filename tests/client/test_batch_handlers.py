@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from pyromq.client.consume.consume_service import InFlight
 from pyromq.client.consume.handlers import outcomes_of, worker
-from pyromq.client.consume.in_flight import InFlight
 from pyromq.client.core.retry import Reject, RetryLater
 from pyromq.client.errors import Error
 from pyromq.client.received import Received

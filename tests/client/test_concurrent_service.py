@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 
 from pyromq.client.connect.background import Tasks
-from pyromq.client.consume.assigned import AssignedQueue
 from pyromq.client.consume.attempts import HandlerRunner, StartedCoroutine
 from pyromq.client.consume.concurrent_service import STREAK, ConcurrentService
-from pyromq.client.consume.consume_service import HandlerCalls
+from pyromq.client.consume.consume_service import AssignedQueue, HandlerCalls, in_flight_of
 from pyromq.client.consume.handlers import worker
-from pyromq.client.consume.in_flight import in_flight_of
 from pyromq.client.core.process_queue import FlowLimits, ProcessQueue
 from pyromq.client.core.retry import Retry
 from pyromq.client.received import Received

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.client.consume.offsets import LocalOffsets
+from pyromq.client.consume.group_calls import LocalOffsets
 from pyromq.protocol.bodies.keyed import MessageQueue
 
 QUEUE = MessageQueue(broker_name="a", queue_id=0, topic="T")

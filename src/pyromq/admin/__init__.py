@@ -1,4 +1,4 @@
-"""Typed cluster operations over the wire: what `pyromq`, `mqadmin` and, later, the dashboard ask of servers.
+"""Typed cluster operations over the wire: what `pyromq` and `mqadmin` ask of servers.
 
 async with connect(namesrv) as client:
     calls = admin.calls.Calls(client.session)

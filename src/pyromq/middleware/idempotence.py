@@ -17,8 +17,8 @@ from typing import Any, Literal, Protocol
 
 from .. import logs
 from ..ambient import Clock, SystemClock
+from ..client.consume.consume_service import InFlight
 from ..client.consume.handlers import Outcomes
-from ..client.consume.in_flight import InFlight
 from ..client.middleware import HandleNext, Middleware
 from ..client.noted_rows import NotedRows
 from ..client.received import Received

@@ -21,7 +21,7 @@ from ...protocol.headers.send import CheckTransactionState, PushReplyMessage
 from ...protocol.messages import read_messages
 from ...protocol.requests import RequestCode
 from ...transport.dispatch import Handler, Reply, Request, RequestOf, bind
-from ..consume.assigned import AssignedQueue
+from ..consume.consume_service import AssignedQueue
 from ..consume.pull_consumer import PullConsumer
 from ..consume.push_consumer import PushConsumer
 from ..produce.producer import Producer

@@ -14,10 +14,8 @@ from ...protocol.bodies.keyed import MessageQueue
 from ..connect.background import Bell, Tasks
 from ..connect.session import Session
 from ..core.process_queue import ProcessQueue
-from .assigned import AssignedQueue
-from .consume_service import ConsumeService
-from .group_calls import LOCK_RENEW_S, LOCK_VALID_S, QueueLocks, allocated_queues
-from .offsets import OffsetStore, start_offset
+from .consume_service import AssignedQueue, ConsumeService
+from .group_calls import LOCK_RENEW_S, LOCK_VALID_S, OffsetStore, QueueLocks, allocated_queues, start_offset
 from .options import ConsumeOptions
 from .pull_loop import PullLoop
 

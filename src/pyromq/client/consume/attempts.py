@@ -13,10 +13,12 @@ from typing import Any, Generic, Self, TypeVar
 
 from ... import logs
 from ...ambient import Clock
+from ...protocol.messages import UnreadableMessage
 from ...transport.turns.timeouts import Timeouts
 from ..core.retry import Reject, RetryLater
 from ..received import Received
 from .handlers import AdaptedHandler, Outcomes, Work
+from .options import PushWay
 
 log = logs.get("pyromq.client")
 
@@ -33,7 +35,7 @@ class Deadline:
     __slots__ = ("_before", "_is_late", "_left_s", "_limit_s", "_task", "_timeouts")
 
     def __init__(self, timeouts: Timeouts[Deadline], limit_s: float | None, left_s: float | None) -> None:
-        """`left_s`: of the limit, for now."""
+        """`left_s`: what is left of the limit now."""
         self._timeouts = timeouts
         self._limit_s = limit_s
         self._left_s = left_s
@@ -156,3 +158,28 @@ class HandlerRunner:
             log.warning(
                 "handler failed", topic=message.topic, id=message.id, attempt=message.attempt, fault=repr(outcome)
             )
+
+
+def before_handlers(attempt: Attempt, way: PushWay) -> Attempt:
+    """Keep unreadable messages from the handler: they are rejected, or done with where they are to be skipped."""
+
+    def outcome(message: UnreadableMessage) -> Exception | None:
+        """Return what becomes of it. One whose frame is broken has no position by which the broker could find it."""
+        return None if way == "skip" or message.physical_offset < 0 else Reject(message.fault)
+
+    async def mixed(received: Sequence[Received]) -> Outcomes:
+        readable = [each for each in received if not isinstance(each.message, UnreadableMessage)]
+        outcomes = iter(await attempt(readable) if readable else ())
+        return [
+            outcome(each.message) if isinstance(each.message, UnreadableMessage) else next(outcomes)
+            for each in received
+        ]
+
+    def checked(received: Sequence[Received]) -> Awaitable[Outcomes]:
+        if len(received) == 1:  # nearly always
+            is_odd = isinstance(received[0].message, UnreadableMessage)
+        else:
+            is_odd = any(isinstance(each.message, UnreadableMessage) for each in received)
+        return mixed(received) if is_odd else attempt(received)
+
+    return checked

@@ -13,9 +13,7 @@ from collections.abc import Awaitable, Callable, Generator, Hashable
 from ...model.message import StoredMessage
 from ..core.retry import Retry, send_back_level
 from ..received import Received
-from .assigned import AssignedQueue
-from .consume_service import HandlerCalls, end_all
-from .in_flight import in_flight_of
+from .consume_service import AssignedQueue, HandlerCalls, end_all, in_flight_of
 
 KEPT_RETRY_S = 5.0  # a message that could not be given back is handled again after this
 STREAK = 32  # handler calls of a worker before everything else on the event loop gets a turn, such as the next pulls
@@ -50,7 +48,7 @@ class ConcurrentService:
         self._ready: deque[AssignedQueue] = deque()  # queues with messages that wait for a worker, each once
         self._idle: deque[asyncio.Future[None]] = deque()  # workers that found nothing to do
         self._is_waking = False  # a worker was woken and has not run yet
-        self._is_passing = False  # one whose handlers wait for nothing goes on in a moment: no other is needed
+        self._is_passing = False  # a worker lets the loop run after a streak and goes on at once: no other is to begin
         self._last: object = None  # the worker that took a message last
         self._is_stopping = False
         self._workers: list[asyncio.Task[None]] = []

@@ -1,29 +1,132 @@
-"""What a push consumer asks of whoever runs its handlers: `concurrent_service.py` or `orderly_service.py`.
+"""What lies between a push consumer's pulls and its handlers: an assigned queue, and who handles its messages.
 
-The contract: return is ack, an exception is a retry, `Reject` is a dead letter, `RetryLater(t)` a retry after t. Of a
-batch each message has an outcome of its own. Nothing is acked before the handler has ended. What ends after its queue
-was given up does not count.
+The handlers are run by a `ConsumeService`: `concurrent_service.py` or `orderly_service.py`. Its contract: return is
+ack, an exception is a retry, `Reject` is a dead letter, `RetryLater(t)` a retry after t. Of a batch each message has an
+outcome of its own. Nothing is acked before the handler has ended. What ends after its queue was given up is not
+counted.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 from ... import logs
 from ...ambient import Clock
 from ...model.message import StoredMessage
 from ...protocol.bodies.keyed import MessageQueue
 from ..connect.background import Tasks
+from ..core.process_queue import ProcessQueue
 from ..received import Received
-from .assigned import AssignedQueue
 from .attempts import Attempt
 
 log = logs.get("pyromq.client")
 
 Describe = Callable[[StoredMessage, MessageQueue], Received]
+
+
+class InFlight:
+    """Which messages handlers of this process are busy with, so that none is handled twice at once.
+
+    A queue may move from one client of a process to another while its messages are in flight, and each client may run
+    on a loop and thread of its own. So there is one table for each queue in the process (`in_flight_of`); any thread
+    may use it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: dict[Hashable, list[Future[None]] | None] = {}  # with those who wait, if there are any
+
+    def try_enter(self, keys: Sequence[Hashable]) -> bool:
+        """Enter all of them at once; return False if one is busy."""
+        held = self._held
+        with self._lock:
+            for key in keys:
+                if key in held:
+                    return False
+            for key in keys:
+                held[key] = None
+        return True
+
+    async def enter(self, keys: Sequence[Hashable]) -> None:
+        """Enter all of them, as soon as none is busy. None is entered while this waits."""
+        while not self.try_enter(keys):
+            if (busy := self._waiter(keys)) is not None:
+                await asyncio.wrap_future(busy)
+
+    def leave(self, keys: Iterable[Hashable]) -> None:
+        waiting: list[Future[None]] = []
+        with self._lock:
+            for key in keys:
+                if (found := self._held.pop(key)) is not None:
+                    waiting += found
+        for future in waiting:
+            if future.set_running_or_notify_cancel():  # it may have given up
+                future.set_result(None)
+
+    def _waiter(self, keys: Sequence[Hashable]) -> Future[None] | None:
+        """Return a future that is done when the first busy one is free again; None: all are free by now."""
+        with self._lock:
+            for key in keys:
+                if key in self._held:
+                    future: Future[None] = Future()
+                    self._held[key] = [*(self._held[key] or ()), future]
+                    return future
+        return None
+
+
+_tables: WeakValueDictionary[Hashable, InFlight] = WeakValueDictionary()
+_lock = threading.Lock()
+
+
+def in_flight_of(owner: Hashable, queue: Hashable) -> InFlight:
+    """Return the table of this queue's offsets, one for all who have it now. It lives as long as one of them does."""
+    with _lock:
+        return _tables.setdefault((owner, queue), InFlight())
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class AssignedQueue:
+    """One queue that a push consumer has now. A queue assigned again is a new object. Event loop only."""
+
+    queue: MessageQueue
+    process: ProcessQueue
+    next_offset: int = -1
+    committed: int = -1  # the offset that the broker has of us
+    locked_until: float = float("-inf")  # orderly only; seconds of the monotonic clock
+    in_flight: InFlight | None = None  # concurrent only: offsets that handlers of this process are busy with
+    is_ready: bool = False  # concurrent only: stands in the row of queues with messages for handlers
+    is_leaving: bool = False  # no new message is handled; those in flight are finished
+    pulling: asyncio.Task[Any] | None = None
+    draining: asyncio.Task[Any] | None = None
+    pulled_ms: int = 0
+    handled_ms: int = 0
+    confirmed_offset: int = -1
+
+    @property
+    def is_over(self) -> bool:
+        return self.is_leaving or self.process.is_dropped
+
+    def leave(self) -> None:
+        """End the pulls, and start no more handlers."""
+        self.is_leaving = True
+        if self.pulling is not None:
+            self.pulling.cancel()
+
+    def confirms_offset(self, offset: int) -> bool:
+        """Return whether a broker moves us to where we are: it does so once, if the group was reset before.
+
+        There is nothing to drop and nobody to wait for. A broker that repeats it is taken at its word.
+        """
+        if offset != self.next_offset or offset == self.confirmed_offset or len(self.process):
+            return False
+        self.confirmed_offset = offset
+        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

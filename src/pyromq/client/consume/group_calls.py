@@ -1,21 +1,43 @@
-"""What a member of a group asks brokers: who else is in it, whether they can evaluate its filter, locks on queues.
+"""What a member of a group asks brokers, and what the group keeps: members, filter, locks, offsets.
 
-Push and pull consumers call this, and `assignment.py`.
+Offsets are kept by the broker for a group that shares queues, in a file for broadcast: two implementations behind one
+shape (`OffsetStore`), and the rule for a queue where nothing is known yet. Push and pull consumers call this, and
+`assignment.py`; Spark reads and commits offsets by it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Protocol
 
 from ... import logs
+from ...errors import PyroError
+from ...files import replace_file
+from ...model import names
+from ...model.codes import ResponseCode
+from ...model.group import ConsumeFromWhere
+from ...protocol.bodies.body import decode_body, encode_body
 from ...protocol.bodies.heartbeat import CheckClientRequestBody, LockBatchRequestBody
-from ...protocol.bodies.keyed import MessageQueue
+from ...protocol.bodies.keyed import ByQueue, MessageQueue
+from ...protocol.bodies.offsets import ResetOffsetBody
 from ...protocol.headers.clients import GetConsumerListByGroup
+from ...protocol.headers.offsets import (
+    GetMaxOffset,
+    GetMinOffset,
+    OffsetAnswer,
+    QueryConsumerOffset,
+    SearchOffset,
+    UpdateConsumerOffset,
+)
+from ...protocol.json import FILE_LIMITS, Dialect
 from ...protocol.requests import RequestCode
+from ...protocol.row import H, Row
 from ..connect.session import Session
 from ..core.allocation import Strategy
 from ..core.routing import Route
-from ..errors import Error
+from ..errors import Error, NoBroker
 from ..subscription import Filter
 
 log = logs.get("pyromq.client")
@@ -102,3 +124,133 @@ class QueueLocks:
             if address is not None:
                 found.setdefault(address, []).append(queue)
         return found
+
+
+class OffsetStore(Protocol):
+    async def read(self, queue: MessageQueue) -> int | None:
+        """Return the group's offset; None if there is none for this queue."""
+        ...
+
+    async def save(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """Save offsets and return those that were kept; the rest failed, is logged, and may be saved again."""
+        ...
+
+
+class BrokerOffsets:
+    """Event loop only."""
+
+    def __init__(self, session: Session, group: str) -> None:
+        self._session = session
+        self._group = group
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        # Brokers would answer 0 for a young topic whatever the group asked for; here the group's own rule decides.
+        header = QueryConsumerOffset(
+            consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id, set_zero_if_not_found=False
+        )
+        return await _offset(self._session, queue, RequestCode.QUERY_CONSUMER_OFFSET, header)
+
+    async def save(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        saved = {}
+        for queue, offset in offsets.items():
+            header = UpdateConsumerOffset(
+                consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset
+            )
+            try:
+                address = await _master(self._session, queue)
+                await self._session.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+                saved[queue] = offset
+            except Error as fault:
+                log.warning("offset not committed", group=self._group, queue=str(queue), fault=str(fault))
+        return saved
+
+
+class LocalOffsets:
+    """A file per group, in the layout of Java's clients. Read once, replaced as a whole."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known: ByQueue[int] | None = None
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        return self._table().get(queue)
+
+    async def save(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        table = self._table()
+        table.update(offsets)
+        content = encode_body(ResetOffsetBody(offset_table=table), Dialect.JAVA)  # Java's client may go on with it
+        try:
+            await asyncio.to_thread(replace_file, self._path, content)
+        except OSError as fault:
+            log.warning("offsets not written", path=str(self._path), fault=str(fault))
+            return {}
+        return dict(offsets)
+
+    def _table(self) -> ByQueue[int]:
+        if self._known is None:
+            self._known = self._written()
+        return self._known
+
+    def _written(self) -> ByQueue[int]:
+        """Read the file, or the one before it if that is damaged or gone, as Java's clients do."""
+        for path in (self._path, self._path.with_name(self._path.name + ".bak")):
+            try:
+                return decode_body(ResetOffsetBody, path.read_bytes(), FILE_LIMITS).offset_table
+            except FileNotFoundError:
+                continue
+            except (OSError, PyroError) as fault:
+                log.error("offsets cannot be read, what was before them counts", path=str(path), fault=str(fault))
+        return ByQueue()
+
+
+# --- what brokers know of a queue ------------------------------------------------------------------------------------
+
+
+async def min_offset(session: Session, queue: MessageQueue) -> int:
+    header = GetMinOffset(topic=queue.topic, queue_id=queue.queue_id)
+    return await _offset(session, queue, RequestCode.GET_MIN_OFFSET, header) or 0
+
+
+async def max_offset(session: Session, queue: MessageQueue) -> int:
+    """Return the offset behind the last message."""
+    header = GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id)
+    return await _offset(session, queue, RequestCode.GET_MAX_OFFSET, header) or 0
+
+
+async def offset_at(session: Session, queue: MessageQueue, time_ms: int) -> int:
+    """Return the offset of the first message stored at that time or later."""
+    header = SearchOffset(topic=queue.topic, queue_id=queue.queue_id, timestamp=time_ms)
+    return await _offset(session, queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header) or 0
+
+
+async def start_offset(
+    session: Session, store: OffsetStore, queue: MessageQueue, begin: ConsumeFromWhere, begin_ms: int | None
+) -> int:
+    """Return where a group goes on in a queue: at its offset, else where `begin` says.
+
+    Retried messages are the group's own: those it always reads from the first one.
+    """
+    known = await store.read(queue)
+    if known is not None:
+        return known
+    if begin_ms is not None:
+        return await offset_at(session, queue, begin_ms)
+    if names.is_retry(queue.topic) or begin in (ConsumeFromWhere.FIRST_OFFSET, ConsumeFromWhere.MIN_OFFSET):
+        return await min_offset(session, queue)
+    return await max_offset(session, queue)
+
+
+async def _offset(
+    session: Session, queue: MessageQueue, row: Row[H, None, OffsetAnswer, None], header: H
+) -> int | None:
+    expected = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
+    answer = await session.ask(await _master(session, queue), row, header, expected=expected)
+    return None if answer.code == ResponseCode.QUERY_NOT_FOUND else answer.header.offset
+
+
+async def _master(session: Session, queue: MessageQueue) -> str:
+    """Return the master, or a slave while the master is away: both know offsets."""
+    address = (await session.route(queue.topic)).reader(queue.broker_name)
+    if address is None:
+        raise NoBroker(f"broker {queue.broker_name!r} is not there", hint="Is it running (mqadmin clusterList)?")
+    return address

@@ -1,9 +1,22 @@
-"""The options of push and pull consumers, checked when they are given. Durations are seconds."""
+"""The options of push and pull consumers, checked when they are given. Durations are seconds.
+
+`on_unreadable` says what becomes of a record that nobody can read (a damaged or unknown compression, a body that grows
+too large, a broken inner batch). It has its place among the messages of its queue, so that everything else is delivered
+and the offset goes on. Consumers log each one once, and handlers never see it:
+
+| option | push | broadcast | pull |
+|---|---|---|---|
+| `dead-letter` | the default: given back to the broker as a dead letter, as it is stored | | |
+| `skip` | left out | the default | left out |
+| `raise` | | | the default: `poll` raises `Unreadable` with its place; `seek` goes on behind it |
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from ...model.group import ConsumeFromWhere
 from ..arguments import check_begin, check_count, check_length, check_retry, check_strategy
@@ -12,9 +25,11 @@ from ..core.process_queue import FlowLimits
 from ..core.retry import Retry
 from ..errors import Error
 from .pulling import PLAIN_BYTES
-from .unreadable import PullWay, PushWay, check_way
 
 MOST_PULLED = 1024
+
+PushWay = Literal["dead-letter", "skip"]
+PullWay = Literal["raise", "skip"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +59,7 @@ class ConsumeOptions:
         if self.orderly and self.broadcast:
             raise Error("orderly and broadcast do not go together", hint="An ordered queue has one reader by its lock")
         if self.on_unreadable is not None:
-            check_way(self.on_unreadable, ("skip",) if self.broadcast else ("dead-letter", "skip"))
+            _check_way(self.on_unreadable, ("skip",) if self.broadcast else ("dead-letter", "skip"))
         check_count("concurrency", self.concurrency)
         check_count("pull_messages", self.pull_messages, MOST_PULLED)
         if self.max_batch is not None:
@@ -84,8 +99,14 @@ class PullOptions:
         check_begin(self.begin, self.begin_ms)
         check_count("pull_messages", self.pull_messages, MOST_PULLED)
         check_count("plain_bytes", self.plain_bytes, example=PLAIN_BYTES)
-        check_way(self.on_unreadable, ("raise", "skip"))
+        _check_way(self.on_unreadable, ("raise", "skip"))
         check_strategy(self.strategy)
         check_length("commit_s", self.commit_s)
         check_length("rebalance_s", self.rebalance_s)
         check_length("hold_s", self.hold_s, may_be_zero=True)
+
+
+def _check_way(value: object, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        words = " or ".join(f'"{each}"' for each in allowed)
+        raise Error(f"on_unreadable={value!r} is no way for a record that cannot be read", hint=f"Give {words}")

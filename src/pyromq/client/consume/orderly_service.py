@@ -12,8 +12,7 @@ from collections.abc import Awaitable, Callable
 from ...model.message import StoredMessage
 from ..core.retry import Reject, RetryLater
 from ..received import Received
-from .assigned import AssignedQueue
-from .consume_service import HandlerCalls, end_all
+from .consume_service import AssignedQueue, HandlerCalls, end_all
 
 SUSPEND_S = 1.0  # a failed message of an ordered queue
 _LEAST_SUSPEND_S, _MOST_SUSPEND_S = 0.01, 30.0

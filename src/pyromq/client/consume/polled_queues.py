@@ -16,12 +16,11 @@ from ...protocol.messages import UnreadableMessage
 from ...protocol.pulls import Pulled
 from ..connect.background import Tasks
 from ..connect.session import Session
-from ..errors import Error
+from ..errors import Error, Unreadable
 from ..received import Received
 from ..subscription import Filter
 from .options import PullOptions
-from .pulling import Puller, PullResult
-from .unreadable import log_unreadable, unreadable_error
+from .pulling import Puller, PullResult, log_unreadable
 
 log = logs.get("pyromq.client")
 
@@ -143,5 +142,17 @@ class PolledQueues(dict[MessageQueue, PolledQueue]):
         before = result.messages[: result.messages.index(first)]
         if not before:
             self.unreadable += 1
-            raise unreadable_error(queue, first, result.next_offset)
+            raise _unreadable_error(queue, first, result.next_offset)
         return before, first.queue_offset
+
+
+def _unreadable_error(queue: MessageQueue, message: UnreadableMessage, end: int) -> Unreadable:
+    """Return what a caller of `poll` gets. `end`: the offset behind everything that was pulled."""
+    return Unreadable(
+        f"the record at offset {message.queue_offset} of {queue} (commit log position {message.physical_offset}, "
+        f"message {message.message_id}) cannot be read: {message.fault}",
+        hint='Go on behind it with `await consumer.seek(fault.queue, fault.next_offset)`, or give on_unreadable="skip"',
+        queue=queue,
+        message=message,
+        next_offset=min(message.next_offset, max(end, message.queue_offset + 1)),
+    )

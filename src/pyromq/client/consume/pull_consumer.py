@@ -27,8 +27,15 @@ from ..received import Received
 from ..subscription import Filter
 from ..tracing.trace_writer import Tracer
 from ..tracing.traced_work import trace_pulled
-from .group_calls import allocated_queues, check_at_brokers
-from .offsets import BrokerOffsets, max_offset, min_offset, offset_at, start_offset
+from .group_calls import (
+    BrokerOffsets,
+    allocated_queues,
+    check_at_brokers,
+    max_offset,
+    min_offset,
+    offset_at,
+    start_offset,
+)
 from .options import PullOptions
 from .polled_queues import PolledQueue, PolledQueues
 

@@ -14,12 +14,10 @@ from ...protocol.pulls import Pulled
 from ..connect.session import Session
 from ..errors import Error
 from ..subscription import Filter
-from .assigned import AssignedQueue
-from .consume_service import ConsumeService
-from .offsets import OffsetStore, start_offset
+from .consume_service import AssignedQueue, ConsumeService
+from .group_calls import OffsetStore, start_offset
 from .options import ConsumeOptions
-from .pulling import Puller, PullResult
-from .unreadable import log_unreadable
+from .pulling import Puller, PullResult, log_unreadable
 
 log = logs.get("pyromq.client")
 

@@ -6,6 +6,7 @@ before it from being delivered, and the next pull goes on from there.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from ... import logs
@@ -239,3 +240,18 @@ def _log_broken(request: _PullRequest, found: ReadMessages, end: int) -> None:
 def _restore(message: StoredMessage) -> None:
     """Give a message that comes by way of the group's retry topic its own topic back."""
     message.topic = message.properties.get(Property.RETRY_TOPIC, message.topic)
+
+
+def log_unreadable(group: str, queue: MessageQueue, messages: Iterable[UnreadableMessage], way: str) -> None:
+    """Name each one in the log, with its place and its cause."""
+    for message in messages:
+        log.error(
+            "a record cannot be read",
+            group=group,
+            queue=str(queue),
+            offset=message.queue_offset,
+            position=message.physical_offset,
+            id=message.message_id,
+            fault=message.fault,
+            way=way,
+        )

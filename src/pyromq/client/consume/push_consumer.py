@@ -1,7 +1,7 @@
 """Push consumers: messages come to a handler. Made by `Client.subscribe` and `Client.push_consumer`.
 
 Puts the parts together: which queues (`assignment.py`), pulling them (`pull_loop.py`), calling the handler
-(`concurrent_service.py`, `orderly_service.py`), offsets (`offsets.py`).
+(`concurrent_service.py`, `orderly_service.py`), offsets (`group_calls.py`).
 """
 
 from __future__ import annotations
@@ -26,19 +26,16 @@ from ..received import Received
 from ..subscription import Filter
 from ..tracing.trace_writer import Tracer
 from ..tracing.traced_work import traced_attempts
-from .assigned import AssignedQueue
 from .assignment import Assignment
-from .attempts import Attempt, HandlerRunner
+from .attempts import Attempt, HandlerRunner, before_handlers
 from .concurrent_service import ConcurrentService
-from .consume_service import ConsumeService, HandlerCalls
-from .group_calls import check_at_brokers
+from .consume_service import AssignedQueue, ConsumeService, HandlerCalls
+from .group_calls import BrokerOffsets, LocalOffsets, OffsetStore, check_at_brokers
 from .handlers import Handler, worker
-from .offsets import BrokerOffsets, LocalOffsets, OffsetStore
 from .options import ConsumeOptions
 from .orderly_service import OrderlyService
 from .pull_loop import PullLoop
 from .send_back import ConsumerSendBack
-from .unreadable import before_handlers
 
 log = logs.get("pyromq.client")
 

@@ -102,7 +102,7 @@ def queue_for_key(queues: Sequence[MessageQueue], key: str) -> MessageQueue:
 
 
 class Rotation:
-    """One queue after another, over all topics; the start is by chance, so that many clients do not march in step."""
+    """One queue after another of each topic; the first is chosen by chance, so that clients do not march in step."""
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng

@@ -16,7 +16,7 @@ from ...ambient import Clock, SystemClock, system_random
 from ...client.config import ClientConfig
 from ...client.connect.portal import Portal
 from ...client.connect.session import Session
-from ...client.consume.offsets import BrokerOffsets, max_offset, min_offset, offset_at
+from ...client.consume.group_calls import BrokerOffsets, max_offset, min_offset, offset_at
 from ...client.consume.pulling import Puller
 from ...client.core.routing import Route
 from ...client.errors import Error, NoBroker, TopicNotFound, Unreachable
