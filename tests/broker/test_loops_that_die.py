@@ -14,7 +14,7 @@ from pyromq.broker.clients.filter_data import ConsumerFilters
 from pyromq.broker.metadata.offsets import Offsets
 from pyromq.broker.registration import BrokerRegistration
 from pyromq.broker.stats.counters import Counters
-from pyromq.broker.timing.deliver import LevelDelivery
+from pyromq.broker.timing.level_delivery import LevelDelivery
 from pyromq.broker.timing.progress import DelayProgress
 from pyromq.broker.timing.timers import Timers
 from pyromq.broker.transactions.check import TransactionChecks

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from pyromq.broker.retries.dead_letters import _with_death
-from pyromq.broker.timing import park, timer_records
-from pyromq.broker.transactions import halves
-from pyromq.broker.transactions import park as transaction_park
+from pyromq.broker.timing import level_park, timer_records
+from pyromq.broker.transactions import half_records, halves
 from pyromq.broker.transactions.half import half_of
 from pyromq.cli.msg.life_table import lines
 from pyromq.protocol.properties import encode_properties
@@ -80,7 +79,7 @@ async def test_a_delayed_message_that_cannot_be_delivered_is_put_aside_and_comes
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk, clock = SimulatedDisk(now_ms=lambda: START_MS), ManualClock()
-    monkeypatch.setattr(f"{TIMING}.deliver.unpark", raising_for(b"bad", park.unpark, first))
+    monkeypatch.setattr(f"{TIMING}.level_delivery.unpark", raising_for(b"bad", level_park.unpark, first))
     async with virtual_broker(tmp_path, disk, clock) as life:
         for body in (b"before", b"bad", b"behind"):
             await life.send(body=body, properties={"DELAY": "1"})
@@ -111,7 +110,7 @@ async def test_a_delayed_message_that_cannot_be_delivered_is_put_aside_and_comes
 async def test_the_life_of_a_message_that_was_put_aside_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"{TIMING}.deliver.unpark", raising_for(b"bad", park.unpark, first))
+    monkeypatch.setattr(f"{TIMING}.level_delivery.unpark", raising_for(b"bad", level_park.unpark, first))
     monkeypatch.setattr(f"{TIMING}.timer_slots.unpark", raising_for(b"bad", timer_records.unpark, first))
     monkeypatch.setattr(halves, "half_of", raising_for(b"bad", half_of, lambda record, checks: record))
     async with virtual_broker(tmp_path) as life:
@@ -243,7 +242,7 @@ async def test_a_half_message_that_cannot_be_understood_does_not_keep_the_broker
 async def test_a_half_message_that_nobody_can_be_asked_about_is_put_aside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken = raising_for(b"bad", transaction_park.discarded, first)
+    broken = raising_for(b"bad", half_records.discarded, first)
     monkeypatch.setattr("pyromq.broker.transactions.check.discarded", broken)
     async with virtual_broker(tmp_path, transaction_check_max=1) as life:
         for key in ("one", "bad", "two"):
@@ -261,8 +260,8 @@ async def test_a_half_message_that_nobody_can_be_asked_about_is_put_aside(
     ("where", "real", "properties"),
     [
         (f"{TIMING}.timers.again", timer_records.again, {"TIMER_DELAY_SEC": "100000"}),
-        (f"{TIMING}.deliver.unpark", park.unpark, {"DELAY": "3"}),
-        ("pyromq.broker.transactions.carry.again", transaction_park.again, {"TRAN_MSG": "true", "PGROUP": "P"}),
+        (f"{TIMING}.level_delivery.unpark", level_park.unpark, {"DELAY": "3"}),
+        ("pyromq.broker.transactions.carry.again", half_records.again, {"TRAN_MSG": "true", "PGROUP": "P"}),
     ],
     ids=["timers", "delay levels", "transactions"],
 )

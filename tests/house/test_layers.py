@@ -144,7 +144,7 @@ def test_the_check_finds_a_cycle() -> None:
     "house",
     [
         code_of(broker__pop__ack="from ..timing import park", broker__timing__park=""),
-        code_of(broker__pop__ack="from ..send.send_checks import x", broker__send__send_checks="x = 1"),
+        code_of(broker__pop__ack="from ..send.checks import x", broker__send__checks="x = 1"),
         code_of(broker__pull__pull="from ..pop.ack import x", broker__pop__ack="x = 1"),
         code_of(broker__pop__ack="from ..wiring.pop import x", broker__wiring__pop="x = 1"),
     ],

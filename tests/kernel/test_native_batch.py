@@ -68,7 +68,7 @@ async def test_a_batch_whose_ids_no_answer_can_carry_is_refused_before_it_is_sto
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, native: bool, encoding: Encoding
 ) -> None:
     """The header's length has 24 bits. Here a header may be shorter, so that the batches are small."""
-    monkeypatch.setattr("pyromq.broker.send.send_answers.MOST_HEADER_BYTES", 40_000)
+    monkeypatch.setattr("pyromq.broker.send.answers.MOST_HEADER_BYTES", 40_000)
     most = 30_000 // 33
     bursts = [
         empty(most, 1, encoding=encoding) + empty(most + 1, 2, encoding=encoding) + send(3),

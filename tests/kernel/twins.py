@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pyromq.broker.send import send_verdicts as verdicts
+from pyromq.broker.send import verdicts
 from pyromq.broker.wiring import environment as composition
 from pyromq.broker.wiring import listeners
 from pyromq.kernel import pull_state, state

@@ -30,8 +30,8 @@ from .messages.message_queries import MessageQueries
 from .messages.queue_handlers import QueueHandlers
 from .pull.handler import PullHandler
 from .retries.send_back import SendBack
+from .send.handler import SendHandler
 from .send.replies import ReplyHandler
-from .send.send import SendHandler
 from .timing.handlers import DelayHandlers, TimerHandlers
 from .timing.recall import Recall
 from .transactions.end import TransactionEnds

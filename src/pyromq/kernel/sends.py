@@ -1,6 +1,6 @@
 """What a feed of sends and the broker say to each other: settings in, verdicts asked for; records go by the `Appender`.
 
-The kernel decides nothing; the broker (`broker/send/send_verdicts.py`) implements `SendHost`.
+The kernel decides nothing; the broker (`broker/send/verdicts.py`) implements `SendHost`.
 """
 
 from __future__ import annotations

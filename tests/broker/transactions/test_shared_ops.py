@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from pyromq.broker.transactions.half_records import park_half
 from pyromq.broker.transactions.ops import OFFSETS_IN_OP
-from pyromq.broker.transactions.park import park_half
 from pyromq.model.names import OP_HALF_TOPIC
 from pyromq.protocol.properties import decode_properties, encode_properties
 from pyromq.protocol.record import Record

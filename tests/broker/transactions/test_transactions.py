@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyromq.broker.transactions.park import op_offsets
+from pyromq.broker.transactions.half_records import op_offsets
 from pyromq.model.codes import ResponseCode
 from pyromq.model.ids import offset_message_id
 from pyromq.protocol.bodies.own import members

@@ -1,7 +1,7 @@
 """Answers a repeated send with the place of the first one instead of storing it again.
 
-It stands between `send.py` and the intake where the duplicate window is on. Timers and retries put messages with the
-same identity again and are no repeats, so their puts do not pass here. `duplicate_window.py` is the table,
+It stands between `send/handler.py` and the intake where the duplicate window is on. Timers and retries put messages
+with the same identity again and are no repeats, so their puts do not pass here. `duplicate_window.py` is the table,
 docs/duplicates.md the promise.
 """
 
@@ -21,7 +21,7 @@ _MAX_BYTES = MAX_PROPERTIES_BYTES - CRC_PROPERTY_BYTES
 
 
 class SendOnce:
-    """Event loop only. To `send.py` it is an intake."""
+    """Event loop only. To `send/handler.py` it is an intake."""
 
     def __init__(self, intake: Intake, table: DuplicateTable, now_ms: Callable[[], int]) -> None:
         self._intake = intake

@@ -48,7 +48,7 @@ Done: TypeAlias = Callable[[Outcome], None]
 
 
 class Door(Protocol):
-    """What `send.py` puts through: the intake, or the duplicate window before it."""
+    """What `send/handler.py` puts through: the intake, or the duplicate window before it."""
 
     def park(self, record: Record, properties: Mapping[str, str]) -> Record: ...
 

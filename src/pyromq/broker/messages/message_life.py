@@ -31,7 +31,7 @@ from ..clients.consumers import Consumers
 from ..config import BrokerConfig
 from ..metadata.offsets import Offsets
 from ..retries.dead_letters import DeadLetters, file_leaves_ms
-from ..timing.park import due_of
+from ..timing.level_park import due_of
 from ..transactions.halves import Halves
 from ..transactions.states import State
 from .expired import Expired

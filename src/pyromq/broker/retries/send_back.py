@@ -51,7 +51,7 @@ _WAY = (  # what tells of ways that are behind the message, and goes where there
 
 
 class Delay(Protocol):
-    """`timing.park.LevelPark`."""
+    """`timing.level_park.LevelPark`."""
 
     def at_level(self, record: Record, level: int) -> Record: ...
 

@@ -1,7 +1,7 @@
 """Whether a send is taken now: an overloaded broker says so early and names the limit, instead of growing slow.
 
 The limits are time waited, loop lag, unflushed bytes and waiting replies; how many requests may wait, and with how many
-bytes, is transport's to decide. Asked by `send.py` for every message. A kernel does not ask while its gate is open:
+bytes, is transport's to decide. Asked by `handler.py` for every message. A kernel does not ask while its gate is open:
 `keep_gate` leaves there what follows from the limits, and nobody else knows them.
 """
 

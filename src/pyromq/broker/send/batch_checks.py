@@ -1,4 +1,4 @@
-"""What a batch must be like to be stored. Called by `send.py`. Pure: nothing is stored here."""
+"""What a batch must be like to be stored. Called by `handler.py`. Pure: nothing is stored here."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Who may set which property, and what its values may be: the table that a send is held against at the door.
 
-`send.py` calls `admitted` for messages that carry a name of `SPECIAL`; all others have nothing of it, and a native
+`handler.py` calls `admitted` for messages that carry a name of `SPECIAL`; all others have nothing of it, and a native
 kernel takes them without a look. Prefers to leave a property out rather than to refuse a message: consumers send on
 what they got, with everything that a broker wrote into it. What lies in the store is not held against it: whoever reads
 a property there takes a safe value where it says nonsense.

@@ -1,7 +1,7 @@
 """Requests 324 and 325: the reply to a request message. It is pushed to the client that waits for it, then stored.
 
 The waiting client is a producer, known by its heartbeats; it is found by the id in REPLY_TO_CLIENT. Storing is
-`send.py`'s work. A reply that could not be pushed is stored all the same, and its sender gets the failure.
+`handler.py`'s work. A reply that could not be pushed is stored all the same, and its sender gets the failure.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The queues of the delay levels as the delivery loop reads them: what waits, when it is due, how far it is delivered.
 
-Reads see what is readable alone. `deliver.py` is the only caller, and moves these queues one at a time.
+Reads see what is readable alone. `level_delivery.py` is the only caller, and moves these queues one at a time.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ...model.names import SCHEDULE_TOPIC
 from ...store.log.reader import GetStatus, Selection
 from ...store.message_store import MessageStore
 from ...store.queues.queue import StoredQueue
+from .level_park import LevelPark
 from .level_times import LevelTimes
-from .park import LevelPark
 from .progress import DelayProgress
 
 log = logs.get("pyromq.broker")

@@ -2,7 +2,7 @@
 
 A queue entry says store time plus delay. Store times never go down: after a clock that was ahead is set right they stay
 where they are until it has caught up, which may take a year. What was stored meanwhile waits its level's delay from the
-moment that it was seen, and nothing is delivered before that. `deliver.py` asks for each entry that it looks at.
+moment that it was seen, and nothing is delivered before that. `level_delivery.py` asks for each entry that it looks at.
 """
 
 from __future__ import annotations

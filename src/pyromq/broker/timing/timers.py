@@ -31,7 +31,7 @@ from ..intake.intake import Intake, Outcome
 from ..loop_quarantine import LoopQuarantine
 from ..metadata.saving import SaveSoon
 from ..stats.counters import PutCounter
-from .deliver import IDLE_S, LONGEST_SLEEP_S
+from .level_delivery import IDLE_S, LONGEST_SLEEP_S
 from .timer_counts import TimerCounts
 from .timer_feed import TimerFeed
 from .timer_records import again

@@ -11,8 +11,8 @@ from ...store.message_store import MessageStore
 from ..intake.intake import Intake, Outcome
 from ..loop_quarantine import is_fault_of_record
 from .half import Half
+from .half_records import again
 from .halves import Halves
-from .park import again
 from .states import Event
 
 log = logs.get("pyromq.broker")

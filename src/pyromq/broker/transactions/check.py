@@ -30,8 +30,8 @@ from ..clients.producers import Producers
 from ..config import BrokerConfig
 from ..intake.intake import Intake, Outcome
 from .half import Half
+from .half_records import discarded, shown, text_of
 from .halves import Halves
-from .park import discarded, shown, text_of
 from .states import Event
 
 log = logs.get("pyromq.broker")

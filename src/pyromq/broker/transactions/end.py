@@ -27,8 +27,8 @@ from ..intake.parking import Park
 from ..intake.put_answers import answer, reply_to_put
 from ..stats.counters import PutCounter
 from .half import immunity_s
+from .half_records import again, committed, text_of
 from .halves import Halves
-from .park import again, committed, text_of
 from .recent import RecentHalves
 from .states import Event, IllegalTransition, State
 

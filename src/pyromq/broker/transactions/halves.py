@@ -23,9 +23,9 @@ from ..intake.intake import Intake
 from ..loop_quarantine import LoopQuarantine
 from ..metadata.offsets import Offsets
 from .half import Half, half_of
+from .half_records import op_offsets
 from .half_topics import HalfTopics
 from .ops import OpMessages
-from .park import op_offsets
 from .states import REMEMBERED, Event, Ledger
 from .undecided import UndecidedHalves
 

@@ -13,7 +13,7 @@ from functools import partial
 from ... import logs
 from ...ambient import Clock
 from ..intake.intake import Intake, Outcome
-from .park import op
+from .half_records import op
 
 log = logs.get("pyromq.broker")
 

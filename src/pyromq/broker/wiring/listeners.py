@@ -17,7 +17,7 @@ from ...transport.server import Server
 from ...transport.turns.slices import Slices
 from ..config import BrokerConfig
 from ..pull.verdicts import Pulling, PullVerdicts
-from ..send.send_verdicts import Sending, Verdicts, native_verdicts, patience
+from ..send.verdicts import Sending, Verdicts, native_verdicts, patience
 from ..surface import on_fast_port
 from .environment import Environment
 

@@ -7,10 +7,10 @@ from ...store.message_store import MessageStore
 from ...store.tables.json_tables import JsonTable
 from ...store.timer.timer_store import open_timer_store
 from ..intake.parking import Park, refuse_what_nobody_delivers
-from ..timing.park import LevelPark
-from ..timing.table import note_levels
+from ..timing.level_change import note_levels
+from ..timing.level_park import LevelPark
 from ..timing.timer_records import TimerPark
-from ..transactions.park import park_half
+from ..transactions.half_records import park_half
 from .environment import Environment
 
 

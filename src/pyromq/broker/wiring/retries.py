@@ -6,7 +6,7 @@ from ..intake.intake import Intake
 from ..retries.dead_letters import DeadLetters
 from ..retries.send_back import SendBack
 from ..stats.counters import Counters
-from ..timing.park import LevelPark
+from ..timing.level_park import LevelPark
 from .environment import Environment
 from .storage import Storage
 from .tables import Tables

@@ -14,11 +14,11 @@ from ..duplicates.duplicate_window import DuplicateTable
 from ..duplicates.send_once import SendOnce
 from ..intake.intake import Intake
 from ..send.admission import Admission, keep_gate
+from ..send.checks import SendChecks
+from ..send.handler import SendHandler
 from ..send.replies import ReplyHandler
-from ..send.send import SendHandler
-from ..send.send_checks import SendChecks
-from ..send.send_verdicts import Sending
 from ..send.stamp import Stamp
+from ..send.verdicts import Sending
 from ..transactions.recent import RecentHalves
 from .clients import ClientParts
 from .environment import Environment

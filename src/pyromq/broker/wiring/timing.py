@@ -7,10 +7,10 @@ from typing import Any
 
 from ..intake.intake import Intake
 from ..metadata.topics import Topics
-from ..send.send import born_host
+from ..send.handler import born_host
 from ..stats.counters import Counters
-from ..timing.deliver import LevelDelivery
 from ..timing.handlers import DelayHandlers, TimerHandlers
+from ..timing.level_delivery import LevelDelivery
 from ..timing.progress import DelayProgress
 from ..timing.recall import Recall
 from ..timing.timers import Timers

@@ -8,7 +8,7 @@ from typing import Any
 from ..clients.producers import Producers
 from ..metadata.offsets import Offsets
 from ..stats.counters import Counters
-from ..timing.park import LevelPark
+from ..timing.level_park import LevelPark
 from ..transactions.carry import HalfCarrier
 from ..transactions.check import TransactionChecks
 from ..transactions.end import TransactionEnds

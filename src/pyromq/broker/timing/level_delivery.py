@@ -25,8 +25,8 @@ from ...store.message_store import MessageStore
 from ..intake.intake import Intake, Outcome
 from ..loop_quarantine import LoopQuarantine
 from ..stats.counters import PutCounter
+from .level_park import LevelPark, due_of, unpark, wanted_level
 from .level_queues import AT_ONCE, FEW, LevelQueue, LevelQueues
-from .park import LevelPark, due_of, unpark, wanted_level
 from .progress import DelayProgress
 
 log = logs.get("pyromq.broker")

@@ -1,6 +1,6 @@
 """The answers to sends: where a message was stored, and the limits that follow from what one answer can carry.
 
-Made by `send.py`; `send_verdicts.py` makes the same answers for a native kernel.
+Made by `handler.py`; `verdicts.py` makes the same answers for a native kernel.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Checks whether a send is allowed, and to which topic it goes, in Java's order. No record is built here.
 
-Called by `send.py` for every send. What is refused raises RequestRefused with the code that Java's clients act on.
+Called by `handler.py` for every send. What is refused raises RequestRefused with the code that Java's clients act on.
 """
 
 from __future__ import annotations

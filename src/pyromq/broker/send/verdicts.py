@@ -41,9 +41,9 @@ from ..intake.put_answers import late_reply
 from ..metadata.new_topics import NewTopics
 from ..metadata.topics import Topics
 from ..stats.counters import Counters
-from .send import SPECIAL, TYPED_SPECIAL, born_host, max_property_bytes
-from .send_answers import most_in_batch, region_fields
-from .send_checks import SendChecks
+from .answers import most_in_batch, region_fields
+from .checks import SendChecks
+from .handler import SPECIAL, TYPED_SPECIAL, born_host, max_property_bytes
 from .stamp import RESERVED, Stamp
 
 _OPAQUE = 1_999_999_999  # stands for the request's own in a template

@@ -31,13 +31,13 @@ from ..intake.put_answers import answer, late_reply
 from ..metadata.attributes import CLEANUP_POLICY, QUEUE_TYPE
 from ..metadata.new_topics import NewTopics
 from ..stats.counters import PutCounter
+from .answers import most_in_batch, place_fields, recall_handle, region_fields
 from .batch_checks import KINDS, batch_entries, check_batch, having_any
+from .checks import Destination, SendChecks
 from .property_rules import OWN_NAMES, admitted, without_own
-from .send_answers import most_in_batch, place_fields, recall_handle, region_fields
-from .send_checks import Destination, SendChecks
 from .stamp import RESERVED, Stamp, unique_id
 
-# Where none of them is found, the text need not be taken apart. `send_verdicts.py` keeps such messages from a native
+# Where none of them is found, the text need not be taken apart. `verdicts.py` keeps such messages from a native
 # kernel by the same list. What each broker stamps anew is taken out by `stamp.py`.
 SPECIAL = (*KINDS, *(name for name in OWN_NAMES if name not in RESERVED))
 TYPED_SPECIAL = (Property.SHARDING_KEY,)  # the same in topics that name a type
