@@ -55,12 +55,12 @@ class Calls:
         return _for_tools(await self.session.name_servers.ask(row, header, expected=codes))
 
     async def ask_each_name_server(self, row: Row[H, Any, Any, Any], header: H) -> None:
-        """Ask all of them, since they know nothing of one another. The first that fails ends it."""
+        """Ask all name servers, since they know nothing of one another. The first that fails ends it."""
         for address in self.session.config.name_servers:
             await self.ask(address, row, header)
 
 
 def _for_tools(answer: Answer[A, R]) -> Answer[A, R]:
-    """Return the answer with the limits of what a tool has asked for itself."""
+    """Return the answer with the wider limits of tools, which asked for it themselves."""
     empty = b"{}" if answer.row.gives.is_json else b""
     return Answer(answer.row, answer.command, answer.address, ANSWER_LIMITS, empty)

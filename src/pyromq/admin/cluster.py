@@ -60,7 +60,7 @@ async def runtime(calls: Calls, address: str) -> dict[str, str]:
 
 
 def first_number(runtime: dict[str, str], *names: str) -> float | None:
-    """Return the first of the numbers under one of these names: of rates that of 10 s, before those of 1 and 10 min."""
+    """Return the first word of the first of these entries that is a number; of rates that is the one of 10 s."""
     for name in names:
         words = runtime.get(name, "").split()
         number = decimal_number(words[0] if words else None)
@@ -75,7 +75,7 @@ async def inspect(calls: Calls, address: str) -> dict[str, Any]:
 
 
 async def let_be_written(calls: Calls, name_server: str, broker_name: str, *, may: bool) -> int:
-    """Let one name server tell producers whether to write to this broker. Returns how many topics it concerns."""
+    """Let one name server announce whether producers may write to this broker. Return how many topics that concerns."""
     if may:
         add = AddWritePerm(broker_name=broker_name)
         return (await calls.ask(name_server, RequestCode.ADD_WRITE_PERM_OF_BROKER, add)).header.add_topic_count

@@ -34,20 +34,20 @@ class Copies:
         self._sender = Sender(session, GROUP, SendPolicy())
 
     async def send(self, message: StoredMessage, topic: str, extra: Mapping[str, str] | None = None) -> SendResult:
-        """Send a new message with the same body, tags, keys and properties; `extra` come on top. Else CannotCopy."""
+        """Send a new message with the same body, tags, keys and properties, and `extra`. CannotCopy as below."""
         check_readable(message)
         properties = own_properties(message) | {COPY_OF: message_id(message)} | dict(extra or {})
         return await self.send_new(topic, message.body, properties)
 
     async def send_new(self, topic: str, body: bytes, properties: Mapping[str, str]) -> SendResult:
-        """Send it with these properties and a new id."""
+        """Send a new message with these properties."""
         new = dict(properties) | {Property.UNIQ_KEY: self._session.ids.next(), Property.WAIT: "true"}
         return await self._send(pack(topic, body, new, Packing()), new.get(Property.SHARDING_KEY))
 
     async def retry(self, message: StoredMessage, group: str, extra: Mapping[str, str] | None = None) -> SendResult:
-        """Send it to the group's retry topic: nobody else gets it, it keeps its id and counts its attempts anew.
+        """Send the message to the group's retry topic: nobody else gets it. CannotCopy if it cannot be read.
 
-        Else CannotCopy.
+        It keeps its id and counts its attempts anew.
         """
         check_readable(message)
         properties = own_properties(message) | dict(extra or {})
@@ -90,6 +90,6 @@ def message_id(message: StoredMessage) -> str:
 
 
 def origin_topic(message: StoredMessage) -> str:
-    """Return the topic where it was sent to, before retries and death."""
+    """Return the topic that the message was sent to, before retries and death."""
     found = message.properties.get(Property.DLQ_ORIGIN_TOPIC) or message.properties.get(Property.RETRY_TOPIC)
     return found or message.topic

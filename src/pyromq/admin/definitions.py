@@ -58,7 +58,6 @@ def group_settings(config: SubscriptionGroupConfig) -> dict[str, Any]:
 
 
 async def of_broker(calls: Calls, place: BrokerPlace) -> Definitions:
-    """Return all topics and groups of a broker."""
     return await topics.configs(calls, place.address), await groups.configs(calls, place.address)
 
 
@@ -108,7 +107,7 @@ class DefinitionChange(Generic[T]):
     config: T
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a row for each setting that becomes another."""
+        """Return a row for each setting that changes."""
         where = {self.kind: self.name, "broker": self.place.name}
         if self.now is None:
             return [where | {"setting": "(is made)", "now": None, "then": _shown(self.then)}]
@@ -120,7 +119,7 @@ class DefinitionChange(Generic[T]):
 
     @property
     def attributes(self) -> str | None:
-        """Return `+key=value,-key`, as brokers take them."""
+        """Return the changed attributes as `+key=value,-key`, as brokers take them."""
         now = (self.now or {}).get("attributes", {})
         then = self.then.get("attributes", {})
         words = [f"+{key}={value}" for key, value in then.items() if now.get(key) != value]
@@ -130,7 +129,7 @@ class DefinitionChange(Generic[T]):
 async def changes(
     calls: Calls, places: Sequence[BrokerPlace], document: Any
 ) -> tuple[list[DefinitionChange[TopicConfig]], list[DefinitionChange[SubscriptionGroupConfig]]]:
-    """Return what is to be done, for topics and for groups. ConfigError if the document cannot be read."""
+    """Return the changes of topics and of groups. ConfigError if the document cannot be read."""
     patterns = {"topics": topic_settings(TopicConfig()), "groups": group_settings(SubscriptionGroupConfig())}
     check(document, patterns, {place.name for place in places})
     of_topics: list[DefinitionChange[TopicConfig]] = []

@@ -28,14 +28,14 @@ class CopyRange(topics.QueueRange):
 
 
 def forwarding_group(target: str) -> str:
-    """Return the group whose offsets in the source topic say how far it is."""
+    """Return the group whose offsets in the source topic say how far forwarding is."""
     return f"{TOOLS_PREFIX}forward_{target}"[:MAX_GROUP]
 
 
 async def ranges_to_copy(
     calls: Calls, places: list[BrokerPlace], source: str, target: str, group: str | None = None
 ) -> list[CopyRange]:
-    """Return what of each queue is to be copied, up to its end of now.
+    """Return the range of each queue that is to be copied, up to its end of now.
 
     It begins where an earlier run ended; else where `group` is; else at the first message.
     """
@@ -58,7 +58,7 @@ async def forward(
     copied: Callable[[int], None],
     skipped: Callable[[CannotCopy], None],
 ) -> None:
-    """Copy all queues at a time. `copied` gets how many went over, `skipped` each that cannot be read."""
+    """Copy all queues at a time. `copied` gets how many were copied, `skipped` each that cannot be read."""
     copies = Copies(calls.session)
     for address in {each.place.address for each in work}:
         await groups.put(calls, address, SubscriptionGroupConfig(group_name=forwarding_group(target)))
@@ -92,7 +92,7 @@ async def _queue(
 
 
 async def _send(copies: Copies, target: str, page: list[StoredMessage], skipped: Callable[[CannotCopy], None]) -> int:
-    """Send what has one order key one after another, all else at a time. Returns how many were sent."""
+    """Send messages of one order key one after another, all others at a time. Return how many were sent."""
     lanes: dict[str, list[StoredMessage]] = {}
     for number, message in enumerate(page):
         lanes.setdefault(message.properties.get(Property.SHARDING_KEY) or f"\0{number}", []).append(message)

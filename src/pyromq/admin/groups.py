@@ -30,7 +30,10 @@ async def configs(calls: Calls, address: str) -> dict[str, SubscriptionGroupConf
 
 
 async def config(calls: Calls, address: str, group: str) -> SubscriptionGroupConfig | None:
-    """Return None if this broker has no such group. (Request 352 is not asked: it makes the group where it may.)"""
+    """Return the group's config; None if this broker has no such group.
+
+    Request 352 is not asked: it makes the group where it may.
+    """
     return (await configs(calls, address)).get(group)
 
 
@@ -44,7 +47,7 @@ async def delete(calls: Calls, address: str, group: str, *, with_offsets: bool) 
 
 
 async def connections(calls: Calls, address: str, group: str) -> ConsumerConnection | None:
-    """Return None if no member is online there."""
+    """Return the members that are connected; None if no member is online there."""
     header, offline = GetConsumerConnectionList(consumer_group=group), ResponseCode.CONSUMER_NOT_ONLINE
     answer = await calls.ask(address, RequestCode.GET_CONSUMER_CONNECTION_LIST, header, known=[offline])
     return None if answer.code == offline else answer.body
@@ -59,5 +62,5 @@ async def running_info(
 
 
 def is_internal(name: str) -> bool:
-    """Return whether it is nobody's application: the system's own, or one of the tools."""
+    """Return whether the group is no application's: the system's own, or one of the tools."""
     return is_system_group(name) or name.startswith(TOOLS_PREFIX)

@@ -39,7 +39,7 @@ async def by_key(
     index_type: str | None = None,
     last_key: str | None = None,
 ) -> list[StoredMessage]:
-    """Return what the index knows under this key, or unique id. Keys share hashes: the caller compares."""
+    """Return the messages that the index has under this key, or unique id. Keys share hashes: the caller compares."""
     header = QueryMessage(
         topic=topic,
         key=key,
@@ -111,7 +111,7 @@ async def read_queue(
 async def pages(
     calls: Calls, address: str, topic: str, queue_id: int, first: int, end: int, *, tags: str = "*"
 ) -> AsyncIterator[Page]:
-    """Yield what the queue has from `first` up to `end`. A damaged record is passed over: it never stands still."""
+    """Yield the queue's messages from `first` up to `end`, page by page. A damaged record is passed over."""
     at = first
     while at < end:
         page = await read_queue(calls, address, topic, queue_id, at, most=min(PAGE, end - at), tags=tags)
@@ -120,7 +120,7 @@ async def pages(
 
 
 def _messages(answer: Answer[Any, bytes]) -> ReadMessages:
-    """Return the messages, those that cannot be read among them with their bodies as stored; these are logged."""
+    """Return the messages; those that cannot be read have their bodies as stored, and are logged."""
     found = read_messages(answer.body)
     for each in found.unreadable:
         log.warning(

@@ -24,13 +24,13 @@ ALL_QUEUES = -1
 
 
 async def progress(calls: Calls, address: str, group: str, topic: str | None = None) -> ConsumeStats:
-    """Return, by queue, where the group is and where the queue ends. Empty if this broker knows nothing of it."""
+    """Return, by queue, where the group is and where the queue ends. Empty if this broker does not know the group."""
     header = GetConsumeStats(consumer_group=group, topic=topic)
     return (await calls.ask(address, RequestCode.GET_CONSUME_STATS, header)).body
 
 
 async def committed(calls: Calls, address: str, group: str, topic: str, queue_id: int) -> int | None:
-    """Return None if the group has committed nothing there."""
+    """Return the group's offset; None if it has committed nothing there."""
     header = QueryConsumerOffset(consumer_group=group, topic=topic, queue_id=queue_id, set_zero_if_not_found=False)
     missing = ResponseCode.QUERY_NOT_FOUND
     answer = await calls.ask(address, RequestCode.QUERY_CONSUMER_OFFSET, header, known=[missing])
@@ -53,7 +53,7 @@ async def reset(
     offset: int | None = None,
     force: bool = True,
 ) -> ResetOffsetBody:
-    """Reset to the first message not before a time, or a queue to an offset. Returns where each queue goes on."""
+    """Reset to the first message not before a time, or a queue to an offset. Return where each queue goes on."""
     header = ResetOffset(group=group, topic=topic, queue_id=queue_id, offset=offset, timestamp=time_ms, is_force=force)
     return (await calls.ask(address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)).body
 
@@ -85,7 +85,7 @@ async def earliest_time(calls: Calls, address: str, topic: str, queue_id: int) -
 async def unread_beyond(calls: Calls, address: str, topic: str, read_queues: int) -> dict[int, int]:
     """Return, by queue from number `read_queues` on, how many messages not every group of the topic has consumed.
 
-    Nobody would read them any more if the topic had only so many queues to read. Without a group that is all of them.
+    Nobody would read them any more if the topic had only so many queues to read. Without a group all messages count.
     """
     table = (await topics.stats(calls, address, topic)).offset_table
     beyond = {queue.queue_id: at for queue, at in topics.by_number(table) if queue.queue_id >= read_queues and at.count}

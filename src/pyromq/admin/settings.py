@@ -24,7 +24,7 @@ async def of_broker(calls: Calls, address: str) -> dict[str, str]:
 
 
 async def change(calls: Calls, address: str, row: Row[None, bytes, None, None], pairs: Mapping[str, str]) -> None:
-    """Change settings of a server. Refused, if it does not let one of these keys be changed."""
+    """Change settings of a server. Refused if it does not allow one of these keys to be changed."""
     await calls.ask(address, row, body=properties.render(pairs).encode())
 
 
@@ -49,11 +49,11 @@ async def kv_list(calls: Calls, namespace: str) -> dict[str, str]:
 
 
 async def kv_put(calls: Calls, namespace: str, key: str, value: str) -> None:
-    """Set it on every name server."""
+    """Set the value on every name server."""
     header = PutKvConfig(namespace=namespace, key=key, value=value)
     await calls.ask_each_name_server(RequestCode.PUT_KV_CONFIG, header)
 
 
 async def kv_delete(calls: Calls, namespace: str, key: str) -> None:
-    """Delete it on every name server."""
+    """Delete the key on every name server."""
     await calls.ask_each_name_server(RequestCode.DELETE_KV_CONFIG, DeleteKvConfig(namespace=namespace, key=key))

@@ -28,7 +28,7 @@ async def names(calls: Calls) -> list[str]:
 
 
 async def route(calls: Calls, topic: str) -> TopicRouteData | None:
-    """Return None if the name server knows no such topic, or no broker that has it."""
+    """Return the route; None if the name server knows no such topic, or no broker that has it."""
     header, missing = GetRouteInfo(topic=topic, accept_standard_json_only=True), ResponseCode.TOPIC_NOT_EXIST
     answer = await calls.ask_name_server(RequestCode.GET_ROUTEINFO_BY_TOPIC, header, known=[missing])
     return None if answer.code == missing else answer.body
@@ -37,7 +37,7 @@ async def route(calls: Calls, topic: str) -> TopicRouteData | None:
 async def config(
     calls: Calls, address: str, topic: str, *, logical: bool | None = None
 ) -> TopicConfigAndQueueMapping | None:
-    """Return None if this broker has no such topic. Brokers tell a static topic's mapping only of `logical` queues."""
+    """Return the topic's config; None if this broker has none. The mapping of a static topic needs `logical`."""
     header, missing = TopicName(topic=topic, lo=logical), ResponseCode.TOPIC_NOT_EXIST
     answer = await calls.ask(address, RequestCode.GET_TOPIC_CONFIG, header, known=[missing])
     return None if answer.code == missing else answer.body
@@ -58,7 +58,7 @@ async def configs(calls: Calls, address: str) -> dict[str, TopicConfig]:
 
 
 async def put(calls: Calls, address: str, topic: TopicConfig, attributes: str | None = None) -> None:
-    """Make or change it on one broker. `attributes` is `+key=value,-key`; the config's own are not sent."""
+    """Make or change the topic on one broker. `attributes` is `+key=value,-key`; the config's own are not sent."""
     await calls.ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, CreateTopic.of(topic, attributes=attributes))
 
 
@@ -101,18 +101,18 @@ async def queues(calls: Calls, places: Iterable[BrokerPlace], topic: str) -> lis
 
 
 def by_number(table: ByQueue[V]) -> list[tuple[MessageQueue, V]]:
-    """Return what a broker tells of its queues in the order of their numbers."""
+    """Return a broker's queues in the order of their numbers."""
     return sorted(table.items(), key=lambda item: item[0].queue_id)
 
 
 async def groups(calls: Calls, address: str, topic: str) -> list[str]:
-    """Return who consumes it on this broker."""
+    """Return the groups that consume the topic on this broker."""
     answer = await calls.ask(address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicName(topic=topic))
     return sorted(answer.body.group_list)
 
 
 def is_internal(name: str) -> bool:
-    """Return whether people seldom want it: retries, dead letters, the system's own."""
+    """Return whether people seldom want the topic: retries, dead letters, the system's own."""
     return (
         is_system_topic(name)
         or name.startswith((RETRY_PREFIX, DLQ_PREFIX, "DefaultHeartBeatSyncerTopic"))

@@ -23,7 +23,7 @@ class Traffic:
 
 
 async def into_topic(calls: Calls, addresses: Iterable[str], topic: str) -> Traffic:
-    """Return what all these brokers together counted."""
+    """Return the sum of what these brokers counted."""
     return await _counted(calls, addresses, PUT, topic)
 
 
@@ -47,5 +47,5 @@ async def _counter(calls: Calls, address: str, name: str, key: str) -> Traffic:
 
 
 def _sampled_day(data: BrokerStatsData) -> int:
-    """Return the sum of Apache's samples: younger counters have only an hour or a minute of them."""
+    """Return the sum of Apache's samples; young counters have only an hour's or a minute's."""
     return data.stats_day.sum or data.stats_hour.sum or data.stats_minute.sum

@@ -38,9 +38,7 @@ def load_app(target: str, folder: Path) -> App:
 
 
 def own_part(fault: BaseException) -> str:
-    """Return the traceback of what `load_app` raised, from the module's own first line on: who imported it is no
-    news.
-    """
+    """Return the traceback of what `load_app` raised, from the module's own first line on."""
     frames = list(traceback.walk_tb(fault.__traceback__))
     own = next((at for at, (frame, _) in enumerate(frames) if frame.f_code is load_app.__code__), -1) + 1
     while own < len(frames) and "importlib" in frames[own][0].f_code.co_filename:

@@ -112,7 +112,7 @@ class Supervisor:
     async def _watch(self, folder: Path) -> None:
         """Restart the workers when their sources change.
 
-        One that is told to stop finishes its messages; its keeper starts the next one.
+        A worker that has to stop finishes its messages; its keeper starts the next one.
         """
         known = await asyncio.to_thread(snapshot, folder)
         while True:
@@ -127,7 +127,7 @@ class Supervisor:
 
 
 def snapshot(folder: Path) -> Snapshot:
-    """Return times of the Python files below; hidden and installed ones are left out."""
+    """Return the times of the Python files below a folder; hidden and installed ones are left out."""
     found: Snapshot = {}
     for path in folder.rglob("*.py"):
         parts = path.relative_to(folder).parts

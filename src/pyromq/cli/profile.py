@@ -72,7 +72,7 @@ def put(name: str, namesrv: str, as_json: bool, **given: Any) -> None:
 
 
 def _tls(choice: TlsChoice) -> dict[str, str]:
-    """Return it with whole paths: the profile is used from any folder."""
+    """Return the choice with absolute paths: the profile is used from any folder."""
     words = choice.words()
     found = {key: words[name] for key, name in TLS_KEYS.items() if name in words}
     return {key: os.path.abspath(word) if key in TLS_FILES else word for key, word in found.items()}

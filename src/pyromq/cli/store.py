@@ -283,8 +283,10 @@ def _open(path: Path, config_file: Path | None) -> tuple[RealDisk, StoreConfig]:
 
 
 def _settings_of(config_file: Path) -> dict[str, Any]:
-    """Return the store's settings out of a broker's file. An unknown key is an error, as it is for the broker; what
-    else the broker would refuse does not matter here."""
+    """Return the store's settings out of a broker's file. An unknown key is an error, as it is for the broker.
+
+    What else the broker would refuse does not matter here.
+    """
     from ..broker.config import BrokerConfig
     from ..broker.java_keys import BROKER_KEYS
     from ..config import examine_file, settings_of
@@ -300,7 +302,7 @@ def _settings_of(config_file: Path) -> dict[str, Any]:
 
 @contextmanager
 def _progress(what: str, as_json: bool) -> Iterator[Callable[[int, int], None]]:
-    """Yield what draws a bar on a terminal's stderr; it does nothing elsewhere."""
+    """Yield the function that draws a bar on a terminal's stderr; it does nothing elsewhere."""
     if as_json or not sys.stderr.isatty():
         yield lambda done, whole: None
         return

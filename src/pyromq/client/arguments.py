@@ -19,7 +19,7 @@ Seconds = float | timedelta
 
 
 def kind_fault(what: str, value: object, kind: type, wanted: str) -> str | None:
-    """Return what is wrong; None if it is of the kind."""
+    """Return what is wrong with the value in words; None if it is of the kind."""
     return None if isinstance(value, kind) else f"{what} is {_shown(value)}, and not {wanted}"
 
 
@@ -58,7 +58,7 @@ def time_limit(name: str, value: Seconds) -> float:
 
 
 def milliseconds(what: str, value: Seconds) -> int:
-    """Return a time that travels with a message. BadMessage."""
+    """Return a time that travels with a message, in milliseconds. Raise BadMessage for what is none."""
     try:
         length_s = seconds(value)
     except Error as fault:

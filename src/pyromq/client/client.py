@@ -94,7 +94,7 @@ class Client(Lifecycle):
 
     @property
     def running_handlers(self) -> int:
-        """Return messages that handlers of this client are busy with."""
+        """Return how many messages the handlers of this client are busy with."""
         consuming = sum(each.running for each in self._consumers if isinstance(each, PushConsumer))
         return consuming + sum(each.transactions.checking for each in self._producers)
 

@@ -55,7 +55,7 @@ class ClientConfig:
 
     @property
     def trace_topic(self) -> str | None:
-        """Return None if nothing is traced."""
+        """The topic that traces go to; None if nothing is traced."""
         return (names.TRACE_TOPIC if self.trace is True else self.trace) or None
 
 

@@ -33,7 +33,6 @@ class NotedRows:
         return self._clock.now_ms()
 
     def create(self) -> None:
-        """Create the table, if it is not there yet."""
         words = f"{self._column} VARCHAR({self._letters}) PRIMARY KEY, noted_ms BIGINT NOT NULL"
         self._run(f"CREATE TABLE IF NOT EXISTS {self.table} ({words})")
 

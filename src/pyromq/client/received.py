@@ -37,12 +37,12 @@ class Received:
 
     @property
     def topic(self) -> str:
-        """Return where it was sent to, also when it comes again by way of a retry topic."""
+        """The topic that the message was sent to, also when it comes again by way of a retry topic."""
         return without_namespace(self.namespace, self.wire_topic)
 
     @property
     def wire_topic(self) -> str:
-        """Return the same as brokers know it, with its namespace."""
+        """The topic as brokers know it, with its namespace."""
         return self.message.properties.get(Property.RETRY_TOPIC, self.message.topic)
 
     @property
@@ -51,7 +51,7 @@ class Received:
 
     @property
     def id(self) -> str:
-        """Return the producer's id for it, the same for every delivery."""
+        """The producer's id of the message, the same for every delivery."""
         found = self.message.unique_id or self.message.properties.get(Property.ORIGIN_MESSAGE_ID)
         return found or self.message.offset_id
 
@@ -73,7 +73,7 @@ class Received:
 
     @property
     def attempt(self) -> int:
-        """1 for the first delivery."""
+        """The number of this delivery: 1 for the first."""
         return self.message.reconsume_times + 1
 
     @property

@@ -56,8 +56,6 @@ class _Blocking(Generic[A]):
 
 
 def _waits(method: Callable[Concatenate[A, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[_Blocking[A], P], T]:
-    """Return the blocking twin of an async method."""
-
     @wraps(method)
     def call(self: _Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._portal.call(method(self._target, *args, **kwargs))

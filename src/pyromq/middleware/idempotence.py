@@ -35,7 +35,7 @@ class Seen(Protocol):
     """Where the words of messages that are done are kept."""
 
     async def known(self, words: Sequence[str]) -> set[str]:
-        """Return those of them that were noted."""
+        """Return the words that were noted."""
         ...
 
     async def note(self, words: Sequence[str]) -> None: ...
@@ -82,7 +82,7 @@ class Idempotence(Middleware):
         return [None if place is None else outcomes[place] for place in places]
 
     async def _note(self, words: Sequence[str]) -> None:
-        """Note them as done.
+        """Note the words as done; a fault is only logged.
 
         The work is done, whatever becomes of the note: a fault here must not have it done again.
         """
@@ -144,7 +144,7 @@ class SeenInDatabase:
         self._rows = NotedRows(connect, table, "word", 255, placeholder, clock)
 
     def create(self) -> None:
-        """Create it if it is not there yet."""
+        """Create the table if it does not exist."""
         self._rows.create()
 
     def forget(self, older_than_s: float) -> None:

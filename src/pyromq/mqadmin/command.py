@@ -59,12 +59,11 @@ class Run:
         return await self.calls.ask(address, row, header, body)
 
     def say(self, *lines: object) -> None:
-        """Print each as one line, and an empty one without any. A line end in it came from elsewhere and is escaped."""
+        """Print each text as one line, none as an empty one. A line end inside came from elsewhere and is escaped."""
         for line in lines or ("",):
             self.print(as_line(str(line)) + "\n")
 
     def warn(self, text: str) -> None:
-        """Print to standard error, so that what is printed stays what it is."""
         self.warn_line(f"mqadmin: {as_line(text)}\n")
 
     def __getitem__(self, name: str) -> str:
@@ -86,7 +85,7 @@ class Run:
         return number
 
     def truth(self, name: str, default: bool = False) -> bool:
-        """Return it as Java reads it: everything but `true` is false."""
+        """Return the option as Java reads it: everything but `true` is false."""
         return self.chosen[name].lower() == "true" if name in self.chosen else default
 
     def charset(self, name: str, default: str = "") -> str:
@@ -109,7 +108,7 @@ class Run:
         raise UsageError(f"say which: -{broker} with a broker's address, or -{clusters} with a cluster's name")
 
     async def cluster(self, name: str) -> list[cluster.BrokerPlace]:
-        """Return its brokers, masters and slaves."""
+        """Return the cluster's brokers, masters and slaves."""
         found = await cluster.brokers(self.calls, name)
         if not found:
             known = sorted({place.cluster for place in await cluster.brokers(self.calls)})

@@ -23,7 +23,7 @@ class Credentials(NamedTuple):
 
 
 def credentials(environment: Mapping[str, str] = os.environ) -> Credentials:
-    """Return those of the file; none where there is no such file, or no keys in it."""
+    """Return the keys of the file; none where there is no such file, or no keys in it."""
     home = environment.get("ROCKETMQ_HOME")
     path = Path(home) / FILE if home else None
     if path is None or not path.is_file():

@@ -24,7 +24,6 @@ def usage(name: str, options: Sequence[Option]) -> str:
 
 
 def command_help(name: str, options: Sequence[Option]) -> str:
-    """Return the text of `mqadmin help NAME`."""
     heads = [_head(option) for option in options]
     width = max(map(len, heads)) + 3
     lines = [usage(name, options)]
@@ -34,7 +33,6 @@ def command_help(name: str, options: Sequence[Option]) -> str:
 
 
 def command_list(commands: Iterable[tuple[str, str]]) -> str:
-    """Return the text of `mqadmin` without arguments."""
     lines = ["The most commonly used mqadmin commands are:"]
     lines += [f"   {name:<35} {text}" for name, text in commands]
     return "\n".join([*lines, "", "See 'mqadmin help <command>' for more information on a specific command."])

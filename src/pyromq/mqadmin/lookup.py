@@ -20,7 +20,7 @@ async def route_of(run: Run, topic: str) -> TopicRouteData:
 
 
 def chosen_address(broker: BrokerData) -> str | None:
-    """Return the master's address, or that of a slave while it is away."""
+    """Return the master's address, or that of a slave while the master is away."""
     addresses = broker.broker_addrs
     return addresses.get(MASTER_ID) or next((addresses[each] for each in sorted(addresses)), None)
 
@@ -35,7 +35,7 @@ async def brokers_of(run: Run, topic: str) -> list[tuple[str, str]]:
 async def brokers_of_group(run: Run, group: str, cluster_name: str = "", topic: str = "") -> list[tuple[str, str]]:
     """Return the brokers of its retry topic, on which a member of the group was, or those of a cluster's own topic.
 
-    A group that was never online has no retry topic; then those of the `topic` in question.
+    A group that was never online has no retry topic: then the brokers of `topic`.
     """
     if not cluster_name and topic and await topics.route(run.calls, retry_topic(group)) is None:
         return await brokers_of(run, topic)
@@ -43,7 +43,6 @@ async def brokers_of_group(run: Run, group: str, cluster_name: str = "", topic: 
 
 
 async def name_at(run: Run, address: str) -> str:
-    """Return the name of the broker at an address."""
     for place in await cluster.brokers(run.calls):
         if place.address == address:
             return place.name

@@ -96,7 +96,6 @@ def _run_command(command: Subcommand, words: Sequence[str], out: Print, err: Pri
 
 
 async def execute(command: Subcommand, chosen: Chosen, out: Print, err: Print) -> None:
-    """Run the command. Raises what that raises."""
     keys = credentials()
     config = ClientConfig(
         name_servers=name_servers(chosen.get("n") or None),
@@ -129,7 +128,7 @@ def words_of(fault: Exception, command: Subcommand) -> str:
 
 
 def _lacks(fault: Exception, command: Subcommand) -> bool:
-    """Return whether it failed for what PyroMQ does not serve yet."""
+    """Return whether the command failed because PyroMQ does not serve its request yet."""
     if isinstance(fault, Refused):
         return fault.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED or "controllerMode" in fault.remark
     asks_a_controller = any(option.long == "controllerAddress" for option in command.options)

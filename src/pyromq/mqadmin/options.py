@@ -26,7 +26,7 @@ class Option:
 
     @property
     def key(self) -> str:
-        """Return what its value is asked by."""
+        """The name by which commands read the option's value."""
         return self.short or self.long.strip()
 
 

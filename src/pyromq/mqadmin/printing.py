@@ -64,12 +64,12 @@ def when(ms: int) -> str:
 
 
 def when_s(ms: int) -> str:
-    """Return it without milliseconds."""
+    """Return the local time without milliseconds."""
     return local_time(ms, "%Y-%m-%d %H:%M:%S")
 
 
 def local_time(ms: int, pattern: str, millis: str = "") -> str:
-    """Return words where Python's calendar ends: brokers and clients may give any number."""
+    """Return the local time; a text that says so where Python's calendar ends: peers may send any number."""
     try:
         text = datetime.fromtimestamp(ms / 1000).strftime(pattern)
     except (ValueError, OverflowError, OSError):
@@ -111,7 +111,7 @@ def _key(key: str) -> str:
 
 
 def setting_lines(settings: Mapping[str, str]) -> list[str]:
-    """Return settings of a server; passwords, which Apache's servers tell to everybody, as stars."""
+    """Return a line for each setting of a server; passwords, which Apache's servers show to everybody, as stars."""
     return [f"{key:<50}=  {masked(key, value)}" for key, value in settings.items()]
 
 

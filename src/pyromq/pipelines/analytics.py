@@ -33,7 +33,7 @@ def analytics(
     since_ms: int | None = None,
     until_ms: int | None = None,
 ) -> Summary:
-    """Make one pass over what `source` has now."""
+    """Count in one pass what `source` has now."""
     frame = chosen(messages(spark, source, needed(_COLUMNS, where), since_ms=since_ms, until_ms=until_ms), where)
     return _summary(_grouped(frame, window, exact=True), window)
 
@@ -48,8 +48,9 @@ def analytics_stream(
     where: str = "",
     every: str = "",
 ) -> Summary:
-    """Count what is there now, or with `every` for ever; a message later than `late` after its window does not
-    count.
+    """Count what is there now, or with `every` for ever.
+
+    A message that comes later than `late` after its window is not counted.
     """
     settings = {"source": checkpoint.which(source), "window": window, "late": late, "where": where}
     checkpoint.begin(spark, folder, settings, {})

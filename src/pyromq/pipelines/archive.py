@@ -112,7 +112,7 @@ def read_archive(spark: SparkSession, folder: str) -> DataFrame:
 
 
 def batches(spark: SparkSession, folder: str) -> list[int]:
-    """Return numbers of the batches that hold something. PyroError if there is none."""
+    """Return the numbers of the batches that hold something. PyroError if there is none."""
     numbers = [int(each["batch"]) for each in manifests(spark, folder) if each["queues"]]
     if not numbers:
         raise PyroError(f"{folder} holds no archive: it has no manifest. Make one by `pyromq pipeline archive`")

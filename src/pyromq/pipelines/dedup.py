@@ -1,8 +1,8 @@
 """A topic without its repeats, to Parquet or to another topic: messages with the same key within a time count once.
 
 Parquet has the layout of an archive, and `read_archive` reads it. On the way to a topic each batch is kept there first
-and sent from there: which of two equal messages Spark keeps may differ when a batch is repeated, and what was sent must
-not.
+and sent from there: which of two equal messages Spark keeps may differ when a batch is repeated, but what is sent must
+be the same again.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def dedup(
 
 
 def _kept_once(rows: Lake, batch: DataFrame, number: int) -> None:
-    """Keep a batch once. What a manifest has is not made anew; the state of the stream still is."""
+    """Keep a batch once. One that has a manifest is not written anew; the state of the stream still is."""
     if read_text(rows.spark, f"{rows.folder}/manifest/{number}.json") is None:
         keep_batch(rows, batch, number, whole=False)
     else:

@@ -90,7 +90,7 @@ class _Choice(NamedTuple):
 
 
 def limited(target: Mapping[str, str], rate: int) -> dict[str, str]:
-    """Return the options of a write that keeps the rate (0: none); the one task of each step keeps it."""
+    """Return the options of a write that keeps the rate (0: none); a step has one task, which keeps it."""
     return dict(target) | ({"maxMessagesPerSecond": str(rate)} if rate else {})
 
 

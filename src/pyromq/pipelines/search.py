@@ -29,7 +29,7 @@ def search(
     until_ms: int | None = None,
     most: int = 100,
 ) -> Summary:
-    """Return what fits all that is given, the first `most` by store time; `matching` gives them as rows."""
+    """Return the first `most` messages by store time that fit all conditions."""
     from pyspark.sql import Observation, functions
 
     frame = messages(spark, source, since_ms=since_ms, until_ms=until_ms)
@@ -57,7 +57,7 @@ def matching(
     body_pattern: str = "",
     where: str = "",
 ) -> DataFrame:
-    """Return the rows that fit. ConfigError if nothing says what is looked for."""
+    """Return the rows that fit all conditions. ConfigError if there is no condition."""
     from pyspark.sql import functions
 
     text = functions.col("body").cast("string")  # what is no UTF-8 stays, where decode would fail

@@ -131,7 +131,7 @@ def _stored(
 
 
 def _stages(found: DataFrame, stored: DataFrame | None) -> DataFrame:
-    """Return a row for each message and group that had it; `group` is null where nobody had."""
+    """Return a row for each message and group that received it; `group` is null where none did."""
     from pyspark.sql import functions
 
     sent = found.where("what = 'sent'").groupBy("id").agg(

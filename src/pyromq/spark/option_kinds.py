@@ -22,7 +22,6 @@ def text(value: str) -> str:
 
 
 def words(value: str) -> tuple[str, ...]:
-    """Split a list at its commas."""
     found = tuple(word.strip() for word in value.split(",") if word.strip())
     if not found:
         raise ValueError("names with commas between them")
@@ -83,7 +82,7 @@ def duration_s(value: str) -> float:
 
 
 def time_ms(value: str) -> int:
-    """Return milliseconds since 1970, or ISO 8601; without a zone it is UTC."""
+    """Read milliseconds since 1970, or ISO 8601; without a zone it is UTC."""
     if value.strip().isdigit():
         return int(value)
     try:

@@ -219,7 +219,7 @@ class WriteOptions(NetOptions):
 
 
 def declared(kind: type) -> dict[str, tuple[str, Declared]]:
-    """Lower-case name to field name and declaration."""
+    """Return field name and declaration by the option's name in lower case."""
     return {each.metadata["option"].name.lower(): (each.name, each.metadata["option"]) for each in fields(kind)}
 
 

@@ -48,7 +48,7 @@ def arrow_schema(names: Iterable[str] = COLUMNS) -> pa.Schema:
 
 
 def check_columns(names: Sequence[str]) -> None:
-    """Check the columns. ConfigError names one that does not exist, and the nearest that does."""
+    """Raise ConfigError for a column that does not exist; it names the nearest that does."""
     for name in names:
         if name not in COLUMNS:
             nearest = get_close_matches(name, COLUMNS, 1, 0.4)

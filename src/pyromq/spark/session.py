@@ -76,8 +76,10 @@ def new_session(
 
 
 def _start_apart(conf: SparkConf) -> None:
-    """Start the JVM in a session of its own: a signal to the process group (a terminal's Ctrl-C, `timeout`) reaches
-    this process alone, which ends Spark in order. The JVM ends with this process in any case: its stdin is our pipe.
+    """Start the JVM in a session of its own, so that Spark can be ended in order.
+
+    A signal to the process group (a terminal's Ctrl-C, `timeout`) reaches this process alone. The JVM ends with it in
+    any case: its stdin is our pipe.
     """
     from pyspark import SparkContext
     from pyspark.java_gateway import launch_gateway
@@ -89,9 +91,7 @@ def _start_apart(conf: SparkConf) -> None:
 
 @contextmanager
 def _started_lightly() -> Iterator[None]:
-    """Set the environment for the JVM that is started within, and its Python processes alone: see
-    startup/sitecustomize.py.
-    """
+    """Set the environment of the JVM and its Python processes alone: see startup/sitecustomize.py."""
     before = os.environ.get("PYTHONPATH")
     startup = str(Path(__file__).with_name("startup"))
     os.environ["PYTHONPATH"] = startup if not before else os.pathsep.join((before, startup))

@@ -25,7 +25,7 @@ class MessagesSent:
         self._window[1] += took_ms
 
     def line(self, now: float, at: str, as_json: bool) -> str:
-        """Return the line of the interval that ends now (`at` in words); the greatest time is the run's, as Java's."""
+        """Return the line of the interval that ends now (`at` in words); the greatest time is the run's, as in Java."""
         count, took = self._window
         rate = count / max(now - self._since, 1e-9)
         self._window, self._since = [0, 0.0], now
@@ -166,7 +166,7 @@ class TimersDelivered:
         } | late
 
     def _shares(self) -> list[int]:
-        """Return, for each share, the delay that so many percent of the messages do not exceed."""
+        """Return, for each share, the delay that this share of the messages does not exceed."""
         places = [int(self.count * share / 100) for share in self.SHARES]
         found: list[int] = []
         seen = 0
@@ -202,7 +202,7 @@ class MessagesConsumed:
         self._stored_max = max(self._stored_max, since_stored_ms)
 
     def line(self, now: float, at: str, as_json: bool) -> str:
-        """Return the line of the interval that ends now. The greatest times begin anew, as Java's."""
+        """Return the line of the interval that ends now. The greatest times begin anew, as in Java."""
         count, born, stored, failed = self._window
         facts = self._facts(
             self.count - count, self._born - born, self._stored - stored, self.failed - failed, now - self._since

@@ -110,7 +110,7 @@ async def run_senders(
     ri: int,
     step: int = 1,
 ) -> None:
-    """Send with so many senders, and print a line each interval (`ri`, ms)."""
+    """Send with all senders at once, and print a line each interval (`ri`, ms)."""
     clock, left = shell.session.clock, [quantity]
     work = asyncio.gather(*(send_loop(send, counts, left, bool(quantity), clock, step) for _ in range(senders)))
     await until_stopped(shell, work, ri, lambda: counts.line(clock.monotonic(), now_in_words(clock), shell.as_json))

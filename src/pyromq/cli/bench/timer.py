@@ -125,7 +125,7 @@ class TimerRun:
         self._end_if_all_came()
 
     def _dues(self) -> Iterator[int]:
-        """Return delivery times in an order by chance, as many for each sender."""
+        """Return delivery times in random order, as many for each sender."""
         how = self._how
         first = self._began_ms // how["precision"] * how["precision"] + round(how["first"] * 1000) + 10
         dues = [first + slot * how["distance"] for slot in range(how["slots"]) for _ in range(how["each"])]

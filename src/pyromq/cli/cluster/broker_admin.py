@@ -30,7 +30,6 @@ def config() -> None:
 async def _show(
     shell: Shell, key: str, broker: str | None, ask: Callable[[Calls, str], Awaitable[dict[str, str]]], what: str
 ) -> None:
-    """Print what each broker answers, of the keys that fit."""
     rows: list[dict[str, Any]] = []
     known: set[str] = set()
     for place in await shell.masters(broker):
@@ -80,7 +79,7 @@ async def put(shell: Shell, key: str, value: str, broker: str | None) -> None:
 
 
 async def _change(shell: Shell, place: BrokerPlace, key: str, value: str, was: str) -> None:
-    """Change it, and ask whether it changed: Apache's broker answers success to a value that it cannot read."""
+    """Change the setting and read it again: Apache's broker answers success to a value that it cannot read."""
     try:
         await admin.settings.change_broker(shell.calls, place.address, {key: value})
     except Refused as refusal:

@@ -132,7 +132,7 @@ async def _group(checked: CheckedCluster, name: str) -> AsyncIterator[CheckResul
 
 
 async def _conflicts(checked: CheckedCluster, place: BrokerPlace, name: str) -> list[str]:
-    """Return where members want different things. Our broker says so; of Apache's, each member is asked."""
+    """Return where members want different things. Our broker says so; with Apache's, each member is asked."""
     if place.address in checked.inspected:
         conflicts: list[str] = checked.inspected[place.address].get("conflicts", [])
         return [text for text in conflicts if text.startswith(f"group {name},")]

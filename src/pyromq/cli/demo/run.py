@@ -45,7 +45,7 @@ class DemoRun:
 
     @asynccontextmanager
     async def patience(self, waited_for: str) -> AsyncIterator[None]:
-        """Wait for what happens inside. PyroError after a minute says what was waited for."""
+        """Wait at most a minute for what happens inside. PyroError says what was waited for."""
         try:
             async with self.clock.timeout(PATIENCE_S):
                 yield
@@ -76,7 +76,7 @@ class DemoRun:
 
 @asynccontextmanager
 async def open_run() -> AsyncIterator[DemoRun]:
-    """Yield a run; whatever happens in it, what was started is stopped and the folder removed."""
+    """Yield a run; at its end, however it comes, what was started is stopped and the folder removed."""
     with tempfile.TemporaryDirectory(prefix="pyromq-demo-") as folder:
         async with AsyncExitStack() as closing:
             yield DemoRun(Console(), SystemClock(), Path(folder), closing)

@@ -178,7 +178,7 @@ async def _committed(shell: Shell, place: BrokerPlace, name: str, topic: str, qu
 
 
 async def _move(shell: Shell, what: str, work: Sequence[OffsetMove]) -> None:
-    """Show from where to where, then do it. It counts as done if one broker did it."""
+    """Show from where to where, then commit. It counts as done if one broker did it."""
     await shell.topic(work[0].topic, work[0].places)
     plans = [(each, place, await _plan(shell, each, place)) for each in work for place in each.places]
     shell.about_to(what, [row for _, _, plan in plans for row in plan])
@@ -195,7 +195,7 @@ async def _move(shell: Shell, what: str, work: Sequence[OffsetMove]) -> None:
 async def _commit_on(
     shell: Shell, work: OffsetMove, place: BrokerPlace, plan: Sequence[dict[str, Any]], rows: list[dict[str, Any]]
 ) -> bool:
-    """Commit the offsets, and return whether that was all: not if a member is online or an earlier reset is pending."""
+    """Commit the offsets. False if a member is online or an earlier reset is pending: then not all is done."""
     if not plan or await admin.groups.connections(shell.calls, place.address, work.group) is not None:
         return False
     for row in plan:

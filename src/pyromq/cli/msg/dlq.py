@@ -116,7 +116,7 @@ async def _listed(shell: Shell, place: BrokerPlace, group: str, most: int) -> li
 
 
 async def _none(shell: Shell, places: list[BrokerPlace], group: str) -> Fail:
-    """Return the failure: the group has no dead letters, or there is no such group."""
+    """Return the failure of a group that has no dead letters, or does not exist."""
     known = await shell.groups(places)
     return Fail(f"group {group} has no dead letters") if group in known else unknown("group", group, known)
 
@@ -185,7 +185,7 @@ async def resend(
 
 
 async def _waiting(shell: Shell, group: str, ids: tuple[str, ...], again: bool) -> list[dict[str, Any]]:
-    """Return those to be sent, oldest first in each queue."""
+    """Return the dead letters to be sent, oldest first in each queue."""
     topic, rows, places = dlq_topic(group), [], await shell.masters()
     queues = await admin.topics.queues(shell.calls, places, topic)
     if not queues:

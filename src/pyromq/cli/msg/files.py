@@ -173,7 +173,7 @@ def _length(file: str) -> int:
 
 @contextmanager
 def _written(file: str) -> Iterator[Callable[[str], object]]:
-    """Yield what is to be called with each line."""
+    """Yield a function that writes a line."""
     if file == "-":
         yield print_many
         return

@@ -35,7 +35,7 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_carried(found: Mapping[str, Any]) -> bool:
-    """Return whether it waits longer than its log file stays: it is copied into a new file then."""
+    """Return whether the message waits longer than its log file stays: it is then copied into a new file."""
     return found["state"] == "timed" and (found.get("untilMs") or 0) > (found.get("leavesMs") or 0)
 
 

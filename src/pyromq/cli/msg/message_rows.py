@@ -70,7 +70,7 @@ class Imported:
 
 
 def imported(text: str, topic: str | None) -> Imported:
-    """Return what a line says is to be sent. ValueError says what is wrong with it."""
+    """Return the message that a line of an export holds. ValueError says what is wrong with it."""
     try:
         line = json.loads(text)
     except json.JSONDecodeError as fault:  # its own line number is always 1

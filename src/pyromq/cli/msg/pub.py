@@ -79,7 +79,7 @@ async def pub(
 
 
 async def _check(shell: Shell, topic: str) -> None:
-    """Fail at once where no patience helps: no broker, or no queue that may be written."""
+    """Fail at once where waiting does not help: no broker, or no queue that may be written."""
     try:
         route = await shell.session.route(topic)
     except TopicNotFound:

@@ -23,12 +23,12 @@ class Skipped:
         self.count = 0
 
     def add(self, fault: CannotCopy) -> None:
-        """Print it at once: a command that is stopped has named those that it skipped."""
+        """Print the fault at once: a command that is stopped has named those that it skipped."""
         self.count += 1
         print_lines(f"pyromq: skipped: {fault}", err=True)
 
     def column(self) -> dict[str, int]:
-        """Return the count for the row that sums up, where there is one."""
+        """Return the count as a column of the summary, where there is one."""
         return {"skipped": self.count} if self.count else {}
 
     def check(self) -> None:

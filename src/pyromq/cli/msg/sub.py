@@ -94,7 +94,7 @@ async def sub(
 
 
 def _printer(form: str | None, as_json: bool) -> Show:
-    """Return what prints a message; with a form of one's own as it is, unless it would move a terminal's cursor."""
+    """Return the function that prints a message; `form` is a line format of the user's own."""
     if form is None:
         return (lambda msg: print_lines(to_json(_facts(msg)))) if as_json else (lambda msg: print_text(_line(msg)))
     from ..terminal.line_format import line_format

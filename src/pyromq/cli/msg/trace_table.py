@@ -66,7 +66,7 @@ def _named(name: str, value: str) -> str:
 
 
 def _outcome(one: Delivery) -> str:
-    """Return how it ended; `running` while its client is at work, or if that has died."""
+    """Return how the delivery ended; `running` while its client is at work, or if that has died."""
     if one.after is None:
         return "running"
     return "ok" if one.after.success else one.after.outcome.name.lower().replace("_", " ")

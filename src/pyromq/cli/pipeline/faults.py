@@ -50,7 +50,7 @@ class SparkFault(NamedTuple):
 
 
 def fault_in(text: str) -> SparkFault:
-    """Return the line of Spark's text that says what is wrong. Pure."""
+    """Return the line of Spark's text that says what is wrong."""
     ours = _OURS.findall(text)
     if ours:
         kind, line = ours[-1]

@@ -56,8 +56,11 @@ class Job:
         reads: Sequence[Mapping[str, str]] = (),
         goes_on: bool = False,
     ) -> None:
-        """Run it once, or again and again: for reports, which have no end of their own. `reads` are the sources,
-        checked before Spark is started; `goes_on` says that a second start goes on where a stopped one was."""
+        """Run the work once, or again and again: for reports, which have no end of their own.
+
+        `reads` are the sources, checked before Spark is started; `goes_on` says that a second start goes on where a
+        stopped one was.
+        """
         from ...pipelines.run.times import span_s
 
         wait = span_s("every", every) if every else 0.0

@@ -20,8 +20,10 @@ _AGAIN_S = 0.5
 
 
 def run_stoppable(work: Callable[[stopping.Stop], None], cancel: Callable[[], None]) -> None:
-    """Run it in a thread. Once it is to end, `cancel` is called again and again until it has: a job may be about to
-    begin its next part. A job that has begun a stream ends itself."""
+    """Run the work in a thread; once it is to end, call `cancel` again and again until it has.
+
+    Once is not enough: a job may be about to begin its next part. A job that has begun a stream ends itself.
+    """
     stop, done = stopping.Stop(), Future[None]()
     events: SimpleQueue[None] = SimpleQueue()  # may be put to by a signal's handler
 

@@ -107,7 +107,7 @@ class BrokerProcess:
     def __init__(
         self, place: BrokerHome, namesrv: str, flags: Sequence[str], environment: Mapping[str, str], clock: Clock
     ) -> None:
-        """Take `flags` of `pyromq broker`, besides those that say where it lives."""
+        """`flags`: options of `pyromq broker`, besides those that say where it lives."""
         self.place = place
         self._namesrv = namesrv
         self._flags = flags
@@ -118,7 +118,7 @@ class BrokerProcess:
         self._is_stopping = False
 
     async def start(self) -> str:
-        """Start it and return its address once it takes connections. PyroError if it ends before."""
+        """Start the broker and return its address once it takes connections. PyroError if it ends before."""
         place = self.place
         self._process = process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "pyromq.cli.serve.child", str(os.getpid()), "broker"),
@@ -138,7 +138,7 @@ class BrokerProcess:
         return address
 
     async def watch(self) -> None:
-        """Start it again after each death, until it is stopped. PyroError if it dies too often."""
+        """Start the broker again after each death, until it is stopped. PyroError if it dies too often."""
         deaths: list[float] = []
         while True:
             assert self._process is not None
@@ -156,7 +156,7 @@ class BrokerProcess:
                 log.warning("the broker is back", broker=self.place.name, port=self._port)
 
     async def stop(self) -> None:
-        """Stop it in order, for as long as that takes."""
+        """Stop the broker in order, for as long as that takes."""
         self._is_stopping = True
         if self._process is not None and self._process.returncode is None:
             self._process.send_signal(signal.SIGTERM)

@@ -40,7 +40,7 @@ _ESCAPE = re.compile(r"\\[nt\\]")
 
 
 def line_format(text: str) -> Part:
-    """Return what makes a line of a message. UsageError names what is wrong with it, and what may stand there."""
+    """Return the function that makes a line of a message. UsageError names what is wrong, and what is allowed."""
     try:
         pieces = list(Formatter().parse(text))
     except ValueError as fault:

@@ -16,7 +16,7 @@ HOME_AND_CLEAR = "\x1b[H\x1b[J"
 
 
 def print_lines(*lines: str, err: bool = False) -> None:
-    """Print each as one line: a line end inside is shown as `\\n`."""
+    """Print each text as one line: a line end inside is shown as `\\n`."""
     for line in lines:
         click.echo(_as_line(line), err=err)
 
@@ -27,7 +27,7 @@ def print_many(line: str) -> None:
 
 
 def print_text(text: str, *, err: bool = False, nl: bool = True) -> None:
-    """Print what has lines of its own: a page, a stack, a body."""
+    """Print a text that has lines of its own: a page, a stack, a body."""
     click.echo(visible(text), err=err, nl=nl)
 
 
@@ -37,7 +37,7 @@ def print_as_it_is(text: str) -> None:
 
 
 def print_frame(text: str, *, clear: bool) -> None:
-    """Print it in the place of what the screen showed, if `clear`."""
+    """Print the text in the place of what the screen showed, if `clear`."""
     click.echo((HOME_AND_CLEAR if clear and _is_terminal() else "") + visible(text))
 
 

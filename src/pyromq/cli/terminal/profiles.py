@@ -61,7 +61,7 @@ class Profiles:
     named: dict[str, Profile] = field(default_factory=dict)
 
     def find(self, name: str) -> Profile:
-        """Return the profile. ConfigError names those that are like it."""
+        """Return the profile. ConfigError names those with similar names."""
         if name not in self.named:
             raise ConfigError(
                 f"there is no profile {name!r} in {self.path}.{closest(name, self.named)} "
@@ -78,7 +78,7 @@ class Profiles:
 
 
 def load_profiles(environment: Mapping[str, str] = os.environ) -> Profiles:
-    """Return what the file says; nothing if there is none."""
+    """Return the profiles of the file; none if it does not exist."""
     path = _path(environment)
     if not path.exists():
         return Profiles(path)

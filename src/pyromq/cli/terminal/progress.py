@@ -11,7 +11,7 @@ import click
 
 @contextmanager
 def progress_bar(length: int, label: str, is_quiet: bool = False) -> Iterator[Callable[[int], None]]:
-    """Yield what is called with the number of things done since the last call. The bar goes to stderr."""
+    """Yield the function that is called with the number of things done since the last call. The bar goes to stderr."""
     if is_quiet or not sys.stderr.isatty():
         yield lambda count: None
         return

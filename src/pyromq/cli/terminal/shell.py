@@ -121,7 +121,7 @@ class Shell:
     async def topic(
         self, name: str, places: Iterable[BrokerPlace] | None = None, hint: str = "pyromq topic list shows all"
     ) -> str:
-        """Return the name if there is such a topic; else fail with those that are like it.
+        """Return the name if there is such a topic; else fail with similar names.
 
         The name server is asked, or, if they are given, these brokers.
         """
@@ -141,7 +141,7 @@ class Shell:
         return {name for place in places for name in await admin.groups.configs(self.calls, place.address)}
 
     async def group(self, name: str, places: Iterable[BrokerPlace]) -> None:
-        """Fail if there is no such group, with those that are like it."""
+        """Fail if there is no such group, with similar names."""
         known = await self.groups(places)
         if name not in known:
             raise unknown("group", name, known, "pyromq group list shows all")
@@ -164,8 +164,10 @@ class Shell:
         return found
 
     async def each(self, places: Sequence[BrokerPlace], fetch: Callable[[BrokerPlace], Awaitable[None]]) -> LeftOut:
-        """Call `fetch` for one broker after the other. One that does not answer, or answers nonsense, is named and
-        left out; only if that is so of all the command ends with it."""
+        """Call `fetch` for one broker after the other; one that fails is named and left out.
+
+        It fails if it does not answer, or answers nonsense. Only if all fail the command ends with that.
+        """
         away = LeftOut()
         for place in places:
             try:

@@ -50,7 +50,6 @@ def heading(name: str) -> str:
 
 
 def shown(name: str, value: Any) -> str:
-    """Return one cell."""
     if value is None or value == "" or value == []:
         return NOTHING
     if isinstance(value, bool):

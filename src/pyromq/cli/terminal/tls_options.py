@@ -35,14 +35,14 @@ _SPELLED = {field: "--" + name.replace("_", "-") for name, field in _FIELDS.item
 
 
 def tls_options(command: F) -> F:
-    """Add them; they arrive as tls, tls_ca ..., and `take` takes them all."""
+    """Add the TLS options; they arrive as tls, tls_ca ..., and `take` takes them all."""
     for spelling, how in reversed(OPTIONS):
         command = click.option(spelling, **how)(command)
     return command
 
 
 def take(given: dict[str, Any]) -> TlsChoice:
-    """Remove them from what a command was given, and return the choice."""
+    """Remove the TLS options from what a command was given, and return the choice."""
     from ...client.connect.tls_choice import from_words  # not at the top: --help needs no SDK
 
     values = {field: given.pop(name) for name, field in _FIELDS.items()}

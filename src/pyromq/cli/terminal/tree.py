@@ -148,7 +148,7 @@ def closest(name: str, known: Iterable[str]) -> str:
 
 
 def unknown(what: str, name: str, known: Iterable[str], hint: str = "") -> Fail:
-    """Return the failure for a name that does not exist, with those that are like it."""
+    """Return the failure for a name that does not exist, with similar names."""
     return Fail(f"there is no {what} {name!r}.{closest(name, known)}{f' {hint}' if hint else ''}")
 
 

@@ -83,7 +83,7 @@ def _add(rows: dict[str, dict[str, Any]], name: str, config: TopicConfig, place:
 
 
 def _is_internal(name: str, place: BrokerPlace) -> bool:
-    """Return whether only `--all` shows it: brokers make topics of their own names."""
+    """Return whether only `--all` shows the topic: brokers make topics of their own names."""
     return admin.topics.is_internal(name) or name in (place.name, place.cluster)
 
 
@@ -226,7 +226,7 @@ async def update(shell: Shell, name: str, broker: str | None, cluster: str | Non
 
 
 async def _hidden(shell: Shell, now: Pairs, then: Pairs) -> dict[str, dict[int, int]]:
-    """Return, by broker and queue, messages that are not consumed and that nobody would read any more."""
+    """Return, by broker and queue, the messages that are not consumed and that nobody would read any more."""
     found = {
         place.name: await admin.offsets.unread_beyond(shell.calls, place.address, new.topic_name, new.read_queue_nums)
         for (place, old), (_, new) in zip(now, then, strict=True)
@@ -283,7 +283,7 @@ async def delete(shell: Shell, name: str, cluster: str | None) -> None:
 
 
 async def _present(shell: Shell, name: str, broker: str | None, cluster: str | None) -> Pairs:
-    """Return the brokers that have it. Fail if none has."""
+    """Return the brokers that have the topic. Fail if none has."""
     if broker is None:
         await shell.topic(name)
     places = await shell.masters(broker, cluster)

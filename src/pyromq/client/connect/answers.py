@@ -63,7 +63,7 @@ class Answer(Generic[A, R]):
 
     @property
     def body(self) -> R:
-        """Return the typed body, read anew each time. BadAnswer, as above."""
+        """Return the typed body, read anew each time. BadAnswer names the peer and what is wrong."""
         try:
             return self.row.gives.read_body(self.command.body or self._empty, self._limits)
         except Malformed as fault:

@@ -26,7 +26,7 @@ class Tasks:
         return task
 
     async def finished(self) -> None:
-        """Wait until all that run now, and what they start, have ended."""
+        """Wait until all tasks that run now, and those that they start, have ended."""
         while self._tasks:
             await asyncio.wait(tuple(self._tasks))
 
@@ -53,7 +53,7 @@ class Bell:
         self._rung.set()
 
     async def wait(self, seconds: float) -> bool:
-        """Return True if it was rung, False if the time has passed."""
+        """Return True if the bell was rung, False if the time has passed."""
         try:
             async with self._clock.timeout(seconds):
                 await self._rung.wait()

@@ -122,7 +122,7 @@ class BrokerRequests:
         return Reply(body=result)
 
     async def check_transaction(self, request: RequestOf[CheckTransactionState, bytes]) -> Reply:
-        """Answer by a request of ours (37): this one is one-way."""
+        """Answer by a request of ours (37): the broker's is one-way."""
         half = _only_message(request)
         group = half.properties.get(Property.PGROUP, "")
         producer = self._producers.get(group)
@@ -153,7 +153,6 @@ def _only_message(request: Request) -> StoredMessage:
 
 
 def _refused(request: Request, why: str) -> RequestRefused:
-    """Return the refusal, and log it: some of these requests are one-way."""
     code = request.command.code
     log.warning("a broker's request cannot be read", code=code, address=request.peer.address, fault=why)
     return RequestRefused(f"the message of request {code} cannot be read: {why}")

@@ -30,7 +30,7 @@ class GroupMember(Protocol):
     def group(self) -> str: ...
 
     def describe(self) -> ConsumerData:
-        """Return its part of a heartbeat."""
+        """Return the member's part of a heartbeat."""
         ...
 
 
@@ -81,7 +81,7 @@ class Heartbeats:
             await self._unregister(UnregisterClient(client_id=self._client_id, consumer_group=member.group))
 
     async def send(self) -> bool:
-        """Send one to every known broker, to slaves only where we consume. False if one did not accept it."""
+        """Send one to every known broker, to slaves only where we consume. False if a broker did not accept it."""
         if not self._producers and not self._members:
             return True
         beat = HeartbeatData(

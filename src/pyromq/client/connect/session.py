@@ -106,7 +106,7 @@ class Session:
         await self.transport.close()
 
     def _died(self, fault: BaseException) -> None:
-        """Let every later call fail with the fault of a loop of ours, rather than go on without heartbeats."""
+        """Let every later call fail with the fault that ended a loop of ours, rather than go on without heartbeats."""
         self._fault = fault
         log.error("client loop died", fault=repr(fault))
 

@@ -15,7 +15,7 @@ from typing import Any
 
 
 def stacks() -> str:
-    """Return the text. Event loop only."""
+    """Return the stacks of all threads and tasks as text. Event loop only."""
     return "\n".join([*_tasks(), *_threads()])
 
 

@@ -58,7 +58,6 @@ class TlsChoice:
         return TlsChoice(**found)
 
     def settings(self) -> ClientTls | None:
-        """Return the TLS settings; None for plain connections."""
         if not self.is_wanted:
             return None
         return ClientTls(

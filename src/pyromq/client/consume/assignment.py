@@ -112,7 +112,7 @@ class Assignment:
         return await start_offset(self._session, self._offsets, queue, self._options.begin, self._options.begin_ms)
 
     def _add(self, queue: MessageQueue, offset: int, locked_until: float) -> None:
-        """Begin to pull a queue. Offset -1: it could not be read, and is asked for again before the first pull."""
+        """Begin to pull a queue. Offset -1: it could not be read, and is read again before the first pull."""
         process = ProcessQueue(self._options.limits, self._options.orderly)
         assigned = self.queues[queue] = AssignedQueue(queue=queue, process=process, next_offset=offset)
         if self._options.orderly:

@@ -77,7 +77,7 @@ class StartedCoroutine(Generic[T]):
     __slots__ = ("_coroutine", "_waits_for")
 
     def __init__(self, coroutine: Coroutine[Any, Any, T], waits_for: Any) -> None:
-        """`waits_for`: what its start has given to the event loop."""
+        """`waits_for`: the future that the coroutine's first step waits for."""
         self._coroutine = coroutine
         self._waits_for = waits_for
 
@@ -164,7 +164,7 @@ def before_handlers(attempt: Attempt, way: PushWay) -> Attempt:
     """Keep unreadable messages from the handler: they are rejected, or done with where they are to be skipped."""
 
     def outcome(message: UnreadableMessage) -> Exception | None:
-        """Return what becomes of it. One whose frame is broken has no position by which the broker could find it."""
+        """Return the message's outcome. One whose frame is broken has no position by which a broker could find it."""
         return None if way == "skip" or message.physical_offset < 0 else Reject(message.fault)
 
     async def mixed(received: Sequence[Received]) -> Outcomes:

@@ -129,7 +129,7 @@ class ConcurrentService:
     # --- one call -------------------------------------------------------------------------------------------------
 
     async def _handle(self, assigned: AssignedQueue, messages: list[StoredMessage]) -> None:
-        """Call the handler, never twice at once for a message: its queue may have come back, or from another client."""
+        """Call the handler, never twice at once for a message: it may be in flight from an earlier assignment."""
         in_flight = assigned.in_flight
         if in_flight is None:
             in_flight = assigned.in_flight = in_flight_of(self._owner, assigned.queue)
@@ -168,7 +168,7 @@ class ConcurrentService:
             self._calls.tasks.start(self._again(assigned, received.message))
 
     async def _settled(self, received: Received, fault: Exception) -> bool:
-        """Return whether the failed message is somebody else's now. Broadcast drops it, and the log has said so."""
+        """Return whether the failed message is somebody else's now. Broadcast drops it; the log names it already."""
         if self._send_back is None:
             return True
         return await self._send_back(received, send_back_level(fault, received.message.reconsume_times, self._retry))

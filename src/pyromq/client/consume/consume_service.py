@@ -2,8 +2,8 @@
 
 The handlers are run by a `ConsumeService`: `concurrent_service.py` or `orderly_service.py`. Its contract: return is
 ack, an exception is a retry, `Reject` is a dead letter, `RetryLater(t)` a retry after t. Of a batch each message has an
-outcome of its own. Nothing is acked before the handler has ended. What ends after its queue was given up is not
-counted.
+outcome of its own. Nothing is acked before the handler has ended. An end after
+its queue was given up does not count.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class InFlight:
         self._held: dict[Hashable, list[Future[None]] | None] = {}  # with those who wait, if there are any
 
     def try_enter(self, keys: Sequence[Hashable]) -> bool:
-        """Enter all of them at once; return False if one is busy."""
+        """Enter all keys at once; return False if one is busy."""
         held = self._held
         with self._lock:
             for key in keys:
@@ -54,7 +54,7 @@ class InFlight:
         return True
 
     async def enter(self, keys: Sequence[Hashable]) -> None:
-        """Enter all of them, as soon as none is busy. None is entered while this waits."""
+        """Enter all keys, as soon as none is busy. None is entered while this waits."""
         while not self.try_enter(keys):
             if (busy := self._waiter(keys)) is not None:
                 await asyncio.wrap_future(busy)
@@ -70,7 +70,7 @@ class InFlight:
                 future.set_result(None)
 
     def _waiter(self, keys: Sequence[Hashable]) -> Future[None] | None:
-        """Return a future that is done when the first busy one is free again; None: all are free by now."""
+        """Return a future that is done when the first busy key is free again; None if all are free by now."""
         with self._lock:
             for key in keys:
                 if key in self._held:
@@ -148,9 +148,7 @@ class ConsumeService(Protocol):
 
     def start(self) -> None: ...
 
-    def offer(self, assigned: AssignedQueue) -> None:
-        """Hand over the messages that have come for this queue."""
-        ...
+    def offer(self, assigned: AssignedQueue) -> None: ...
 
     async def left(self, assigned: AssignedQueue) -> None:
         """Return when the queue may go to another member. It is leaving already."""

@@ -60,7 +60,7 @@ async def check_at_brokers(session: Session, group: str, topic: str, wanted: Fil
 async def allocated_queues(
     session: Session, group: str, topic: str, strategy: Strategy, is_broadcast: bool
 ) -> set[MessageQueue] | None:
-    """Return our queues of a topic. None: nobody could be asked, so things stay as they are."""
+    """Return our queues of a topic; None if no broker could be asked, so that things stay as they are."""
     try:
         route = await session.route(topic)
     except Error as fault:
@@ -96,7 +96,7 @@ class QueueLocks:
         self._group = group
 
     async def lock(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
-        """Return those that were granted. Their time counts from before the call, so that it never ends too late."""
+        """Return the queues that were granted. Their time counts from before the call, never to end too late."""
         granted: set[MessageQueue] = set()
         for address, wanted in self._by_master(queues).items():
             try:

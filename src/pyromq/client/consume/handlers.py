@@ -75,7 +75,7 @@ def adapt(handler: Handler, concurrency: int = 1) -> AdaptedHandler:
 
 
 def worker(handler: Handler, concurrency: int, is_batch: bool) -> AdaptedHandler:
-    """Adapt a handler of single messages or of lists for a consumer. Where it raises, all of them failed."""
+    """Adapt a handler of single messages or of lists. Where it raises, all of its messages failed."""
     if is_batch:
         return _batch_worker(handler, concurrency)
     arguments = arguments_of(handler)
@@ -108,7 +108,7 @@ def _batch_worker(handler: Handler, concurrency: int) -> AdaptedHandler:
 
 
 def outcomes_of(messages: Sequence[Received], returned: Any) -> Outcomes:
-    """Return what a batch handler's result says of each message. TypeError for what says nothing."""
+    """Return each message's outcome by a batch handler's result. TypeError if the result is no outcome."""
     if returned is None:
         return [None] * len(messages)
     if isinstance(returned, Mapping):

@@ -67,7 +67,7 @@ class OrderlyService:
             assigned.draining = None
 
     async def _until_done(self, assigned: AssignedQueue, messages: list[StoredMessage]) -> None:
-        """Handle these until they are done. Of a batch those that failed come again, in their order."""
+        """Handle the messages until they are done. Of a batch those that failed come again, in their order."""
         left = [self._calls.describe(message, assigned.queue) for message in messages]
         while not self._is_over(assigned):
             if self._clock.monotonic() >= assigned.locked_until:

@@ -66,14 +66,12 @@ class PolledQueues(dict[MessageQueue, PolledQueue]):
         return polled
 
     def drop_pull(self, polled: PolledQueue) -> None:
-        """Forget what was pulled of this queue and not returned."""
         self.unread = [msg for msg in self.unread if msg.queue != polled.queue]
         if polled.pull is not None:
             polled.pull.cancel()
             polled.pull = None
 
     def all_done(self) -> None:
-        """Count everything that was returned as done."""
         for polled in self.values():
             polled.done = polled.returned
 
@@ -106,7 +104,7 @@ class PolledQueues(dict[MessageQueue, PolledQueue]):
         return []
 
     async def _pull(self, polled: PolledQueue) -> PullResult | None:
-        """Return None after a failure and a pause; the next `poll` tries again."""
+        """Return the result of one pull; None after a failure and a pause: the next `poll` tries again."""
         try:
             return await self._puller.pull(
                 polled.queue,

@@ -71,7 +71,7 @@ class PullConsumer(Lifecycle):
 
     @property
     def unreadable(self) -> int:
-        """Return records that came and that nobody can read."""
+        """The number of records that came and that nobody can read."""
         return self._queues.unreadable
 
     async def start(self) -> None:
@@ -177,7 +177,7 @@ class PullConsumer(Lifecycle):
             log.warning("queues not taken", group=self.group, fault=str(fault))
 
     async def _move_to(self, wanted: set[MessageQueue]) -> None:
-        """Commit what the caller is through with of a queue that goes; a batch in its hands comes again elsewhere."""
+        """Commit what the caller is through with of queues that go; a batch that it still has comes again elsewhere."""
         for queue in self._queues.keys() - wanted:
             polled = self._queues.remove(queue)
             if self._topics and self._options.auto_commit and polled.done != polled.committed:
@@ -187,8 +187,10 @@ class PullConsumer(Lifecycle):
             self._queues.add(queue, await start_offset(self._session, self._offsets, queue, begin, begin_ms))
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Let the next `poll` begin there. An offset beyond the queue's end is refused: what is sent below it would be
-        missed."""
+        """Let the next `poll` begin at the offset. One beyond the queue's end is refused.
+
+        What is sent below such an offset would be missed.
+        """
         self._polled(queue)
         if (fault := kind_fault("the offset", offset, int, "a whole number")) is not None:
             raise Error(fault, hint="Give one from 0 on")
@@ -220,7 +222,7 @@ class PullConsumer(Lifecycle):
         self._go_to(queue, await offset_at(self._session, queue, time_ms))
 
     def _go_to(self, queue: MessageQueue, offset: int) -> None:
-        """Move the position. Error, if the queue has gone to another member meanwhile."""
+        """Move the position. Error if the queue has gone to another member meanwhile."""
         polled = self._polled(queue)
         self._queues.drop_pull(polled)
         polled.position = polled.returned = polled.done = offset

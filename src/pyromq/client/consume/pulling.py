@@ -110,7 +110,7 @@ class Puller:
         return result
 
     def _preferred(self, route: Route, queue: MessageQueue) -> str:
-        """Return the replica that the broker suggested. NoBroker, if there is none."""
+        """Return the replica that the broker suggested. NoBroker if there is none."""
         address = route.reader(queue.broker_name, self._suggested.get(queue, MASTER_ID))
         if address is None:
             self._session.refresh_routes()
@@ -192,7 +192,7 @@ class Puller:
         )
 
     def _fields(self, request: _PullRequest, commit: int) -> dict[str, str]:
-        """Return the header fields; most are the same for all pulls of a queue and encoded once. Commit -1: none."""
+        """Return the header fields; most are the same for all pulls of a queue and encoded once."""
         common = (request.wanted, request.most, request.hold_s)
         known = self._common.get(request.queue)
         if known is None or known[0] != common:
@@ -243,7 +243,7 @@ def _restore(message: StoredMessage) -> None:
 
 
 def log_unreadable(group: str, queue: MessageQueue, messages: Iterable[UnreadableMessage], way: str) -> None:
-    """Name each one in the log, with its place and its cause."""
+    """Log each record with its place and its cause."""
     for message in messages:
         log.error(
             "a record cannot be read",

@@ -110,12 +110,12 @@ class PushConsumer(Lifecycle):
 
     @property
     def running(self) -> int:
-        """Return messages that handlers are busy with."""
+        """The number of messages that handlers are busy with."""
         return self._service.running
 
     @property
     def unreadable(self) -> int:
-        """Return records that came and that nobody can read."""
+        """The number of records that came and that nobody can read."""
         return self._pulls.unreadable
 
     @property
@@ -145,7 +145,7 @@ class PushConsumer(Lifecycle):
             raise
 
     async def _read_route(self, topic: str) -> None:
-        """Read the route before the first heartbeat, which goes to the brokers that are known. It may come later."""
+        """Read the route before the first heartbeat, which goes to known brokers only. It may come later."""
         try:
             await self._session.route(topic)
         except Error as fault:
@@ -166,7 +166,7 @@ class PushConsumer(Lifecycle):
         self._ended.set()
 
     async def wait(self) -> None:
-        """Return once it was stopped; raise what killed it, if something did."""
+        """Return once the consumer was stopped; raise what killed it, if something did."""
         await self._ended.wait()
         if self._fault is not None:
             raise Error(f"consumer of {self.group!r} died: {self._fault!r}") from self._fault
@@ -188,7 +188,7 @@ class PushConsumer(Lifecycle):
         self._pulls.is_paused = False
 
     async def commit(self) -> None:
-        """Commit what is done now. Happens by itself every `commit_s` seconds and at a stop."""
+        """Commit what is done now. This happens by itself every `commit_s` seconds and at a stop."""
         await self._assignment.commit()
 
     # --- what brokers and operators ask ---------------------------------------------------------------------------

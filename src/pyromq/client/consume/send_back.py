@@ -74,7 +74,7 @@ class ConsumerSendBack:
         return True
 
     async def send_dead(self, received: Received) -> bool:
-        """Send it as a dead letter: orderly consumers keep failed messages until then.
+        """Send the message as a dead letter: orderly consumers keep failed messages until then.
 
         One that nobody can read goes back as it is stored.
         """

@@ -132,10 +132,9 @@ class ConsistentHash:
 
 
 def _place(key: str) -> int:
-    """Return the first four bytes of the MD5 value."""
     return int.from_bytes(hashlib.md5(key.encode(), usedforsecurity=False).digest()[:4], "big")
 
 
 def _java_text(queue: MessageQueue) -> str:
-    """Return what Java hashes: the queue as its `toString` writes it."""
+    """Return the queue as its `toString` writes it: that is what Java hashes."""
     return f"MessageQueue [topic={queue.topic}, brokerName={queue.broker_name}, queueId={queue.queue_id}]"

@@ -49,7 +49,7 @@ class ProcessQueue:
 
     @property
     def room(self) -> int:
-        """Return bytes that one pull may add.
+        """Return how many bytes one pull may add.
 
         At least an eighth of the limit: a pull for a single message costs as much.
         """
@@ -85,7 +85,6 @@ class ProcessQueue:
         self._next = max(self._next, offset)
 
     def take(self, most: int = 1) -> list[StoredMessage]:
-        """Return the next messages for a handler, lowest first."""
         waiting = self._waiting
         if most == 1:  # nearly every handler's
             return [waiting.popleft()] if waiting else []
@@ -97,7 +96,6 @@ class ProcessQueue:
         self._waiting = deque(sorted((*returned, *self._waiting), key=lambda message: message.queue_offset))
 
     def done(self, messages: Iterable[StoredMessage]) -> None:
-        """Count messages that `take` returned as done."""
         for message in messages:
             if self._open.pop(message.queue_offset, None) is not None:
                 self._bytes -= len(message.body)
@@ -108,13 +106,13 @@ class ProcessQueue:
         self._waiting.clear()
 
     def commit_offset(self) -> int | None:
-        """Return the lowest offset that is not done. None: nothing was ever held, or the queue was dropped."""
+        """Return the lowest offset that is not done; None if there was never a message, or the queue was dropped."""
         if self.is_dropped or self._next < 0:
             return None
         return next(iter(self._open), self._next)
 
     def full(self) -> str | None:
-        """Return which limit stops the pulls, None if none does. Counted, for one log line in a thousand."""
+        """Return the limit that stops the pulls, None if none does. Counted, for one log line in a thousand."""
         reason = self._full()
         if reason is not None:
             self.times_full += 1

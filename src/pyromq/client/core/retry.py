@@ -71,7 +71,7 @@ class Retry:
 
     @property
     def most(self) -> int:
-        """Return what the client itself holds to."""
+        """Return the number of retries that the client itself keeps to."""
         return NO_END if self.times is None or self.of_group else self.times
 
     @property
@@ -81,7 +81,6 @@ class Retry:
 
 
 def send_back_level(fault: BaseException, reconsume_times: int, retry: Retry) -> int:
-    """Return the delay level with which a failed message goes back to its broker."""
     if isinstance(fault, Reject) or reconsume_times >= retry.most:
         return DEAD_LETTER
     if isinstance(fault, RetryLater):
@@ -95,7 +94,7 @@ def level_for(seconds: float) -> int:
 
 
 def level_after(reconsume_times: int) -> int:
-    """Return what the broker would choose, for where the client has to say it."""
+    """Return the level that the broker would choose, for requests in which the client has to name it."""
     return _FIRST_RETRY_LEVEL + reconsume_times
 
 

@@ -109,7 +109,6 @@ class Rotation:
         self._next: dict[str, int] = {}
 
     def next(self, queues: Sequence[MessageQueue]) -> MessageQueue:
-        """Return the next queue."""
         topic = queues[0].topic
         place = self._next.get(topic)
         if place is None:
@@ -140,6 +139,6 @@ class NameServerOrder:
         return list(self._addresses)
 
     def failed(self, address: str) -> None:
-        """Move it to the end: it is asked again only after all the others."""
+        """Move the address to the end: it is asked again only after all the others."""
         self._addresses.remove(address)
         self._addresses.append(address)

@@ -1,7 +1,7 @@
 """Sends that come at about the same time share a request: `producer(batching=...)`.
 
-The producer adds messages; a batch leaves when it is full or its time is over. One that a broker finds too large is
-halved.
+The producer adds messages; a batch leaves when it is full or its time is over. If a broker finds it too large, it
+is sent in halves.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class AutoBatcher:
     def add(
         self, topic: str, value: Any, properties: dict[str, str], order_key: str | None
     ) -> asyncio.Future[SendResult] | None:
-        """Return the result to come. None: it is better sent alone, since it is compressed.
+        """Return the result to come; None if the message is better sent alone, since it is compressed.
 
         With an order key all messages go the same way, in order.
         """
@@ -72,7 +72,6 @@ class AutoBatcher:
         return result
 
     def flush(self) -> None:
-        """Send everything that waits for company."""
         for key in tuple(self._gathered):
             self._flush(key)
 

@@ -96,9 +96,9 @@ def is_too_large(fault: Exception) -> bool:
 
 
 def check_values(values: object) -> None:
-    """Raise BadMessage for what is one value.
+    """Raise BadMessage for a text or a dict, which is one value.
 
-    A text is a row of letters, and a dict one of its keys: nobody means that.
+    Python would iterate over its letters or keys: nobody means that.
     """
     if isinstance(values, str | bytes | bytearray | memoryview | Mapping):
         raise BadMessage(
@@ -111,7 +111,6 @@ def check_values(values: object) -> None:
 
 
 def parts_of(values: Iterable[Any]) -> Iterator[list[Any]]:
-    """Yield lists of at most as many values as a batch has."""
     rest = iter(values)
     while part := list(islice(rest, BATCH_MESSAGES)):
         yield part

@@ -62,7 +62,7 @@ class Packing:
 
     @property
     def max_batch_bytes(self) -> int:
-        """Return what fits into a frame too: each message of a batch could have been sent alone."""
+        """The limit of a batch, which fits into a frame too: each message of a batch could have been sent alone."""
         return min(self.max_message_bytes, _FRAME_ROOM)
 
 
@@ -178,7 +178,6 @@ def _own_words(props: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_blank(word: Any) -> bool:
-    """Return whether Java's `trim` leaves nothing of it."""
     return word is None or not str(word).strip(_TRIMMED_BY_JAVA)
 
 

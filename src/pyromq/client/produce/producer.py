@@ -241,7 +241,6 @@ class Producer(Lifecycle):
         return pack_item(self._on_wire(draft.topic), draft.value, draft.properties, self._packing)
 
     async def _post(self, drafts: list[Draft], deliver: SendNext) -> list[SendResult]:
-        """Send the drafts through the middleware, if there is one."""
         with self._flying():
             return await (around_sending(deliver, self._middleware) if self._middleware else deliver)(drafts)
 
@@ -330,11 +329,11 @@ class Producer(Lifecycle):
     def transaction_check(self, topic: str, handler: F) -> F: ...
 
     def transaction_check(self, topic: str, handler: Handler | None = None) -> Any:
-        """Return the name the function that answers a broker's question: True commits, False rolls back, None waits.
+        """Let the function answer a broker's question after a transaction: True commits, False rolls back, None waits.
 
         A decorator, or called with the handler (for instance a `TransactionTable`). It takes what consumers' handlers
-        take. Every producer of the group needs it: brokers ask any of them, also after a restart, and also one that
-        has sent nothing yet.
+        take. Every producer of the group needs it: brokers ask any of them, also after a restart, and also one that has
+        sent nothing yet.
         """
         if handler is None:
             return lambda given: self.transaction_check(topic, given)
@@ -356,7 +355,7 @@ class Producer(Lifecycle):
         order_key: str | None = None,
         timeout: Seconds = 3.0,  # noqa: ASYNC109 - it travels with the message
     ) -> Received:
-        """Send, and return what a consumer gives to `reply`. TimedOut: it may still be working on it."""
+        """Send, and return what a consumer gives to `reply`. TimedOut: the consumer may still be working on it."""
         limit_s, correlation = milliseconds("timeout", timeout) / 1000, self._session.ids.next()
         properties = message_properties(
             self._session.ids.next(), tag=tag, keys=keys, props=props, order_key=order_key

@@ -13,7 +13,7 @@ QueueChoice = Callable[[Sequence[MessageQueue]], MessageQueue]
 
 
 def queue_choice(order_key: str | None, queue: QueueChoice | None = None) -> QueueChoice | None:
-    """Return who chooses the queue; None: any will do. BadMessage, if both say it."""
+    """Return the function that chooses the queue; None: any will do. BadMessage if both arguments choose."""
     if order_key is None:
         return None if queue is None else _checked_choice(queue)
     if queue is not None:

@@ -43,7 +43,7 @@ class AwaitedReplies:
             del self._waiting[correlation]
 
     def deliver(self, header: PushReplyMessage, body: bytes) -> None:
-        """Raise RequestRefused if nobody waits for it. One that cannot be read fails who waits for it."""
+        """Hand a reply to who waits for it; one that cannot be read fails the wait. RequestRefused if nobody waits."""
         properties = decode_properties(header.properties or "")
         correlation = properties.get(Property.CORRELATION_ID, "")
         future = self._waiting.get(correlation)
@@ -65,7 +65,7 @@ def request_properties(correlation: str, client_id: str, timeout_s: float) -> di
 
 
 def reply_properties(request: Received) -> dict[str, str]:
-    """Return the properties of a reply. BadMessage, if nobody waits for an answer to this message."""
+    """Return the properties of a reply. BadMessage if nobody waits for an answer to this message."""
     given = request.properties
     missing = [name for name in (Property.CORRELATION_ID, Property.REPLY_TO_CLIENT) if not given.get(name)]
     if missing:
@@ -109,9 +109,9 @@ def _received(header: PushReplyMessage, properties: dict[str, str], body: bytes)
 
 
 def _host(text: str) -> bytes:
-    """Return the host.
+    """Return the host part of an address as Java writes it.
 
-    Java writes `/127.0.0.1:1234`, or `name/127.0.0.1:1234`; where only a name is known, no address stands for it.
+    That is `/127.0.0.1:1234`, or `name/127.0.0.1:1234`; where only a name is known, no address stands for it.
     """
     try:
         host, port = parse_address(text.rpartition("/")[2])

@@ -83,7 +83,7 @@ class Sender:
     async def send(
         self, message: Outgoing, choose: QueueChoice | None = None, timeout_s: float | None = None
     ) -> list[SendResult]:
-        """Return one result per message in it. The last failure is raised, with the number of attempts in its text."""
+        """Return one result per message. Raise the last failure, with the number of attempts in its text."""
         clock = self._session.clock
         now = clock.monotonic()
         deadline = now + (self._policy.timeout_s if timeout_s is None else timeout_s)
@@ -123,7 +123,7 @@ class Sender:
         return f"{self._session.ids.of_process}:{self._number}/0/{self._sent}"
 
     def _attempts_left(self, faults: list[Error]) -> int:
-        """Return the attempts that are left.
+        """Return how many attempts are left.
 
         Brokers that cannot be reached cost time, not attempts: one that restarts is found again within the time.
         """

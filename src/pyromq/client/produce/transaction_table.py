@@ -43,7 +43,7 @@ class TransactionTable:
         self._patience_ms = patience_s * 1000
 
     def create(self) -> None:
-        """Create the table, if it is not there yet."""
+        """Create the table if it does not exist."""
         self._rows.create()
 
     def note(self, connection: Any, message_id: str) -> None:
@@ -55,7 +55,7 @@ class TransactionTable:
             )
 
     def __call__(self, msg: Received) -> bool | None:
-        """Return True if it was noted.
+        """Return True if the message was noted.
 
         One that is not may still be under way elsewhere: False only after `patience_s`.
         """

@@ -56,7 +56,7 @@ class Transaction:
 
     @property
     def message_id(self) -> str:
-        """Note it with your own work: the check handler is asked by this id."""
+        """The id by which the check handler is asked: note it with your own work."""
         return self.result.message_id
 
     def rollback(self) -> None:
@@ -102,9 +102,9 @@ class ProducerTransactions:
             del self._open[result.message_id]
 
     async def _roll_back(self, transaction: Transaction) -> None:
-        """Roll back.
+        """Roll back, and log a failure: the caller's own error matters more.
 
-        The caller's own error matters more than one of the rollback: without it the broker asks, or gives up.
+        Without a rollback the broker asks, or gives up.
         """
         try:
             await self._end(transaction, TransactionDecision.ROLLBACK)
@@ -149,9 +149,7 @@ class ProducerTransactions:
     # --- the broker asks ------------------------------------------------------------------------------------------
 
     def answer_by(self, topic: str, handler: Handler) -> None:
-        """Let the handler answer for this topic (by its name on the wire): True commits, False rolls back, None
-        waits.
-        """
+        """Let the handler answer for this topic, which has its name on the wire."""
         self._checks[topic] = adapt(handler, CHECKS_AT_ONCE)
 
     async def check(self, peer: Peer, header: CheckTransactionState, half: Received) -> None:

@@ -51,7 +51,7 @@ class Tracer:
         self._tasks.start(self._write_on())
 
     async def stop(self) -> None:
-        """Write what is left, if that is quick."""
+        """Write the traces that are left, if that is quick."""
         self._is_stopping = True
         self._filled.ring()
         try:
@@ -74,9 +74,7 @@ class Tracer:
         return self._session.ids.next()
 
     def store_host(self, result: SendResult) -> str:
-        """Return the master's address; of a topic that was just made its route is not known yet, and the offset id
-        tells.
-        """
+        """Return the master's address; for a topic just made, whose route is unknown, the one in the offset id."""
         route = self._session.known_route(result.queue.topic)
         known = None if route is None else route.master(result.queue.broker_name)
         if known is not None or not result.offset_message_id:
@@ -136,6 +134,6 @@ class Tracer:
 
 
 def _sizes(event: Traced) -> tuple[int, int]:
-    """Return the sizes of its body and of its keys, in bytes, not less than they are."""
+    """Return upper bounds for the sizes of the event's body and keys, in bytes."""
     keys = 4 * len(event.keys) + len(event.message_id) + 2
     return EVENT_BYTES + keys + 4 * (len(event.group) + len(event.region)), keys

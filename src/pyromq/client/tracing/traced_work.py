@@ -91,7 +91,7 @@ class TracingSender:
 
 
 def _parts(message: Outgoing) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """Yield body length and properties of each message in it."""
+    """Yield body length and properties of each message of a request."""
     if message.code != RequestCode.SEND_BATCH_MESSAGE:
         yield len(message.body), decode_properties(message.properties)
         return
@@ -146,7 +146,7 @@ def traced_attempts(attempt: Attempt, tracer: Tracer, group: str) -> Attempt:
 
 
 def trace_pulled(tracer: Tracer, messages: Sequence[Received], group: str) -> None:
-    """Trace both events at once, as Java's lite pull consumer writes them: nobody tells what the caller makes of it."""
+    """Trace both events at once, as Java's lite pull consumer does: how the caller's work ends is not known."""
     for each in messages:
         if _wanted(tracer, each):
             about = _started(tracer, each, group)
@@ -193,7 +193,7 @@ def trace_end(tracer: Tracer, *, group: str, state: str, half: SendResult, prope
 
 
 def trace_answer(tracer: Tracer, *, group: str, state: str, half: Received, address: str) -> None:
-    """Trace the same as the answer to a broker that asked."""
+    """Trace the state that answers a broker's question after a transaction."""
     if _wanted(tracer, half):
         about: dict[str, Any] = {"message_id": half.id, "topic": half.wire_topic, "store_host": address, "group": group}
         region = half.properties.get(Property.MSG_REGION, "")

@@ -90,7 +90,7 @@ async def update_broker_config(run: Run) -> None:
 
 
 def _cleaning(text: str, row: Row[None, None, None, None]) -> Named:
-    """Return a command that lets one broker clean up, a cluster's masters, or all that there are."""
+    """Return a command that lets one broker, a cluster's masters, or all brokers clean up."""
 
     async def clean(run: Run) -> None:
         named = "b" in run or "c" in run

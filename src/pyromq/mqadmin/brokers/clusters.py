@@ -51,7 +51,7 @@ async def _base(run: Run, places: list[cluster.BrokerPlace]) -> None:
 
 
 def _load(run: Run, of: dict[str, str]) -> tuple[str, ...]:
-    """Return the columns from the version on."""
+    """Return the columns of a broker's line from its version on."""
     send = f"{of.get('sendThreadPoolQueueSize', '')},{of.get('sendThreadPoolQueueHeadWaitTimeMills', '')}ms"
     pull = f"{of.get('pullThreadPoolQueueSize', '')},{of.get('pullThreadPoolQueueHeadWaitTimeMills', '')}ms"
     ack = f"{of.get('ackThreadPoolQueueSize', 'N')},{of.get('ackThreadPoolQueueHeadWaitTimeMills', 'N')}ms"
@@ -72,7 +72,7 @@ def _load(run: Run, of: dict[str, str]) -> tuple[str, ...]:
 
 
 def number(of: dict[str, str], key: str) -> float:
-    """Return a number, or the first of several; 0 where the broker says none."""
+    """Return a number of a broker's, the first of several; 0 where the broker says none."""
     return cluster.first_number(of, key) or 0.0
 
 

@@ -30,7 +30,6 @@ async def get_cold_data_flow(run: Run) -> None:
 
 
 def _readable(of: dict[str, Any]) -> dict[str, Any]:
-    """Return times as people read them."""
     return {
         "coldAcc": of["coldAcc"],
         "lastColdReadTimeFormat": when(of["lastColdReadTimeMills"]),

@@ -53,7 +53,7 @@ def _replica(of: ReplicaIdentity) -> str:
 
 
 def _controller(run: Run) -> str:
-    """Return the first of `-a`: it knows the leader."""
+    """Return the first address of `-a`: any controller knows the leader."""
     return run["a"].replace(",", ";").split(";")[0].strip()
 
 

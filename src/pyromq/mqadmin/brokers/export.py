@@ -57,7 +57,7 @@ def _write(run: Run, name: str, content: dict[str, Any]) -> None:
 
 
 async def _own_topics(run: Run, address: str, *, special: bool = False) -> dict[str, TopicConfig]:
-    """Return them without the system's, and without retry and dead letter topics unless these are wanted."""
+    """Return the topics without the system's, and without retry and dead letter topics unless these are wanted."""
     system = (await run.ask(address, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)).body.topic_list
     left_out = () if special else (RETRY_PREFIX, DLQ_PREFIX)
     found = await topics.configs(run.calls, address)

@@ -89,7 +89,6 @@ async def get_user(run: Run) -> None:
 
 
 async def _user(run: Run, address: str, name: str) -> list[UserInfo]:
-    """Return the user of this name, nothing if there is none."""
     found = (await run.ask(address, RequestCode.AUTH_GET_USER, UserName(username=name))).body_or_none
     return [] if found is None else [found]
 

@@ -25,7 +25,6 @@ GROUP = need("g", "consumerGroup", "the group")
 
 
 async def _members(run: Run, group: str) -> tuple[str, ConsumerConnection]:
-    """Return the members and a broker that knows them."""
     brokers = [("", run["b"])] if "b" in run else await lookup.brokers_of_group(run, group)
     for _, address in brokers:
         found = await members_of(run, group, [address])

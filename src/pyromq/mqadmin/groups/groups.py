@@ -60,7 +60,7 @@ async def update_sub_group(run: Run) -> None:
 
 
 def group_fields(group: SubscriptionGroupConfig) -> list[tuple[str, str]]:
-    """Return them in the order in which Java declares them."""
+    """Return the group's settings in the order in which Java declares them."""
     subscriptions = group.subscription_data_set
     return [
         ("groupName", group.group_name),

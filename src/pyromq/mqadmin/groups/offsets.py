@@ -89,7 +89,7 @@ async def skip_accumulated(run: Run) -> None:
 
 
 async def _reset(run: Run, time_ms: int) -> dict[MessageQueue, int]:
-    """Let the brokers reset it: they notify the members."""
+    """Let the brokers reset the group: they notify the members."""
     table: dict[MessageQueue, int] = {}
     for _, address in await _brokers(run):
         done = await offsets.reset(run.calls, address, run["g"], run["t"], time_ms=time_ms, force=run.truth("f", True))

@@ -30,7 +30,7 @@ OF_BROKER = Columns(
 
 
 async def progress_of(run: Run, group: str, topic: str | None = None, cluster: str = "") -> ConsumeStats:
-    """Return it from all brokers that know the group. Fails where it has consumed nothing and nobody is online."""
+    """Return the progress from all brokers that know the group. Fail if it consumed nothing and nobody is online."""
     table: ByQueue[OffsetWrapper] = ByQueue()
     rate = 0.0
     brokers = await lookup.brokers_of_group(run, group, cluster, topic or "")
@@ -53,7 +53,7 @@ async def _explain_nothing(run: Run, group: str, addresses: Iterable[str]) -> No
 
 
 async def members_of(run: Run, group: str, addresses: Iterable[str]) -> ConsumerConnection | None:
-    """Return them from the first broker that knows any: members are connected to all brokers."""
+    """Return the members from the first broker that knows any: members are connected to all brokers."""
     for address in addresses:
         found = await groups.connections(run.calls, address, group)
         if found is not None:

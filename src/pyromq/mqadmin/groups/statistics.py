@@ -66,7 +66,6 @@ async def start_monitoring(run: Run) -> None:
 
 
 async def watch(run: Run) -> None:
-    """Watch all groups once."""
     for topic in await topics.names(run.calls):
         if topic.startswith(RETRY_PREFIX):
             try:

@@ -43,7 +43,7 @@ async def _queues(run: Run, topic: str, route_topic: str) -> list[QueueAtBroker]
 
 
 async def _limits(run: Run, place: QueueAtBroker, begin: str = "b", end: str = "e") -> tuple[int, int]:
-    """Return first offset and end of a queue, or those of the times that were given."""
+    """Return first offset and end of a queue, or the offsets of the times that were given."""
     of = (run.calls, place.address, place.queue.topic, place.queue.queue_id)
     first = await (offsets.at_time(*of, time_of(run, run[begin])) if begin in run else offsets.first(*of))
     last = await (offsets.at_time(*of, time_of(run, run[end])) if end in run else offsets.end(*of))
@@ -53,7 +53,7 @@ async def _limits(run: Run, place: QueueAtBroker, begin: str = "b", end: str = "
 async def _page(
     run: Run, place: QueueAtBroker, offset: int, end: int, *, most: int = PAGE, tags: str = "*", group: str = ""
 ) -> messages.Page:
-    """Return what comes from the offset on, but nothing from the end on."""
+    """Return the messages from the offset on, but none from the end on."""
     of = (place.address, place.queue.topic, place.queue.queue_id, offset)
     page = await messages.read_queue(run.calls, *of, most=most, tags=tags, group=group or messages.TOOLS_GROUP)
     fitting = [each for each in page.messages if each.queue_offset < end and _fits(each, tags)]

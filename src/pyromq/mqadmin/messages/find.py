@@ -44,7 +44,6 @@ async def _by_id(run: Run, topic: str, message_id: str) -> tuple[str, StoredMess
 
 
 def _place(message_id: str) -> tuple[str, int] | None:
-    """Return address and position, if the text can be an offset id."""
     try:
         place = parse_offset_message_id(message_id)
         return host_text(place.host), place.physical_offset
@@ -55,7 +54,7 @@ def _place(message_id: str) -> tuple[str, int] | None:
 async def _by_unique_id(
     run: Run, topic: str, message_id: str, begin_ms: int = 0, end_ms: int = messages.FOR_EVER_MS
 ) -> list[tuple[str, StoredMessage]]:
-    """Return all that have it, the oldest first; several where a producer sent it again."""
+    """Return all messages with the id, the oldest first; several where a producer sent it again."""
     found: list[tuple[str, StoredMessage]] = []
     for _, address in await lookup.brokers_of(run, run.get("c") or topic):
         known = await messages.by_key(
@@ -163,7 +162,7 @@ async def query_msg_by_key(run: Run) -> None:
 
 
 def _index_key(message: StoredMessage, kind: str, key: str) -> str:
-    """Return it as an index in RocksDB would have it: hour, topic, kind, key, id, place."""
+    """Return the key as an index in RocksDB would have it: hour, topic, kind, key, id, place."""
     hour = message.store_timestamp // HOUR_MS * HOUR_MS
     return f"{hour}@{message.topic}@{kind}@{key}@{message.message_id}@{message.physical_offset}"
 
@@ -192,7 +191,7 @@ async def query_msg_by_offset(run: Run) -> None:
 
 
 def with_limits(message: StoredMessage, page: messages.Page) -> StoredMessage:
-    """Add the limits of the queue to its properties, as clients do with what they pulled."""
+    """Add the limits of the queue to the message's properties, as clients do with what they pulled."""
     limits = {Property.MIN_OFFSET: str(page.first), Property.MAX_OFFSET: str(page.end)}
     message.properties = message.properties | limits
     return message

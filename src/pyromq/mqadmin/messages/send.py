@@ -52,7 +52,7 @@ def _status(result: SendResult) -> str:
 
 
 async def resend(run: Run, message: StoredMessage, unit: str = "") -> SendResult:
-    """Send the same body, keys, tag and properties under a new id. CannotCopy if it cannot be read."""
+    """Send the same body, keys, tag and properties under a new id. CannotCopy if the message cannot be read."""
     from ...admin.copies import check_readable  # not at the top, as of the client
 
     check_readable(message)

@@ -23,7 +23,7 @@ BUCKETS = 128  # of the map that Java decodes properties into
 
 
 def property_text(properties: Mapping[str, str]) -> str:
-    """Return them in the order of Java's hash map, so that lines can be compared with those of the Java tool."""
+    """Return the properties in the order of Java's hash map, so that lines compare with those of the Java tool."""
 
     def bucket(name: str) -> int:
         code = unsigned_hash(name)
@@ -101,7 +101,7 @@ async def show(
 
 
 def _body_file(run: Run, message: StoredMessage, number: int) -> Path | str:
-    """Put the body where other programs find it. The message is shown also if that fails."""
+    """Write the body into a file, where other programs find it. The message is shown also if that fails."""
     name = f"{message.message_id}_{number}" if number else message.message_id
     try:
         return write_private(Path(tempfile.gettempdir()), ("rocketmq", "msgbodys"), name, message.body)

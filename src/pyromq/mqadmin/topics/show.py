@@ -88,7 +88,7 @@ async def topic_list(run: Run) -> None:
 
 
 async def _owners(run: Run, topic: str) -> tuple[str, list[str]]:
-    """Return its cluster and the groups that consume it; what nobody answers stays empty, so that the list goes on."""
+    """Return the topic's cluster and the groups that consume it; both empty if a server does not answer."""
     try:
         (clusters, *_) = await clusters_of(run, topic) or [""]
         groups: set[str] = set()

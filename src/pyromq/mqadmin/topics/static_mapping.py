@@ -26,7 +26,7 @@ def mapping_of(config: TopicConfigAndQueueMapping) -> TopicQueueMappingDetail:
 
 
 def leaders(topic: str, configs: Configs) -> dict[int, str]:
-    """Return the broker that is written, for each logical queue."""
+    """Return, for each logical queue, the broker that it is written to."""
     found = {
         queue: name
         for name, config in configs.items()
@@ -104,7 +104,6 @@ def _move(configs: Configs, queue: int, giver: str, taker: str) -> None:
 
 
 def _new_item(config: TopicConfigAndQueueMapping, name: str) -> LogicQueueMappingItem:
-    """Return one more physical queue of the broker."""
     config.read_queue_nums += 1
     config.write_queue_nums += 1
     return LogicQueueMappingItem(bname=name, queue_id=config.write_queue_nums - 1)

@@ -54,7 +54,6 @@ async def update_static_topic(run: Run) -> None:
 
 
 async def _known(run: Run, topic: str, addresses: Mapping[str, str]) -> Configs:
-    """Return what each broker that has the topic knows of it."""
     known: Configs = {}
     for name, address in addresses.items():
         config = await topics.config(run.calls, address, topic, logical=True)

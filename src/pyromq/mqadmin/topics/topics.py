@@ -187,7 +187,6 @@ async def update_order_conf(run: Run) -> None:
 
 
 async def clusters_of(run: Run, topic: str) -> list[str]:
-    """Return the names of the clusters that have the topic."""
     names = {broker.broker_name for broker in (await lookup.route_of(run, topic)).broker_datas}
     found = await cluster.info(run.calls)
     return sorted(name for name, members in found.cluster_addr_table.items() if names.intersection(members))

@@ -69,7 +69,6 @@ class DeltaLog:
 
 
 def _stats(file: NewFile) -> str:
-    """Return the statistics of a file, by which readers leave it out."""
     stats: dict[str, Any] = {"numRecords": file.rows}
     stats |= {
         "minValues": _words(file.least),

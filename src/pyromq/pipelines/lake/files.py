@@ -9,7 +9,6 @@ if TYPE_CHECKING:
 
 
 def _place(spark: SparkSession, path: str) -> tuple[Any, Any]:
-    """Return Hadoop's file system for a path, and the path in its words."""
     jvm: Any = spark.sparkContext._jvm
     place = jvm.org.apache.hadoop.fs.Path(path)
     return place.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()), place
@@ -31,13 +30,13 @@ def write_text(spark: SparkSession, path: str, text: str) -> None:
 
 
 def remove(spark: SparkSession, path: str) -> None:
-    """Remove a file; nothing happens if there is none."""
+    """Remove a file if it exists."""
     system, place = _place(spark, path)
     system.delete(place, False)
 
 
 def read_text(spark: SparkSession, path: str) -> str | None:
-    """Return None if there is no such file."""
+    """Return the text; None if there is no such file."""
     system, place = _place(spark, path)
     return _read(system, place) if system.exists(place) else None
 

@@ -62,7 +62,7 @@ class Lake:
     table: str = ""
 
     def write(self, rows: DataFrame, batch: int) -> None:
-        """Write the rows of a batch as if once, however often. They have a column `date`."""
+        """Write the rows of a batch, which have a column `date`. Repeating it changes nothing."""
         with _readable_times(rows.sparkSession):
             if self.form == PARQUET:
                 self._write_parquet(rows, batch)
@@ -114,9 +114,7 @@ class Lake:
 
 @contextmanager
 def _readable_times(session: SparkSession) -> Iterator[None]:
-    """Write times that others can read: Spark's own (INT96) have no least and most in files, and others than Spark
-    misread them.
-    """
+    """Write times that others can read: Spark's own (INT96) have no statistics, and others misread them."""
     before = session.conf.get(_TIMES)
     session.conf.set(_TIMES, "TIMESTAMP_MICROS")
     try:

@@ -58,7 +58,6 @@ def _last_before(spark: SparkSession, folder: str, batch: int) -> dict[str, Any]
 
 
 def held(batch: DataFrame) -> list[dict[str, Any]]:
-    """Return the offsets of a batch by queue."""
     from pyspark.sql import functions
 
     found = batch.groupBy(*_PLACES).agg(

@@ -90,7 +90,6 @@ def _lines(plot: Plot) -> str:
 
 
 def _places(labels: Sequence[str], left: int, width: int) -> dict[str, float]:
-    """Return the places of labels by order; one alone stands in the middle."""
     if len(labels) == 1:
         return {labels[0]: left + width / 2}
     return {label: left + width * place / (len(labels) - 1) for place, label in enumerate(labels)}

@@ -27,7 +27,6 @@ svg { max-width: none; } svg text { font: 12px system-ui, sans-serif; fill: curr
 
 
 def page(summary: Summary, made_at: str) -> str:
-    """Return the page as HTML. `made_at` is shown as it is."""
     title = in_html(f"PyroMQ {summary.pipeline}")
     facts = "".join(f"<dt>{in_html(str(name))}</dt><dd>{_shown(value)}</dd>" for name, value in summary.facts.items())
     parts = [f"<h1>{title}</h1><small>{in_html(made_at)}</small><dl>{facts}</dl>"]

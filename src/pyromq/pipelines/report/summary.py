@@ -60,7 +60,6 @@ class Summary:
         return json.dumps(members, ensure_ascii=False, default=str)
 
     def as_text(self, width: int) -> str:
-        """Return tables as rich draws them."""
         from io import StringIO
 
         from rich.console import Console

@@ -21,7 +21,7 @@ _NAME = "run.json"
 
 
 def begin(spark: SparkSession, folder: str, settings: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `fixed` as at the first start, and `run`, its name. ConfigError if the settings are others now."""
+    """Return `fixed` as at the first start, and `run`, its name. ConfigError if the settings have changed since."""
     kept = _kept(spark, folder)
     if kept:
         _check(folder, kept["told"], dict(settings))
@@ -32,13 +32,12 @@ def begin(spark: SparkSession, folder: str, settings: Mapping[str, Any], fixed: 
 
 
 def which(source: Mapping[str, str]) -> dict[str, str]:
-    """Return what of a source says which messages: addresses and limits may be others after a restart."""
+    """Return the options of a source that choose messages: addresses and limits may differ after a restart."""
     names = ("topic", "topicPattern", "assign", "archive", "tags", "sql")
     return {name: source[name] for name in names if source.get(name)}
 
 
 def recorded_options(spark: SparkSession, folder: str) -> dict[str, Any]:
-    """Return the settings of the run of a folder; none where none began."""
     kept = _kept(spark, folder)
     return dict(kept.get("told", {}))
 
@@ -71,7 +70,6 @@ def check_whole(spark: SparkSession, folder: str, batches: Collection[int]) -> N
 
 
 def done(spark: SparkSession, folder: str) -> set[int]:
-    """Return the steps that are behind."""
     texts = read_texts(spark, f"{folder}/done", "", named=True)
     return {int(name) for name, _ in texts if name.isdigit()}
 

@@ -29,7 +29,7 @@ class ExpiringTopic(NamedTuple):
 
 
 def soon(found: Iterable[ExpiringTopic], within_ms: int, *, dead_letters: bool) -> list[ExpiringTopic]:
-    """Return those that go within the time, and all dead letters if wanted; the most urgent first. Pure."""
+    """Return the topics that lose messages within the time, and all dead letters if wanted; the most urgent first."""
     chosen = [
         each for each in found if each.left_ms <= within_ms or (dead_letters and each.topic.startswith(DLQ_PREFIX))
     ]

@@ -26,7 +26,7 @@ def messages(
     since_ms: int | None = None,
     until_ms: int | None = None,
 ) -> DataFrame:
-    """Return what there is now; all columns of a read unless some are named.
+    """Return the messages that are there now; all columns of a read unless some are named.
 
     Times are store times, the end not included.
     """
@@ -56,7 +56,7 @@ def chosen(frame: DataFrame, *conditions: str) -> DataFrame:
 
 
 def needed(columns: Sequence[str], where: str) -> Sequence[str]:
-    """Return all of them where a condition is given: it may be about any."""
+    """Return the columns to read: all where a condition is given, since it may be about any."""
     return () if where else columns
 
 
@@ -84,7 +84,7 @@ def _archived(
 
 
 def of_topics(frame: DataFrame, source: Mapping[str, str]) -> DataFrame:
-    """Return rows of the topics that `topic` or `topicPattern` names."""
+    """Return the rows of the topics that `topic` or `topicPattern` names."""
     from pyspark.sql import functions
 
     topic = functions.col("topic")
@@ -96,8 +96,9 @@ def of_topics(frame: DataFrame, source: Mapping[str, str]) -> DataFrame:
 
 
 def between(frame: DataFrame, since_ms: int | None, until_ms: int | None) -> DataFrame:
-    """Choose rows by store time, the end not included; by date too where there is one: Spark then leaves whole
-    folders out.
+    """Choose rows by store time, the end not included.
+
+    Where there is a date, by that too: Spark then leaves whole folders out.
     """
     from pyspark.sql import functions
 

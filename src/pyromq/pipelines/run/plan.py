@@ -31,7 +31,7 @@ def plan_of(
 ) -> Summary:
     """Return the plan of a job over `source`, as `messages` has it.
 
-    Times are asked of brokers: an archive's batches and the files of a store are told whole.
+    Brokers are asked for the offsets of times; an archive's batches and the files of a store are listed whole.
     """
     if "archive" in source:
         found = manifests(spark, source["archive"])
@@ -54,9 +54,7 @@ def planned(
     since_ms: int | None = None,
     until_ms: int | None = None,
 ) -> Summary:
-    """Plan from `begin` where a checkpoint has it, else where time or options say, up to what there is now or was
-    then.
-    """
+    """Plan from `begin` where a checkpoint has it, else where time or options say, up to `until_ms` or now."""
     times = {"startingTimestamp": str(since_ms), "startingOffsetsByTimestampStrategy": "latest"}
     options = read_options({**given, **times} if since_ms is not None else given, Use.STREAM)
     with Cluster(options) as cluster:

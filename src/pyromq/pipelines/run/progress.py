@@ -34,7 +34,7 @@ _LINE_S, _BAR_S, _EVENTS_S, _BAR_WIDTH = 5.0, 0.5, 10.0, 30
 
 
 def lag(end: str | None, latest: str | None) -> int | None:
-    """Return messages behind the last one. None where a source does not say."""
+    """Return how many messages come after `end`; None where a source does not say."""
     if not end or not latest:
         return None
     return waiting(from_json(json.loads(end)), from_json(json.loads(latest)))
@@ -106,7 +106,6 @@ class ProgressListener(StreamingQueryListener):
             self._write("\r" + " " * len(self._shown) + "\r")
 
     def metrics(self, summary: Summary) -> dict[str, Any]:
-        """Return the figures of the whole run."""
         took, done = max(self.seconds, 0.001), summary.metrics
         metrics = self._metrics(summary.pipeline, done.rows, took)
         return metrics | {"bytes": done.bytes, "bytesPerSecond": round(done.bytes / took, 1)}

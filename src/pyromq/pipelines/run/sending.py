@@ -84,9 +84,9 @@ class StepSender:
         self.rows: list[dict[str, int]] = []
 
     def send(self, rows: DataFrame, number: int, shape: Callable[[], Sequence[Column]]) -> SendTotals:
-        """Send rows.
+        """Send rows, which have the columns of a read.
 
-        They have the columns of a read; `shape` makes those of a write of them, `properties` among them.
+        `shape` makes the columns of a write of them, `properties` among them.
         """
         from pyspark.sql import functions
 
@@ -106,7 +106,7 @@ class StepSender:
         return sent
 
     def _rest(self, out: DataFrame, number: int, begun_ms: int) -> DataFrame:
-        """Return what an earlier try of this step has not stored."""
+        """Return the rows that an earlier try of this step has not stored."""
         from pyspark.sql import functions
 
         topics = self._topics(out)
@@ -122,7 +122,7 @@ class StepSender:
         return out.join(functions.broadcast(own), MARK, "left_anti")  # broadcast: rows keep their tasks and order
 
     def _topics(self, out: DataFrame) -> list[str]:
-        """Return where the rows go, as far as it exists: a topic that is not there yet has nothing of them."""
+        """Return the rows' topics, without those that do not exist: these have none of the rows yet."""
         named = [self._target["topic"]] if self._target.get("topic") else []
         if "topic" in out.columns:
             named = sorted(row.topic for row in out.select("topic").distinct().collect())
@@ -150,8 +150,9 @@ def passed_on(origin: Mapping[str, Column | str]) -> list[Column]:
 
 
 def in_order(frame: DataFrame, tasks: int) -> DataFrame:
-    """Return the same rows in the same partitions and order whatever files they came from: a queue stays in its
-    order.
+    """Return the rows in the same partitions and order whatever files they came from.
+
+    A queue stays in its order.
     """
     places = ["topic", "brokerName", "queueId"]
     return frame.repartition(tasks, *places).sortWithinPartitions(*places, "queueOffset")

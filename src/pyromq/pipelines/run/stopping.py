@@ -25,7 +25,7 @@ class Stop:
         self.ends_itself = False
 
     def wait(self, seconds: float) -> bool:
-        """Return whether it was asked for meanwhile."""
+        """Return whether a stop was asked for meanwhile."""
         return self.asked.wait(seconds)
 
 
@@ -37,5 +37,5 @@ def current() -> Stop:
 
 
 def use(stop: Stop) -> None:
-    """Use it in the thread that calls this."""
+    """Let the calling thread use this stop."""
     _OF_THIS_JOB.set(stop)

@@ -20,9 +20,11 @@ _BATCH_S = 5.0  # for the batch in work to come to its end, once the stream is t
 
 
 def run_stream(sink: DataStreamWriter, keep: Keep, folder: str, every: str) -> None:
-    """Run over what is there now, or with `every` until it is stopped (Ctrl-C, or `stop` of the query); `keep` gets
-    each batch, the checkpoint is below `folder`. A stop is an end like any other: what was done is told, and the next
-    start goes on from there. Stopped if it was to come to the end of what is there, and has not.
+    """Run over what is there now, or with `every` until it is stopped (Ctrl-C, or `stop` of the query).
+
+    `keep` gets each batch, the checkpoint is below `folder`. A stop is an end like any other: what was done is
+    reported, and the next start goes on from there. Raise Stopped if a run without
+    `every` was stopped before the end of what is there.
     """
     stop = stopping.current()
     stop.ends_itself = True

@@ -13,7 +13,7 @@ _LIKE = "2026-11-15, 2026-11-15T08:30:00Z, milliseconds, now, today, yesterday 0
 
 
 def moment(name: str, text: str, now_ms: int) -> int:
-    """Return milliseconds since 1970. ConfigError names the option and what may stand there."""
+    """Return milliseconds since 1970. ConfigError names the option and what is allowed."""
     words = text.strip().lower()
     try:
         if words == "now":
@@ -41,7 +41,7 @@ def span_s(name: str, text: str) -> float:
 
 
 def interval(name: str, text: str) -> str:
-    """Return the same in Spark's words."""
+    """Return a duration in Spark's words."""
     return f"{round(span_s(name, text) * 1000)} milliseconds"
 
 

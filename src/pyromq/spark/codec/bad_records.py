@@ -29,7 +29,7 @@ class BadRecords:
         self.count = 0
 
     def is_kept(self, message: UnreadableMessage) -> bool:
-        """Return True if it becomes a row without a body, False if it is left out; BadRecord if the read is to fail.
+        """Return True if the record becomes a row without a body, False if it is left out. BadRecord fails the read.
 
         Where only a package is missing, the read always fails: the record is good.
         """

@@ -52,7 +52,6 @@ def _as_type(array: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def runs(flags: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Return begin and end of each run in which the flag stays the same."""
     edges = [0, *(np.flatnonzero(np.diff(flags)) + 1).tolist(), len(flags)]
     return list(pairwise(edges))
 

@@ -57,7 +57,7 @@ def bodies(batch: pa.RecordBatch) -> pa.Array:
 
 
 def property_strings(batch: pa.RecordBatch, unique_ids: pa.Array) -> pa.Array:
-    """Return each row's properties in their wire format. BadRows for a separator in one, or too many bytes."""
+    """Return each row's properties in their wire format. BadRows for one with a separator in it, or too many bytes."""
     count = batch.num_rows
     keys, tags = key_words(batch), column(batch, "tags", pa.string())
     sharding = column(batch, "shardingKey", pa.string())

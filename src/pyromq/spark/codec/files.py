@@ -35,7 +35,7 @@ def check_target(target: Path) -> None:
 
 
 def store_to_file(store: Path, target: Path, damaged: Callable[[Damage], None], **options: str) -> int:
-    """Write the messages of a store; return how many. Damage is told to `damaged` and read around. ConfigError.
+    """Write the messages of a store; return how many. `damaged` gets the damage, which is read around. ConfigError.
 
     Here and below, a message that cannot be read has no body in the file, and is named in the log.
     """

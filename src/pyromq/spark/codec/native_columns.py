@@ -18,9 +18,7 @@ from .records import Records
 
 
 def native_columns(records: Records, names: Collection[str]) -> dict[str, pa.Array]:
-    """Return those of the named columns that could be cut; none if a record is malformed, which the caller then
-    tells.
-    """
+    """Return those of the named columns that could be cut; none if a record is malformed."""
     if cut_columns is None or not len(records):
         return {}
     at = np.ascontiguousarray(records.at, np.int64)

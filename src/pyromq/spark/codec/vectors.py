@@ -24,7 +24,6 @@ def gather(buffer: Any, at: Positions, kind: str) -> npt.NDArray[Any]:
 
 
 def gather_bytes(buffer: Any, at: Positions, width: int) -> npt.NDArray[np.uint8]:
-    """Return a row of `width` bytes per position."""
     if not len(at):
         return np.empty((0, width), np.uint8)
     windows = np.ndarray((len(buffer) - width + 1,), np.dtype(f"V{width}"), buffer, strides=(1,))
@@ -73,7 +72,6 @@ def repeated(value: str | None, count: int) -> pa.Array:
 
 
 def replaced(values: pa.Array, rows: Positions, others: pa.Array) -> pa.Array:
-    """Return the values, with others in some rows."""
     index = np.arange(len(values), dtype=np.int64)
     index[rows] = len(values) + np.arange(len(rows))
     return pa.concat_arrays([values, others]).take(pa.array(index))

@@ -69,9 +69,7 @@ class Cluster:
         self.close()
 
     def topics(self, pattern: str) -> list[str]:
-        """Return names that the whole pattern fits; RocketMQ's own topics only where the pattern begins with their
-        marks.
-        """
+        """Return the names that the whole pattern fits; RocketMQ's own only if the pattern begins as they do."""
         fits = re.compile(pattern).fullmatch
         return [topic for topic in self._portal.call(self._session.name_servers.topics()) if fits(topic)]
 
@@ -95,7 +93,7 @@ class Cluster:
         return found
 
     def bounds(self, queues: Iterable[Queue]) -> dict[Queue, Bounds]:
-        """Return the bounds of queues; brokers that are away are left out."""
+        """Return the bounds of queues; queues of brokers that are away are left out."""
         wanted = list(queues)
         low = self._each(wanted, lambda queue: min_offset(self._session, queue))
         high = self._each(wanted, lambda queue: max_offset(self._session, queue))
@@ -106,7 +104,7 @@ class Cluster:
         }
 
     def at_times(self, times_ms: Mapping[Queue, int]) -> Offsets:
-        """Return the first message stored at that time or later; the queue's end where there is none."""
+        """Return the offset of the first message stored at that time or later; the queue's end if there is none."""
         return self._each(
             times_ms,
             lambda queue: offset_at(
@@ -121,7 +119,7 @@ class Cluster:
         return {queue: offset for queue, offset in found.items() if offset is not None}
 
     def commit(self, group: str, offsets: Mapping[Queue, int]) -> Offsets:
-        """Commit, and return what was kept: a broker that is away gets the next offsets."""
+        """Commit, and return the offsets that were kept: a broker that is away gets the next ones."""
         given = {_message_queue(queue): offset for queue, offset in offsets.items()}
         self._introduce(group, offsets)
         saved = self._portal.call(BrokerOffsets(self._session, group).save(given))
@@ -163,7 +161,7 @@ class Cluster:
             log.warning("the group may not show in mqadmin", group=group, fault=str(fault))
 
     def _each(self, queues: Iterable[Queue], ask: Callable[[MessageQueue], Awaitable[T]]) -> dict[Queue, T]:
-        """Ask all at once. A broker that cannot be reached is left out, anything else is an error."""
+        """Ask the brokers of all queues at once. One that cannot be reached is left out, anything else is an error."""
         wanted = list(queues)
 
         async def ask_all() -> list[T | BaseException]:
@@ -183,7 +181,6 @@ class Cluster:
 
 
 async def _opened(config: ClientConfig, clock: Clock) -> Session:
-    """Open the session on the loop where it will live."""
     session = Session(config, clock=clock, rng=system_random())
     session.start()
     return session

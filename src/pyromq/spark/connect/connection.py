@@ -139,7 +139,6 @@ class BlockingConnection:
         self._socket.close()
 
     def _read(self, whole: memoryview) -> memoryview:
-        """Receive until the view is full, and return it."""
         size, got = len(whole), 0
         while got < size:
             try:

@@ -18,7 +18,7 @@ class ConnectionPool:
         self._kept: dict[tuple[str, bool, str], BlockingConnection] = {}
 
     def take(self, address: str, options: NetOptions) -> BlockingConnection | None:
-        """Return one that is in order: no answer is on its way, and nothing came while nobody listened."""
+        """Return a connection on which no answer is under way, and nothing came while nobody listened."""
         found = self._kept.pop(_line(address, options), None)
         if found is None or (not found.outstanding and found.is_fresh()):
             return found

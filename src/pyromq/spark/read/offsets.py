@@ -68,7 +68,7 @@ class OffsetSpec:
 
 
 def read_where(value: str) -> OffsetSpec:
-    """Return the value of startingOffsets or endingOffsets. ValueError says what is allowed."""
+    """Read the value of startingOffsets or endingOffsets. ValueError says what is allowed."""
     if value.strip().lower() in (EARLIEST, LATEST, GROUP):
         return OffsetSpec(value.strip().lower())
     offsets = _exact(json_object(value, _OFFSETS_LIKE), _OFFSETS_LIKE)

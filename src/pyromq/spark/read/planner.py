@@ -46,11 +46,10 @@ class Loss(NamedTuple):
 
 
 def ranges(start: Offsets, end: Offsets, bounds: Mapping[Queue, Bounds]) -> tuple[list[OffsetRange], list[Loss]]:
-    """Return what there is to read, and what of it is gone.
+    """Return the ranges to read, and what of them is gone.
 
-    Queues without bounds (a broker that is away) are read as told.
-
-    A queue that `start` does not name is new and read from its first message.
+    Queues without bounds (a broker that is away) are read as given. A queue that `start` does not name is new and read
+    from its first message.
     """
     found: list[OffsetRange] = []
     lost: list[Loss] = []

@@ -157,7 +157,6 @@ class QueuePull:
         self.pause(_PAUSE_S)
 
     def _find_broker(self) -> None:
-        """Ask the name servers: the broker may be back under another address."""
         try:
             with Cluster(self.options) as cluster:
                 self.address = cluster.route(self.part.queue.topic).reader(self.part.queue.broker) or self.address
@@ -225,9 +224,7 @@ def _one_at_a_time(
 def decode_within(
     records: Records, part: OffsetRange, schema: pa.Schema, tags: tuple[str, ...], bad: BadRecords
 ) -> Iterator[pa.RecordBatch]:
-    """Yield rows of the range alone, and with these tags alone: brokers compare hashes, and may give more than
-    asked for.
-    """
+    """Yield the rows of the range that have these tags: brokers compare hashes, and may return more."""
     if tags or ((records.sys_flag & WRAPPED_BATCH) == WRAPPED_BATCH).any():
         yield from _chosen(records, schema, part, tags, bad)
         return

@@ -22,7 +22,7 @@ Narrow = Callable[[Cluster, Offsets, Offsets], tuple[Offsets, Offsets]]
 def find_queues(cluster: Cluster, options: ReadOptions) -> dict[Queue, str]:
     """Return the queues of the read with their brokers' addresses.
 
-    TopicNotFound, or ConfigError for what is not there.
+    TopicNotFound, or ConfigError for a queue that does not exist.
     """
     if options.assign:
         known = cluster.queues(sorted({queue.topic for queue in options.assign}))
@@ -38,7 +38,7 @@ def find_queues(cluster: Cluster, options: ReadOptions) -> dict[Queue, str]:
 
 
 def with_retries(cluster: Cluster, options: ReadOptions) -> tuple[dict[Queue, str], dict[Queue, Bounds]]:
-    """Return queues and what they hold; asked again a few times if nobody answers."""
+    """Return the queues and their bounds; asked again a few times if no broker answers."""
     for left in range(options.fetch_retries, -1, -1):
         try:
             queues = find_queues(cluster, options)

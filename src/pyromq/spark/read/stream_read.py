@@ -156,7 +156,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- the first batch ------------------------------------------------------------------------------------------
 
     def _publish_start(self, begin: Offsets) -> None:
-        """Commit where the first batch begins, which no checkpoint holds: a repeat of it needs to know."""
+        """Commit where the first batch begins, which no checkpoint has: a repeat of it needs to know."""
         if not self._is_planned and begin == self._initial and self._options.consumer_group:
             self._cluster().commit(self._options.consumer_group, begin)
         self._is_planned = True

@@ -11,7 +11,7 @@ import sys
 
 
 def is_copy(entry: str, path: list[str]) -> bool:
-    """Return whether it is a zip in the installed package (pyspark/python/lib) with what is installed there anyway."""
+    """Return whether a path entry is a zip of the installed pyspark (python/lib), whose content is installed anyway."""
     folder, name = os.path.split(entry)
     site, tail = folder[: -len(_LIB)], folder[-len(_LIB) :]
     if tail != _LIB or site not in path or not name.endswith(".zip"):

@@ -31,9 +31,9 @@ def messages_of(
     store: str,
     damaged: Callable[[Damage], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield its intact records, as far as they are wanted.
+    """Yield the intact records of a scan, as far as they are wanted.
 
-    Damage is told to `damaged`; without it DataLoss, or a log line, as the options say.
+    `damaged` gets the damage; without it DataLoss, or a log line, as the options say.
     """
     bad = BadRecords(options.mode, store)
     for found in scan:

@@ -56,7 +56,7 @@ class Damage(NamedTuple):
 
 
 def plan(store: str, least: int, piece: int = 128 << 20) -> list[LogRange]:
-    """Return the log of a store in pieces, at least about `least` of them. ConfigError, DiskError if it is none."""
+    """Return the log of a store in pieces, at least about `least` of them. ConfigError, DiskError if it is no store."""
     with _Log(store) as log:
         size = log.files.file_bytes
         begun = [base for base in log.files.bases if not _is_empty(log.files.read(base, BLANK_BYTES))]
@@ -87,8 +87,7 @@ class _Log:
         self.files.load()
 
     def written(self, begin: int, end: int) -> list[tuple[int, int]]:
-        """Return the stretches of one file that hold anything: it is allocated whole, and what was never written is not
-        read.
+        """Return the stretches of one file that were written: it is allocated whole, and the rest is not read.
 
         Asked before anything is read, since what has been read once counts as written.
         """
@@ -160,7 +159,7 @@ class RangeScan:
         return found
 
     def _read(self, log: _Log, position: int, length: int) -> bytes:
-        """Return so many bytes, or more: at least the record that begins there. Never beyond the file."""
+        """Return at least `length` bytes, and at least the record that begins there. Never beyond the file."""
         raw = log.files.read(position, min(length, self._file_end - position))
         if len(raw) >= BLANK_BYTES:
             size = BLANK.unpack_from(raw)[0]
@@ -169,7 +168,7 @@ class RangeScan:
         return raw
 
     def _next_record(self, log: _Log, begin: int, end: int) -> int | None:
-        """Return the first position from `begin` where a whole record lies that says so itself."""
+        """Return the first position from `begin` on where a whole record lies that holds its own position."""
         at = begin + 4  # where its magic may stand
         while (at := self._skipped(at, end + 4)) < end + 4:
             chunk = log.files.read(at, min(_PIECE, self._file_end - at))
@@ -208,7 +207,7 @@ class RangeScan:
 
 
 def _is_empty(chunk: bytes) -> bool:
-    """Return whether there is nothing but zeroes: most of a file that was allocated whole.
+    """Return whether the chunk is all zeroes, as most of a file that was allocated whole.
 
     A comparison is the fastest way to see that.
     """

@@ -38,7 +38,6 @@ def write_rows(options: WriteOptions, origin: str, partition: int, batches: Iter
 
 
 def log_written(what: str, messages: list[Any], **more: Any) -> None:
-    """Write one log line with the promise that was kept."""
     total = sum((each.totals for each in messages if isinstance(each, Written)), SendTotals())
     log.info(what, messages=total.rows, promise=total.promise, unsafe_requests=total.unsafe, **more)
 

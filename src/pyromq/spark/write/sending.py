@@ -147,7 +147,7 @@ class BatchSender:
         return list(self._connections[name].waiting.values()) if name in self._connections else []
 
     def _send(self, name: str, requests: list[SendRequest]) -> None:
-        """Send these; if the connection breaks, send again all that was under way there, too."""
+        """Send the requests; if the connection breaks, send again all that was under way there, too."""
         while requests:
             try:
                 broker = self._connection(name, requests[0].queue.topic)
@@ -221,7 +221,7 @@ class BatchSender:
         return has_window
 
     def _broken(self, name: str, fault: PyroError) -> list[SendRequest]:
-        """Close the connection and return what was under way on it. PyroError, if the time of one is over."""
+        """Close the connection and return what was under way on it. PyroError if the time of one is over."""
         broker = self._connections.pop(name, None)
         unanswered = [] if broker is None else list(broker.waiting.values())
         if broker is not None:
@@ -252,9 +252,9 @@ class BatchSender:
 
 
 def identity_of(request: SendRequest) -> str:
-    """Return a producer's name for the duplicate window: from whom, which of his requests, and what is in it.
+    """Return a producer's name for the duplicate window: a hash of the request's origin and of its content.
 
-    What is in it belongs to it: a repeat whose rows come in another order is another request, and nothing is lost.
+    A repeat whose rows come in another order is thus another request, and nothing is lost.
     """
     digest = blake2b(request.origin.encode(), digest_size=20)
     if request.outgoing.code != RequestCode.SEND_BATCH_MESSAGE:  # entries of a batch hold their properties

@@ -215,7 +215,7 @@ def _fill(places: npt.NDArray[np.int64], values: pa.Array, place: Callable[[str]
 
 
 def _place(route: Route, queue_id: int, broker: str | None) -> int:
-    """Return the place of a row.
+    """Return the place of a row's queue in the route.
 
     Where several brokers have such a queue and none is named, its number decides: the same one each time.
     """
