@@ -19,6 +19,7 @@ from pyromq.kernel.records import (
     scan_records,
 )
 from pyromq.model.java_hash import java_hash
+from pyromq.model.message import WRAPPED_BATCH
 from pyromq.protocol.record import BLANK, MAGIC_BLANK, Record, decode_record
 from pyromq.store.layout import FILLER, QUEUE_ENTRY
 
@@ -177,3 +178,9 @@ def test_an_entry_that_was_never_written_ends_it() -> None:
 
 
 # -- choice ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("said", "counts"), [(b"32767", 32767), (b"32768", 1), (b"0", 1), (b"two", 1)])
+def test_an_inner_batch_has_at_most_as_many_messages_as_its_queue_entry_can_say(said: bytes, counts: int) -> None:
+    _, places = burst(1, sys_flag=WRAPPED_BATCH, properties=b"INNER_NUM\x01" + said + b"\x02")
+    assert [place.messages for place in places] == [counts]

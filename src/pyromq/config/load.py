@@ -106,7 +106,7 @@ def examine_file(path: Path, config_class: type, keys: JavaKeys) -> list[Setting
 
 
 def examine_properties(text: str, source: str, config_class: type, keys: JavaKeys) -> list[SettingFinding]:
-    """Return the same for properties text from anywhere, a request body for instance."""
+    """Return what `examine_file` does for properties text from anywhere, a request body for instance."""
     by_java = {one.java: one for one in settings_of(config_class).values()}
     return [
         _judge_java(f"{source} line {entry.line}", entry.key, entry.value, by_java, keys)

@@ -23,8 +23,7 @@ class Entry(NamedTuple):
 
 
 def parse(text: str, source: str = "properties") -> list[Entry]:
-    """Return every entry in order, repeated keys included. ConfigError names `source` and line of a malformed
-    escape."""
+    """Return every entry in order, repeated keys included. ConfigError names `source` and line of a bad escape."""
     entries = []
     for number, line in _logical_lines(text):
         key_end, value_start = _split(line)

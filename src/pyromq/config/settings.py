@@ -48,8 +48,7 @@ class Setting:
     wide: bool
 
     def parse(self, raw: object) -> Any:
-        """Return the typed value of text (file, environment, flag) or of a TOML value. ValueError says what is
-        wrong."""
+        """Return the typed value of text (file, environment, flag) or of a TOML value. ValueError says why not."""
         if isinstance(raw, str):
             value = self._from_text(raw.strip())
         elif self.kind is float and type(raw) is int:
@@ -201,7 +200,7 @@ def check_ranges(config: Any) -> None:
 
 
 def render_all(config: Any) -> dict[str, str]:
-    """Return every setting under its Java key."""
+    """Return the text of every setting by its Java key."""
     return {one.java: one.render(getattr(config, one.name)) for one in settings_of(type(config)).values()}
 
 

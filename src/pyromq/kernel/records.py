@@ -6,7 +6,7 @@ or `native` forces one; without it the native one is taken where it was built. B
 
 from __future__ import annotations
 
-from .choice import kernel_name, native
+from .choice import native
 from .python.append import place_burst
 from .python.keys import KEY, PAGE_SLOTS
 from .python.keys import big_endian as _big_endian
@@ -32,7 +32,6 @@ __all__ = [
     "cut_sealed",
     "index_keys",
     "is_intact",
-    "kernel_name",
     "parse_delay_levels",
     "pick_entries",
     "place_burst",

@@ -15,9 +15,9 @@ The composition root chooses the feed (`feed_nothing`, or one bound to a store).
 - *Order.* Frames for Python are served in the order in which they came within a class of requests; a feed acts on
   its own frames at once. So it must leave to Python each send to a queue for which an earlier send of that
   connection went to Python and may not be finished. `connection.unfinished_sends` tells: at 0 all earlier ones are
-  done and the notes on such queues (`connection.notes`, the feed's own slot) can be cleared. A feed that left frames
-  for that reason alone says `drain`: transport then reads on once all are finished. Else a peer that always has more in
-  flight would be served by Python for good.
+  done and the notes on such queues (`connection.notes`, the feed's own slot) can be cleared.
+- *Drain.* A feed that left frames for their order alone sets `drain`: transport then reads on once all are finished.
+  Else a peer that always has more in flight would be served by Python for good.
 - *Replies.* `ready` leaves at once. Each `PendingReply` leaves when `readable` of the log has reached its position;
   positions of successive calls never go down, over all connections (one log, one writer), and each reply leaves
   after those that were handed in before it. Replies of frames served by Python may overtake (responses go by opaque).
@@ -50,7 +50,7 @@ class FeedConnection(Protocol):
 
     @property
     def unfinished(self) -> int:
-        """Requests that went to Python and are not finished."""
+        """Return how many requests went to Python and are not finished."""
         ...
 
     @property

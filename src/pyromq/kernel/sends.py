@@ -17,7 +17,7 @@ class SendSettings(NamedTuple):
     json: Sequence[bytes]  # an answer in JSON, cut where message id, queue, offset, unique id and opaque stand
     binary: Sequence[bytes]  # fixed part of a binary answer, its region fields, the names of the other four
     special: Sequence[bytes]  # properties that make a message more than plain
-    typed_special: Sequence[bytes]  # in topics that name a type, these besides
+    typed_special: Sequence[bytes]  # in topics that name a type, these too
     batch_special: Sequence[bytes]  # the same within a batch
     tail: bytes  # properties that the broker adds
     store_host: bytes
@@ -34,7 +34,7 @@ class SendSettings(NamedTuple):
 
 
 class SendGrant(Protocol):
-    """A verdict: plain messages for the queues of this topic go straight into the log. The kernel makes it."""
+    """A verdict that lets plain messages for the queues of this topic straight into the log. The kernel makes it."""
 
     @property
     def topic(self) -> str: ...
@@ -48,9 +48,10 @@ class SendHost(Protocol):
         ...
 
     def judge(self, topic: bytes) -> SendGrant | None:
-        """Return the grant for a topic, if plain sends to it need no look; None: leave it to Python.
+        """Return the grant for a topic whose plain sends need no check by Python; None: leave them to Python.
 
-        It holds until it is revoked (`SendFeed.revoke`)."""
+        It holds until it is revoked (`SendFeed.revoke`).
+        """
         ...
 
     def admit(self) -> bool:

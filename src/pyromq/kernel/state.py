@@ -1,7 +1,8 @@
 """The hot state that store, broker and kernel share: typed values, native or Python, whichever kernel serves.
 
-The store constructs and uses them as its own; a native kernel reads and writes the same numbers without a call of
-Python's. Ask for the classes by this module's name (`state.LogTail(...)`): so a test can choose the other kernel's.
+The store constructs and uses them as its own; a native kernel reads and writes the same numbers without calling
+Python. `python/state.py` has the Python classes; this module chooses. Ask for the classes by this module's name
+(`state.LogTail(...)`): so a test can choose the other kernel's.
 """
 
 from __future__ import annotations
@@ -58,5 +59,4 @@ globals().update({name: getattr(native() or PYTHON, name) for name in KERNEL_CLA
 
 
 def time_source(clock: Clock) -> TimeSource:
-    """Return this clock as a kernel reads it."""
     return TimeSource(clock.monotonic, clock.now_ms, isinstance(clock, SystemClock))

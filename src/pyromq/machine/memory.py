@@ -50,8 +50,7 @@ def _control_groups(root: Path) -> Iterator[int]:
 
 
 def _upwards(mount: Path, group: str, file: str) -> Iterator[int]:
-    """Yield the limits of a group and its parents. A container may see its own group as the mount itself, so that is
-    read too."""
+    """Yield the limits of a group and its parents, and of the mount: a container may see its own group there."""
     parts = [part for part in group.split("/") if part and part != ".."]
     for depth in range(len(parts), -1, -1):
         try:

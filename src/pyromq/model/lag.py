@@ -13,5 +13,5 @@ def difference(end: int, committed: int) -> int:
 
 
 def lag(end: int, committed: int) -> int:
-    """Return how many messages of one queue wait. What is missing in one queue is never taken off the others."""
+    """Return how many messages of one queue wait, 0 at least: so that one queue is not set off against another."""
     return max(0, difference(end, committed))

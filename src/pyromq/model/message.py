@@ -108,6 +108,7 @@ class SysFlag:
 
 
 WRAPPED_BATCH = SysFlag.NEED_UNWRAP | SysFlag.INNER_BATCH
+MOST_INNER_MESSAGES = (1 << 15) - 1  # INNER_NUM: a batch queue's entry has 16 bits for it
 
 
 @dataclass(slots=True)
@@ -154,7 +155,7 @@ class StoredMessage(Message):
 
     @property
     def offset_id(self) -> str:
-        """Return the broker's id: where the record is."""
+        """Return the broker's id, which says where the record is."""
         return offset_message_id(self.store_host, self.physical_offset)
 
     @property

@@ -108,7 +108,7 @@ class MessageTrace:
 
 
 def assemble(events: Iterable[Traced], message_id: str) -> MessageTrace:
-    """Return the story of one message; events of others, which share trace messages with it, are left out."""
+    """Return the trace of one message; events of others, which share trace messages with it, are left out."""
     own = sorted((event for event in events if is_about(event, message_id)), key=lambda event: event.time_ms)
     return MessageTrace(
         message_id,
@@ -136,7 +136,7 @@ def message_ids(events: Iterable[Traced], key: str) -> list[str]:
 
 
 def is_about(event: Traced, message_id: str) -> bool:
-    """Return whether it is this one, by the client's id or by the one that names the place in the log."""
+    """Return whether the event is about this message, by the client's id or by the offset id."""
     return message_id == event.message_id or (isinstance(event, Sent) and message_id == event.offset_id != "")
 
 

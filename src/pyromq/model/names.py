@@ -84,9 +84,7 @@ def is_sendable(topic: str) -> bool:
 
 
 def is_system_topic(topic: str) -> bool:
-    """Return whether it is a system topic by name alone; a broker adds the names that come from its own
-    configuration.
-    """
+    """Return whether it is a system topic by name alone; a broker adds the names from its own configuration."""
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIX)
 
 
@@ -101,14 +99,12 @@ def topic_fault(topic: str) -> str | None:
 
 
 def group_fault(group: str) -> str | None:
-    """Return the same for a group's name."""
+    """Return what is wrong with a group's name, None if nothing."""
     return _fault("group", group, MAX_GROUP)
 
 
 def label_fault(what: str, text: str) -> str | None:
-    """Return what is wrong with a text by which a client calls itself: its id, which may hold nearly anything, or a
-    group that need not exist.
-    """
+    """Return what is wrong with a client's id, which may hold nearly anything, or with a group that need not exist."""
     if len(text) > MAX_LABEL:
         return f"the {what} {text[:64] + '...'!r} has {len(text)} characters, at most {MAX_LABEL} are allowed"
     return None if text.isprintable() else f"the {what} {text!r} has characters that cannot be printed"

@@ -144,8 +144,9 @@ class RouteTable:
         return replica.version if replica else None
 
     def _ignore(self, new: Registration, holder: _Replica) -> Registered:
-        """Refuse a registration whose id another address holds with a newer epoch: a master that was replaced and
-        does not know it yet.
+        """Refuse a registration whose id another address has with a newer epoch.
+
+        It comes from a master that was replaced and does not know it yet.
         """
         gone = self._replicas.get((new.cluster, new.address))
         left = self._remove([gone]) if gone is not None else Departures()
@@ -246,9 +247,7 @@ class RouteTable:
                 del self._channels[replica.channel]
 
     def _settle(self, broker: _Broker) -> None:
-        """Settle a broker after its replicas changed: clusters, permissions and what routes show follow; an empty
-        name goes.
-        """
+        """Settle clusters, permissions and routes after a broker's replicas changed; a name without replicas goes."""
         clusters = {one.cluster for one in broker.replicas.values()}
         for cluster in broker.clusters - clusters:
             self._clusters[cluster].discard(broker.name)
@@ -291,7 +290,7 @@ class RouteTable:
             self._put_queues(name, broker, one)
 
     def delete_topic(self, name: str, cluster: str | None = None) -> bool:
-        """Take a topic away, everywhere or from the brokers of one cluster. Whether there was something to take."""
+        """Remove a topic, everywhere or from the brokers of one cluster. Return whether there was one."""
         topic = self._topics.get(name)
         if topic is None:
             return False

@@ -10,9 +10,7 @@ from ..protocol.bodies.route import BrokerData, TopicRouteData
 
 
 def with_acting_masters(topic: str, route: TopicRouteData) -> TopicRouteData:
-    """Return the route in which, where a master is lost, its smallest slave stands in its place, for reading and
-    locking, not for writing.
-    """
+    """Return the route in which a lost master's smallest slave stands in for it: to read and lock, not to write."""
     if topic.startswith(SYNC_BROKER_MEMBER_PREFIX):  # by this topic brokers find out who really is there
         return route
     read_only = {one.broker_name for one in route.queue_datas if not one.perm & Perm.WRITE}

@@ -89,7 +89,7 @@ class NameServer:
         self.expiry = asyncio.get_running_loop().create_task(self.loops.keep("silent brokers", loop))
 
     async def listen(self) -> str:
-        """Return the address, with the port that was taken where the setting says 0."""
+        """Return the address, with the port that was chosen where the setting says 0."""
         host, port = self._config.bind_address.strip("[]"), self._config.listen_port
         try:
             return await self.server.start(host, port)
@@ -97,7 +97,7 @@ class NameServer:
             raise ConfigError(f"{fault} (--listen {host}:PORT, or listenPort in the configuration file)") from None
 
     async def stop(self) -> None:
-        """Stop. Requests in work are finished first; what the table knows is gone with it, brokers register again."""
+        """Finish requests in work, then stop. What the table knows is gone then: brokers register again."""
         self._is_stopping = True
         await self.server.stop(self._config.shutdown_wait_time_seconds)
         if self.expiry is not None:

@@ -48,7 +48,7 @@ def decode_batch(batch: bytes | memoryview) -> list[BatchEntry]:
 
 
 def has_more_than(batch: bytes | memoryview, most: int) -> bool:
-    """Tell whether a batch has more messages than that, by their lengths alone. False also where it is malformed."""
+    """Return whether a batch has more than `most` messages, by their lengths alone. False also if it is malformed."""
     at, end = 0, len(batch)
     if end <= most * ENTRY_BYTES:
         return False

@@ -156,9 +156,7 @@ def _decode_json(header: bytes | memoryview) -> Command:
 
 
 def _decode_loosely(header: bytes | memoryview) -> _JsonIn:
-    """Decode a header loosely: other types than Java's are common (C++, Node), fastjson's dialect is not, but every
-    Java server reads it.
-    """
+    """Decode types that Java would not write (C++, Node do), and fastjson's dialect, which every Java server reads."""
     try:
         raw = read_json(_LOOSE_DECODER.decode, header, _ODD_LIMITS)
     except msgspec.DecodeError as fault:

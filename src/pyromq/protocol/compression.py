@@ -32,7 +32,7 @@ class CompressionMissing(PyroError):
 
 
 def compression_of(sys_flag: int) -> Compression | None:
-    """Return None where the body is plain. ProtocolError for a type that does not exist."""
+    """Return how the body is compressed; None where it is plain. ProtocolError for a type that does not exist."""
     if not sys_flag & SysFlag.COMPRESSED:
         return None
     kind = (sys_flag & SysFlag.COMPRESSION_MASK) >> SysFlag.COMPRESSION_SHIFT
@@ -80,7 +80,7 @@ def _decompress(body: bytes, kind: Compression, most: int) -> tuple[bytes, bool]
 
 
 def _decompress_zstd(body: bytes, most: int) -> tuple[bytes, bool]:
-    """Decompress LZ4.
+    """Decompress Zstandard.
 
     The package's decoder has no limit of its own, so it is fed in small pieces (256 bytes make 8 MiB at most).
     """

@@ -41,7 +41,7 @@ class FrameDecoder:
 
     @property
     def buffered(self) -> int:
-        """Return bytes of the frame that is not complete yet."""
+        """Return how many bytes of the unfinished frame are here."""
         return len(self._buffer)
 
     def feed(self, data: bytes | memoryview) -> list[Command]:
@@ -60,9 +60,7 @@ class FrameDecoder:
 
 
 def decode_frames(data: bytes | memoryview, limits: FrameLimits = DEFAULT_LIMITS) -> tuple[list[Command], int, int]:
-    """Return all whole frames of the data, the bytes they took, and how many bytes the frame behind them needs in
-    all.
-    """
+    """Return all whole frames, the bytes they took, and how many bytes the frame behind them needs in all."""
     commands: list[Command] = []
     at, end, needed = 0, len(data), 8
     max_frame, max_header, max_fields = limits.frame_bytes, limits.header_bytes, limits.header_fields
@@ -94,15 +92,11 @@ def _bad_lengths(total: int, header_length: int, limits: FrameLimits) -> Protoco
 
 
 def encode_frame(command: Command) -> bytes:
-    """Return the whole frame in one piece."""
     return encode_frame_head(command, len(command.body)) + command.body
 
 
 def encode_frame_head(command: Command, body_length: int) -> bytes:
-    """Return the length words and header for a body that is written separately (gathered replies, no copy).
-
-    HeaderTooLarge.
-    """
+    """Return length words and header for a body that is written separately, without a copy. Raises HeaderTooLarge."""
     header = encode_header(command)
     if len(header) > MOST_HEADER_BYTES:
         raise HeaderTooLarge(f"a header of {len(header)} bytes, which does not fit the 24 bits of its length")

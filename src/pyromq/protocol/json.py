@@ -120,9 +120,7 @@ def _check_size(data: bytes | memoryview, limits: JsonLimits) -> None:
 
 
 def _fault_place(refusal: Exception) -> int:
-    """Return where to begin with repairs: in front of what msgspec could not read; at the beginning if it does not
-    say.
-    """
+    """Return where repairs begin: in front of what msgspec could not read, or at the beginning if it does not say."""
     found = _FAULT_PLACE.search(str(refusal))
     return max(0, int(found[1]) - 1) if found is not None else 0
 

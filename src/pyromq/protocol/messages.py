@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 from zlib import crc32
 
 from ..errors import ProtocolError, PyroError
-from ..model.message import WRAPPED_BATCH, Property, StoredMessage, SysFlag
-from ..model.wire_text import INT_MAX, whole_number
+from ..model.message import MOST_INNER_MESSAGES, WRAPPED_BATCH, Property, StoredMessage, SysFlag
+from ..model.wire_text import whole_number
 from .batch import decode_batch
 from .compression import DEFAULT_PLAIN_LIMIT, CompressionMissing, compression_of, decompress
 from .properties import decode_properties
@@ -67,10 +67,10 @@ class UnreadableMessage(StoredMessage):
 
     @property
     def next_offset(self) -> int:
-        """Return the queue offset behind it: an inner batch takes as many as it has messages."""
+        """Return the queue offset behind the message: an inner batch takes as many as it has messages."""
         if self.sys_flag & WRAPPED_BATCH != WRAPPED_BATCH:
             return self.queue_offset + 1
-        return self.queue_offset + (whole_number(self.properties.get(Property.INNER_NUM), 1, INT_MAX) or 1)
+        return self.queue_offset + (whole_number(self.properties.get(Property.INNER_NUM), 1, MOST_INNER_MESSAGES) or 1)
 
 
 class ReadMessages(NamedTuple):

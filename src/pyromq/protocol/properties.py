@@ -21,7 +21,7 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
 
 
 def properties_text(properties: Mapping[str, str]) -> str:
-    """Return the same as headers carry it."""
+    """Return the properties as headers carry them."""
     text = "".join([f"{name}{NAME_END}{value}{PAIR_END}" for name, value in properties.items()])
     if text.count(NAME_END) != len(properties) or text.count(PAIR_END) != len(properties):
         raise ValueError(f"property {_smuggler(properties)!r} holds 0x01 or 0x02, which separate properties")
@@ -72,8 +72,9 @@ def find_property(raw: bytes, name: bytes) -> bytes | None:
 
 
 def _find_among_many(raw: bytes, head: bytes) -> bytes | None:
-    """Return the same where names that end alike, or pairs without a value, come in thousands: in one pass of the
-    pattern.
+    """Return what `find_property` does, in one pass of the pattern.
+
+    For thousands of names that end alike, or of pairs without a value.
     """
     value = None
     for found in re.finditer(b"(?:^|(?<=\x02))" + re.escape(head) + b"([^\x02]++)", raw):

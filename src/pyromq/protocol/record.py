@@ -298,9 +298,7 @@ def check_crc(view: memoryview, at: int, found: Layout) -> None:
 
 
 def with_room_for_crc(properties: bytes) -> bytes:
-    """Return properties without an older CRC (a record that is put again) and with an end mark, ready for the new
-    one.
-    """
+    """Return the properties without an older CRC (of a record put again) and with an end mark for the new one."""
     at = properties.find(CRC_NAME)
     if at >= 0:
         tail = len(properties) - CRC_PROPERTY_BYTES

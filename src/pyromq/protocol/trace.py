@@ -171,9 +171,7 @@ def _member(kind: Callable[[int], T], value: int, otherwise: T) -> T:
 
 
 def _sent(fields: _Fields) -> Traced:
-    """Read a record of a sent message: 12 fields and success last in the oldest clients, 13 with the id of the
-    place, 14 today.
-    """
+    """Read a sent message: 12 fields, success last, from the oldest clients; 13 with the place's id; 14 today."""
     has_place = len(fields) > 13
     return Sent(
         time_ms=fields.number(1),

@@ -44,7 +44,6 @@ class LogExpiry:
         self.minimums_from = parts.files.commit_log.start
 
     def log_files(self) -> list[LogFile]:
-        """Return the log's files, the oldest first."""
         sequence = self._log.sequence
         return [
             LogFile(base, base + sequence.file_bytes, self._disk.modified_ms(sequence.name(base)))

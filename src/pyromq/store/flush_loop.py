@@ -26,7 +26,7 @@ class FlushLoop:
         self._flusher = flusher
 
     async def run(self) -> None:
-        """Run until cancelled. A flush that fails ends writing, not this: reads go on."""
+        """Run until cancelled. A flush that fails ends writing, not this loop: reads go on."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(

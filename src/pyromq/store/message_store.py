@@ -13,7 +13,6 @@ from typing import TypeVar
 
 from .. import logs
 from ..ambient import Clock, RunBlocking
-from ..kernel.records import kernel_name
 from ..machine.descriptors import Shares
 from .config import StoreConfig
 from .expiry import LogExpiry
@@ -59,7 +58,6 @@ class MessageStore:
         `flusher`: syncs the log under SYNC_FLUSH; without one these syncs go through `run_blocking` too. `lock`: of a
         caller who has used the store's files before; the store releases it in the end. `shares`: how many files it may
         keep open, where others need descriptors too. `on_scan`: called with the positions that recovery has reached."""
-        kernel_name()
         parts = self._parts = open_parts(disk, config, clock, is_batch_topic, lock, shares, on_scan)
         files = parts.files
         self.commit_log, self.queues, self.index = files.commit_log, files.queues, files.index
@@ -99,7 +97,7 @@ class MessageStore:
         return self._watermarks.unflushed
 
     async def run(self) -> None:
-        """Keep it flushed until cancelled. Whoever opens a store for writing runs this beside it."""
+        """Keep the store flushed until cancelled. Whoever opens a store for writing runs this beside it."""
         await self._flush_loop.run()
 
     def close(self) -> None:

@@ -46,7 +46,7 @@ class AsyncReader:
         tag_codes: Collection[int] | None = None,
         scan: int = SCAN_ENTRIES,
     ) -> Selection:
-        """Return `Reader.select`, after queue entries that are cold were read in a helper thread."""
+        """Return what `Reader.select` does, after a helper thread has read queue entries that are cold."""
         queue = self._queues.get(topic, queue_id)
         if queue is not None and not queue.is_resident(offset, scan):
             await self._run_blocking(lambda: queue.warm(offset, scan))
@@ -88,7 +88,7 @@ class AsyncReader:
             return None
 
     async def by_key(self, query: KeyQuery) -> list[Record]:
-        """Return `Reader.by_key`, with cold reads in a helper thread; other tasks run between two parts of a search."""
+        """Return what `Reader.by_key` does, with cold reads in a helper thread. Other tasks run in between."""
         search = self._reader.search(query)
         if search is None:
             return []

@@ -1,7 +1,8 @@
-"""Request code to handler, in one place: decode by the request's row, authorise, call, encode the answer by the row.
+"""Request code to handler, in one place: authorise, call, encode the answer by the request's row.
 
-A handler gets a `Request` whose header and body are typed and returns a `Reply` with a typed header and body; it raises
-`RequestRefused` for what it will not do. Nothing else in the code base makes a response code out of an exception.
+A handler gets a `Request`, which decodes header and body by the row when asked for them. It returns a `Reply` with a
+typed header and body, and raises `RequestRefused` for what it will not do. Here alone what a handler raises becomes a
+response code; the store's errors of a put are answered by broker/intake and broker/send.
 """
 
 from __future__ import annotations
@@ -125,9 +126,7 @@ def bound(pairs: Iterable[tuple[int, Handler]], *servers: ServedBy) -> dict[int,
 
 
 def allow_all(_: Request) -> None:
-    """Allow everything, where users and permissions will stand: these raise RequestRefused(NO_PERMISSION) for what
-    is not allowed.
-    """
+    """Allow everything. Another `authorise` raises RequestRefused(NO_PERMISSION) for what is not allowed."""
 
 
 class Dispatcher:
@@ -168,12 +167,12 @@ class Dispatcher:
 
 
 async def await_answer(answer: Answer) -> Reply | None:
-    """Answer the reply, now or when it is there."""
+    """Return the reply, awaiting it if needed."""
     return answer if answer is None or isinstance(answer, Reply) else await answer
 
 
 def failed(request: Request, fault: Exception) -> Reply:
-    """Answer an exception as a reply. A ProtocolError goes on: transport closes the connection."""
+    """Return the reply for an exception. Raises a ProtocolError again: transport then closes the connection."""
     if isinstance(fault, RequestRefused):
         return Reply(fault.code, remark=str(fault), fields=fault.fields)
     if isinstance(fault, ProtocolError):
@@ -193,7 +192,7 @@ _CUT_OFF = {code & 0xFFFF: row for code, row in ROWS.items() if code > 0x7FFF}
 
 
 def unsupported(request: Request) -> Reply:
-    """Answer Java's words for a code without a handler, and a hint where the binary header cut the code off."""
+    """Return Java's reply for a code without a handler, with a hint where the binary header cut the code off."""
     code = request.command.code
     remark = f" request type {code} not supported"
     meant = _CUT_OFF.get(code)

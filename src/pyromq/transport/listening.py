@@ -24,7 +24,7 @@ class Listening(NamedTuple):
 
     @property
     def address(self) -> str:
-        """Return the first one's, with the port that was chosen if it was 0."""
+        """Return the first address, with the port that was chosen if it was 0."""
         return socket_address(self.sockets[0].getsockname())
 
     def listen(self) -> None:

@@ -1,4 +1,4 @@
-"""The other end of a connection as the rooms above see it. gRPC clients will be peers too, so it stays this small."""
+"""The other end of a connection as the rooms above see it."""
 
 from __future__ import annotations
 

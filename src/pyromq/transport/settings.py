@@ -142,7 +142,7 @@ class TransportSettings:
         )
 
     def server_tls(self) -> ServerTls | None:
-        """Return None without a certificate. ConfigError if TLS is enforced all the same, or a file is missing."""
+        """Return the listener's TLS; None without a certificate. ConfigError if enforced, or one file is missing."""
         if self.tls_server_cert_path is None or self.tls_server_key_path is None:
             if self.tls_server_mode is TlsMode.ENFORCING or self.tls_server_cert_path or self.tls_server_key_path:
                 raise ConfigError(

@@ -196,7 +196,7 @@ class TlsSession:
         return b"".join(plain)
 
     def encrypt(self, parts: Sequence[bytes | memoryview]) -> bytes:
-        """Encrypt, in a session that is ready."""
+        """Encrypt the parts. The session must be ready."""
         try:
             for part in parts:
                 view = memoryview(part)
@@ -237,7 +237,7 @@ def plain_only(first: int) -> TlsSession | None:
 
 
 def opening(settings: ServerTls | None) -> Opening:
-    """Return how a listener with these settings takes its connections."""
+    """Return how a listener with these settings accepts connections."""
     if settings is None or settings.mode is TlsMode.DISABLED:
         return plain_only
     certificates, enforcing = Certificates(settings), settings.mode is TlsMode.ENFORCING

@@ -14,8 +14,6 @@ def place_burst(
     """Return bytes and places of records that stand one after another from `position` on.
 
     Changes the records' own fields.
-
-    A record with a larger store time than `store_time` keeps it only in replication, which does not come here.
     """
     buffers: list[bytes] = []
     places: list[Placed] = []

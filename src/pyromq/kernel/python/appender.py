@@ -1,7 +1,7 @@
-"""The one way into the log, in plain Python: what Python encoded, and what a native feed made, ends in `append`.
+"""The one way into the log, in plain Python: `append` writes what the store has encoded.
 
 The store constructs it through `kernel/state.py`, makes room, rolls files and notifies who waits. `native/appender.pxi`
-has the same class, which writes without a call where files have room.
+has the same class, whose `append` and feeds share one `put`; it writes without a call where files have room.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ class AppendCalls(NamedTuple):
 class Appender:
     """The one way into the log: records, their queue entries and their keys, all of it or nothing.
 
-    An error before the first byte leaves everything as it was. One behind it ends writing, since log and queues would
-    not agree any more.
+    An error before the first byte leaves everything as it was. One behind it ends writing: log and queues do not agree.
     """
 
     def __init__(
@@ -44,8 +43,8 @@ class Appender:
     ) -> None:
         """`listeners`: by topic, who waits for messages. `on_append` is called behind each append.
 
-        These two, and the watermarks, are for the native appender, which moves and calls them by itself while nobody
-        waits for a watermark; here `publish` does that each time.
+        These two, the watermarks and `is_readable_at_once` are for the native appender, which has the same signature
+        and moves and calls them by itself while nobody waits for a watermark; here `publish` does that each time.
         """
         self.log = log
         self._index = index

@@ -7,11 +7,11 @@ from typing import NamedTuple, TypeAlias
 
 from ...errors import ConfigError
 from ...model.java_hash import java_hash
-from ...model.message import WRAPPED_BATCH, SysFlag
+from ...model.message import MOST_INNER_MESSAGES, WRAPPED_BATCH, SysFlag
+from ...model.names import SCHEDULE_TOPIC
 from ...model.wire_text import INT_MAX, LONG_MAX, whole_number
 from ...protocol.properties import find_property
 
-SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 DelayLevels: TypeAlias = Mapping[int, int]  # level -> milliseconds
 
 _UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -60,9 +60,7 @@ _hashes: dict[bytes, int] = {}  # tags repeat; bounded below
 
 
 def tag_code(topic: str, properties: bytes, store_time: int, delays: DelayLevels) -> int:
-    """Return what stands in a queue entry beside the position: the tag's hash, or the delivery time of a delayed
-    message.
-    """
+    """Return a queue entry's third field: the hash of the tag, or when a delayed message is due."""
     if topic == SCHEDULE_TOPIC:
         level = whole_number(find_property(properties, b"DELAY"), high=INT_MAX)
         if level is not None and level > 0 and delays:
@@ -82,4 +80,4 @@ def message_count(sys_flag: int, properties: bytes) -> int:
     """Return how many queue offsets the record takes."""
     if sys_flag & WRAPPED_BATCH != WRAPPED_BATCH:
         return 1
-    return whole_number(find_property(properties, b"INNER_NUM"), 1, 99_999) or 1
+    return whole_number(find_property(properties, b"INNER_NUM"), 1, MOST_INNER_MESSAGES) or 1

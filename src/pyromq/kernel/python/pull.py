@@ -69,7 +69,7 @@ def pick_entries(
 def _pick_rare(
     entries: bytes, first_offset: int, tag_codes: Collection[int], max_count: int, max_bytes: int, low: int
 ) -> Picked:
-    """Return the same by searching for the tags' bytes, so that what does not match costs nothing."""
+    """Return what `pick_entries` does by searching for the tags' bytes, so that what does not match costs nothing."""
     ranges: list[Range] = []
     total = 0
     found = [(at, needle) for code in tag_codes if (at := _next(entries, needle := _CODE.pack(code), 0)) >= 0]
@@ -97,9 +97,7 @@ def _pick_rare(
 
 
 def _next(entries: bytes, needle: bytes, start: int) -> int:
-    """Return where the next entry has this tag code: the bytes may also stand across two fields, which does not
-    count.
-    """
+    """Return where the next entry with this tag code has it. The same bytes across two fields do not count."""
     at = entries.find(needle, start)
     while at >= 0 and at % ENTRY_BYTES != _CODE_AT:
         at = entries.find(needle, at + 1)
@@ -107,8 +105,5 @@ def _next(entries: bytes, needle: bytes, start: int) -> int:
 
 
 def cut_sealed(ranges: Sequence[Range], parts: Sequence[bytes]) -> list[bytes] | None:
-    """Return the records of `ranges`, cut from `parts` in one pass, if all are sure to be whole; None: look at each.
-
-    Here a look at each costs no more, so that there is no pass before it.
-    """
+    """Return None always: this kernel has no fast pass, so that the caller checks each record."""
     return None

@@ -65,7 +65,7 @@ class PullGrant:
 
     @property
     def is_void(self) -> bool:
-        """Whether something has changed that it depends on."""
+        """Return whether something has changed that the verdict depends on."""
         return self.queue.is_removed or any(flag.is_set for flag in self.changes)
 
 
@@ -213,7 +213,7 @@ class PullFeed:
         return head + body
 
     def _pick(self, grant: PullGrant, offset: int) -> Picked | None:
-        """Return the records that it gets; None: entries are not in memory, or lie in two files."""
+        """Return the records that the pull gets; None: entries are not in memory, or lie in two files."""
         until = min(grant.queue.readable_end - offset, grant.limits.entries)
         count = min(until, grant.limits.messages)
         while True:
@@ -245,7 +245,7 @@ class PullFeed:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _count(self, grant: PullGrant, messages: int, size: int, behind: int, begun: float) -> None:
-        """Count what is handed out; the broker reads the counters when somebody asks for them."""
+        """Count what is handed out. The broker reads the counters when somebody asks for them."""
         took_ms = (self._monotonic() - begun) * 1000
         if not grant.answers:
             if len(self._uncounted) >= _MOST_UNCOUNTED:
@@ -295,7 +295,6 @@ def _query(code: int, header: PullMessage) -> PullQuery:
 
 
 def _head(pieces: AnswerPieces, command: Command, numbers: Sequence[bytes], body_bytes: int) -> bytes:
-    """Return the length words and the header of an answer."""
     if command.encoding is Encoding.JSON:
         texts = (*numbers, b"%d" % command.opaque)
         header = b"".join(piece + text for piece, text in zip(pieces.json, texts, strict=False)) + pieces.json[-1]

@@ -1,7 +1,7 @@
 """What verdicts on pulls hold, in plain Python: `native/pull_state.pxi` has the same classes with C fields.
 
-Made through `kernel/state.py` by those who own the facts: the broker sets flags and keeps offsets, the store names its
-files. Event loop only.
+Made through `kernel/pull_state.py` by those who own the facts: the broker sets flags and keeps offsets, the store names
+its files. Event loop only.
 """
 
 from __future__ import annotations

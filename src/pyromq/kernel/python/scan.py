@@ -10,6 +10,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from ...model.message import WRAPPED_BATCH
+from ...model.names import SCHEDULE_TOPIC
 from ...protocol.record import (
     BLANK,
     BLANK_BYTES,
@@ -25,7 +26,7 @@ from ...protocol.record import (
     locate,
     whole_record_crc,
 )
-from .placed import SCHEDULE_TOPIC, DelayLevels, Placed, message_count, tag_code
+from .placed import DelayLevels, Placed, message_count, tag_code
 
 _MAGICS = (MAGIC_V1, MAGIC_V2)
 
@@ -74,9 +75,9 @@ def scan_records(view: memoryview, position: int, delays: DelayLevels, *, whole_
 
 
 def whole_places(view: memoryview, position: int) -> tuple[list[Placed], int]:
-    """Return the plain records from the start of `view` on that are whole, and how many of them, from the first on,
-    have their own CRC. What ends them, be it a record of another kind, is for `check_at`: a kernel may leave more to it
-    than this.
+    """Return the whole plain records from the start of `view` on, and how many of the first have their own CRC.
+
+    The caller asks `check_at` about the first one that is left out: a kernel may leave out more than this one does.
     """
     places: list[Placed] = []
     sealed = True
@@ -122,9 +123,7 @@ def check_at(view: memoryview, at: int, position: int, delays: DelayLevels) -> P
 
 
 def is_intact(view: memoryview, position: int) -> bool:
-    """Return whether these bytes are exactly the record of that position, unharmed: the check before it is handed
-    out.
-    """
+    """Return whether these bytes are exactly the record of that position, unharmed. Asked before it is handed out."""
     if len(view) < FIXED_BYTES:
         return False
     size, magic, _, _, _, _, own, _, _ = HEAD.unpack_from(view)

@@ -123,8 +123,9 @@ class SendFeed:
         self._grants.pop(topic.decode(), None)
 
     def take_counts(self) -> tuple[list[tuple[str, int, int, int, int]], int]:
-        """Return what was stored since the last call: topic, queue, messages, bytes and requests of each queue, and how
-        many messages were put within a millisecond."""
+        """Return topic, queue, messages, bytes and requests of each queue since the last call, and how many messages
+        were put within a millisecond.
+        """
         counts, self._counts = self._counts, {}
         quick, self._quick = self._quick, 0
         return [(*place, *of) for place, of in counts.items()], quick  # type: ignore[misc]
@@ -159,7 +160,7 @@ class SendFeed:
         return Fed(at, answers, (), left, burst.drain)
 
     def _append(self, burst: Burst) -> bool:
-        """Hand it to the appender, all in one. False: it took nothing, or writing has ended."""
+        """Hand the burst to the appender, all in one. False: it took nothing, or writing has ended."""
         if self._appender.stopped is not None:
             return False
         queues = [(tail, b"".join(entries), len(entries)) for tail, entries in burst.entries.items()]
@@ -252,7 +253,7 @@ class SendFeed:
         return burst.is_admitted
 
     def _properties(self, header: SendMessage, is_typed: bool) -> Properties | None:
-        """Return those of a plain message; None: one of them makes it more than plain, or it has no unique id."""
+        """Return a plain message's properties; None: one of them makes it more than plain, or it has no unique id."""
         settings, text = self._settings, header.properties or ""
         try:
             given = text.encode()

@@ -60,7 +60,7 @@ class LogTail(FileTail):
 
     @property
     def room(self) -> int:
-        """Return bytes of records that still fit into the newest file. Negative: not even its end mark would."""
+        """Return how many bytes of records still fit into the newest file. Negative: not even its end mark would."""
         return self.limit - self.end - BLANK_BYTES
 
 
@@ -100,7 +100,7 @@ class QueueTail(FileTail):
 
     @property
     def next_offset(self) -> int:
-        """Return what the next message gets."""
+        """Return the offset of the next message."""
         return self.end + self.offsets_ahead
 
 

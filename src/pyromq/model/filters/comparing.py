@@ -136,7 +136,7 @@ def _ordered(sign: str, left: tuple[Value, Kind], right: tuple[Value, Kind]) -> 
 
 
 def _order(one: Any, kind: Kind, two: Any, other: Kind) -> int:
-    """Return below 0, 0 or above, as Java compares values of these kinds; -1 also where it gives up."""
+    """Return a number below, equal to or above 0, as Java compares values of these kinds; -1 also where it gives up."""
     if kind is not other:
         if kind is Kind.BOOLEAN:
             if other is Kind.TEXT:

@@ -144,7 +144,7 @@ class _Writer:
         )
 
     def _text_test(self, node: TextTest, value: str) -> str:
-        """Return False for what is missing, and for an empty search; the NOT form as well."""
+        """Return the test of a text search: false for a missing value and an empty search, in the NOT form as well."""
         if not node.search:
             return "False"
         search, negation = self._constant(node.search), "not " if node.negated else ""
@@ -152,7 +152,7 @@ class _Writer:
         return f"({value} is not None and {negation}({test}))"
 
     def _texts(self, values: frozenset[str]) -> str:
-        """Write it as a set, which Python keeps as a constant."""
+        """Return the source of a set of texts, which Python keeps as a constant."""
         return "{" + ", ".join(map(self._constant, sorted(values))) + "}" if values else "()"
 
     # --- how a value is held --------------------------------------------------------------------------------------

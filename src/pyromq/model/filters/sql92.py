@@ -154,7 +154,7 @@ def _membership(name: str, values: frozenset[str], negated: bool) -> Test:
 
 
 def _text_test(node: TextTest, operand: Value) -> Test:
-    """Return False for what is missing or no text, and for an empty search; the NOT form as well."""
+    """Return the test of a text search: false for what is no text and an empty search, in the NOT form as well."""
     test, search, negated = _TEXT_TESTS[node.word], node.search, node.negated
     if not search:
         return lambda get: False

@@ -77,13 +77,13 @@ class BrokerHandlers:
         return Reply()
 
     def heartbeat(self, request: RequestOf[headers.BrokerHeartbeat, None]) -> Reply:
-        """Answer 904. Answered with success for an unknown broker too, as in Java: it will register soon."""
+        """Answer 904 with success, for an unknown broker too, as Java does: it will register soon."""
         header = request.header
         self._table.heartbeat(header.cluster_name, header.broker_addr, monotonic_ms(self._clock))
         return Reply()
 
     def query_data_version(self, request: RequestOf[headers.QueryDataVersion, DataVersion]) -> Reply:
-        """Answer 322. Asked by a broker that would rather not register when nothing changed; keeps it alive."""
+        """Answer 322, which a broker asks so as not to register when nothing changed. It keeps the broker alive."""
         header = request.header
         asked = request.body if request.body else None
         known = self._table.version(header.cluster_name, header.broker_addr)
@@ -94,7 +94,7 @@ class BrokerHandlers:
         )
 
     def members(self, request: RequestOf[headers.GetBrokerMemberGroup, None]) -> Reply:
-        """Answer 901. Unknown broker: success, and nobody in it."""
+        """Answer 901. For an unknown broker: success, and nobody in it."""
         header = request.header
         group = BrokerMemberGroup(
             cluster=header.cluster_name,
@@ -104,7 +104,7 @@ class BrokerHandlers:
         return Reply(body=GetBrokerMemberGroupResponseBody(broker_member_group=group))
 
     async def cluster_info(self, request: Request) -> Reply:
-        """Answer 106. In Java's dialect whatever the client's version, as Java does."""
+        """Answer 106 in Java's dialect whatever the client's version, as Java does."""
         return Reply(body=self._table.cluster_info())
 
     def wipe_write(self, request: RequestOf[headers.WipeWritePerm, None]) -> Reply:

@@ -25,7 +25,7 @@ class KvHandlers:
         self._kv = kv
 
     async def put(self, request: RequestOf[headers.PutKvConfig, None]) -> Reply:
-        """Answer 100. Answered when it is on disk."""
+        """Answer 100, once the value is on disk."""
         header = request.header
         await self._kv.put(header.namespace, header.key, header.value)
         log.info("KV configuration put", namespace=header.namespace, key=header.key, by=request.peer.address)
@@ -41,7 +41,7 @@ class KvHandlers:
         return Reply(header=headers.GetKvConfigAnswer(value=value))
 
     async def delete(self, request: RequestOf[headers.DeleteKvConfig, None]) -> Reply:
-        """Answer 102. Success also if there is no such key."""
+        """Answer 102: success also if there is no such key."""
         header = request.header
         await self._kv.delete(header.namespace, header.key)
         log.info("KV configuration deleted", namespace=header.namespace, key=header.key, by=request.peer.address)
@@ -64,14 +64,14 @@ class SettingsHandlers:
         self._one_at_a_time = asyncio.Lock()
 
     def show(self, request: Request) -> Reply:
-        """Answer 319. Alphabetical; what has no value is left out, and so are passwords."""
+        """Answer 319, in alphabetical order, without passwords and what has no value."""
         shown = self._live.shown() | {"configStorePath": str(self._live.config.overlay_path)}
         pairs = {key: shown[key] for key in sorted(shown)}
         hidden = {key for key in HIDDEN_KEYS if not pairs.get(key)}
         return Reply(body=properties.render({k: v for k, v in pairs.items() if v and k not in hidden}).encode())
 
     async def change(self, request: Request) -> Reply:
-        """Answer 318. All of it or nothing; in effect and in the overlay file when it is answered."""
+        """Answer 318, once all of it or nothing is in effect and in the overlay file."""
         text = request.raw_body.decode("utf-8", "replace")
         async with self._one_at_a_time:
             self._check_allowed(text)

@@ -66,7 +66,7 @@ class TopicHandlers:
         return Reply(body=encode_body(route, Dialect.STANDARD if standard else Dialect.JAVA))
 
     def register_topic(self, request: RequestOf[headers.RegisterTopic, TopicRouteData]) -> Reply:
-        """Answer 217. Only the queues are used."""
+        """Answer 217, of which only the queues are used."""
         header = request.header
         fault = names.label_fault("topic", header.topic)
         if fault is not None:
@@ -76,7 +76,7 @@ class TopicHandlers:
         return Reply()
 
     def delete_topic(self, request: RequestOf[headers.DeleteTopicInNamesrv, None]) -> Reply:
-        """Answer 216. Success also if there is no such topic."""
+        """Answer 216: success also if there is no such topic."""
         header = request.header
         if self._table.delete_topic(header.topic, header.cluster_name or None):
             log.info("topic deleted", topic=header.topic, cluster=header.cluster_name, by=request.peer.address)

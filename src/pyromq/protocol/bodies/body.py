@@ -32,14 +32,12 @@ class Body(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
 
 
 def always(value: T, name: str | None = None) -> T:
-    """Return a default that is written too: msgspec leaves out only defaults that it can compare, not those of a
-    function.
-    """
+    """Return a default that is written too: msgspec leaves out only defaults that it can compare, not a function's."""
     return always_new(lambda: value, name)
 
 
 def always_new(make: Callable[[], T], name: str | None = None) -> T:
-    """Return the same for a value that must not be shared: `always_new(dict)`."""
+    """Return a default that is written, for a value that must not be shared: `always_new(dict)`."""
     result: T = msgspec.field(default_factory=lambda: make(), name=name)  # dict itself would be compared
     return result
 

@@ -60,9 +60,8 @@ class QuerySubscriptionResponseBody(Body, kw_only=True):
 
 class ConsumeMessageDirectlyResult(Body, kw_only=True):
     auto_commit: bool = always(True)
-    consume_result: str | None = (
-        None  # CR_SUCCESS, CR_LATER, CR_ROLLBACK, CR_COMMIT, CR_THROW_EXCEPTION, CR_RETURN_NULL
-    )
+    # CR_SUCCESS, CR_LATER, CR_ROLLBACK, CR_COMMIT, CR_THROW_EXCEPTION, CR_RETURN_NULL
+    consume_result: str | None = None
     order: bool = always(False)
     remark: str | None = None
     spent_time_mills: Int64 = always(0)

@@ -129,7 +129,6 @@ class RegistrationReader:
 def decode_registration(
     data: bytes, version: int, compressed: bool = False, max_inflated: int = MAX_INFLATED_BYTES
 ) -> RegisterBrokerBody:
-    """Decode it in one go."""
     reader = RegistrationReader(data, version, compressed, max_inflated)
     for _ in reader.read_slices():
         pass

@@ -30,8 +30,9 @@ def write_json(value: Any, dialect: Dialect) -> bytes:
 
 
 def json_parts(value: Any, dialect: Dialect) -> Iterator[bytes]:
-    """Return what `write_json` gives, in parts: maps and lists by some of their entries, down to structs without a
-    map by queue, which are small.
+    """Return what `write_json` does, in parts of some entries of a map or list each.
+
+    Structs without a map by queue are small, and not divided.
     """
     return _parts(value, _kind(value), dialect)
 

@@ -73,7 +73,7 @@ class SendMessageV2(SendMessage, kw_only=True):
 
 
 def _short_form() -> type[SendMessageV2]:
-    """Return the same struct whose fields have their short names already: nothing has to be renamed to read it."""
+    """Return this struct with the short names as its fields' own: reading it renames nothing."""
     kinds = get_type_hints(SendMessageV2, include_extras=True)
     fields: list[tuple[str, Any, Any]] = []
     for each in msgspec.structs.fields(SendMessageV2):

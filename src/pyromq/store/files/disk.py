@@ -145,8 +145,10 @@ class Disk(Protocol):
     def modified_ms(self, name: str) -> int: ...
 
     def stamps(self, names: Iterable[str]) -> Sequence[Stamp]:
-        """Return the stamps of many files and folders at once. Equal stamps: nobody wrote to the file, or made or
-        removed a name in the folder, in between."""
+        """Return the stamps of many files and folders at once.
+
+        Equal stamps: nobody wrote to the file, or made or removed a name in the folder, in between.
+        """
         ...
 
     def make_folder(self, name: str) -> None:
@@ -164,7 +166,7 @@ class Disk(Protocol):
     def remove(self, name: str) -> None: ...
 
     def remove_folder(self, name: str) -> None:
-        """Remove an empty folder."""
+        """Remove a folder, which must be empty."""
         ...
 
     def sync_folder(self, folder: str = "") -> None:
@@ -221,7 +223,7 @@ def make_folder_durably(disk: Disk, name: str) -> None:
 
 
 def remove_tree(disk: Disk, name: str) -> None:
-    """Remove a file, or a folder with all that is in it."""
+    """Remove a file, or a folder with everything in it."""
     if not disk.is_folder(name):
         disk.remove(name)
         return

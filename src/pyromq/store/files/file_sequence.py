@@ -43,7 +43,6 @@ class FileSequence:
 
     @property
     def limit(self) -> int:
-        """Return the end of the last file."""
         return self.bases[-1] + self.file_bytes if self.bases else 0
 
     def load(self) -> list[IrregularFile]:

@@ -58,7 +58,7 @@ class OpenFiles:
                 self._open.popitem(last=False)[1].close()
 
     def forget(self, name: str) -> None:
-        """Close it if it is open: its name is about to go."""
+        """Close the file if it is open: its name is about to go."""
         file = self._open.pop(name, None)
         if file is not None:
             file.close()
@@ -72,8 +72,7 @@ class OpenFiles:
             self.removals.add(name)
 
     def finish_removals(self, beginning: str) -> None:
-        """Finish removals before a name that begins so is used again, or its folder goes. Nearly always there are
-        none."""
+        """Finish removals before a name that begins so is used again, or its folder goes. Usually there are none."""
         if self.removals is not None and self.removals.holds(beginning):
             self.removals.carry_out()
 

@@ -15,7 +15,7 @@ NAME_DIGITS = 20
 
 
 def segment_name(base: int) -> str:
-    """Return the name of a file: its first position in twenty decimal digits."""
+    """Return a file's name: its first position in twenty decimal digits."""
     return f"{base:0{NAME_DIGITS}d}"
 
 

@@ -89,7 +89,7 @@ class IndexFile:
 
     @property
     def file(self) -> DiskFile:
-        """Open; good until the next file of the store is asked for."""
+        """Return the open file. It stays open until the next file of the store is asked for."""
         if self._own is not None:
             return self._own
         assert self._shared is not None
@@ -107,7 +107,7 @@ class IndexFile:
 
     @property
     def free(self) -> int:
-        """Return entries that still fit."""
+        """Return how many entries still fit."""
         return self.tail.entry_limit - self.tail.next_entry
 
     # -- writing ------------------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ class IndexFile:
         return int.from_bytes(raw, "big")
 
     def entry(self, number: int) -> tuple[int, int, int, int]:
-        """Hash, position, seconds since the file's begin time, and the slot's entry before this one."""
+        """Return hash, position, seconds since the file's begin time, and the slot's entry before this one."""
         if number >= self.tail.next_entry - self.tail.pending_bytes // ENTRY_BYTES:
             self.write_pending()
         raw = self._read_mode.pread(self.file, self.tail.entries_at + number * ENTRY_BYTES, ENTRY_BYTES)

@@ -73,8 +73,7 @@ class Index:
     def load(self) -> None:
         """Load the files.
 
-        One that is cut short goes: what it had is not to be trusted, and whoever opens the store has looked at what is
-        lost (missing_index.py).
+        One that is cut short goes: it is not to be trusted. Opening a store says what is lost (missing_index.py).
         """
         length = index_file_bytes(self._config.index_slots, self._config.index_entries)
         for name in self._disk.list(INDEX):
@@ -190,14 +189,12 @@ class Index:
 
     @property
     def wants_spare(self) -> bool:
-        """Return whether the file that is written is nearly full: `make_spare` in a helper thread, then
-        `adopt_spare`.
-        """
+        """Return whether the file that is written is nearly full: time for `make_spare`, then `adopt_spare`."""
         nearly = self._config.index_entries // _SPARE_SHARE
         return self._spare is None and bool(self.files) and self.files[-1].free <= nearly
 
     def name_spare(self) -> str:
-        """Return the name the next file, in the writer's thread, which gives no other file this name."""
+        """Return the name of the next file. In the writer's thread, which gives no other file this name."""
         self._spare_name = self._fresh_name()
         return self._spare_name
 
@@ -269,7 +266,7 @@ class Index:
             self._remove(self.files.pop())
 
     def drop_newest_from(self, number: int) -> int | None:
-        """Remove files from `number` on; where the records that they covered begin."""
+        """Remove files from `number` on, and return where the records that they covered begin."""
         dropped = self.files[number:]
         del self.files[number:]
         starts = [file.tail.begin_position for file in dropped if file.tail.next_entry > 1]

@@ -51,10 +51,9 @@ class SlotImage:
                     self.save(page)
 
     def stretches(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the number of the first slot, and the slots from there on as the file has them.
+        """Yield the number of the first slot, and the slots from there on as the file has them. Once only.
 
-        Pages near each other go together: one write each would cost thousands of calls. Once only: what was given is
-        forgotten.
+        Pages near each other go together: one write each would cost thousands of calls.
         """
         for first, until in self._runs:
             for at in range(first, until, _STRETCH_PAGES):
@@ -62,8 +61,9 @@ class SlotImage:
         self.is_written = True
 
     def _copy(self, first: int, until: int) -> bytes:
-        """Take first the copy, then a look at what was saved: who changed a page before the copy saved it before
-        that.
+        """Return a copy of the slots in which pages that were saved meanwhile are as they were.
+
+        Copies first and looks at the saved pages then: whoever changed a page before the copy had saved it before that.
         """
         copied = big_endian(self._slots, first * PAGE_SLOTS, until * PAGE_SLOTS)
         saved = [(page, self.saved.pop(page)) for page in range(first, until) if page in self.saved]
@@ -90,7 +90,7 @@ class SlotTable:
     def loaded(cls, read: Callable[[int, int], bytes], count: int) -> SlotTable:
         """Return a table that was read.
 
-        `read` gives slots from a number on, as many as asked for. In pieces, between which other threads run.
+        `read` returns slots from a number on, as many as asked for. In pieces, between which other threads run.
         """
         slots = array("I")
         for first in range(0, count, _STRETCH_PAGES * PAGE_SLOTS):
@@ -107,7 +107,7 @@ class SlotTable:
 
     @classmethod
     def empty(cls, count: int) -> SlotTable:
-        """Return a new one, all of which is to be written."""
+        """Return a table of zeroes, all of which is to be written."""
         table = cls(array("I", bytes(count * SLOT_BYTES)))
         table.state.changed[:] = b"\x01" * table._pages
         return table
@@ -133,7 +133,7 @@ class SlotTable:
         return not self.image.is_written
 
     def take_image(self) -> SlotImage:
-        """Return what changed since the last one, as it is now."""
+        """Return what changed since the last image, as it is now."""
         self.image.settle()
         self.image = SlotImage(self.slots, self.state.changed)
         self.state.use(bytearray(self._pages), self.image.due, self.image.saved)

@@ -58,17 +58,17 @@ class CommitLog:
 
     @property
     def end(self) -> int:
-        """The next record goes here."""
+        """Return where the next record goes."""
         return self.tail.end
 
     @property
     def last_time(self) -> int:
-        """Store time of the newest record."""
+        """Return the store time of the newest record."""
         return self.tail.last_time
 
     @property
     def last_position(self) -> int:
-        """Where the newest record starts."""
+        """Return where the newest record starts."""
         return self.tail.last_position
 
     def load(self) -> list[IrregularFile]:
@@ -112,7 +112,6 @@ class CommitLog:
         self.tail.use(file.open_file, base, base + self.file_bytes)
 
     def _write_at(self, position: int, records: Bytes) -> None:
-        """Write records of one file through the disk."""
         file, inside = self.sequence.file_at(position)
         file.pwrite(inside, records)
         if not self.tail.holds(position):
@@ -162,7 +161,7 @@ class CommitLog:
 
     @property
     def next_base(self) -> int | None:
-        """Base of the file that should be made ahead now; None while one is waiting."""
+        """Return the base of the file that should be made ahead now; None while one is waiting."""
         return None if self._ahead else self._base_after()
 
     def _base_after(self) -> int:
@@ -192,7 +191,7 @@ class CommitLog:
 
     @property
     def has_older(self) -> bool:
-        """Whether there is a file that may go: the one that is written never does."""
+        """Return whether there is a file that may go: the one that is written never does."""
         return len(self.sequence.bases) > 1
 
     def drop_oldest(self) -> None:
@@ -220,7 +219,7 @@ class CommitLog:
         return self._random_reads
 
     def expect_random_reads(self, random: bool) -> None:
-        """Set whether the system may save itself reading ahead: for consumers far behind in many queues."""
+        """Set whether the system shall not read ahead: right for consumers far behind in many queues."""
         self._random_reads = random
         self._files.expect_random(random)
 
@@ -245,7 +244,7 @@ class CommitLog:
                 file.close()
 
     def store_time_at(self, position: int) -> int | None:
-        """Store time of the record at a position; None if there is none."""
+        """Return the store time of the record at a position; None if there is none."""
         raw = self.read(position, FIXED_BYTES)
         if len(raw) < FIXED_BYTES:
             return None

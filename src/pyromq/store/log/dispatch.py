@@ -1,4 +1,4 @@
-"""Records to everything that is derived from them: one function for append, recovery, rebuild and, later, a slave."""
+"""Records to everything that is derived from them: `dispatch` for recovery and rebuild, `by_queue` for appends too."""
 
 from __future__ import annotations
 

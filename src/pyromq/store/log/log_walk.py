@@ -1,7 +1,7 @@
 """A patient walk over a commit log: every record that is whole, and what lies between those that are not.
 
-For tools that look at all of a store (verify, dump, info). Recovery has its own rules on what to keep; this one only
-finds. Reads through a buffer of bounded size, so the log may be larger than memory and on a failing medium.
+For tools that look at all of a store (verify, dump, backup) and for recovery, whose own rules say what to keep; a walk
+only finds. Reads through a buffer of bounded size, so the log may be larger than memory and on a failing medium.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What readers may see: `readable` is the one watermark they use, and each queue's `readable_end` follows it.
 
 Under ASYNC_FLUSH a record is readable once it is appended, under SYNC_FLUSH once it is synced (else a consumer could
-see a message that a power cut takes back), later, under replication, once it is confirmed.
+see a message that a power cut takes back).
 """
 
 from __future__ import annotations

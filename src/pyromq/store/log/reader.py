@@ -90,7 +90,7 @@ class Reader:
         scan: int = SCAN_ENTRIES,
         deep: int = 0,
     ) -> Selection:
-        """Choose the records of a get by `scan` entries; by tags by up to `deep`, as far as the page cache has them."""
+        """Select records by looking at `scan` entries; with tags at up to `deep`, while they are in the page cache."""
         queue = self._queues.get(topic, queue_id)
         if queue is None:
             return Selection(GetStatus.NO_MATCHED_LOGIC_QUEUE, (), 0, 0, 0)
@@ -260,7 +260,7 @@ def _wrong_offset(offset: int, low: int, high: int) -> tuple[GetStatus, int] | N
 
 
 def _merged(ranges: Sequence[Range]) -> list[tuple[int, int]]:
-    """Return the ranges with records that follow each other in the log put together, as position and length."""
+    """Return position and length of each stretch of the log in which the records of `ranges` follow each other."""
     if not ranges:
         return []
     merged: list[tuple[int, int]] = []

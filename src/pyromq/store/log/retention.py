@@ -208,7 +208,7 @@ class ExpiringStore(Protocol):
         ...
 
     async def drop_oldest_log_file(self) -> None:
-        """Remove it, move the log's start, and let queues and index follow."""
+        """Remove the oldest file and move the log's start; queues and index follow."""
         ...
 
 
@@ -255,14 +255,13 @@ class Retention:
         return full or 0 < config.max_log_bytes < size
 
     async def run(self) -> None:
-        """Run rounds until cancelled."""
         await self._clock.sleep(self._config.first_round_ms / 1000)
         while True:
             await self.round()
             await self._clock.sleep(self._config.round_ms / 1000)
 
     async def round(self) -> int:
-        """Run one round, and return the number of files that went."""
+        """Run one round and return how many files went."""
         usage = self._gate.measure()
         by_hand = self._rounds_by_hand > 0
         self._rounds_by_hand = max(0, self._rounds_by_hand - 1)

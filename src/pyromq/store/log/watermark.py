@@ -67,7 +67,7 @@ class Watermark:
         await waiter
 
     def fail(self, failure: Exception) -> None:
-        """Raise `failure` in everyone who waits, now or later: it will not grow any more."""
+        """Raise `failure` in everybody who waits, now or afterwards: the value does not grow any more."""
         self._failure = failure
         for listener in self._on_failure:
             listener()

@@ -46,7 +46,7 @@ class Watermarks:
             self.arrivals.advance(position)
 
     def fail(self, failure: StoreNotWritable) -> None:
-        """Raise `failure` in everybody who waits for a flush, now or later."""
+        """Raise `failure` in everybody who waits for a flush, now or afterwards."""
         self.flushed.fail(failure)
         if not self.readable_at_once:
             self.readable.fail(failure)

@@ -2,7 +2,7 @@
 
 A record's own CRC stands in its last property. If just that was lost (a sector of zeroes, a flipped bit in its name),
 the record looks like one that never had any. `pyromq/whole-crc` says where every record has one: closed ranges of
-earlier lives, and an open one from where this life began to write. Recovery, verify and reads ask `covers`.
+earlier lives, and an open one from where this life began to write. Recovery, verify and reads ask `lacks`.
 
 Java does not keep this file. If someone else wrote since, the open range does not count, and the closed ones count only
 while the last record of the newest stands as we left it, with its queue entry: whoever cut anything off our part of the

@@ -14,7 +14,7 @@ from ... import logs
 from ...kernel import state
 from ...kernel.records import KEY, Placed
 from ...kernel.state import AppendCalls, QueueTail
-from ...model.message import WRAPPED_BATCH, Property, SysFlag
+from ...model.message import MOST_INNER_MESSAGES, WRAPPED_BATCH, Property, SysFlag
 from ...model.wire_text import whole_number
 from ...protocol.batch import BatchEntry, decode_batch
 from ...protocol.properties import find_property
@@ -94,7 +94,6 @@ class Writer:
         return places
 
     def _append(self, buffers: Sequence[bytes], places: Sequence[Placed]) -> None:
-        """Append encoded records that fit into the log's file."""
         queues = [
             (queue.tail, queue.pack(group), group[-1].queue_offset + group[-1].messages - queue.tail.next_offset)
             for queue, group in self._dispatcher.by_queue(places)
@@ -217,9 +216,9 @@ class Writer:
 def _take_base(record: Record) -> int:
     """Write its first offset into an inner batch, as INNER_BASE, and return how many messages it holds."""
     count = find_property(record.properties, b"INNER_NUM")
-    number = whole_number(count, 1, (1 << 15) - 1)
+    number = whole_number(count, 1, MOST_INNER_MESSAGES)
     if number is None:
-        raise StoreError("an inner batch needs the property INNER_NUM, from 1 to 32767")
+        raise StoreError(f"an inner batch needs the property INNER_NUM, from 1 to {MOST_INNER_MESSAGES}")
     base = b"%d" % record.queue_offset
     if find_property(record.properties, _INNER_BASE) != base:
         pairs = [

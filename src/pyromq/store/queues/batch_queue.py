@@ -106,9 +106,7 @@ class BatchQueue(QueueNumbers):
         self.tail.readable_end = self.next_offset
 
     def _starts_anew(self, placed: Placed) -> bool:
-        """Return whether the topic was deleted and made again: a newer record with an older offset begins the queue
-        anew.
-        """
+        """Return whether this newer record with an older offset begins the queue anew: its topic was deleted before."""
         last = self.last_entry()
         if last is None or last.position >= placed.position:
             return False
@@ -136,9 +134,7 @@ class BatchQueue(QueueNumbers):
         return self._written(low - 1) if low > self._entries.first else None
 
     def _written(self, number: int) -> int:
-        """Return the entry itself, or the nearest before it that is not lost: a page of zeroes must not mislead the
-        search.
-        """
+        """Return the entry, or the nearest one before it that is not lost: zeroes must not mislead the search."""
         while number > self._entries.first and not self._entry(number).size:
             number -= 1
         return number
@@ -216,9 +212,7 @@ class BatchQueue(QueueNumbers):
         self._follow_entries()
 
     def _is_torn(self, number: int, is_record: Callable[[QueueEntry], bool]) -> bool:
-        """Return whether an entry is torn: a lost sector can leave one that looks older than it is, and older than
-        the one before.
-        """
+        """Return whether a lost sector left an entry that looks older than it is, and older than the one before it."""
         entry = self._entry(number)
         if number > self._entries.first:
             before = self._entry(number - 1)

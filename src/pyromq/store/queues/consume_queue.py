@@ -81,9 +81,7 @@ class ConsumeQueue(QueueNumbers):
             self.entries.append(run[0] if len(run) == 1 else b"".join(run))
 
     def _starts_anew(self, placed: Placed) -> bool:
-        """Return whether the topic was deleted and made again: a newer record with an older offset ends what was
-        behind it.
-        """
+        """Return whether this newer record with an older offset ends what was there: its topic was deleted before."""
         last = self.last_entry()
         if last is None or last.position >= placed.position:
             return False
@@ -104,18 +102,14 @@ class ConsumeQueue(QueueNumbers):
             self.entries.overwrite(placed.queue_offset, packed)
 
     def _keeps_its_time(self, placed: Placed, present: bytes) -> bool:
-        """Return whether it is a delayed message whose entry says another time: the table of levels has changed
-        since it was given.
-        """
+        """Return whether the entry of a delayed message keeps its time, which an older table of levels gave it."""
         if self.topic != SCHEDULE_TOPIC or len(present) != QUEUE_ENTRY_BYTES:
             return False
         position, size, due_ms = QUEUE_ENTRY.unpack(present)
         return (position, size) == (placed.position, placed.size) and due_ms >= placed.store_time
 
     def _fill_to(self, offset: int) -> None:
-        """Fill with entries that stand for no record: the head of a queue that starts above 0, or a place that was
-        damaged.
-        """
+        """Add entries that stand for no record: in front of a queue that starts above 0, or where damage was."""
         if self.entries.is_empty:
             self.entries.clear()
             self.entries.begin_at(offset)
@@ -202,9 +196,7 @@ class ConsumeQueue(QueueNumbers):
         return not self._is_torn(self.entries.end - 1, is_record)
 
     def _is_torn(self, offset: int, is_record: Callable[[QueueEntry], bool]) -> bool:
-        """Return whether an entry is torn: a lost sector can leave one that looks older than it is, and older than
-        the one before.
-        """
+        """Return whether a lost sector left an entry that looks older than it is, and older than the one before it."""
         entry = self.entry_at(offset)
         if entry is None:
             return True

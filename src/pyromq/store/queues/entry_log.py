@@ -71,7 +71,7 @@ class EntryLog:
         return irregular
 
     def _find_end(self, first: int, limit: int) -> int:
-        """Return the end.
+        """Return the number of the first entry that was never written.
 
         Where there are tens of thousands of queues, most have so few entries that the first page holds them. A page
         that lost its end must not pass for the end of the queue, so two more places are looked at.

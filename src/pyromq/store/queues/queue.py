@@ -76,12 +76,12 @@ class StoredQueue(Protocol):
 
     @property
     def readable_end(self) -> int:
-        """Readers see offsets below this."""
+        """Return the end of what readers see: all offsets below this."""
         ...
 
     @property
     def next_offset(self) -> int:
-        """Return what the writer gives to the next message."""
+        """Return the offset that the writer gives to the next message."""
         ...
 
     def load(self) -> list[IrregularFile]: ...

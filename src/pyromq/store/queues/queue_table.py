@@ -95,8 +95,10 @@ class QueueTable:
         return queue if queue is not None or not self.unchanged else self._restored(topic, queue_id)
 
     def get_or_make(self, topic: str, queue_id: int, *, holds_batch: bool = False) -> StoredQueue:
-        """Return the queue, which is made if there is none. `holds_batch`: the record at hand is an inner batch, which
-        only batch queues can hold."""
+        """Return the queue, made if there is none. `holds_batch`: the record is an inner batch.
+
+        Only batch queues can hold those.
+        """
         queue = self.get(topic, queue_id)
         return queue if queue is not None else self._new(topic, queue_id, holds_batch)
 

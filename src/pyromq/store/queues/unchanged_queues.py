@@ -48,7 +48,7 @@ class UnchangedQueues:
         return list(self._by_topic.get(topic, {}).values())
 
     def lacking(self, known: Sequence[KnownQueue]) -> list[KnownQueue]:
-        """Return those of all known queues that are not unchanged."""
+        """Return the known queues that are not unchanged."""
         return [] if self._count == len(known) else [one for one in known if not self.has(one.topic, one.queue_id)]
 
     def has(self, topic: str, queue_id: int) -> bool:
@@ -117,7 +117,6 @@ def describe_queues(disk: Disk, loaded: Sequence[StoredQueue]) -> list[KnownQueu
 
 
 def folder_stamps(disk: Disk, queues: Iterable[KnownQueue]) -> dict[str, int]:
-    """Return the stamps of the folders of topics."""
     folders = sorted({folder_of(_folder(known, known.state)) for known in queues if known.state is not None})
     return {folder: stamp for folder, (_, stamp) in zip(folders, disk.stamps(folders), strict=True)}
 

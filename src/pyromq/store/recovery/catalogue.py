@@ -74,7 +74,7 @@ class Catalogue(msgspec.Struct, frozen=True):
     derived: DerivedListState = DerivedListState()
 
     def known_queues(self) -> list[KnownQueue]:
-        """Decode and return the queues: with every call."""
+        """Decode the queues, anew at each call. DecodeError if the list is broken."""
         return msgspec.json.decode(self.queues, type=list[KnownQueue])
 
     def fits(self, checkpoint: Checkpoint) -> bool:
@@ -93,7 +93,7 @@ def read_catalogue(disk: Disk) -> Catalogue | None:
                 return None
         catalogue = msgspec.json.decode(content, type=Catalogue)
         if not has_checksum:
-            catalogue.known_queues()  # it raises
+            catalogue.known_queues()  # raises DecodeError here if the list is broken
         return catalogue
     except (FileMissing, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

@@ -33,9 +33,8 @@ _OURS = "pyromq"  # stands behind the process id in our `abort`
 _CHECKPOINT = struct.Struct(">qqqqqq")
 _CHECKPOINT_FILE_BYTES = 4096
 _POSITION = struct.Struct(">q")
-_SYNCED = struct.Struct(
-    ">qI"
-)  # position, CRC32 of the position's bytes; twice: up to where it is synced, where it starts
+# Position and CRC32 of its bytes, twice in the file: up to where the log is synced, and where it starts.
+_SYNCED = struct.Struct(">qI")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,11 +174,11 @@ def was_stopped_cleanly(disk: Disk) -> bool:
 
 
 def mark_running(disk: Disk, process_id: int) -> None:
-    """Mark the store as running, so that a stop without `mark_stopped` counts as unclean. Durable before the first
-    append.
+    """Mark the store as running, durably before the first append: a stop without `mark_stopped` is then unclean.
 
     The mark is never torn: an empty one would not say whose it is. A full disk keeps nobody from starting where a
-    broker of ours ran before."""
+    broker of ours ran before.
+    """
     try:
         replace_durably(disk, ABORT_FILE, f"{process_id} {_OURS}".encode())
     except DiskFull:

@@ -59,8 +59,7 @@ class DerivedFiles:
     """The list, open for adding to it. Used by the thread that flushes, one at a time."""
 
     def __init__(self, disk: Disk, limited_log: Warns, lines: int, files: int, waiting: dict[str, bool]) -> None:
-        """Open the list. `waiting`: what it lacks. `limited_log`: for what a full disk would repeat with every
-        flush."""
+        """Open the list. `waiting`: what it lacks. `limited_log`: for lines that a full disk would repeat."""
         self._disk = disk
         self._limited_log = limited_log
         self._lines = lines

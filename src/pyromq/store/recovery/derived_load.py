@@ -53,8 +53,10 @@ class DerivedLoad:
         self.is_as_left = same_index and not (loaded or self.incomplete or self.index_is_lost)
 
     def last_entry(self, queue: StoredQueue) -> QueueEntry | None:
-        """Return the newest entry. Where the recovery scan rewrote that offset, the entry from before it is returned,
-        which leads below the log's end too."""
+        """Return the newest entry: as it was loaded, unless the scan has added one behind it.
+
+        Where the scan rewrote the loaded one, both lead below the log's end.
+        """
         end, last = self._newest.get((queue.topic, queue.queue_id), (-1, None))
         return last if end == queue.next_offset else queue.last_entry()
 
@@ -110,7 +112,7 @@ class DerivedLoad:
             self.incomplete.add((topic, queue_id))
 
     def _load_index(self, index: Index) -> bool:
-        """Load it, and return whether it must be written again as a whole because a file of it is lost."""
+        """Load the index, and return whether a file of it is lost: then all of it must be written again."""
         lost = damaged_index_files(self._disk, self._config, self._state, self._log.start)
         for name, what in sorted(lost.items()):
             log.warning("the index is written again from the log, a file of it is lost", name=name, what=what)

@@ -1,9 +1,9 @@
 """Records that a loop of the broker cannot handle: noted with the reason, so that everything behind them goes on.
 
 The note is `pyromq/quarantine.json`, by place in the log. The record itself stays where it is; before its log file goes
-it is copied into `pyromq/quarantine/`. The loops ask here before they handle a record, retention calls `carry`, the
-command `pyromq store quarantine` lists, adds and releases. Nothing here decides what is wrong with a record, opening
-and recovering a store does without, and a damaged note costs the notes alone.
+it is copied into `pyromq/quarantine/`. The loops ask here before they handle a record, the broker calls `copying` and
+`copied` before retention deletes, and the command `pyromq store quarantine` lists, adds and releases. Nothing here
+decides what is wrong with a record. Opening a store needs no note, and a damaged table costs the notes alone.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Quarantine:
     # -- changes ------------------------------------------------------------------------------------------------------
 
     def add(self, loop: str, position: int, size: int, topic: str, queue_id: int, why: Exception | str) -> None:
-        """Note and log it, once; nothing of the record itself is touched."""
+        """Note the record and log it, once. The record itself is not touched."""
         if position in self._records and not self._records[position].is_released:
             return
         reason = why if isinstance(why, str) else f"{type(why).__name__}: {why}"
@@ -106,7 +106,7 @@ class Quarantine:
         )
 
     def release(self, position: int) -> QuarantinedRecord | None:
-        """Let it be tried again at the next start; None if it is not here."""
+        """Let the record be tried again at the next start; None if it is not in quarantine."""
         found = self._records.get(position)
         if found is not None and found.is_put_again:
             return None
@@ -127,7 +127,7 @@ class Quarantine:
             self._changed()
 
     def note(self, one: QuarantinedRecord) -> None:
-        """Add it, or replace what was noted of it."""
+        """Add a record, or replace what was noted of it."""
         self._records[one.position] = one
         self._table.put(SECTION, str(one.position), msgspec.to_builtins(one))
         self._changed()
@@ -137,8 +137,10 @@ class Quarantine:
     def copying(
         self, disk: Disk, start: int, end: int, read: Callable[[int, int], bytes]
     ) -> list[Callable[[], int | None]]:
-        """Return calls that copy the records of a part of the log that is about to go. Each blocks, copies one, and
-        returns the position to hand to `copied`."""
+        """Return calls that copy the records of a part of the log that is about to go.
+
+        Each call blocks, copies one record, and returns the position to hand to `copied`.
+        """
         left = MOST_COPIED_BYTES - sum(one.size for one in self._records.values() if one.is_copied)
         jobs: list[Callable[[], int | None]] = []
         for one in self.all():
@@ -177,8 +179,7 @@ def remove_copy(disk: Disk, one: QuarantinedRecord) -> None:
 
 
 def _copy(disk: Disk, one: QuarantinedRecord, read: Callable[[int, int], bytes]) -> int | None:
-    """Copy a record and return its position. A full disk must get rid of the file all the more: what cannot be copied
-    is lost with it, which is logged."""
+    """Copy a record and return its position. One that cannot be copied is lost with its file, which is logged."""
     try:
         raw = read(one.position, one.size)
         replace_durably(disk, one.copy_name, raw)

@@ -58,7 +58,7 @@ class RecoveryReport:
 
 
 def recover(files: StoreFiles, state: StoreState, on_scan: Callable[[int], None]) -> RecoveryReport:
-    """Run once, before the first append, over files that nobody else uses yet. `on_scan` is told the positions."""
+    """Recover, before the first append, files that nobody else uses yet. `on_scan` is called with the positions."""
     _load_log(files, state.log_start)
     report = Recovery(files, state, DerivedLoad(files, state)).run(on_scan)
     files.removals.carry_out()
@@ -247,8 +247,7 @@ class Recovery:
             self._report.damaged_end = True
 
     def _keep_damaged_entries(self) -> None:
-        """Write a queue's newest entry again if it was discarded and its record is damaged: its offset stays
-        reserved."""
+        """Write a queue's newest entry again if it was discarded and its record is damaged, to keep its offset."""
         for queue, last in self._cut_entries:
             if queue.next_offset > last.queue_offset or last.is_filler:
                 continue
@@ -329,7 +328,7 @@ class Recovery:
         """Discard entries that point at or beyond the end of the log, or before its start."""
         for known in self._queues.unchanged:
             if known.last and known.last[0] >= end:
-                self._queues.get(known.topic, known.queue_id)  # awake, it is one of the next
+                self._queues.get(known.topic, known.queue_id)  # get() loads it: so the loop below sees it
         for queue in self._queues.loaded():
             last = self._loaded.last_entry(queue)
             if last is not None and last.position >= end:
@@ -343,8 +342,8 @@ class Recovery:
     def _write_again(self, position: int, end: int) -> None:
         """Write once more what is not known to be synced.
 
-        After a failed sync the kernel takes pages for clean that the medium never got: another sync would prove
-        nothing."""
+        After a failed sync the kernel takes pages for clean that the medium never got: a second one proves nothing.
+        """
         while position < end:
             data = self._log.sequence.read(position, min(_AGAIN_BYTES, end - position))
             if not data:

@@ -114,10 +114,10 @@ class MissingRange(NamedTuple):
 
 
 def missing_log(disk: Disk, config: StoreConfig, state: StoreState) -> list[MissingRange]:
-    """Return the parts of the log that were on the medium and are gone as a whole: a file removed, cut short or not
-    mounted.
+    """Return the parts of the log that were on the medium and whose file is removed, cut short or not mounted.
 
-    Damage inside a file is another matter: it costs its records, and everything else goes on."""
+    Damage inside a file is another matter: it costs its records, and everything else goes on.
+    """
     if not state.synced:
         return []
     sizes = log_file_sizes(disk, config)

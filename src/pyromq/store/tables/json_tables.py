@@ -127,8 +127,10 @@ class JsonTable:
         return self._journal is not None
 
     def add_changes(self) -> Callable[[], None]:
-        """Return a call that writes, like `snapshot`, but for a large table writes only what changed, into its journal.
-        Someone must `snapshot` soon."""
+        """Return a call that writes as `snapshot` does, but of a large table only what changed, into its journal.
+
+        Someone must `snapshot` soon.
+        """
         base, changes = self._base, self._not_written
         grown = base is not None and self._journal is not None and self._journal.bytes > base.length
         if base is None or base.length < _JOURNAL_FROM or grown or self._too_much or not changes:
@@ -227,7 +229,6 @@ def _content(disk: Disk, name: str) -> bytes:
 
 
 def table_names(disk: Disk) -> Iterable[str]:
-    """Return the names of the JSON tables that are there."""
     known = {
         f"config/{name.removesuffix('.bak')}"
         for name in disk.list("config")

@@ -159,7 +159,7 @@ class TimerLog:
         self.end = self._allocated_until = 0
 
     def drop_before(self, record_position: int) -> int:
-        """Remove the first files whose units all point below a place of the commit log; how many went."""
+        """Remove the first files whose units all point below a place of the commit log. Return how many went."""
         dropped = 0
         last_inside = (self.file_bytes - BLANK.size) // UNIT_BYTES * UNIT_BYTES - UNIT_BYTES
         while len(self._sequence.bases) > 1 and self.start + self.file_bytes <= self.end:

@@ -79,8 +79,7 @@ def read_check(disk: Disk) -> TimerCheck | None:
 
 
 def write_check(disk: Disk, check: TimerCheck, *, durably: bool) -> None:
-    """Write Java's file in place, within one sector. A stale one costs Java repeated work: it is synced at the end
-    only."""
+    """Write Java's file in place, within one sector. Synced at the end only: a stale one costs Java repeated work."""
     make_folder_durably(disk, folder_of(CHECK_FILE))
     is_new = not disk.exists(CHECK_FILE)
     with closing(disk.open(CHECK_FILE, create=True)) as file:

@@ -67,7 +67,7 @@ class Due(NamedTuple):
 
 
 class TimerStore:
-    """Made by `open`, ended by `close`. `read_ms` is the first slot that was not delivered yet."""
+    """One timer's files, made by `open_timer_store`, ended by `close`. `read_ms`: the first slot not delivered yet."""
 
     def __init__(self, disk: Disk, settings: TimerSettings, now_ms: int, queue_offset_at: QueueOffsetAt) -> None:
         self._disk = disk
@@ -398,7 +398,7 @@ def _is_newer(check: TimerCheck, state: TimerState) -> bool:
 def open_timer_store(
     disk: Disk, settings: TimerSettings, now_ms: int, record_at: Callable[[int], Record | None], queue_end: int
 ) -> TimerStore:
-    """Open it. Blocking: before anybody is served."""
+    """Open the timer's files. Blocking: before anybody is served."""
 
     def queue_offset_at(position: int) -> int | None:
         record = record_at(position)

@@ -54,8 +54,7 @@ class TimerWheel:
         self.checksum = 0  # the sum of those of all pending slots
 
     def load(self, read_tick: int, log_end: int) -> int:
-        """Load what is pending, and return how many messages. Raises WheelUnfit if the file is missing or does not
-        fit."""
+        """Load what is pending, and return how many messages. WheelUnfit if the file is missing or does not fit."""
         if not self._disk.exists(NAME) or self._disk.size(NAME) != self.slots * SLOT.size:
             raise WheelUnfit(f"{NAME} is missing or has another size")
         file = self._file = self._disk.open(NAME)
@@ -124,8 +123,7 @@ class TimerWheel:
         self.put(Slot(tick, first, position, messages + (-1 if is_delete else 1)), slot)
 
     def clear(self, tick: int) -> Slot | None:
-        """Clear a delivered tick, and return its slot. The file keeps it, as Java's does: `read_ms` tells that it is
-        done."""
+        """Clear a delivered tick, and return its slot. The file keeps it, as Java's does: `read_ms` says it is done."""
         slot = self.get(tick)
         if slot is not None:
             self.checksum -= slot.checksum

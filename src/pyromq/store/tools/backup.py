@@ -113,8 +113,7 @@ class _Copy:
         return self._done
 
     def _end_of_log(self) -> int:
-        """Return the end of the last record that is whole now. The walk starts where the checkpoint says all is
-        well."""
+        """Return the end of the last record that is whole now, by a walk from where the checkpoint says all is well."""
         checked = read_checkpoint(self._source).queues_position
         with opened_log(self._source, self._config) as log:
             start = max(log.start, log.base_of(checked)) if log.has(log.base_of(checked)) else log.start

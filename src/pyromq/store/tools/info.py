@@ -17,7 +17,7 @@ from ..tables.json_tables import TableDamaged, read_table, table_names
 
 
 def store_info(disk: Disk, config: StoreConfig) -> dict[str, Any]:
-    """Return what the store holds. Blocking, quick. Raises UnknownStoreKind."""
+    """Return what the store holds. Blocking, but quick. Raises UnknownStoreKind."""
     source = ReadOnlyDisk(disk)
     refuse_unknown_kinds(source)
     files = OpenFiles(source, 64)

@@ -102,12 +102,14 @@ class _Verification:
             self._report.add(Level.REPAIRABLE, "abort", None, "the broker was not stopped cleanly", OPEN)
 
     def _is_cut(self, name: str) -> bool:
-        """Return whether the file is one that lost its end."""
+        """Return whether the file lost its end."""
         return any(self._log.name(self._log.base_of(one.start)) == name for one in self._missing)
 
     def _never_synced_before(self, base: int) -> bool:
-        """Return whether the files that are missing in front of this one lie beyond what was synced: a power cut may
-        keep the name of a later file and not that of an earlier one."""
+        """Return whether the files missing in front of this one were never synced.
+
+        A power cut may keep the name of a later file and not that of an earlier one.
+        """
         if self._synced is None or self._clean:
             return False
         there = [one for one in self._log.bases if one < base]

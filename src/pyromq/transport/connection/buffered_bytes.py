@@ -21,8 +21,7 @@ class BufferedPeer(Protocol):
     is_open: bool
 
     def stalled_since(self) -> float:
-        """Return when it began to send a frame that has not ended, or to leave its answers unread; infinity: it does
-        not."""
+        """Return when it began a frame that has not ended, or to leave its answers unread; infinity: neither."""
         ...
 
     def violation(self, event: str, **fields: object) -> None: ...

@@ -93,20 +93,20 @@ class Connection(asyncio.BufferedProtocol):
             self.abort("refused")
 
     async def ready(self) -> None:
-        """Wait, as a client, until it is made, and secured if TLS was asked for. ConnectionLost if that failed."""
+        """Wait, as a client, until the connection is made, with TLS if asked for. ConnectionLost if that failed."""
         if self._security.handshake is not None:
             await self._security.handshake
         if not self.is_open:
             raise self._lost()
 
     async def gone(self) -> None:
-        """Wait until it is closed to the last byte."""
+        """Wait until the connection is closed to the last byte."""
         if self._stream is not None:
             self._gone = self._gone or asyncio.Event()
             await self._gone.wait()
 
     def close(self, reason: str) -> None:
-        """Close. What was sent before still leaves, for as long as limits.linger_s."""
+        """Close the connection. What was sent before still leaves, for as long as limits.linger_s."""
         if not self.is_open or self._stream is None:
             return
         self.flush()
@@ -118,7 +118,7 @@ class Connection(asyncio.BufferedProtocol):
         self._linger = self._owner.clock.call_later(self._owner.limits.linger_s, self._stream.abort)
 
     def abort(self, reason: str) -> None:
-        """Cut it off; what was not written yet is lost."""
+        """Cut the connection off; what was not written yet is lost."""
         if self.is_open:
             self._close_reason = reason
         self.is_open, self.was_cut = False, True
@@ -168,7 +168,7 @@ class Connection(asyncio.BufferedProtocol):
     # --- receiving ---------------------------------------------------------------------------------------------------
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return all of it for who is in the middle of a frame that is larger than a turn."""
+        """Return the whole buffer in the middle of a large frame, else the part for one turn."""
         owner = self._owner
         return owner.buffer if self._inbox.needed > len(owner.turn_buffer) else owner.turn_buffer
 
@@ -202,7 +202,10 @@ class Connection(asyncio.BufferedProtocol):
             self._flow.yield_turn()
 
     def _receive_unfed(self, data: memoryview) -> None:
-        """Serve the first bytes of a connection, which say whether it speaks TLS, that, or the end of a frame."""
+        """Serve bytes that the kernel may not see.
+
+        That is the first ones, which say whether it is TLS, then TLS, and the rest of an unfinished frame.
+        """
         security, stream = self._security, cast(asyncio.Transport, self._stream)
         data = security.receive(data, stream)
         self._outbox.tls = security.session
@@ -368,7 +371,7 @@ class Connection(asyncio.BufferedProtocol):
         self._flow.drop_unread()
 
     def _account(self, change: int) -> None:
-        """Tell the owner what is kept for this peer. This connection may be closed then."""
+        """Let the owner count what is kept for this peer. It may close this connection then."""
         if change:
             self._owner.account(self, change)
 

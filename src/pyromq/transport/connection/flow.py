@@ -123,7 +123,7 @@ class FlowControl:
         self._account(-unread)
 
     def unblocked(self) -> asyncio.Future[None]:
-        """Return what is done when the peer reads again, or is gone."""
+        """Return a future that is done when the peer reads again, or is gone."""
         if self._unblocked is None:
             self._unblocked = asyncio.get_running_loop().create_future()
         return self._unblocked

@@ -27,7 +27,10 @@ class Outbox:
         self._size = 0
 
     def add(self, head: bytes, body: bytes | memoryview) -> int:
-        """Return how many bytes have gathered. Small bodies are joined to their head, large ones are not copied."""
+        """Add a frame, and return how many bytes have gathered. Small bodies are joined to their head.
+
+        Large ones are not copied.
+        """
         if len(body) < FLUSH_BYTES:
             self.parts.append(head + body)
         else:

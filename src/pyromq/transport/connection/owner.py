@@ -27,7 +27,7 @@ class Owner(Protocol[C]):
     buffered: BufferedBytes
 
     def opened(self, connection: C) -> bool:
-        """Return whether to serve it; False: it is one too many."""
+        """Return whether to serve the connection; False: it is one too many."""
         ...
 
     def closed(self, connection: C) -> None: ...

@@ -44,7 +44,7 @@ class LoopHolds:
         return sum(hold.times for hold in self._holds.values())
 
     def all(self) -> list[Hold]:
-        """Return them, the longest first."""
+        """Return all holds, the longest first."""
         return sorted(self._holds.values(), key=lambda hold: -hold.longest_ms)
 
     def around(self, handlers: Mapping[int, Handler]) -> dict[int, Handler]:

@@ -39,7 +39,6 @@ class Timeouts(Generic[K]):
         self._deadlines.pop(key, None)
 
     def stop(self) -> None:
-        """Forget all limits."""
         self._deadlines.clear()
         if self._timer is not None:
             self._timer.cancel()
