@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyromq.broker.pull.long_poll import ANY_QUEUE, LongPoll, SuspendedPull
+from pyromq.broker.pull.long_poll import LongPoll, SuspendedPull
 
 
 def held(
@@ -20,15 +20,6 @@ def test_a_message_wakes_only_the_pulls_of_its_queue_that_wait_before_it() -> No
     assert polls.take_arrived("T", 0, readable=9) == []
     assert polls.take_arrived("T", 0, readable=10) == [further]
     assert len(polls) == 2
-
-
-def test_a_pull_on_the_whole_topic_is_woken_by_any_of_its_queues() -> None:
-    polls = LongPoll[str]()
-    anywhere = held(queue_id=ANY_QUEUE, offset=0)
-    polls.suspend(anywhere)
-    assert polls.take_arrived("U", 0, 1) == []
-    assert polls.take_arrived("T", 7, 1) == [anywhere]
-    assert len(polls) == 0
 
 
 def test_deadlines_come_in_order_and_each_once() -> None:

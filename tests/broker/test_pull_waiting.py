@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from pyromq.broker.pull.long_poll import SuspendedPull
-from pyromq.broker.pull.suspended import AT_ONCE, SuspendedPulls, WaitingRequest
+from pyromq.broker.pull.suspended import AT_ONCE, SuspendedPulls
+from pyromq.broker.pull.tickets import AnyTicket
 from pyromq.kernel.state import QueueTail
 from pyromq.store.log.readable import Readable
 from pyromq.testing.clock import ManualClock
@@ -31,11 +32,11 @@ class World:
         self.takes_long = False
         self.pulls = SuspendedPulls(self.clock, self.readable, self.look, self.end)
 
-    def look(self, pull: WaitingRequest) -> bool:
+    def look(self, pull: SuspendedPull[AnyTicket]) -> bool:
         self.woken.append(pull.offset)
         return self.takes_long
 
-    def end(self, pull: WaitingRequest) -> bool:
+    def end(self, pull: SuspendedPull[AnyTicket]) -> bool:
         self.ended.append(pull.offset)
         return False
 

@@ -259,9 +259,9 @@ async def test_a_half_message_that_nobody_can_be_asked_about_is_put_aside(
 @pytest.mark.parametrize(
     ("where", "real", "properties"),
     [
-        (f"{TIMING}.timers.again", timer_records.again, {"TIMER_DELAY_SEC": "100000"}),
+        (f"{TIMING}.timers.timer_copy", timer_records.timer_copy, {"TIMER_DELAY_SEC": "100000"}),
         (f"{TIMING}.level_delivery.unpark", level_park.unpark, {"DELAY": "3"}),
-        ("pyromq.broker.transactions.carry.again", half_records.again, {"TRAN_MSG": "true", "PGROUP": "P"}),
+        ("pyromq.broker.transactions.carry.half_copy", half_records.half_copy, {"TRAN_MSG": "true", "PGROUP": "P"}),
     ],
     ids=["timers", "delay levels", "transactions"],
 )

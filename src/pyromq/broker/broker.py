@@ -189,7 +189,7 @@ class Broker:
         return self.address
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
-        """Return what runs as long as the broker does. One that dies begins again (`supervision.py`)."""
+        """Return the loops that run as long as the broker does. One that dies begins again (`supervision.py`)."""
         config, every, keep = self.environment.config, self.environment.every, self.environment.loops.keep
         return [
             keep("flush", self.store.run),
@@ -206,7 +206,7 @@ class Broker:
         ]
 
     def message_loops(self) -> list[Coroutine[Any, Any, None]]:
-        """Return those that carry messages on by themselves."""
+        """Return the loops that carry messages on by themselves."""
         return [*self.timing.loops(), *self.transactions.loops()]
 
     async def stop(self) -> None:

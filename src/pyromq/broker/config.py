@@ -30,9 +30,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def _host_name() -> str:
-    """Return Java's default broker name; what is not allowed in a topic name is left out, since a topic is named
-    after it.
-    """
+    """Return Java's default broker name, without what a topic name may not have: a topic is named after it."""
     allowed = "".join(char for char in socket.gethostname() if char.isascii() and (char.isalnum() or char in "_-"))
     return allowed or "DEFAULT_BROKER"
 

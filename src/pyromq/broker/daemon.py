@@ -75,8 +75,7 @@ async def run(
 
 @contextmanager
 def _settled() -> Iterator[None]:
-    """Exclude what exists when the broker is ready from garbage collection, which would stop the event loop for as long
-    as it takes to visit all modules, topics and queues."""
+    """Exclude what exists now from garbage collection, which would stop the event loop while it visits all that."""
     gc.collect()
     gc.freeze()
     try:

@@ -62,7 +62,7 @@ def _our_tasks(test_wait: CodeType) -> Iterator[tuple[asyncio.Task[Any], list[Fr
 
 
 def busy_threads() -> set[int]:
-    """Return all but those of pools that wait for work. This thread is one of them."""
+    """Return all threads, this one too, except those of pools that wait for work."""
     return {ident for ident, frame in sys._current_frames().items() if not _is_idle(frame)}
 
 
@@ -119,7 +119,7 @@ def _in_thread(frame: FrameType) -> CodeType | None:
 
 
 def _is_at_work(leaf: Any) -> bool:
-    """Return whether it is the asyncio side of a call that a thread has begun."""
+    """Return whether the future is the asyncio side of a call that a thread has begun."""
     callbacks = [callback for callback, _ in getattr(leaf, "_callbacks", None) or () if inspect.isfunction(callback)]
     captured = [value for callback in callbacks for value in inspect.getclosurevars(callback).nonlocals.values()]
     return any(isinstance(value, concurrent.futures.Future) and value.running() for value in captured)
@@ -148,5 +148,5 @@ def _listens(fd: int) -> bool:
 
 
 def _is_idle(frame: FrameType) -> bool:
-    """Return whether it is a thread of a pool that waits for work."""
+    """Return whether the thread is one of a pool, and waits for work."""
     return _IDLE_WORKER is not None and frame.f_code is _IDLE_WORKER.__code__

@@ -22,15 +22,15 @@ PLENTY_BYTES = 1 << 40
 @dataclass(slots=True)
 class _Fault:
     codes: frozenset[int] | None
-    left: int | None  # None: until `clear`
+    remaining: int | None  # None: until `clear`
     refusal: Reply | None = None
     delay_s: float = 0.0
 
     def takes(self, code: int) -> bool:
-        if self.left == 0 or (self.codes is not None and code not in self.codes):
+        if self.remaining == 0 or (self.codes is not None and code not in self.codes):
             return False
-        if self.left is not None:
-            self.left -= 1
+        if self.remaining is not None:
+            self.remaining -= 1
         return True
 
 
@@ -79,8 +79,7 @@ class Faults:
 
     @property
     def are_active(self) -> bool:
-        """Tell whether a request may meet a fault now."""
-        return any(each.left != 0 for each in self._active)
+        return any(each.remaining != 0 for each in self._active)
 
     def around(self, serve: Handler) -> Handler:
         """Return what the broker serves requests with in the place of its dispatcher."""

@@ -216,10 +216,10 @@ class SimulatedDisk:
         for entry in names.values():
             if isinstance(entry, _Node) and id(entry) not in survivors:
                 survivors[id(entry)] = _after_power_cut(entry, rng, last_moment, share)
-        left: dict[str, _Entry] = {
+        surviving: dict[str, _Entry] = {
             name: survivors[id(entry)] if isinstance(entry, _Node) else entry for name, entry in names.items()
         }
-        return self._successor(left, dict(left), [])
+        return self._successor(surviving, dict(surviving), [])
 
     def _pending_moments(self) -> set[int]:
         nodes = {id(entry): entry for entry in self._names.values() if isinstance(entry, _Node)}
@@ -461,7 +461,7 @@ def _apply_names(names: dict[str, _Entry], change: _NameChange) -> None:
 
 
 def _reachable(names: dict[str, _Entry], name: str) -> bool:
-    """Return what can be reached: a file whose folder did not survive is gone with it."""
+    """Return whether the entry's folders survived: a file goes with its folder."""
     folder = folder_of(name)
     return not folder or (isinstance(names.get(folder), _Folder) and _reachable(names, folder))
 

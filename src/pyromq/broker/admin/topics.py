@@ -152,9 +152,7 @@ class TopicAdmin:
         return Reply(header=count, body=wrapper)
 
     def _is_current(self, version: str | None) -> bool:
-        """Return whether the table is still in that state: a page of another one would leave gaps, and the caller
-        begins anew.
-        """
+        """Return whether the table is still in that state: pages of two states would leave gaps."""
         return bool(version) and decode_body(DataVersion, (version or "").encode()) == self._topics.version
 
     def get(self, request: RequestOf[TopicName, None]) -> Reply:
@@ -170,9 +168,7 @@ class TopicAdmin:
 
 
 def _check_order(before: TopicConfig, after: TopicConfig, force: bool) -> None:
-    """Refuse another number of queues: the queue of a key follows from it, change that, and the order of keys under
-    way is lost.
-    """
+    """Refuse another number of queues: a key's queue follows from it, and the order of keys under way is lost."""
     if force or not before.order or before.write_queue_nums == after.write_queue_nums:
         return
     raise _illegal(

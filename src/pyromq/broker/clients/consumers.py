@@ -129,7 +129,7 @@ class Consumers:
         return sorted(self._groups_of.get(peer, ()))
 
     def find_client(self, group: str, client_id: str) -> Member | None:
-        """Return where it was heard last, if it has two connections."""
+        """Return the client's connection; of two, where it was heard last."""
         members = self._groups[group].members.values() if group in self._groups else ()
         its = (member for member in members if member.client_id == client_id)
         return max(its, key=lambda member: member.seen, default=None)
@@ -153,7 +153,7 @@ class Consumers:
     # --- coming and going -----------------------------------------------------------------------------------------
 
     def would_conflict(self, peer: Peer, client_id: str, data: ConsumerData) -> Conflict | None:
-        """Return what registering this would do, for brokers that refuse it."""
+        """Return the conflict that registering would make, for brokers that refuse it."""
         group = self._groups.get(data.group_name)
         if group is None:
             return None
@@ -271,7 +271,7 @@ def _conflict(group: str, member: Member, others: Iterable[Member]) -> Conflict 
 
 
 def _shared(wishes: dict[str, str], members: Iterable[Member]) -> dict[str, str]:
-    """Return the same as another member has it, if one does: members of a group want the same nearly always."""
+    """Return an equal subscription of another member, if there is one: members of a group mostly want the same."""
     return next((other.wishes for other in islice(members, _COMPARED) if other.wishes == wishes), wishes)
 
 

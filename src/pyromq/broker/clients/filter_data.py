@@ -136,7 +136,6 @@ class ConsumerFilters:
             )
 
     def unregister(self, group: str) -> None:
-        """Note that the last member of the group is gone."""
         for data in self._data.get(group, {}).values():
             self._die(data)
 

@@ -54,9 +54,7 @@ class OffsetHandlers:
         return Reply(header=OffsetAnswer(offset=0))
 
     def _has_it_all(self, header: QueryConsumerOffset) -> bool:
-        """Return whether the queue begins at 0, and its first message is so young that reading it would not touch
-        the disk.
-        """
+        """Return whether the queue begins at 0 with a message so young that reading it would not touch the disk."""
         queue = self._store.queues.get(header.topic, header.queue_id)
         if queue is None or queue.min_offset > 0 or queue.readable_end == 0:
             return False
@@ -94,9 +92,7 @@ class OffsetHandlers:
         return Reply()
 
     def _has_queue(self, topic: TopicConfig, header: UpdateConsumerOffset) -> bool:
-        """Return whether the topic has the queue, or had it: whoever still reads a topic that was made smaller goes
-        on where it left.
-        """
+        """Return whether the topic has, or had, the queue: readers of a topic that was made smaller go on."""
         return (
             header.queue_id < max(topic.read_queue_nums, topic.write_queue_nums)
             or self._store.queues.get(header.topic, header.queue_id) is not None

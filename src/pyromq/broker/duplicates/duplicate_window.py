@@ -39,7 +39,7 @@ class SendId(NamedTuple):
 
 
 def read_send_id(properties: bytes) -> tuple[SendId, int | None] | None:
-    """Return what a property string says, and the place in the batch.
+    """Return the identity in a property string, and the place in the batch.
 
     None without one; ValueError if it is malformed.
     """
@@ -54,7 +54,7 @@ def read_send_id(properties: bytes) -> tuple[SendId, int | None] | None:
 
 
 def is_sent_on(topic: str) -> bool:
-    """Return whether it holds messages that were sent on.
+    """Return whether the record holds messages that were sent on.
 
     Retries and dead letters carry the properties of a message that was sent before: they are no repeats of it.
     """

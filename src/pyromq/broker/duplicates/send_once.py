@@ -128,9 +128,7 @@ def _decoded(body: bytes) -> list[BatchEntry]:
 
 
 def _numbered(entries: Sequence[BatchEntry], identity: SendId) -> list[BatchEntry]:
-    """Return the messages of a batch, each with the batch's identity and its place in it: that is what the log
-    keeps.
-    """
+    """Return the messages of a batch, each with the batch's identity and its place in it, as the log keeps them."""
     if not entries:
         raise illegal_batch("there is no message in it")
     mark = b"%s\x01%s/" % (SEND_ID, identity.text())

@@ -55,7 +55,7 @@ class Matches:
         self._bytes = 0
 
     def take(self, records: Sequence[bytes], wanted: AnyFilter, now: Monotonic, until: float) -> int | None:
-        """Return where to go on if it is full now, or if the time is over; else None.
+        """Add records that match. Return where to go on if it is full now, or if the time is over; else None.
 
         One record is always tested.
         """

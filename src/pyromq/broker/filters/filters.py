@@ -94,7 +94,7 @@ class RecordFilter:
         self.failed = 0
 
     def accepted(self, records: Iterable[bytes]) -> Iterator[bytes]:
-        """Return those that match, of whole records as the log holds them; each is tested when it is its turn."""
+        """Return an iterator over the records that match; each is tested when it is its turn."""
         if self._loop is not None:
             return self._loop(records, self._failed)
         return (raw for raw in records if self.accepts_properties(decode_properties(property_bytes(raw))))
@@ -163,9 +163,7 @@ def filter_for(expression_type: str | None, text: str) -> RecordFilter:
 
 @lru_cache(256)
 def _filter_or_fault(text: str) -> RecordFilter | str:
-    """Return the compiled expression, or what is wrong with it, which is found once, too: that may take as long as
-    compiling it.
-    """
+    """Return the compiled expression, or its fault: finding that may take as long as compiling, so it is kept too."""
     try:
         return RecordFilter(compile_sql(text))
     except FilterFault as fault:
@@ -173,7 +171,7 @@ def _filter_or_fault(text: str) -> RecordFilter | str:
 
 
 def parsed(expression_type: str | None, text: str) -> RecordFilter:
-    """Return the same for a request: what is wrong with the expression is refused with the code that clients know."""
+    """Return the compiled expression; raise RequestRefused for a faulty one, with the code that clients know."""
     try:
         return filter_for(expression_type, text)
     except FilterFault as fault:

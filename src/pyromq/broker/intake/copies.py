@@ -10,7 +10,7 @@ from ...protocol.record import Record
 
 
 def copy_record(record: Record, properties: bytes, topic: str, queue_id: int, store_host: bytes) -> Record:
-    """Return the same message as a new record, with no place in the log yet."""
+    """Return a copy of the message as a new record, with no place in the log yet."""
     return Record(
         topic=topic,
         queue_id=queue_id,

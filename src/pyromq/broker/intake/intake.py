@@ -1,8 +1,8 @@
-"""The one door into the log: park, gather, put, and answer once what was put is as safe as the flush mode promises.
+"""The one way into the log: park, gather, put, and answer once what was put is as safe as the flush mode promises.
 
-Everything that arrives in one turn of the loop is put as one burst: one write, one look at each queue. Send, and later
-timers, transactions and pop, put through it. It is also where the store's errors become refusals. Whatever goes wrong
-with one record of a burst, or with telling one caller, is that one's alone: all others are stored and answered.
+Everything that arrives in one turn of the loop is put as one burst: one write, one look at each queue. Sends, retries,
+delays, timers and transactions put through it. It is also where the store's errors become refusals. Whatever goes wrong
+with one record of a burst, or with its caller, is that one's alone: all others are stored and answered.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Outcome(NamedTuple):
 Done: TypeAlias = Callable[[Outcome], None]
 
 
-class Door(Protocol):
+class SendIntake(Protocol):
     """What `send/handler.py` puts through: the intake, or the duplicate window before it."""
 
     def park(self, record: Record, properties: Mapping[str, str]) -> Record: ...
@@ -86,8 +86,7 @@ class Intake:
         parks: Sequence[Park] = (),
         listeners: Mapping[str, Callable[[Record], None]] | None = None,
     ) -> None:
-        """`gate`: closed while something is gathered here. `listeners`: by topic, called with each record that was
-        stored, before its caller is answered."""
+        """`gate` is closed while a burst is gathered. `listeners`, by topic, see a stored record before its caller."""
         self._store = store
         self._clock = clock
         self._gate = gate
@@ -102,12 +101,11 @@ class Intake:
 
     @property
     def waiting(self) -> int:
-        """Return how many puts are stored and have a caller who waits for the medium."""
+        """Return how many stored puts wait for the medium."""
         return len(self._unsynced)
 
     @property
     def is_gathering(self) -> bool:
-        """Return whether this turn's burst holds something that is not put yet."""
         return bool(self._gathered)
 
     def park(self, record: Record, properties: Mapping[str, str]) -> Record:
@@ -119,7 +117,7 @@ class Intake:
         return record
 
     def put(self, record: Record, done: Done, wait_s: float = 0.0) -> None:
-        """Store it with this turn's burst; `done` is called with the outcome."""
+        """Store the record with this turn's burst; `done` is called with the outcome."""
         if not self._gathered:
             asyncio.get_running_loop().call_soon(self.flush)
             self._gate.set(Reason.GATHERED, True)
@@ -246,7 +244,7 @@ def illegal_batch(why: str) -> RequestRefused:
 
 
 def refusal(fault: Exception) -> RequestRefused:
-    """Return what a client is answered: its own fault is not worth another try, ours is, at another broker."""
+    """Return the refusal for a failed put: illegal if it can never be stored, else another broker may do."""
     if not isinstance(fault, DiskError | StoreError):
         return RequestRefused(
             f"the message is illegal: it cannot be written as a record, {type(fault).__name__}: {fault}. The broker's "

@@ -26,9 +26,7 @@ TIMERS = (
 
 
 def message_type(properties: Mapping[str, str]) -> str:
-    """Return the type of a message, in the order in which RocketMQ decides: a transaction may also have a sharding
-    key.
-    """
+    """Return the type in RocketMQ's order of decision: a transaction may also have a sharding key."""
     if properties.get(Property.TRAN_MSG, "").lower() == "true":
         return TRANSACTION
     if delay_level(properties) > 0 or any(name in properties for name in TIMERS):

@@ -24,7 +24,7 @@ NOT_YET = {
 
 
 def refuse_what_nobody_delivers(record: Record, properties: Mapping[str, str]) -> Record | None:
-    """Refuse what nobody would deliver, where the park of lite topics will stand."""
+    """Refuse messages of lite topics, which have no park."""
     why = NOT_YET.get(message_type(properties)) if Property.LITE_TOPIC in properties else None
     if why is not None:
         raise RequestRefused(why, ResponseCode.MESSAGE_ILLEGAL)

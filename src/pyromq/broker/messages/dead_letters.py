@@ -55,9 +55,9 @@ class DeadLetterAdmin:
     async def _summary(self, queue: StoredQueue, files: Sequence[LogFile]) -> DeadGroup:
         group, count = queue.topic.removeprefix(names.DLQ_PREFIX), _count(queue)
         async for oldest in self._dead.read(queue):
-            leaves, left = self._left(oldest, files)
+            leaves, seconds = self._expiry(oldest, files)
             died = died_ms(oldest)
-            return DeadGroup(group=group, messages=count, oldest_ms=died, leaves_ms=leaves, seconds_left=left)
+            return DeadGroup(group=group, messages=count, oldest_ms=died, leaves_ms=leaves, seconds_left=seconds)
         return DeadGroup(group=group, messages=count, leaves_ms=self._now_ms(), seconds_left=0)  # damaged, all of them
 
     async def _messages(self, header: DeadLettersRequest, files: Sequence[LogFile]) -> list[DeadLetterLine]:
@@ -70,10 +70,10 @@ class DeadLetterAdmin:
             async for record in self._dead.read(queue):
                 if len(found) >= min(max(header.max_num, 0), MOST):
                     break
-                found.append(_line(record, *self._left(record, files)))
+                found.append(_line(record, *self._expiry(record, files)))
         return found
 
-    def _left(self, record: Record, files: Sequence[LogFile]) -> tuple[int, int]:
+    def _expiry(self, record: Record, files: Sequence[LogFile]) -> tuple[int, int]:
         """Return when a dead letter expires, and the seconds until then."""
         leaves = self._dead.leaves_ms(record, files)
         return leaves, max(0, leaves - self._now_ms()) // 1000
@@ -83,9 +83,9 @@ class DeadLetterAdmin:
             return []
         found = []
         if soonest_ms - self._now_ms() < SOON_MS:
-            left = max(0, soonest_ms - self._now_ms()) // 60_000
+            ahead = max(0, soonest_ms - self._now_ms()) // 60_000
             found.append(
-                f"the oldest go in {left // 60} h {left % 60} min: send them again or copy them, or keep them longer "
+                f"the oldest go in {ahead // 60} h {ahead % 60} min: send them again or copy them, or keep them longer "
                 "(deadLetterReservedTime)"
             )
         if self._dead.is_short():

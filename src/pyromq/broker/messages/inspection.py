@@ -153,8 +153,10 @@ class Inspection:
     def _locked(self) -> list[QueueLockLine]:
         holders = self._locks.holders(self._clock.monotonic())
         return [
-            QueueLockLine(group=group, topic=queue.topic, queue=queue.queue_id, client=client, seconds_left=round(left))
-            for group, queue, client, left in holders[:MOST]
+            QueueLockLine(
+                group=group, topic=queue.topic, queue=queue.queue_id, client=client, seconds_left=round(seconds)
+            )
+            for group, queue, client, seconds in holders[:MOST]
         ]
 
 

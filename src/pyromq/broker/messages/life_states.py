@@ -60,9 +60,7 @@ class Copy:
 
 
 def classify(topic: str, record: Record, pairs: Mapping[str, str], due_ms: int) -> Copy | None:
-    """Return what a record with the message's unique key is to the message of that topic; None: it belongs to
-    another.
-    """
+    """Return what a record with the message's unique key is to the message; None: it belongs to another topic."""
     origin = pairs.get(Property.RETRY_TOPIC)
     held = record.topic
     if held == topic:

@@ -76,7 +76,7 @@ class Offsets:
         return reset if reset is not None else self._offsets.get(key, {}).get(queue_id)
 
     def commit(self, topic: str, group: str, queue_id: int, offset: int) -> bool:
-        """Return False if there is no room for another pair of topic and group, and nothing was noted."""
+        """Commit an offset. False: there is no room for another pair of topic and group, nothing was noted."""
         key = _key(topic, group)
         queues = self._offsets.get(key)
         if queues is None:
@@ -108,7 +108,7 @@ class Offsets:
     # --- pulled: how far messages were handed out, for statistics -------------------------------------------------
 
     def note_pulled(self, topic: str, group: str, queue_id: int, offset: int) -> PulledOffset | None:
-        """Return where further ones may be noted directly; None: there is no room for another pair."""
+        """Note a pulled offset. Return where further ones may be noted; None: no room for another pair."""
         key = _key(topic, group)
         queues = self._pulled.get(key)
         if queues is None:

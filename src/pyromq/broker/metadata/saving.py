@@ -26,7 +26,6 @@ class SaveSoon:
         self._written = 0
 
     def changed(self) -> None:
-        """Note that there is something new to write."""
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._save())
 
@@ -46,9 +45,7 @@ class SaveSoon:
                 await self._clock.sleep(RETRY_S)
 
     def abandon(self) -> None:
-        """Drop the write before the first turn of the event loop: then nothing was begun, and the file stays as it
-        is.
-        """
+        """Drop the write before the event loop's first turn: nothing was begun, and the file stays as it is."""
         if self._task is not None:
             self._task.cancel()
 

@@ -21,6 +21,8 @@ SECTION = "topicConfigTable"
 # A topic's name and its configuration, None once it is deleted.
 TopicWatcher = Callable[[str, TopicConfig | None], None]
 
+DLQ_QUEUES = 1  # of the dead letters of a group
+
 
 class Topics:
     """Event loop only. Configurations that it hands out are shared: change a copy and `put` it."""
@@ -101,9 +103,7 @@ class Topics:
         return True
 
     def inherit(self, name: str, parent: str, client_queues: int, sys_flag: int = 0) -> TopicConfig | None:
-        """Return the topic, made from `parent` by a send if it is missing; None if the parent does not pass itself
-        on.
-        """
+        """Return the topic, made from `parent` if it is missing; None if the parent does not pass itself on."""
         existing = self._topics.get(name)
         if existing is not None:
             return existing

@@ -49,7 +49,7 @@ class Forbidden:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """A pull that may be."""
+    """A pull that passed the checks."""
 
     topic: TopicConfig
     group: SubscriptionGroupConfig

@@ -25,9 +25,10 @@ from ..filters.filtered_read import SEARCH_S, Matches, SearchResult, find_matche
 from ..filters.filters import AnyFilter
 from ..metadata.offsets import Offsets
 from .checks import PullChecks
+from .long_poll import SuspendedPull
 from .slow_readers import MOST_WAIT_S, Backlog, ColdReads
-from .suspended import SuspendedPulls, WaitingRequest
-from .tickets import KernelTicket, Ticket, code_of, colder, limits_of, reply_to, search_of
+from .suspended import SuspendedPulls
+from .tickets import AnyTicket, KernelTicket, Ticket, code_of, limits_of, reply_to, search_of, within_disk_limits
 
 log = logs.get("pyromq.broker")
 
@@ -95,8 +96,7 @@ class PullHandler:
         return max(self._longest_ms, *(longest() for longest in self.durations), 0.0)
 
     def note_pull(self, topic: str, group: str, queue_id: int, offset: int, commit: int) -> PulledOffset | None:
-        """Note a pull for an offset, which may say (else -1) how far everything is consumed. Return where a kernel may
-        note further offsets."""
+        """Note the offset, and commit unless `commit` is -1. Return where a kernel may note further offsets."""
         if commit >= 0:
             self._offsets.commit(topic, group, queue_id, commit)
         return self._offsets.note_pulled(topic, group, queue_id, offset)
@@ -132,7 +132,7 @@ class PullHandler:
         """Answer with records that have to come from the medium before an expression can be asked of them."""
         config, record_filter = self._live.config, ticket.allowed.wanted.record_filter
         assert record_filter is not None
-        stretch = colder(unread, config)
+        stretch = within_disk_limits(unread, config)
         async with self._cold_turn:
             records = await self._store.read(stretch)
         matches = Matches(search_of(ticket, ticket.header.queue_offset, config))
@@ -150,14 +150,14 @@ class PullHandler:
         return self._answer_nothing(ticket, selection)
 
     def _is_cold(self, header: PullMessage, config: BrokerConfig) -> bool:
-        """Return whether already the queue's entries are not in memory. Near its end that is not asked."""
+        """Return whether the queue's entries are not in memory. Not asked near the queue's end."""
         queue, offset = self._store.queues.get(header.topic, header.queue_id), header.queue_offset
         if queue is None or not queue.min_offset <= offset < queue.readable_end - limits_of(header, config)[0]:
             return False
         return not queue.is_resident(offset, SCAN_ENTRIES)
 
     async def _select_cold(self, ticket: Ticket) -> Reply | None:
-        """Answer the same after the entries were fetched in a helper thread."""
+        """Select and answer after the entries were fetched in a helper thread."""
         header, config = ticket.header, self._live.config
         count, size = limits_of(header, config)
         ticket.begun = self._clock.monotonic()
@@ -193,7 +193,7 @@ class PullHandler:
     def _found(self, ticket: Ticket, selection: Selection, config: BrokerConfig) -> Reply | Awaitable[Reply]:
         records = self._store.reader.read_resident(selection.ranges)
         if records is None:
-            return self._found_cold(ticket, colder(selection, config))
+            return self._found_cold(ticket, within_disk_limits(selection, config))
         return self._hand_out(ticket, selection, records)
 
     async def _found_cold(self, ticket: Ticket, selection: Selection) -> Reply:
@@ -239,8 +239,7 @@ class PullHandler:
     def suspended(self) -> int:
         return len(self._suspended)
 
-    def suspended_pulls(self) -> list[WaitingRequest]:
-        """Return them, for the inspection command."""
+    def suspended_pulls(self) -> list[SuspendedPull[AnyTicket]]:
         return self._suspended.all()
 
     def _suspend(self, ticket: Ticket, config: BrokerConfig) -> bool:
@@ -255,25 +254,25 @@ class PullHandler:
         self._suspended.drop(peer)
 
     def topic_changed(self, topic: str) -> None:
-        """Answer those who wait, so that they ask again: its permission may have changed, or it is gone."""
+        """Answer the topic's suspended pulls, so that they ask again: it is gone, or its permission may be another."""
         self._suspended.end_topic(topic)
 
     def stop(self) -> None:
-        """Answer everyone, so that they turn to another broker at once."""
+        """Answer every suspended pull, so that the clients turn to another broker at once."""
         self._suspended.end_all()
 
-    def _unless_answered(self, pull: WaitingRequest) -> Ticket | None:
+    def _unless_answered(self, pull: SuspendedPull[AnyTicket]) -> Ticket | None:
         """Return the ticket, Python's from now on; None: the kernel that had suspended the pull has answered."""
         ticket = pull.ticket
         if isinstance(ticket, KernelTicket):
-            frames = ticket.again(pull.offset)
+            frames = ticket.answer_from(pull.offset)
             if frames is not None:
                 ticket.connection.send_now(frames)
                 return None
             ticket = pull.ticket = ticket.decoded()
         return ticket
 
-    def _retry(self, pull: WaitingRequest) -> bool:
+    def _retry(self, pull: SuspendedPull[AnyTicket]) -> bool:
         """Answer with what is new. If none of it matches the pull goes on waiting, behind what was searched."""
         ticket, config = self._unless_answered(pull), self._live.config
         if ticket is None:
@@ -296,10 +295,10 @@ class PullHandler:
         return self._took_long(ticket)
 
     def _took_long(self, ticket: Ticket) -> bool:
-        """Return that only where an expression was tested: what that costs is not ours to choose."""
+        """Return whether this round was long. Asked only for expressions: what those cost is the client's choice."""
         return ticket.allowed.wanted.record_filter is not None and self._now() - ticket.begun > LONG_S
 
-    def _answer_due(self, pull: WaitingRequest) -> bool:
+    def _answer_due(self, pull: SuspendedPull[AnyTicket]) -> bool:
         """Search once more and answer, whatever is found: the time of the pull is over."""
         ticket, config = self._unless_answered(pull), self._live.config
         if ticket is None:

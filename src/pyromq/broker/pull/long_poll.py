@@ -1,4 +1,4 @@
-"""Pulls that wait for a message: by queue, or on a whole topic (pop), with their deadlines in a heap.
+"""Pulls that wait for a message: by queue, with their deadlines in a heap.
 
 Pure: it decides which are to be answered, the caller does the I/O and owns the timer. One pull costs one small object;
 an append touches only the pulls of its own queue, and time touches only those that are due.
@@ -11,18 +11,16 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
-ANY_QUEUE = -1  # waits on every queue of the topic
-
 T = TypeVar("T")
 
 
 @dataclass(slots=True, eq=False)
 class SuspendedPull(Generic[T]):
-    """One waiting request. `owner` is the connection that it came over, `ticket` the caller's own."""
+    """`owner` is the connection that it came over, `ticket` the caller's own."""
 
     topic: str
     queue_id: int
-    offset: int  # wakes it: the queue's readable end is greater than this
+    offset: int  # resumed when the queue's readable end is greater than this
     deadline: float
     owner: object
     ticket: T
@@ -48,7 +46,7 @@ class LongPoll(Generic[T]):
         return self._count
 
     def suspend(self, pull: SuspendedPull[T]) -> None:
-        """Keep it, also again after a round that found nothing: its deadline stays what it was."""
+        """Keep the pull, also again after a round that found nothing: its deadline stays what it was."""
         self._by_queue.setdefault((pull.topic, pull.queue_id), {})[pull] = None
         self._by_owner.setdefault(pull.owner, {})[pull] = None
         self._by_topic[pull.topic] = self._by_topic.get(pull.topic, 0) + 1
@@ -58,7 +56,6 @@ class LongPoll(Generic[T]):
         heappush(self._deadlines, (pull.deadline, self._pushed, pull))
 
     def waits_on(self, topic: str) -> bool:
-        """Return whether any pull of the topic is suspended."""
         return topic in self._by_topic
 
     def take_arrived(self, topic: str, queue_id: int, readable: int) -> list[SuspendedPull[T]]:
@@ -67,12 +64,10 @@ class LongPoll(Generic[T]):
         ready = [pull for pull in pulls if pull.offset < readable]
         for pull in ready:
             self._forget(pull)
-        if (topic, ANY_QUEUE) in self._by_queue:
-            ready += self._take((topic, ANY_QUEUE))
         return ready
 
     def take_due(self, now: float) -> list[SuspendedPull[T]]:
-        """Remove and return what has waited as long as it wanted to."""
+        """Remove and return the pulls whose deadline has passed."""
         due = []
         while self._deadlines and self._deadlines[0][0] <= now:
             pull = heappop(self._deadlines)[2]
@@ -86,7 +81,6 @@ class LongPoll(Generic[T]):
         return [pull for key in keys for pull in self._take(key)]
 
     def take_all(self) -> list[SuspendedPull[T]]:
-        """Remove and return all, at shutdown."""
         return [pull for key in list(self._by_queue) for pull in self._take(key)]
 
     def drop(self, owner: object) -> None:

@@ -1,7 +1,7 @@
-"""Pulls that found nothing and wait: woken by arrivals, or at their deadline, by one timer for all.
+"""Pulls that found nothing and wait: resumed by arrivals, or at their deadline, by one timer for all.
 
-None costs a task. Arrivals of one turn of the loop are served together, so that many sends to a queue wake its
-readers once. `long_poll` decides which; what is done with them is `handler.py`'s. However many are woken at once, some
+None costs a task. Arrivals of one turn of the loop are served together, so that many sends to a queue resume
+its readers once. `long_poll` decides which; `handler.py` searches and answers. However many are resumed at once, some
 are served in a turn of the loop and the others in the next ones.
 """
 
@@ -17,10 +17,9 @@ from ...kernel.state import QueueTail
 from ...transport.peer import Peer
 from ..config import BrokerConfig
 from .long_poll import LongPoll, SuspendedPull
-from .tickets import KernelTicket, Ticket
+from .tickets import AnyTicket
 
-WaitingRequest: TypeAlias = SuspendedPull[Ticket | KernelTicket]
-Serve: TypeAlias = Callable[[WaitingRequest], bool]
+Serve: TypeAlias = Callable[[SuspendedPull[AnyTicket]], bool]
 
 AT_ONCE = 64  # pulls in a turn: about a millisecond
 
@@ -49,24 +48,24 @@ class SuspendedPulls:
         self._watched: set[str] = set()  # topics that pulls wait on, or did a moment ago
         self._retry = retry
         self._end = end
-        self._polls: LongPoll[Ticket | KernelTicket] = LongPoll()
+        self._pulls: LongPoll[AnyTicket] = LongPoll()
         self._arrived: dict[tuple[str, int], QueueTail] = {}
-        self._resumed: deque[tuple[WaitingRequest, Serve]] = deque()  # what is served in the next turns
+        self._resumed: deque[tuple[SuspendedPull[AnyTicket], Serve]] = deque()  # what is served in the next turns
         self._timer: Timer | None = None
         self._timer_at = 0.0
 
     def __len__(self) -> int:
-        return len(self._polls) + len(self._resumed)
+        return len(self._pulls) + len(self._resumed)
 
-    def all(self) -> list[WaitingRequest]:
-        return [*self._polls.suspended(), *(pull for pull, _ in self._resumed)]
+    def all(self) -> list[SuspendedPull[AnyTicket]]:
+        return [*self._pulls.suspended(), *(pull for pull, _ in self._resumed)]
 
     def add(
         self,
         place: tuple[str, int, int],
         wait_ms: int,
         peer: Peer,
-        ticket: Ticket | KernelTicket,
+        ticket: AnyTicket,
         config: BrokerConfig,
     ) -> bool:
         """Suspend a pull by topic, queue and offset. False: it may not wait."""
@@ -75,43 +74,42 @@ class SuspendedPulls:
         size = ticket.size
         if (
             wait_ms <= 0
-            or len(self._polls) >= config.max_held_pulls
-            or self._polls.bytes + size > config.max_held_pull_bytes
+            or len(self._pulls) >= config.max_held_pulls
+            or self._pulls.bytes + size > config.max_held_pull_bytes
         ):
             return False
         deadline = self._clock.monotonic() + wait_ms / 1000
         self.put_back(SuspendedPull(*place, deadline, peer, ticket, size))
         return True
 
-    def put_back(self, pull: WaitingRequest) -> None:
-        """Suspend a pull, also again after a round that found nothing."""
-        self._polls.suspend(pull)
+    def put_back(self, pull: SuspendedPull[AnyTicket]) -> None:
+        self._pulls.suspend(pull)
         if pull.topic not in self._watched:
             self._watched.add(pull.topic)
             self._arrivals.on_arrival(pull.topic, self._note_arrival)
         self._set_timer()
 
     def drop(self, peer: Peer) -> None:
-        self._polls.drop(peer)
+        self._pulls.drop(peer)
         if self._resumed:
             self._resumed = deque(one for one in self._resumed if one[0].owner is not peer)
 
     def end_topic(self, topic: str) -> None:
-        for pull in self._polls.take_topic(topic):
+        for pull in self._pulls.take_topic(topic):
             self._end(pull)
 
     def end_all(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        woken, self._resumed = self._resumed, deque()
-        for pull in [*self._polls.take_all(), *(pull for pull, _ in woken)]:
+        resumed, self._resumed = self._resumed, deque()
+        for pull in [*self._pulls.take_all(), *(pull for pull, _ in resumed)]:
             self._end(pull)
 
-    # --- what wakes them ------------------------------------------------------------------------------------------
+    # --- what resumes them -----------------------------------------------------------------------------------------
 
     def _note_arrival(self, queue: QueueTail) -> None:
-        if not self._polls.waits_on(queue.topic):  # not when the last was answered: its client mostly comes again
+        if not self._pulls.waits_on(queue.topic):  # not when the last was answered: its client mostly comes again
             self._watched.discard(queue.topic)
             self._arrivals.off_arrival(queue.topic, self._note_arrival)
             return
@@ -121,30 +119,30 @@ class SuspendedPulls:
 
     def _serve_arrivals(self) -> None:
         arrived, self._arrived = self._arrived, {}
-        pulls: list[WaitingRequest] = []
+        pulls: list[SuspendedPull[AnyTicket]] = []
         for (topic, queue_id), queue in arrived.items():
-            pulls += self._polls.take_arrived(topic, queue_id, queue.readable_end)
+            pulls += self._pulls.take_arrived(topic, queue_id, queue.readable_end)
         self._serve(pulls, self._retry)
 
-    def _serve(self, pulls: list[WaitingRequest], serve: Serve) -> None:
+    def _serve(self, pulls: list[SuspendedPull[AnyTicket]], serve: Serve) -> None:
         is_due = bool(self._resumed)  # then a turn for them is set already
         self._resumed.extend((pull, serve) for pull in pulls)
         if not is_due:
             self._serve_resumed()
 
     def _serve_resumed(self) -> None:
-        left = AT_ONCE
+        remaining = AT_ONCE
         try:
-            while self._resumed and left > 0:
+            while self._resumed and remaining > 0:
                 pull, serve = self._resumed.popleft()
-                left = 0 if serve(pull) else left - 1
+                remaining = 0 if serve(pull) else remaining - 1
         finally:  # also if serving one failed
             if self._resumed:
                 asyncio.get_running_loop().call_soon(self._serve_resumed)
 
     def _set_timer(self) -> None:
         """Set the one timer for all to the earliest deadline."""
-        due = self._polls.next_deadline()
+        due = self._pulls.next_deadline()
         if due is None or (self._timer is not None and self._timer_at <= due):
             return
         if self._timer is not None:
@@ -154,5 +152,5 @@ class SuspendedPulls:
 
     def _serve_due(self) -> None:
         self._timer = None
-        self._serve(self._polls.take_due(self._clock.monotonic()), self._end)
+        self._serve(self._pulls.take_due(self._clock.monotonic()), self._end)
         self._set_timer()

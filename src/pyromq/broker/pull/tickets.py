@@ -1,10 +1,10 @@
-"""A pull on its way: what it asked for, within which limits, and the code that its end has. `handler.py` carries it."""
+"""A pull on its way: what it asked for, within which limits, and its response code. `handler.py` works on it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from ...kernel.records import Range
 from ...model.codes import ResponseCode
@@ -35,7 +35,7 @@ class Ticket:
 
     @property
     def size(self) -> int:
-        """Return bytes of the request, about: all its fields are kept, also those that nobody reads."""
+        """Return the size of the request, about: all its fields are kept, also those that nobody reads."""
         fields = self.request.command.fields
         return sum(map(len, fields)) + sum(map(len, fields.values()))
 
@@ -47,7 +47,7 @@ class KernelTicket:
     connection: FramePeer
     frame: bytes
     allowed: Allowed
-    again: Callable[[int], bytes | None]  # the kernel's answer from an offset on, if it has one
+    answer_from: Callable[[int], bytes | None]  # an offset -> the kernel's answer, if it has one
 
     @property
     def size(self) -> int:
@@ -58,8 +58,11 @@ class KernelTicket:
         return Ticket(request, request.header, self.allowed)
 
 
+AnyTicket: TypeAlias = Ticket | KernelTicket
+
+
 def limits_of(header: PullMessage, config: BrokerConfig) -> tuple[int, int]:
-    """Return messages and bytes of one pull; the first message is given whatever its size."""
+    """Return the most messages and bytes of one pull; the first message is given whatever its size."""
     if header.consumer_group in config.large_pull_groups:
         count, size = config.large_pull_count, config.large_pull_bytes
     else:
@@ -74,7 +77,7 @@ def search_of(ticket: Ticket, offset: int, config: BrokerConfig) -> Search:
     return Search(ticket.header.topic, ticket.header.queue_id, offset, count, size)
 
 
-def colder(selection: Selection, config: BrokerConfig) -> Selection:
+def within_disk_limits(selection: Selection, config: BrokerConfig) -> Selection:
     """Return as much of a selection as may come from disk at once."""
     kept: list[Range] = []
     size = 0

@@ -82,21 +82,21 @@ class PullVerdicts:
 
     @property
     def messages(self) -> int:
-        """Return how many the kernel handed out since the start."""
+        """Return how many messages the kernel handed out since the start."""
         return int(self._kernel.messages)
 
     @property
     def suspended(self) -> int:
-        """Return how many pulls were, or are, suspended for the kernel to answer them."""
+        """Return how many pulls were suspended for the kernel since the start."""
         return int(self._kernel.suspended)
 
     @property
     def bytes_used(self) -> int:
-        """Return about what the verdicts take that were used lately."""
+        """Return the size of the verdicts that were used lately, about."""
         return int(self._kernel.grants_bytes)
 
     def forget_unused(self) -> None:
-        """Drop those that no pull has used since the last call."""
+        """Drop the verdicts that no pull has used since the last call."""
         self._kernel.forget_unused()
 
     # --- what the kernel asks -------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ def _limits(header: PullMessage, config: BrokerConfig, *, is_filtered: bool) -> 
 
 
 def _header(query: PullQuery) -> PullMessage:
-    """Return what the checks need; offsets and times play no part in a verdict."""
+    """Return the header that the checks need; offsets and times play no part in a verdict."""
     return PullMessage(
         consumer_group=query.group.decode("ascii", "replace"),
         topic=query.topic.decode("ascii", "replace"),

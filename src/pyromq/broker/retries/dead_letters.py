@@ -38,7 +38,7 @@ HOUR_MS = 3_600_000
 
 
 def died_ms(record: Record) -> int:
-    """Return when it died: what a carried copy says of itself, which is never later than the copy."""
+    """Return when the message died: a carried copy says so itself, never later than the copy."""
     carried_ms = whole_number(find_property(record.properties, DIED.encode()))
     return record.store_timestamp if carried_ms is None else min(carried_ms, record.store_timestamp)
 
@@ -85,7 +85,7 @@ class DeadLetters:
         return [queue for topic in queues.topics() if topic.startswith(DLQ_PREFIX) for queue in queues.of_topic(topic)]
 
     def leaves_ms(self, record: Record, files: Sequence[LogFile]) -> int:
-        """Return when it may go, at the earliest; sooner only for want of space."""
+        """Return when the dead letter may go, at the earliest; sooner only for want of space."""
         hours = self._live.config.part(RetentionConfig).file_reserved_hours
         by_log = file_leaves_ms(files, record.physical_offset, hours, self._now_ms())
         return max(by_log, died_ms(record) + self._kept_ms)
@@ -150,9 +150,7 @@ class DeadLetters:
             return False
 
     async def _stays(self, record: Record, end: int) -> bool:
-        """Return whether it is carried forward: not if its time has passed, nor if a copy is there: a kill may come
-        between the copy and the deletion.
-        """
+        """Return whether it is carried on: not if its time has passed, nor if a kill left a copy beside it."""
         died = died_ms(record)
         if died + self._kept_ms <= self._now_ms():
             return False
@@ -178,6 +176,6 @@ class DeadLetters:
 
 
 def _with_death(record: Record) -> bytes:
-    """Return its properties with the time of its death; where that does not fit it counts from now on."""
+    """Return the properties with the time of death; where that does not fit it counts from now on."""
     pairs = decode_properties(record.properties) | {DIED: str(died_ms(record))}
     return fit_properties(pairs, "time of death", (Property.REAL_TOPIC, Property.REAL_QID, DIED))

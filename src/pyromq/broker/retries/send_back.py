@@ -1,7 +1,7 @@
 """Request 36: a consumer gives a message back. It waits and comes again on %RETRY%, or it ends in the dead letters.
 
 The record is read from the log, not from the client, so it keeps its body, keys and origin. It waits through the delay
-levels; this room is handed the park and knows nothing else of timing.
+levels; this capability is handed the park and knows nothing else of timing.
 """
 
 from __future__ import annotations
@@ -32,14 +32,13 @@ from ..intake.intake import Intake, Outcome
 from ..intake.parked_properties import fit_properties
 from ..intake.put_answers import answer, reply_to_put
 from ..metadata.groups import Groups
-from ..metadata.topics import Topics
+from ..metadata.topics import DLQ_QUEUES, Topics
 from ..stats.counters import PutCounter
 from .backoff import level_for, policy_delay_ms
 from .dead_letters import DIED
 
 log = logs.get("pyromq.broker")
 
-DLQ_QUEUES = 1
 WRITE = int(Perm.WRITE)
 _WAY = (  # what tells of ways that are behind the message, and goes where there is no room for it
     Property.TIMER_ROLL_TIMES,
@@ -99,7 +98,7 @@ class SendBack:
         if header.delay_level < 0 or failed.reconsume_times >= most:
             record = self._dead(header, failed)
         else:
-            record = self._again(header, failed, group, retry)
+            record = self._retry_record(header, failed, group, retry)
         self._put(request, record, config)
         return None
 
@@ -147,7 +146,7 @@ class SendBack:
 
     # --- what is stored -------------------------------------------------------------------------------------------
 
-    def _again(
+    def _retry_record(
         self, header: ConsumerSendMsgBack, failed: Record, group: SubscriptionGroupConfig, retry: TopicConfig
     ) -> Record:
         before = failed.reconsume_times
@@ -173,7 +172,7 @@ class SendBack:
         return self._record(failed, topic.topic_name, self._pick(DLQ_QUEUES), pairs)
 
     def _pairs(self, failed: Record) -> dict[str, str]:
-        """Return its properties. The first topic and the first id stay with a message through all its retries."""
+        """Return the message's properties. Its first topic and first id stay with it through all retries."""
         pairs = decode_properties(failed.properties)
         pairs.pop(DIED, None)  # it has not, yet, whatever its sender says
         pairs.setdefault(Property.RETRY_TOPIC, failed.topic)

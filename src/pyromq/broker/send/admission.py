@@ -31,7 +31,7 @@ class LoopLag:
         self.last_ms = 0.0
 
     def watch(self, watcher: Callable[[], None]) -> None:
-        """Call it after each measurement."""
+        """Call `watcher` after each measurement."""
         self._watchers.append(watcher)
 
     def measured(self, due: float, last_ms: float) -> None:
@@ -44,12 +44,11 @@ class LoopLag:
         return self.at(self._clock.monotonic())
 
     def at(self, moment: float) -> float:
-        """Return at least what was seen last time; more while the next tick is overdue."""
+        """Return the lag seen at the last tick, or more while the next tick is overdue."""
         overdue = (moment - self.due) * 1000
         return overdue if overdue > self.last_ms else self.last_ms
 
     async def run(self) -> None:
-        """Measure until cancelled."""
         late_ms = 0.0
         while True:
             self.measured(self._clock.monotonic() + TICK_S, late_ms)
@@ -60,7 +59,7 @@ class LoopLag:
 def keep_gate(gate: Gate, live: Live[BrokerConfig], lag: LoopLag, flushed: Watermark) -> None:
     """Leave in the gate, from now on, what the limits of lag, unflushed and waiting replies mean for a kernel.
 
-    Disk and gathered messages are set by those who know of them: `DiskGate` and `Intake`.
+    Disk and gathered messages are set by those who know of them: `DiskSpaceGate` and `Intake`.
     """
 
     def note_lag() -> None:

@@ -17,9 +17,8 @@ from ...protocol.bodies.topics import TopicConfig
 from ...protocol.headers.send import SendMessage
 from ..config import BrokerConfig
 from ..metadata.groups import Groups
-from ..metadata.topics import Topics
+from ..metadata.topics import DLQ_QUEUES, Topics
 
-DLQ_QUEUES = 1
 MOST_VERDICTS = 10_000
 WRITE = int(Perm.WRITE)  # plain numbers: a flag's `&` costs as much as the rest of the check
 
@@ -76,7 +75,7 @@ class SendChecks:
         return topic
 
     def _checked_topic(self, header: SendMessage, config: BrokerConfig) -> TopicConfig:
-        """Return what depends on topic and settings alone. The verdict holds until one of them is another object."""
+        """Check what depends on topic and settings alone. The result is kept until either is another object."""
         self._check_open(config)
         topic = self._topic(header, config)
         self._check_permission(topic, config)
@@ -129,7 +128,7 @@ class SendChecks:
         return made
 
     def _check_capacity(self, topic: str, config: BrokerConfig) -> None:
-        """Retry topics of groups that exist are made nevertheless: there are no more of them than groups."""
+        """Refuse a new topic above the limit, except retry topics of known groups: they are no more than those."""
         own = names.is_retry(topic) and topic.removeprefix(names.RETRY_PREFIX) in self._groups
         if not own and len(self._topics) >= config.max_auto_created_topics:
             raise RequestRefused(
@@ -166,9 +165,7 @@ class SendChecks:
     def _retry(
         self, header: SendMessage, topic: TopicConfig, queue_id: int, config: BrokerConfig, client_version: int
     ) -> Destination:
-        """Return where a message goes that a consumer gave back by sending it: tried too often, it goes to the dead
-        letters.
-        """
+        """Return where a message goes that a consumer sent to its retry topic: tried too often, to the dead letters."""
         name = header.topic.removeprefix(names.RETRY_PREFIX)
         group = self._groups.ensure(name, config)
         if group is None:

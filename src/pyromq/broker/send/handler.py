@@ -25,7 +25,7 @@ from ...store.files.disk import DiskError
 from ...transport.address import parse_address
 from ...transport.dispatch import Answer, Reply, Request, RequestOf, await_answer
 from ..config import BrokerConfig
-from ..intake.intake import Door, Outcome, illegal_batch
+from ..intake.intake import Outcome, SendIntake, illegal_batch
 from ..intake.message_type import PRIORITY, message_type, takes_plain, type_fault
 from ..intake.put_answers import answer, late_reply
 from ..metadata.attributes import CLEANUP_POLICY, QUEUE_TYPE
@@ -69,7 +69,7 @@ class SendHandler:
         self,
         live: Live[BrokerConfig],
         checks: SendChecks,
-        intake: Door,
+        intake: SendIntake,
         stamp: Stamp,
         store_host: bytes,
         admit: Callable[[BrokerConfig, float], None] = lambda config, arrived: None,
@@ -110,7 +110,7 @@ class SendHandler:
         return None
 
     async def _when_saved(self, saving: Awaitable[None], request: Request) -> Reply | None:
-        """Send once the new topic is saved: an ack must not be ahead of it. Then everything is looked at once more."""
+        """Send once the new topic is saved: an ack must not be ahead of it. Then all checks are made once more."""
         try:
             await saving
         except DiskError as fault:
@@ -144,7 +144,7 @@ class SendHandler:
         self._intake.put(record, lambda outcome: self._answer(send, record, outcome), send.wait_s)
 
     def _check_special(self, send: _Send, properties: dict[str, str]) -> Mapping[str, str]:
-        """Return what only some messages have: checked against the topic, and changed where Java changes it."""
+        """Return the properties, checked against the topic, and changed where Java changes them."""
         topic, config = send.to.topic, send.config
         if send.to.dead:
             return without_own(properties) | {Property.DELAY: "-1"}
@@ -197,9 +197,7 @@ class SendHandler:
         return batch_entries(send.request.command.body, max_property_bytes(send.config))
 
     def _check_count(self, send: _Send, count: int) -> None:
-        """Refuse a batch with too many messages: the ids of all stand in the header of one answer, as Java's
-        clients expect.
-        """
+        """Refuse more messages than one answer's header has room for ids, as Java's clients expect them there."""
         if count > self._batch_messages and not send.request.command.is_oneway:
             raise illegal_batch(
                 f"{count} messages in it, and no answer can carry the ids of more than {self._batch_messages}. "
@@ -207,9 +205,7 @@ class SendHandler:
             )
 
     def _inner_batch(self, send: _Send) -> None:
-        """Put a batch as one record, as a topic with batch queues keeps it, and one queue entry stands for all of
-        it.
-        """
+        """Put a batch as one record with one queue entry, as a topic with batch queues keeps it."""
         count = len(self._entries(send))
         if not 0 < count < 1 << 15:
             raise illegal_batch(f"{count} messages in it")
@@ -274,19 +270,14 @@ class SendHandler:
 
 
 def _must_decode(topic: TopicConfig, properties: str) -> bool:
-    """Return whether its properties must be decoded.
-
-    Most topics have no attributes, and most attributes are fine with a plain message.
-    """
+    """Return whether the topic's attributes may object to the properties. Plain messages are fine with most."""
     if not topic.attributes:
         return False
     return not takes_plain(topic.attributes) or any(name in properties for name in TYPED_SPECIAL)
 
 
 def _is_text_of(text: str, properties: Mapping[str, str]) -> bool:
-    """Return whether the text says just these, which were decoded from it and may lack some since: then it is
-    stored as is.
-    """
+    """Return whether `text` holds exactly these properties, none dropped since it was decoded: it is stored as is."""
     count = len(properties)
     return text.count(NAME_END) == count == text.count(PAIR_END) and text.endswith(PAIR_END)
 

@@ -45,7 +45,6 @@ class Rule:
     code: ResponseCode = ResponseCode.MESSAGE_ILLEGAL
 
     def allows(self, value: str) -> bool:
-        """Return whether a client may send this value."""
         return self.setter is Setter.CLIENT and (self.valid is None or self.valid(value))
 
 
@@ -142,7 +141,7 @@ OWN_NAMES = tuple(name for name, rule in RULES.items() if rule is OWN)
 
 
 def admitted(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return what is stored of a client's properties. RequestRefused names the one that the message is refused for."""
+    """Return the properties to store of a client's. RequestRefused names the one that is not allowed."""
     kept = without_own(properties)
     timed = delay_level(kept) <= 0 and Property.TIMER_OUT_MS not in kept
     for name, value in properties.items():
@@ -157,7 +156,7 @@ def admitted(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def without_own(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return them without those that are a broker's word alone."""
+    """Return the properties without those that only a broker may set."""
     return {name: value for name, value in properties.items() if RULES.get(name) is not OWN}
 
 

@@ -94,8 +94,7 @@ class ReplyHandler:
         )
 
     async def _store(self, request: Request, fault: str | None) -> Reply | None:
-        """Store the reply as a message of its own. `send` answers the request, except when pushing it already failed:
-        then the sender gets that failure."""
+        """Store the reply as a message. `send` answers the request, unless pushing failed: then that is the answer."""
         command = msgspec.structs.replace(request.command, code=_AS_SENT[request.command.code])
         if fault is not None:
             command.flag |= ONEWAY_FLAG

@@ -52,7 +52,7 @@ class Stamp:
         return f"{properties}{Property.UNIQ_KEY}\x01{unique}\x02{self.tails[trace_on]}".encode(), unique
 
     def changed(self, properties: Mapping[str, str], trace_on: bool) -> tuple[bytes, str]:
-        """Return the same from pairs, where something was changed on the way."""
+        """Return the stamped text and the unique id of properties that were changed on the way."""
         return self.single(rejoin_properties(properties).decode(), trace_on)
 
     def inner_batch(self, properties: str, count: int, trace_on: bool) -> tuple[bytes, str]:

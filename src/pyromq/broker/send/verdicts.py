@@ -90,7 +90,6 @@ class Verdicts:
 
     @property
     def kernel(self) -> Any:
-        """Return the kernel's `SendFeed`."""
         return self._kernel
 
     @property
@@ -150,16 +149,14 @@ class Verdicts:
 
 
 def native_verdicts(parts: Sending) -> Verdicts | None:
-    """Return those of one listener; None where limits are so low that only the handlers know them."""
+    """Return the verdicts of one listener; None where limits are so low that only the handlers know them."""
     if parts.limits.frame.header_fields < _KERNEL_FIELDS:
         return None
     return Verdicts(parts, native() or python_feeds)
 
 
-def patience(live: Live[BrokerConfig]) -> ReplyTimeout:
-    """Return what applies to answers of the kernel that wait for the disk: syncFlushTimeout, as it is when they
-    begin to.
-    """
+def reply_timeout(live: Live[BrokerConfig]) -> ReplyTimeout:
+    """Return how long answers of the kernel wait for the disk: syncFlushTimeout at the time of the send."""
 
     def late(answers: bytes) -> bytes:
         commands, _, _ = decode_frames(answers, _OWN_ANSWERS)
@@ -214,8 +211,6 @@ def _json_pieces(config: BrokerConfig) -> list[bytes]:
 
 
 def _binary_pieces(config: BrokerConfig) -> list[bytes]:
-    """Return the fixed part, fields of the region (between them the lengths of remark and fields), names of the
-    other fields.
-    """
+    """Return the fixed part, the fields of the region, and the names of the other fields."""
     header = _answer(region_fields(config), Encoding.ROCKETMQ)
     return [header[:13], header[21:], *(name.encode() for name in _OWN_FIELDS)]

@@ -150,7 +150,7 @@ class Counters:
         return self._tables.get(name, {}).get(key)
 
     def data(self, name: str, key: str) -> BrokerStatsData | None:
-        """Return what request 315 answers; None: nothing was ever counted under it."""
+        """Return the answer to request 315; None: nothing was ever counted under it."""
         counter = self.find(name, key)
         return None if counter is None else self._spans.data(counter)
 
@@ -172,7 +172,7 @@ class Counters:
             pass
 
     def sampling(self, now_ms: int) -> Iterator[None]:
-        """Yield the same in slices, for a broker with very many queues."""
+        """Sample in slices, one per step of the iterator, for a broker with very many queues."""
         yield from self._settling()
         self._now_ms = now_ms
         yield from self._spans.sampling(now_ms, _SLICE)

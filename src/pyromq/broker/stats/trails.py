@@ -115,9 +115,7 @@ class Spans:
         )
 
     def of_day(self, counter: Counter) -> int:
-        """Return all that was added in the last 24 hours or a little more, up to now: it falls only by what is
-        older.
-        """
+        """Return the sum of the last 24 hours or a little more, up to now: it falls only by what is older."""
         return counter.value - self._day.first(counter).value
 
     def is_idle(self, counter: Counter) -> bool:

@@ -118,33 +118,33 @@ class LevelDelivery:
         """
         raws = await self._store.read(selection)
         records = {record.queue_offset: record for record in self._quarantine.decode(raws, SCHEDULE_TOPIC)}
-        left: dict[int, int] = {}  # queue offset -> end of what was put for it
+        departed: dict[int, int] = {}  # queue offset -> end of what was put for it
         refusals: list[RequestRefused] = []
         for one, due_ms in zip(selection.ranges, times, strict=False):
             record = records.get(one.queue_offset)
             target = None if record is None else await self._target_or_quarantine(record, due_ms, now_ms)
             if record is None or target is None or one.queue_offset in level.ahead:
-                left[one.queue_offset] = 0
+                departed[one.queue_offset] = 0
             else:
-                self._intake.put(target, self._put(record, target, left, refusals))
+                self._intake.put(target, self._put(record, target, departed, refusals))
         self._intake.flush()
-        self._queues.advance(level, selection.ranges, left)
+        self._queues.advance(level, selection.ranges, departed)
         if refusals:
             log.error("delayed messages wait: they cannot be stored", level=level.number, why=str(refusals[0]))
         return not refusals
 
     def _put(
-        self, record: Record, target: Record, left: dict[int, int], refusals: list[RequestRefused]
+        self, record: Record, target: Record, departed: dict[int, int], refusals: list[RequestRefused]
     ) -> Callable[[Outcome], None]:
         def done(outcome: Outcome) -> None:
             if outcome.refusal is not None:
                 if self._quarantine.put_refused(record, outcome.refusal):
-                    left[record.queue_offset] = 0
+                    departed[record.queue_offset] = 0
                 else:
                     refusals.append(outcome.refusal)
                 return
             placed = outcome.places[-1]
-            left[record.queue_offset] = placed.end
+            departed[record.queue_offset] = placed.end
             self._count(target.topic, target.queue_id, 1, placed.size)
 
         return done
@@ -157,7 +157,7 @@ class LevelDelivery:
             return None
 
     async def _target(self, record: Record, due_ms: int, now_ms: int) -> Record | None:
-        """Return what to put for a waiting message; None if nothing is to be put for it."""
+        """Return the record to put for a waiting message; None if nothing is to be put."""
         pairs = decode_properties(record.properties)
         due_ms = due_of(pairs, due_ms)
         if due_ms > now_ms:
@@ -173,11 +173,11 @@ class LevelDelivery:
             )
             self._quarantine.put(record, "it does not say where it belongs")
             return None
-        if due_ms <= self._doubtful_until and await self._has_left(target, pairs, due_ms):
+        if due_ms <= self._doubtful_until and await self._has_departed(target, pairs, due_ms):
             return None
         return target
 
-    async def _has_left(self, target: Record, pairs: dict[str, str], due_ms: int) -> bool:
+    async def _has_departed(self, target: Record, pairs: dict[str, str], due_ms: int) -> bool:
         """Return whether it was delivered before the broker was killed: the index knows, by its unique id."""
         unique = pairs.get(Property.UNIQ_KEY)
         if unique is None:

@@ -38,12 +38,12 @@ class LevelPark:
         self._levels = levels
 
     def __call__(self, record: Record, properties: Mapping[str, str]) -> Record | None:
-        """Return the message as it waits, for `Intake`, with room for what is added later; None if it has no level."""
+        """Return the record to store, for `Intake`, with space for properties added later; None: it has no level."""
         parked = self.park(record, properties)
         return None if parked is None else check_fits(parked)
 
     def park(self, record: Record, properties: Mapping[str, str]) -> Record | None:
-        """Return the same of a message that was accepted before: it gives up what it can rather than being refused."""
+        """Park a message accepted before: it drops expendable properties rather than being refused."""
         level = delay_level(properties)
         if level <= 0:
             return None
@@ -52,7 +52,7 @@ class LevelPark:
     def at_level(self, record: Record, level: int) -> Record:
         """Park at a level.
 
-        Above the highest level means the highest, in the stored property too. Timers give way to a level.
+        A level above the highest means the highest, in the stored property too. Timers give way to a level.
         """
         level = self._known(level)
         raw = record.properties
@@ -69,7 +69,6 @@ class LevelPark:
         return self._parked(record, level, pairs)
 
     def delay_ms(self, level: int) -> int | None:
-        """Return None if there is no such level in this table."""
         return self._levels.get(level)
 
     def until(self, record: Record, level: int, due_ms: int, now_ms: int) -> Record:

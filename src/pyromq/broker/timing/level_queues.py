@@ -119,22 +119,22 @@ class LevelQueues:
         entry_ms = 0 if entry is None else entry.tag_code
         return self._due.due_ms(level.number, one.queue_offset, entry_ms, level.queue.readable_end, now_ms)
 
-    def advance(self, level: LevelQueue, ranges: Iterable[Range], left: dict[int, int]) -> None:
-        """Move past everything that left without a gap. What left behind a gap is remembered, so that it leaves once.
+    def advance(self, level: LevelQueue, ranges: Iterable[Range], departed: dict[int, int]) -> None:
+        """Move past everything that departed without a gap. What departed behind a gap is remembered, and goes once.
 
-        `left`: by queue offset, where the record ends that was put for it.
+        `departed`: by queue offset, where the record ends that was put for it.
         """
         moved, end = level.next, 0
         for one in ranges:
-            if one.queue_offset not in left:
+            if one.queue_offset not in departed:
                 break
-            moved, end = one.queue_offset + 1, max(end, left[one.queue_offset])
-        level.ahead.update(offset for offset in left if offset >= moved)
+            moved, end = one.queue_offset + 1, max(end, departed[one.queue_offset])
+        level.ahead.update(offset for offset in departed if offset >= moved)
         if moved > level.next:
             self._move(level, moved, end)
 
     def _move(self, level: LevelQueue, offset: int, end: int) -> None:
         level.next = offset
-        self._due.left(level.number, offset)
+        self._due.departed(level.number, offset)
         level.ahead = {one for one in level.ahead if one >= offset}
         self._progress.moved(level.number, offset, end)

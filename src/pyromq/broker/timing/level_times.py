@@ -24,25 +24,23 @@ class LevelTimes:
         self._seen: dict[int, deque[tuple[int, int]]] = {}
 
     def arrived(self, level: int, end: int, now_ms: int) -> None:
-        """Note that something is new in the level's queue, which ends there."""
+        """Note that the level's queue has something new, and ends at `end`."""
         if self._is_set_back(now_ms):
             self._note_seen(level, end, now_ms)
 
-    def left(self, level: int, offset: int) -> None:
-        """Note that everything below has left."""
+    def departed(self, level: int, offset: int) -> None:
+        """Forget what was seen below an offset: all of it has departed."""
         seen = self._seen.get(level)
         while seen and seen[0][0] <= offset:
             seen.popleft()
 
     def is_too_far(self, level: int, due_ms: int, now_ms: int) -> bool:
-        """Return whether an entry tells a time that is not to be waited for: the clock was ahead when that was
-        written.
-        """
+        """Return whether a due time is too far ahead to be true: the clock was ahead when it was written."""
         delay_ms = self._delay_ms(level)
         return delay_ms is not None and due_ms > now_ms + delay_ms + SET_BACK_MS and self._is_set_back(now_ms)
 
     def due_ms(self, level: int, offset: int, entry_ms: int, end: int, now_ms: int) -> int:
-        """Return the due time of the entry at an offset that tells a time. `end` is the queue's."""
+        """Return when the entry at `offset` is due, which itself says `entry_ms`. `end` is the queue's."""
         if not self.is_too_far(level, entry_ms, now_ms):
             return entry_ms
         return self._seen_ms(level, offset, end, now_ms) + (self._delay_ms(level) or 0)

@@ -69,20 +69,17 @@ class DelayProgress:
     def waiting_in(self, queues: QueueTable) -> dict[str, int]:
         """Return how many messages of each level have not left yet, for the inspection command."""
         levels = sorted(queues.of_topic(SCHEDULE_TOPIC), key=lambda queue: queue.queue_id)
-        counts = {one.queue_id + 1: one.next_offset - max(one.min_offset, self._left(one)) for one in levels}
+        counts = {one.queue_id + 1: one.next_offset - max(one.min_offset, self._departed(one)) for one in levels}
         return {f"delay level {level}": count for level, count in counts.items() if count > 0}
 
     def levels(self, queues: QueueTable) -> dict[int, tuple[int, int]]:
-        """Return for the runtime info how far each level that was ever used is delivered, and where its queue
-        ends.
-        """
+        """Return how far each level that was ever used is delivered, and where its queue ends, for the runtime info."""
         ends = {queue.queue_id + 1: queue.readable_end for queue in queues.of_topic(SCHEDULE_TOPIC)}
         return {level: (self._offsets.get(level, 0), ends.get(level, 0)) for level in sorted({*self._offsets, *ends})}
 
-    def _left(self, queue: StoredQueue) -> int:
+    def _departed(self, queue: StoredQueue) -> int:
         return self._offsets.get(queue.queue_id + 1, 0)
 
     def body(self) -> bytes:
-        """Return what request 45 answers."""
         table = DelayOffsetSerializeWrapper(data_version=self.version, offset_table=dict(self._offsets))
         return encode_body(table, Dialect.JAVA)

@@ -26,7 +26,7 @@ from ...transport.dispatch import Reply, RequestOf
 from ..config import BrokerConfig
 from ..intake.intake import Intake, Outcome
 from ..metadata.topics import Topics
-from .timer_records import TimerPark
+from .timer_park import TimerPark
 
 TAG = "_RECALL_TAG_"
 REMEMBERED = 1_000  # markers that the index may not know yet
@@ -125,12 +125,12 @@ class Recall:
             raise _illegal(f"recall failed, topic not match: the handle is of {handle.topic}")
         if handle.broker != config.broker_name:
             raise _illegal(f"recall failed, broker service not available: the message is at {handle.broker}")
-        left = handle.time_ms - self._now_ms()
-        if left <= 0:
-            raise _illegal(f"recall failed, timestamp invalid: the message was due {-left} ms ago, it is too late")
-        if left >= config.timer_max_delay_sec * 1000:
+        ahead_ms = handle.time_ms - self._now_ms()
+        if ahead_ms <= 0:
+            raise _illegal(f"recall failed, timestamp invalid: the message was due {-ahead_ms} ms ago, it is too late")
+        if ahead_ms >= config.timer_max_delay_sec * 1000:
             raise _illegal(
-                f"recall failed, timestamp invalid: {left} ms ahead is beyond timerMaxDelaySec "
+                f"recall failed, timestamp invalid: {ahead_ms} ms ahead is beyond timerMaxDelaySec "
                 f"({config.timer_max_delay_sec} s)"
             )
         return handle

@@ -61,5 +61,4 @@ class TimerCounts:
         return {topic: one.count for topic, one in self._counts.items() if one.count}
 
     def body(self) -> bytes:
-        """Return what request 61 answers."""
         return encode_body(TimerMetrics(data_version=self._version, timing_count=self._counts), Dialect.JAVA)

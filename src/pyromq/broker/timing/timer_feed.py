@@ -77,7 +77,7 @@ class TimerFeed:
             self._timers.skip_to(selection.next_offset)
 
     def _waiting(self, raw: bytes) -> TimedRecord | None:
-        """Return None if it was put aside, now or before."""
+        """Return the timed record; None if it went into quarantine, now or before."""
         position = position_of(raw)
         if position in self._quarantine:
             return None
@@ -92,9 +92,9 @@ class TimerFeed:
         return found
 
     def _still_waits(self, one: TimedRecord) -> bool:
-        """Return whether it still waits.
+        """Return whether the message still waits.
 
-        After a rebuild the whole topic is read again: what has left, or was put again, does not wait.
+        After a rebuild the whole topic is read again: what has departed, or was put again, does not wait.
         """
         if one.queue_offset >= self._timers.known_before:
             return True

@@ -27,7 +27,7 @@ from ..intake.intake import Intake, Outcome
 from ..loop_quarantine import LoopQuarantine
 from ..stats.counters import PutCounter
 from .timer_counts import TimerCounts
-from .timer_records import again, unpark
+from .timer_records import timer_copy, unpark
 
 log = logs.get("pyromq.broker")
 
@@ -68,47 +68,44 @@ class TimerSlots:
         self._store_host = store_host
         self._topic_in_key = topic_in_key
         self._count = count
-        self._left: set[int] = (
-            set()
-        )  # units of the present slot that are done and counted, though others of it were refused
+        # Units of the present slot that are done and counted, though others of it were refused.
+        self._departed: set[int] = set()
         # Delivered just before a kill, and not yet noted: what came due until now may have left already.
         self._doubtful_until = 0 if store.recovery.clean_stop else clock.now_ms()
         self.lost = 0
 
     async def empty(self, due: Due) -> bool:
-        """Return False if some could not be stored: try the slot again later."""
+        """Deliver all of a due slot. False: some could not be stored, try the slot again later."""
         recalled = await self._recalled(due)
         for start in range(0, len(due.messages), AT_ONCE):
-            positions = [at for at in due.messages[start : start + AT_ONCE] if at not in self._left]
+            positions = [at for at in due.messages[start : start + AT_ONCE] if at not in self._departed]
             units = await self._run_blocking(partial(self._timers.units, positions))
             for share in _shares(units):
                 if not await self._deliver(share, recalled):
                     return False
-        self._left.clear()
+        self._departed.clear()
         return True
 
     def start_anew(self) -> None:
-        """Forget what left: the timer's files were made anew, and the index tells what left of a slot."""
-        self._left.clear()
+        """Forget what departed: the timer's files were made anew, and the index knows what departed of a slot."""
+        self._departed.clear()
         self._doubtful_until = self._clock.now_ms()
 
     # --- recalls --------------------------------------------------------------------------------------------------
 
     async def _recalled(self, due: Due) -> set[str]:
-        """Return which keys were recalled.
+        """Return the keys that were recalled.
 
-        A marker took one from its topic's count when it came, and gives it back now.
-
-        The message that it recalls is taken from the count in its place: so a marker for nothing, or a second one for
-        the same message, leaves nothing behind.
+        A recall's marker lowered its topic's count when it came; raise it again now. The recalled message lowers the
+        count in its place: so a marker for nothing, or a second one for the same message, leaves nothing behind.
         """
         found: set[str] = set()
         for start in range(0, len(due.recalls), AT_ONCE):
             units = await self._run_blocking(partial(self._timers.units, due.recalls[start : start + AT_ONCE].tolist()))
             for one in await self._read(units):
                 found.add(one.pairs.get(Property.TIMER_DEL_UNIQKEY, ""))
-                if one.unit.position not in self._left:
-                    self._left.add(one.unit.position)
+                if one.unit.position not in self._departed:
+                    self._departed.add(one.unit.position)
                     self._counts.add(one.pairs.get(Property.REAL_TOPIC, ""), 1)
         return found
 
@@ -119,7 +116,7 @@ class TimerSlots:
     # --- messages -------------------------------------------------------------------------------------------------
 
     async def _read(self, units: Sequence[Unit]) -> list[_Message]:
-        """Return those whose record is there.
+        """Return the messages whose records are there.
 
         One that was carried forward waits elsewhere; any other is lost, loudly.
         """
@@ -150,9 +147,9 @@ class TimerSlots:
         refusals: list[RequestRefused] = []
         seen: set[tuple[str, str, int]] = set()
         for one in await self._read(units):
-            target = await self._target_unless_left(one, recalled, seen)
+            target = await self._target_unless_departed(one, recalled, seen)
             if target is None:
-                self._left.add(one.unit.position)
+                self._departed.add(one.unit.position)
                 self._counts.add(one.pairs.get(Property.REAL_TOPIC, ""), -1)
             else:
                 self._intake.put(target, self._put(one, target, refusals))
@@ -160,7 +157,7 @@ class TimerSlots:
         if refusals:
             log.error("timed messages wait: they cannot be stored", why=str(refusals[0]))
             return False
-        self._left.update(unit.position for unit in units)
+        self._departed.update(unit.position for unit in units)
         return True
 
     def _put(self, one: _Message, target: Record, refusals: list[RequestRefused]) -> Callable[[Outcome], None]:
@@ -168,7 +165,7 @@ class TimerSlots:
             if outcome.refusal is not None and not self._quarantine.put_refused(one.record, outcome.refusal):
                 refusals.append(outcome.refusal)
                 return
-            self._left.add(one.unit.position)
+            self._departed.add(one.unit.position)
             self._counts.add(one.pairs.get(Property.REAL_TOPIC, ""), -1)
             if outcome.refusal is not None:
                 return
@@ -176,22 +173,22 @@ class TimerSlots:
 
         return done
 
-    async def _target_unless_left(
+    async def _target_unless_departed(
         self, one: _Message, recalled: set[str], seen: set[tuple[str, str, int]]
     ) -> Record | None:
-        """Return what to put; None also if it cannot be handled, and was put aside."""
+        """Return the record to put; None if it departed or was recalled, or went into quarantine."""
         try:
             is_recalled = not one.unit.is_roll and self._key(one.pairs) in recalled
-            return None if is_recalled or await self._has_left(one, seen) else self._target(one)
+            return None if is_recalled or await self._has_departed(one, seen) else self._target(one)
         except Exception as fault:
             self._quarantine.put(one.record, fault)
             return None
 
     def _target(self, one: _Message) -> Record | None:
-        """Return what to put for a message whose slot has come; None if it does not say where it belongs."""
+        """Return the record to put for a message whose slot has come; None if it does not say where it belongs."""
         now = self._clock.now_ms()
         if one.unit.is_roll:
-            return again(one.record, one.pairs, one.unit.written_ms, now, self._store_host)
+            return timer_copy(one.record, one.pairs, one.unit.written_ms, now, self._store_host)
         target = unpark(one.record, one.pairs, one.unit.written_ms, now, self._store_host)
         if target is None or target.topic == HALF_TOPIC:
             self.lost += 1
@@ -206,8 +203,8 @@ class TimerSlots:
 
     # --- once -----------------------------------------------------------------------------------------------------
 
-    async def _has_left(self, one: _Message, seen: set[tuple[str, str, int]]) -> bool:
-        """Return whether it left before a kill, or a copy of it has: the index knows, by its unique id.
+    async def _has_departed(self, one: _Message, seen: set[tuple[str, str, int]]) -> bool:
+        """Return whether the message, or a copy of it, departed before a kill: the index knows, by its unique id.
 
         Copies are made before their first record goes; a kill in between leaves both.
         """
@@ -237,7 +234,7 @@ class TimerSlots:
 
 
 def _shares(units: Sequence[Unit]) -> Iterable[Sequence[Unit]]:
-    """Yield so many units that their records may be in memory together."""
+    """Yield shares of units whose records may be in memory together."""
     share: list[Unit] = []
     size = 0
     for unit in units:

@@ -34,7 +34,7 @@ from ..stats.counters import PutCounter
 from .level_delivery import IDLE_S, LONGEST_SLEEP_S
 from .timer_counts import TimerCounts
 from .timer_feed import TimerFeed
-from .timer_records import again
+from .timer_records import timer_copy
 from .timer_slots import TimerSlots
 
 log = logs.get("pyromq.broker")
@@ -124,8 +124,8 @@ class Timers:
         """Return for the runtime info, under Java's names, ms behind the clock and messages behind the topic."""
         slot_ms, queue = self._timers.next_slot_ms(), self._store.queues.get(TIMER_TOPIC, 0)
         late = 0 if slot_ms is None else max(0, self._clock.now_ms() - slot_ms - self._precision)
-        left = 0 if queue is None else queue.readable_end - max(self._timers.queue_offset, queue.min_offset)
-        return {"timerReadBehind": str(late), "timerOffsetBehind": str(max(0, left))}
+        behind = 0 if queue is None else queue.readable_end - max(self._timers.queue_offset, queue.min_offset)
+        return {"timerReadBehind": str(late), "timerOffsetBehind": str(max(0, behind))}
 
     # --- the loop -------------------------------------------------------------------------------------------------
 
@@ -148,11 +148,11 @@ class Timers:
                 wait = await self._deliver()
                 if not self._timers.dirty:
                     return wait
-                left = self._flush_ms / 1000 - (self._clock.monotonic() - self._flushed_at)
-                if left < 0.001:  # what is left of a float must not be waited for
+                remaining = self._flush_ms / 1000 - (self._clock.monotonic() - self._flushed_at)
+                if remaining < 0.001:  # what is left of a float must not be waited for
                     await self._flush()
                     return wait
-                return min(wait, left)
+                return min(wait, remaining)
         except (DiskError, StoreError) as fault:
             log.error("timed messages wait: the disk fails or is full", why=str(fault))
             return LONGEST_SLEEP_S
@@ -187,7 +187,7 @@ class Timers:
             await self._run_blocking(partial(self._timers.done, slot_ms))
 
     def _start_anew(self) -> None:
-        """Start anew as the files were."""
+        """Count anew: the timer's files were just rebuilt."""
         self.counts.start_anew()
         self._slots.start_anew()
 
@@ -250,7 +250,7 @@ class Timers:
 
         pairs = decode_properties(record.properties)
         try:
-            copy = again(record, pairs, unit.written_ms, self._clock.now_ms(), self._store_host)
+            copy = timer_copy(record, pairs, unit.written_ms, self._clock.now_ms(), self._store_host)
         except Exception as fault:
             self._quarantine.put(record, fault)
         else:

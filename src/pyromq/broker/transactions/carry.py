@@ -1,4 +1,4 @@
-"""Puts undecided half messages again before their log file is deleted. Retention calls it."""
+"""A carrier of retention: puts undecided half messages again before their log file is deleted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...store.message_store import MessageStore
 from ..intake.intake import Intake, Outcome
 from ..loop_quarantine import is_fault_of_record
 from .half import Half
-from .half_records import again
+from .half_records import half_copy
 from .halves import Halves
 from .states import Event
 
@@ -45,9 +45,9 @@ class HalfCarrier:
                 self._intake.flush()
                 self._halves.ops.put_gathered()
                 self._intake.flush()
-        left = sum(is_undecided(half.offset) for half in going if half.offset not in unreadable)
-        if left:
-            raise RequestRefused(f"{left} half messages cannot be put again: see the lines before")
+        remaining = sum(is_undecided(half.offset) for half in going if half.offset not in unreadable)
+        if remaining:
+            raise RequestRefused(f"{remaining} half messages cannot be put again: see the lines before")
         if going:
             await self._store.flush_log()  # the old copies go next
             log.info("half messages carried forward", messages=len(going), start=start, end=end)
@@ -55,7 +55,7 @@ class HalfCarrier:
     def _put_again(self, half: Half, record: Record) -> None:
         """Put a copy. One that cannot be copied goes into quarantine: its file has to be deleted some day."""
         try:
-            copy = again(record, half.checks, self._store_host)
+            copy = half_copy(record, half.checks, self._store_host)
         except Exception as fault:
             self._halves.put_into_quarantine(half, fault)
         else:

@@ -27,7 +27,7 @@ from ..intake.parking import Park
 from ..intake.put_answers import answer, reply_to_put
 from ..stats.counters import PutCounter
 from .half import immunity_s
-from .half_records import again, committed, text_of
+from .half_records import committed, half_copy, text_of
 from .halves import Halves
 from .recent import RecentHalves
 from .states import Event, IllegalTransition, State
@@ -192,7 +192,7 @@ class TransactionEnds:
             raise RequestRefused(
                 f"the message {text} is neither an undecided half message nor one of {CHECKS_EXHAUSTED_TOPIC}"
             )
-        copy = again(record, 0, self._store_host)
+        copy = half_copy(record, 0, self._store_host)
 
         def done(outcome: Outcome) -> None:
             answer(request, Reply() if outcome.refusal is None else reply_to_put(outcome, self._live.config))

@@ -78,22 +78,19 @@ def discarded(half: Record, checks: int, store_host: bytes) -> Record:
     return _copy(half, _counted(half.properties, checks), CHECKS_EXHAUSTED_TOPIC, 0, store_host)
 
 
-def again(half: Record, checks: int, store_host: bytes) -> Record:
-    """Return a copy of it in the half topic."""
+def half_copy(half: Record, checks: int, store_host: bytes) -> Record:
     return _copy(half, _counted(half.properties, checks), HALF_TOPIC, 0, store_host)
 
 
 def shown(half: Record, checks: int) -> Record:
-    """Return what a producer is asked about: the message with its own topic and queue, and how often it was asked
-    about.
-    """
+    """Return the message for its producer to check: with its own topic and queue, and the number of checks."""
     topic = text_of(half, _REAL_TOPIC) or half.topic
     number = whole_number(find_property(half.properties, _REAL_QID), high=INT_MAX) or 0
     return msgspec.structs.replace(half, topic=topic, queue_id=number, properties=_counted(half.properties, checks))
 
 
 def text_of(half: Record, name: bytes) -> str:
-    """Return one property of it, "" if it has none: nearly all others are of no interest when it is ended."""
+    """Return one property, "" without it. Decoding all of them would be for nothing when a half message is ended."""
     value = find_property(half.properties, name)
     return "" if value is None else value.decode("utf-8", "replace")
 
@@ -117,9 +114,7 @@ def op_offsets(body: bytes) -> list[int]:
 
 
 def _counted(raw: bytes, checks: int) -> bytes:
-    """Return the properties with the number of checks; without it where there is no room left, which must not stop
-    a round of checks.
-    """
+    """Return the properties with the number of checks; without it where that does not fit: checks must go on."""
     kept = _without(raw, _CHECK_TIMES)
     counted = kept + b"%b\x01%d\x02" % (_CHECK_TIMES[0], checks)
     return counted if len(counted) <= MAX_PARKED_BYTES else kept
@@ -141,6 +136,6 @@ def _with(raw: bytes, added: dict[str, str]) -> bytes:
 
 
 def _without(raw: bytes, names: tuple[bytes, ...]) -> bytes:
-    """Return all pairs but those, and but the CRC of the old record; each with its end mark."""
+    """Return the properties without `names`, and without the CRC of the old record."""
     heads = tuple(name + b"\x01" for name in (*names, _CRC))
     return b"".join(pair + _PAIR_END for pair in raw.split(_PAIR_END) if pair and not pair.startswith(heads))

@@ -36,9 +36,9 @@ class HalfTopics:
         return self._offsets.find(topic, GROUP, 0)
 
     def start_of(self, topic: str, before: int = 0) -> int:
-        """Return where to begin: at the committed offset, or up to `before` offsets earlier than the queue begins.
+        """Return the committed offset, where reading begins.
 
-        The second is for a queue whose beginning went since the last stop: what is missing is to be noticed.
+        If the queue now begins behind it, at most `before` offsets in front of its beginning: the loss is noticed.
         """
         queue = self._store.queues.get(topic, 0)
         saved = self.committed(topic)

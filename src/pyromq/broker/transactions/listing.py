@@ -37,7 +37,6 @@ class HalfListing:
 
     @property
     def lost(self) -> int:
-        """Return how many were lost since the start."""
         return self._halves.lost
 
     def undecided(self, most: int) -> list[HalfMessageLine]:

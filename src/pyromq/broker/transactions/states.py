@@ -74,7 +74,7 @@ class Ledger:
         return self.state(offset) is State.HALF
 
     def move(self, offset: int, event: Event) -> State:
-        """Return the state that the event leads to, which is the new one. IllegalTransition if the table has none."""
+        """Change the state by the event and return the new one. IllegalTransition if the table has none."""
         before = self.state(offset)
         after = NEXT_STATE.get((before, event))
         if after is None:

@@ -48,7 +48,7 @@ class Environment:
 
     @property
     def store_host(self) -> bytes:
-        """Return the same address as it stands in records."""
+        """Return the store address as it stands in records."""
         return pack_host(self.config.advertised_host, self.port)
 
     @property

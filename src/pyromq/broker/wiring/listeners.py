@@ -17,7 +17,7 @@ from ...transport.server import Server
 from ...transport.turns.slices import Slices
 from ..config import BrokerConfig
 from ..pull.verdicts import Pulling, PullVerdicts
-from ..send.verdicts import Sending, Verdicts, native_verdicts, patience
+from ..send.verdicts import Sending, Verdicts, native_verdicts, reply_timeout
 from ..surface import on_fast_port
 from .environment import Environment
 
@@ -117,7 +117,7 @@ class Listeners:
         if feed is not feed_nothing and environment.config.flush_mode is FlushMode.SYNC:
             self._store.readable.on_advance(server.release)
             self._store.readable.on_failure(server.abort_pending_replies)
-            server.set_reply_timeout(patience(environment.live))
+            server.set_reply_timeout(reply_timeout(environment.live))
         return server
 
     def accept(self) -> None:

@@ -9,7 +9,7 @@ from ...store.timer.timer_store import open_timer_store
 from ..intake.parking import Park, refuse_what_nobody_delivers
 from ..timing.level_change import note_levels
 from ..timing.level_park import LevelPark
-from ..timing.timer_records import TimerPark
+from ..timing.timer_park import TimerPark
 from ..transactions.half_records import park_half
 from .environment import Environment
 
@@ -29,5 +29,5 @@ class Parks:
         )
 
     def all(self) -> tuple[Park, ...]:
-        """Return them in order: the first one that is concerned moves a message aside."""
+        """Return the parks in order: the first one that is concerned parks the message."""
         return park_half, refuse_what_nobody_delivers, self.timer, self.levels
