@@ -41,7 +41,7 @@ class Live(Generic[C]):
         self._watchers: list[Callable[[C], None]] = []
 
     def watch(self, watcher: Callable[[C], None]) -> None:
-        """Call it with the new settings after each change, before anything else can run."""
+        """Call `watcher` with the new settings after each change, before anything else can run."""
         self._watchers.append(watcher)
 
     def change(self, text: str, source: str = "request") -> dict[str, str]:

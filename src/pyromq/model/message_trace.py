@@ -1,4 +1,4 @@
-"""What clients told of messages in the trace topic, and one message's story put together from it. Pure.
+"""What clients reported of messages in the trace topic, and one message's trace put together from it. Pure.
 
 `protocol/trace.py` reads and writes the events; whoever asks for a trace queries the trace topic by message id or key,
 decodes what comes and calls `assemble`.

@@ -18,7 +18,7 @@ def monotonic_ms(clock: Clock) -> int:
 
 
 async def expiry_loop(table: RouteTable, live: Live[NamesrvConfig], announcer: Announcer, clock: Clock) -> None:
-    """Run until cancelled. A changed interval counts from the next look on."""
+    """Run until cancelled. A changed interval counts from the next round on."""
     while True:
         await clock.sleep(live.config.scan_not_active_broker_interval / 1000)
         expire(table, announcer, monotonic_ms(clock))

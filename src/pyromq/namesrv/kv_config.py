@@ -150,7 +150,7 @@ class _Draft:
         self._own: set[str] = set()
 
     def apply(self, change: _Change) -> bool:
-        """Return False if refused, and who asked for it is told."""
+        """Apply a change and return True. False: it is refused, and its caller gets the refusal."""
         entries = self.table.get(change.namespace)
         old = None if entries is None else entries.get(change.key)
         if change.value == old:

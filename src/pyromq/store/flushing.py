@@ -59,7 +59,7 @@ class StoreFlusher:
             self._watermarks.flushed_to(plan.until)
 
     def flush_by(self, flusher: LogFlusher) -> None:
-        """Let `flusher` sync the log from here on: it is told of each append before queues and index are written."""
+        """Let `flusher` sync the log from here on. It hears of each append before queues and index are written."""
         flusher.start(self._log, self._watermarks.flushed.value, self._watermarks.flushed_to, self._stop_writing)
         self._log.tail.on_write = flusher.appended
 
@@ -99,7 +99,7 @@ class StoreFlusher:
         self._watermarks.flushed_to(plan.log.until)
 
     def _stop_writing(self, fault: DiskError) -> None:
-        """End writing and tell everybody who waits for the sync. What was acked before stays readable."""
+        """End writing and fail everybody who waits for the sync. What was acked before stays readable."""
         word = "a sync failed" if isinstance(fault, SyncFailed) else "a flush failed"
         self._stop_writer(f"{word}: {fault}. Look at the disk, then start again")
         log.error("the store takes no more messages", why=str(fault))

@@ -127,7 +127,7 @@ class Server:
         self._service.release(readable)
 
     def set_reply_timeout(self, timeout: ReplyTimeout) -> None:
-        """Bound how long replies wait for the log, and say what is answered in their place then."""
+        """Bound how long replies wait for the log, and set what is answered in their place then."""
         self._service.set_reply_timeout(timeout)
 
     def abort_pending_replies(self) -> None:

@@ -115,7 +115,6 @@ class Service:
         self._turn_soon()
 
     def waiting(self, kind: RequestClass) -> int:
-        """Return how many requests of a class wait to be served."""
         return self._queue.waiting(kind)
 
     def account(self, connection: Connection, change: int) -> None:
@@ -230,16 +229,13 @@ class Service:
     # --- pending replies and the end ---------------------------------------------------------------------------------
 
     def release(self, readable: int) -> None:
-        """Send the replies that waited until the log is readable up to here."""
         self._replies.release(readable)
         self._check_quiet()
 
     def set_reply_timeout(self, timeout: ReplyTimeout) -> None:
-        """Bound how long replies wait for the log."""
         self._replies.set_reply_timeout(timeout)
 
     def abort_pending_replies(self) -> None:
-        """Cut off who waits for the log: it will not become readable any more."""
         self._replies.abort_all("what it waits for will not be stored")
         self._check_quiet()
 
@@ -250,7 +246,6 @@ class Service:
 
     @property
     def pending_replies(self) -> int:
-        """Return how many answers of a kernel wait for the log, those of a received buffer together."""
         return len(self._replies)
 
     def refuse_new(self) -> None:

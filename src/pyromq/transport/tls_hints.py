@@ -28,7 +28,7 @@ FAULTY = "TLS: certificates or versions of both sides do not fit; the server's l
 
 
 def hint(reason: str, *, is_tls: bool, is_secured: bool, by_peer: bool) -> str:
-    """Guess for a connection on which nothing came yet. Empty: the way it ended tells nothing."""
+    """Return a guess why a connection ended on which nothing came; empty if the way it ended says nothing."""
     if not is_tls:
         return SILENT if by_peer else ""
     if "CERTIFICATE_VERIFY_FAILED" in reason:

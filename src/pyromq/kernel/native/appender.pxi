@@ -1,7 +1,7 @@
 # The one way into the log: records, queue entries, index entries, watermarks. Its twin is kernel/python/appender.py.
 #
 # The numbers are the store's own state (kernel.pxd), read and written with the GIL held from the first look to the last, so
-# that nothing changes in between. What files with their room are not there for is asked of the store first (`make_room`), and
+# that nothing changes in between. Where a file is not open or has no room, the store is asked first (`make_room`), and
 # what an open file does not take goes through its disk (`FileTail.write`). A write that fails ends writing.
 
 cdef enum:

@@ -48,7 +48,7 @@ class KeySearch:
         return self.found
 
     def step(self) -> bool:
-        """Look at some more entries. True when there is nothing left to look at."""
+        """Search some more entries. Return True when none are left."""
         self._files = [file for file in self._files if file in self._there]  # the oldest go first: no hole
         for _ in range(_ENTRIES_AT_ONCE):
             if not self._files or len(self.found) >= self._limit:

@@ -28,11 +28,11 @@ class Readable:
         self.listeners: dict[str, tuple[ArrivalListener, ...]] = {}  # by topic: who waits for nothing costs nothing
 
     def on_arrival(self, topic: str, listener: ArrivalListener) -> None:
-        """Call it with each queue of the topic that has new readable messages: what wakes long polls."""
+        """Call `listener` with each queue of the topic that has new readable messages: this wakes long polls."""
         self.listeners[topic] = (*self.listeners.get(topic, ()), listener)
 
     def off_arrival(self, topic: str, listener: ArrivalListener) -> None:
-        """Stop calling it; also from within a call of it."""
+        """Stop calling `listener`; also from within a call of it."""
         left = tuple(other for other in self.listeners.pop(topic, ()) if other != listener)
         if left:
             self.listeners[topic] = left

@@ -31,12 +31,12 @@ class Watermark:
         self.state.is_watched = bool(self._listeners or self._waiters)
 
     def on_advance(self, listener: Callable[[int], None]) -> None:
-        """Call it with the new value each time it grows, before waiters wake."""
+        """Call `listener` with the new value each time it grows, before waiters wake."""
         self._listeners.append(listener)
         self._note_watched()
 
     def on_failure(self, listener: Callable[[], None]) -> None:
-        """Call it when the value will not grow any more."""
+        """Call `listener` when the value will not grow any more."""
         self._on_failure.append(listener)
 
     def advance(self, value: int) -> None:

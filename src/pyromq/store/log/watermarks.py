@@ -28,7 +28,6 @@ class Watermarks:
 
     @property
     def unflushed(self) -> int:
-        """Return how many bytes were appended and are not synced."""
         return self.appended.value - self.flushed.value
 
     def publish(self, queues: Sequence[QueueTail], end: int) -> None:

@@ -115,7 +115,7 @@ class TimerWheel:
         self._pending[index] = 1
 
     def replay(self, tick: int, position: int, is_delete: bool) -> None:
-        """Add a unit of the log that the file may know already: the chain grows by position, which tells."""
+        """Add a unit of the log, unless the file has it already: positions grow along a chain."""
         slot = self.get(tick)
         if slot is not None and slot.last >= position:
             return

@@ -29,7 +29,7 @@ Welcome = Callable[[str], Connection | None]
 
 
 class Acceptor:
-    """Event loop only. Made by `Server`; `failed` is told of a connection that never began."""
+    """Event loop only. Made by `Server`; `failed` is called with a connection that never began."""
 
     def __init__(
         self,

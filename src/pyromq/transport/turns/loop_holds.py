@@ -48,7 +48,7 @@ class LoopHolds:
         return sorted(self._holds.values(), key=lambda hold: -hold.longest_ms)
 
     def around(self, handlers: Mapping[int, Handler]) -> dict[int, Handler]:
-        """Return the same handlers, watched."""
+        """Return the handlers, watched."""
         return {code: self._watched(code, handler) for code, handler in handlers.items()}
 
     def _watched(self, code: int, handler: Handler) -> Handler:
