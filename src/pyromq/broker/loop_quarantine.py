@@ -38,7 +38,7 @@ class LoopQuarantine:
         self.put_at(record.physical_offset, record.size, record.topic, record.queue_id, why)
 
     def put_at(self, position: int, size: int, topic: str, queue_id: int, why: Exception | str) -> None:
-        """Do the same for a record that was not decoded."""
+        """Put a record that was not decoded into quarantine."""
         if isinstance(why, Exception) and not is_fault_of_record(why):
             raise why
         self._quarantine.add(self._loop, position, size, topic, queue_id, why)

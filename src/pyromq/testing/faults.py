@@ -74,7 +74,7 @@ class Faults:
         await self._broker().retention.round()  # which looks at the disk
 
     def clear(self) -> None:
-        """Serve everything again. A full disk stays full."""
+        """Stop all faults but a full disk."""
         self._active.clear()
 
     @property

@@ -77,7 +77,6 @@ class Settling:
         return task.done()
 
     def handlers(self) -> str:
-        """Return where handlers stand, in words."""
         return "; ".join(waiting_handlers(self._test_wait)) or "no handler: a request or the clock is waited for"
 
     def _may_wait_outside(self) -> bool:

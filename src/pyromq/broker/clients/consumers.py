@@ -125,7 +125,6 @@ class Consumers:
         return sorted(group.name for group in self._groups.values() if topic in group.subscriptions)
 
     def groups_of(self, peer: Peer) -> list[str]:
-        """Return groups that a connection is a member of."""
         return sorted(self._groups_of.get(peer, ()))
 
     def find_client(self, group: str, client_id: str) -> Member | None:

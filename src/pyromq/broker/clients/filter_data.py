@@ -140,7 +140,7 @@ class ConsumerFilters:
             self._die(data)
 
     def clean(self, keep_ms: int) -> None:
-        """Forget what has been dead for so long."""
+        """Forget the filters of groups that have been dead for so long."""
         now = self._now_ms()
         for group, topics in list(self._data.items()):
             for data in [one for one in topics.values() if _is_dead(one) and now - one.dead_time >= keep_ms]:

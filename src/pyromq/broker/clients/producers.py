@@ -50,7 +50,6 @@ class Producers:
 
     @property
     def table_bytes(self) -> int:
-        """Estimate what the table takes."""
         return self._count * _PRODUCER_BYTES
 
     def count_with(self, peer: Peer, groups: set[str]) -> int:

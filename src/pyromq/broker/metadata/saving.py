@@ -50,7 +50,6 @@ class SaveSoon:
             self._task.cancel()
 
     async def close(self) -> None:
-        """Write for the last time."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

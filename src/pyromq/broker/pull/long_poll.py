@@ -84,7 +84,6 @@ class LongPoll(Generic[T]):
         return [pull for key in list(self._by_queue) for pull in self._take(key)]
 
     def drop(self, owner: object) -> None:
-        """Forget the pulls of a connection that is gone."""
         for pull in list(self._by_owner.get(owner, ())):
             self._forget(pull)
 

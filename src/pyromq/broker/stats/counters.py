@@ -89,7 +89,6 @@ class Counters:
     # --- counting -------------------------------------------------------------------------------------------------
 
     def put(self, topic: str, queue_id: int, messages: int, size: int, requests: int = 1) -> None:
-        """Count messages that were stored."""
         cell = self._puts.get((topic, queue_id))
         if cell is None:
             cell = self._puts[topic, queue_id] = _Puts()

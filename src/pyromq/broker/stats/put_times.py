@@ -52,7 +52,6 @@ class PutTimes:
         self._last_histogram: Sequence[int] = ()
 
     def note(self, seconds: float, messages: int) -> None:
-        """Note a burst of so many messages that took so long."""
         ms = int(seconds * 1000)
         if ms == 0:  # nearly always
             self._counts[0] += messages

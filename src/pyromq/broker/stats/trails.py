@@ -65,7 +65,7 @@ class _Ticks:
             del trail[0]
 
     def first(self, counter: Counter) -> Point:
-        """Return what the span begins with."""
+        """Return the point that the span begins with."""
         trail: list[Point] = getattr(counter, self.trail)
         begin = self.last_ms - self.span.ms
         return next((point for point in reversed(trail) if point.at_ms <= begin), trail[0])

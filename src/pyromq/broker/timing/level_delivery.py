@@ -76,7 +76,6 @@ class LevelDelivery:
     # --- the loop -------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Run until cancelled."""
         while True:
             self._arrived.clear()
             wait = await self.round()
@@ -227,7 +226,7 @@ class LevelDelivery:
 
 
 def _split(ranges: Sequence[Range], times: Sequence[int], now_ms: int) -> tuple[Sequence[Range], int | None]:
-    """Return what is due, and when the first behind it will be."""
+    """Return the entries that are due, and when the first behind them will be."""
     for count, due_ms in enumerate(times):
         if due_ms > now_ms:
             return ranges[:count], due_ms

@@ -65,7 +65,7 @@ class LevelQueues:
         return level
 
     def arrived(self, queue: QueueTail) -> LevelQueue:
-        """Return the level in whose queue something is new."""
+        """Return the level whose queue has something new."""
         level = self._levels.get(queue.queue_id)
         if level is None or level.queue.tail is not queue:
             level = self._add(self._store.queues.get_or_make(SCHEDULE_TOPIC, queue.queue_id))

@@ -38,7 +38,6 @@ class TimerCounts:
         self._changed.add(topic)
 
     def start_anew(self) -> None:
-        """Count everything that waits again."""
         for topic in [topic for topic, one in self._counts.items() if one.count]:
             self.add(topic, -self._counts[topic].count)
 

@@ -99,7 +99,7 @@ class Timers:
 
     @property
     def lost(self) -> int:
-        """Return messages whose record went before they were due."""
+        """Return how many messages lost their record before they were due."""
         return self._feed.lost + self._slots.lost + self._carried_lost
 
     @property
@@ -130,7 +130,6 @@ class Timers:
     # --- the loop -------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Run until cancelled."""
         while True:
             self._arrived.clear()
             wait = await self.round()

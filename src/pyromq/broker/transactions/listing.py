@@ -40,7 +40,6 @@ class HalfListing:
         return self._halves.lost
 
     def undecided(self, most: int) -> list[HalfMessageLine]:
-        """Return the oldest undecided messages."""
         return [self._line(half) for half in self._halves.undecided.all()[:most]]
 
     async def __call__(self, request: RequestOf[HalfMessagesRequest, None]) -> Reply:

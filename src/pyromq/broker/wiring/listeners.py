@@ -31,7 +31,7 @@ class InjectedFaults(Protocol):
         ...
 
     def around(self, serve: Handler) -> Handler:
-        """Return what is to serve in the place of `serve`."""
+        """Return the dispatcher to use in the place of `serve`."""
         ...
 
 
@@ -137,7 +137,6 @@ class Listeners:
         return sum(server.waiting(kind) for server in self.servers)
 
     def pending_replies(self) -> int:
-        """Return how many answers of a kernel wait for a sync."""
         return sum(server.pending_replies for server in self.servers)
 
 
