@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _COLUMNS = ("topic", "brokerName", "queueId", "queueOffset", "msgId", "keys", "tags", "body", "properties", "storeSize")
-_ID = "coalesce(properties['REPLAY_ID'], properties['REDRIVE_ID'], msgId)"
+ID = "coalesce(properties['REPLAY_ID'], properties['REDRIVE_ID'], msgId)"
 VERDICTS = ("equal", "lost", "doubled", "differing", "added")
 
 
@@ -28,7 +28,7 @@ def reconcile(
     where: str = "",
     since_ms: int | None = None,
     until_ms: int | None = None,
-    by: str = _ID,
+    by: str = ID,
     examples: int = 20,
 ) -> Summary:
     """Return what of `left` is in `right`. `by` is Spark SQL for the id, `where` chooses on both sides."""

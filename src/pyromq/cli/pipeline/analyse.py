@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -120,10 +120,15 @@ def reconcile(
     with_archive: str,
     with_store: str,
     with_namesrv: str,
+    by: str,
+    examples: int,
+    since: str,
+    until: str,
+    where: str,
     dry_run: bool,
-    **given: Any,
 ) -> None:
     """Which messages of one side the other has not, has twice, or has otherwise. Exit 1 if they do not agree."""
+    from ...pipelines.reconcile import ID
     from ...pipelines.reconcile import reconcile as run
     from ...pipelines.run.plan import plan_of
 
@@ -131,9 +136,7 @@ def reconcile(
         raise click.UsageError("--with-topic, --with-archive or --with-store says what to compare with; give one")
     topics = with_topic or ("" if not (with_archive or with_store) else source.get("topic", ""))
     other = source_of(with_namesrv or context.params["namesrv"], topics, "", with_archive, with_store, ())
-    times = times_of(given)
-    if not given["by"]:
-        del given["by"]
+    times = times_of(since, until)
     if dry_run:
         job.run(
             "reconcile",
@@ -144,7 +147,7 @@ def reconcile(
     agree: list[bool] = []
 
     def work(spark: SparkSession) -> Summary:
-        done = run(spark, source, other, **given, **times)
+        done = run(spark, source, other, where=where, by=by or ID, examples=examples, **times)
         agree.append(bool(done.facts["agree"]))
         return done
 
@@ -176,18 +179,46 @@ def _both(left: Summary, right: Summary) -> Summary:
 @click.option("--most", default=100, show_default=True, help="Messages to show.")
 @options(SINCE, UNTIL, WHERE, DRY_RUN)
 @job
-def search(job: Job, source: dict[str, str], dry_run: bool, **given: Any) -> None:
+def search(
+    job: Job,
+    source: dict[str, str],
+    key: str,
+    message_id: str,
+    properties: tuple[str, ...],
+    body: str,
+    body_pattern: str,
+    most: int,
+    since: str,
+    until: str,
+    where: str,
+    dry_run: bool,
+) -> None:
     """Messages by key, property or body, over archives and stores too."""
     from ...pipelines.search import search as run
 
-    given["properties"] = pairs("--property", given["properties"])
-    if not any(given[name] for name in ("key", "message_id", "properties", "body", "body_pattern", "where")):
+    wanted = pairs("--property", properties)
+    if not (key or message_id or wanted or body or body_pattern or where):
         raise click.UsageError("--key, --id, --property, --body, --body-pattern or --where says what to look for")
-    times = times_of(given)
+    times = times_of(since, until)
     if dry_run:
         job.plan("search", source, **times)
-    else:
-        job.run("search", lambda spark: run(spark, source, **given, **times), reads=[source])
+        return
+
+    def work(spark: SparkSession) -> Summary:
+        return run(
+            spark,
+            source,
+            key=key,
+            message_id=message_id,
+            properties=wanted,
+            body=body,
+            body_pattern=body_pattern,
+            where=where,
+            most=most,
+            **times,
+        )
+
+    job.run("search", work, reads=[source])
 
 
 @click.command(epilog=examples("pyromq pipeline forensics /data/store --report damage.html"))
@@ -222,11 +253,14 @@ def forensics(job: Job, stores: tuple[Path, ...], topic: str, tasks: int, dry_ru
 def analytics(
     job: Job,
     source: dict[str, str],
+    window: str,
     late: str,
+    since: str,
+    until: str,
+    where: str,
     checkpoint: str,
     every: str,
     dry_run: bool,
-    **given: Any,
 ) -> None:
     """Messages, bytes, rates and distinct keys by window, topic and tag; with --checkpoint as a stream that goes on."""
     from ...pipelines.analytics import analytics as run
@@ -234,19 +268,21 @@ def analytics(
 
     if every and not checkpoint:
         raise click.UsageError("--every: a stream needs --checkpoint, where its windows are kept too")
-    if checkpoint and (given["since"] or given["until"] or "nameServer" not in source):
+    if checkpoint and (since or until or "nameServer" not in source):
         raise click.UsageError(
             "--checkpoint: a stream reads brokers, from their first message on; leave out the others"
         )
-    times = times_of(given)
+    times = times_of(since, until)
     if dry_run:
         job.plan("analytics", source, **times)
     elif checkpoint:
         job.run(
             "analytics",
-            lambda spark: analytics_stream(spark, source, checkpoint, late=late, every=every, **given),
+            lambda spark: analytics_stream(
+                spark, source, checkpoint, window=window, late=late, where=where, every=every
+            ),
             reads=[source],
             goes_on=True,
         )
     else:
-        job.run("analytics", lambda spark: run(spark, source, **given, **times), reads=[source])
+        job.run("analytics", lambda spark: run(spark, source, window=window, where=where, **times), reads=[source])

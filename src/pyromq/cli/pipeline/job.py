@@ -85,11 +85,13 @@ class Job:
                 raise JobFailed(f"{name}: stopped before its end{again}", NO) from None
             print_lines(f"{name}: stopped", err=True)
 
-    def plan(self, name: str, source: Mapping[str, str], **times: int | None) -> None:
+    def plan(
+        self, name: str, source: Mapping[str, str], *, since_ms: int | None = None, until_ms: int | None = None
+    ) -> None:
         """Show what the job would read of `source`, and run nothing (--dry-run)."""
         from ...pipelines.run.plan import plan_of
 
-        self.run(name, lambda spark: plan_of(spark, source, name, **times), reads=[source])
+        self.run(name, lambda spark: plan_of(spark, source, name, since_ms=since_ms, until_ms=until_ms), reads=[source])
 
     def _once(self, spark: SparkSession, name: str, work: Callable[[SparkSession], Summary]) -> None:
         from ...pipelines.run.progress import ProgressListener

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -71,13 +71,15 @@ def archive(
     most: int,
     every: str,
     dry_run: bool,
-    **table: Any,
+    form: str,
+    catalog: str,
+    table: str,
 ) -> None:
     """Keep topics in FOLDER as Parquet (or a Delta or Iceberg table), with a manifest of offsets."""
     from ...pipelines.archive import archive as run
     from ...pipelines.lake.lake import check
 
-    check(table["form"])
+    check(form)
     given = {"topic": topic, "topicPattern": topic_pattern, "consumerGroup": group}
     source = {"nameServer": namesrv, "maxOffsetsPerTrigger": str(most)} | pairs("--option", options)
     source |= {name: value for name, value in given.items() if value}
@@ -94,7 +96,17 @@ def archive(
     def work(spark: SparkSession) -> Summary:
         soon = _first(namesrv, expiring, dead_letters) if every else first
         going_on = "" if by_age else every
-        return run(spark, source, folder, first=soon, every=going_on, dry_run=dry_run, **table)
+        return run(
+            spark,
+            source,
+            folder,
+            first=soon,
+            every=going_on,
+            form=form,
+            catalog=catalog,
+            table=table,
+            dry_run=dry_run,
+        )
 
     job.run("archive", work, every=every if by_age else "", reads=[source], goes_on=True)
 
@@ -135,11 +147,16 @@ def replay(
     source: dict[str, str],
     target: str,
     to_namesrv: str,
+    rate: int,
     queues: int,
+    backlog_of: str,
+    since: str,
+    until: str,
+    where: str,
     most: int,
     checkpoint: str,
+    every: str,
     dry_run: bool,
-    **given: Any,
 ) -> None:
     """Send messages of a topic or an archive to a topic again."""
     from ...pipelines.replay import replay as run
@@ -151,18 +168,28 @@ def replay(
     goal = target_of(namesrv, target, context.params["options"])
     if "archive" not in source and not dry_run:
         source["maxOffsetsPerTrigger"] = str(most)
-    if given["backlog_of"] and (given["since"] or "archive" in source):
+    if backlog_of and (since or "archive" in source):
         raise click.UsageError("--backlog-of: the group says where a topic's read begins; leave out the other")
     if queues and not dry_run:
         widen(namesrv, target, queues)
     folder = "" if dry_run else checkpoint_of("replay", checkpoint)
-    times = times_of(given)
-    job.run(
-        "replay",
-        lambda spark: run(spark, source, goal, folder, dry_run=dry_run, **given, **times),
-        reads=[source],
-        goes_on=bool(checkpoint),
-    )
+    times = times_of(since, until)
+
+    def work(spark: SparkSession) -> Summary:
+        return run(
+            spark,
+            source,
+            goal,
+            folder,
+            backlog_of=backlog_of,
+            where=where,
+            rate=rate,
+            every=every,
+            dry_run=dry_run,
+            **times,
+        )
+
+    job.run("replay", work, reads=[source], goes_on=bool(checkpoint))
 
 
 @click.command(
@@ -237,10 +264,13 @@ def dedup(
     job: Job,
     folder: str,
     source: dict[str, str],
+    by: str,
+    within: str,
     target: str,
+    where: str,
     most: int,
+    every: str,
     dry_run: bool,
-    **given: Any,
 ) -> None:
     """Keep each message of topics once in FOLDER, as an archive, and send it on where wanted."""
     from ...pipelines.dedup import dedup as run
@@ -254,7 +284,7 @@ def dedup(
     goal = target_of(source["nameServer"], target, context.params["options"]) if target else None
     job.run(
         "dedup",
-        lambda spark: run(spark, source, folder, target=goal, **given),
+        lambda spark: run(spark, source, folder, target=goal, by=by, within=within, where=where, every=every),
         reads=[source],
         goes_on=True,
     )

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import click
 
@@ -146,9 +146,13 @@ def time_of(name: str, text: str) -> int | None:
     return moment(name, text, SystemClock().now_ms()) if text else None
 
 
-def times_of(given: dict[str, Any]) -> dict[str, Any]:
-    """Take --since and --until out of what a command was given, and return them as since_ms and until_ms."""
-    return {f"{name}_ms": time_of(name, given.pop(name)) for name in ("since", "until")}
+class Times(TypedDict):
+    since_ms: int | None
+    until_ms: int | None
+
+
+def times_of(since: str, until: str) -> Times:
+    return {"since_ms": time_of("since", since), "until_ms": time_of("until", until)}
 
 
 def checkpoint_of(name: str, folder: str) -> str:
