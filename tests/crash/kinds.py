@@ -48,8 +48,6 @@ class FaultyBroker(ours.Broker):
     def _started(self) -> Program:
         command: list[str | Path] = [sys.executable, "-m", "tests.crash.kinds_broker", self.fault, "-c", self.conf]
         env = {"HOME": str(self.home), "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"}
-        if self.fault != "none":
-            env["PYROMQ_KERNEL"] = "python"  # where the faults are
         program = Program(command, name="pyromq broker", env=env, cwd=self.home)
         try:
             program.wait_for(r"pyromq broker ready on ")
