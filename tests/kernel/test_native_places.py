@@ -10,10 +10,11 @@ from pyromq.kernel.python.append import place_burst
 from pyromq.kernel.python.keys import KEY
 from pyromq.kernel.python.placed import Placed
 from pyromq.kernel.python.scan import scan_records, whole_places
+from pyromq.kernel.records import index_hash
 from pyromq.protocol.record import MAGIC_V1, MAGIC_V2, Record, whole_record_crc
 from pyromq.store.config import StoreConfig
 from pyromq.store.files.unsynced import UnsyncedFiles
-from pyromq.store.index.key_index import Index, index_hash
+from pyromq.store.index.key_index import Index
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.kernel.twins import native_module
 

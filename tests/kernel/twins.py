@@ -76,7 +76,7 @@ def choose(patch: pytest.MonkeyPatch, module: ModuleType | None) -> None:
     native = None if module is python_feeds else module
     patch.setattr(verdicts, "native", lambda: native)
     if module is None:
-        patch.setattr(listeners, "native_verdicts", lambda parts: None)
+        patch.setattr(listeners, "kernel_verdicts", lambda parts: None)
     for name in state.KERNEL_CLASSES:
         patch.setattr(state, name, getattr(native or state.PYTHON, name))
     for name in pull_state.__all__:

@@ -7,12 +7,12 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyromq.kernel.records import Placed
+from pyromq.kernel.records import Placed, index_hash
 from pyromq.store.config import StoreConfig
 from pyromq.store.files.disk import Disk
 from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.files.unsynced import UnsyncedFiles
-from pyromq.store.index.key_index import Index, index_hash
+from pyromq.store.index.key_index import Index
 from pyromq.testing.simulated_disk import SimulatedDisk
 
 CONFIG = StoreConfig(index_slots=7, index_entries=10, allocation_step_bytes=4096)

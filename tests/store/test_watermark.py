@@ -57,3 +57,19 @@ async def test_a_waiter_that_was_cancelled_does_not_hurt() -> None:
     mark.advance(5)
     with pytest.raises(asyncio.CancelledError):
         await waiting
+
+
+async def test_a_listener_that_fails_takes_nobody_along(caplog: pytest.LogCaptureFixture) -> None:
+    mark, seen = Watermark(), list[int]()
+
+    def fail(value: int) -> None:
+        raise ValueError("a fault of its own")
+
+    mark.on_advance(fail)
+    mark.on_advance(seen.append)
+    waiter = asyncio.ensure_future(mark.reached(7))
+    await asyncio.sleep(0)
+    mark.advance(7)
+    await waiter
+    assert seen == [7]
+    assert "who listens to a watermark failed" in caplog.text

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .choice import native
 from .python.append import place_burst
-from .python.keys import KEY, PAGE_SLOTS
+from .python.keys import KEY, PAGE_SLOTS, TAG_MARK, index_hash
 from .python.keys import big_endian as _big_endian
 from .python.keys import index_keys as _index_keys
 from .python.placed import DelayLevels, Placed, parse_delay_levels
@@ -21,6 +21,7 @@ from .python.scan import whole_places as _whole_places
 __all__ = [
     "KEY",
     "PAGE_SLOTS",
+    "TAG_MARK",
     "DelayLevels",
     "Fault",
     "Picked",
@@ -30,6 +31,7 @@ __all__ = [
     "big_endian",
     "check_at",
     "cut_sealed",
+    "index_hash",
     "index_keys",
     "is_intact",
     "parse_delay_levels",

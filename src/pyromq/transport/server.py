@@ -113,10 +113,6 @@ class Server:
         """Return how many requests of a class wait to be served."""
         return self._service.waiting(kind)
 
-    def use_feed(self, feed: Feed) -> None:
-        """Hand received bytes to this kernel first, which may be known only after the start."""
-        self._service.use_feed(feed)
-
     @property
     def pending_replies(self) -> int:
         """Return how many answers of the kernel wait for the log, those of a received buffer together."""

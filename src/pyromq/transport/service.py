@@ -239,11 +239,6 @@ class Service:
         self._replies.abort_all("what it waits for will not be stored")
         self._check_quiet()
 
-    def use_feed(self, feed: Feed) -> None:
-        """Use a kernel from the next received bytes on, unless the end has begun."""
-        if not self._stopping:
-            self.feed = feed
-
     @property
     def pending_replies(self) -> int:
         return len(self._replies)

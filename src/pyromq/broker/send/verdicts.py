@@ -18,7 +18,6 @@ from ...config import Live
 from ...errors import RequestRefused
 from ...kernel.choice import native
 from ...kernel.python import feeds as python_feeds
-from ...kernel.seam import Feed
 from ...kernel.sends import SendGrant, SendSettings
 from ...kernel.state import Gate, QueueTail, time_source
 from ...model.message import Property
@@ -85,10 +84,6 @@ class Verdicts:
         parts.intake.times.sources.append(self.settle)
 
     @property
-    def feed(self) -> Feed:
-        return self._kernel.feed  # type: ignore[no-any-return]
-
-    @property
     def kernel(self) -> Any:
         return self._kernel
 
@@ -148,7 +143,7 @@ class Verdicts:
         self._kernel.revoke(name.encode())
 
 
-def native_verdicts(parts: Sending) -> Verdicts | None:
+def kernel_verdicts(parts: Sending) -> Verdicts | None:
     """Return the verdicts of one listener; None where limits are so low that only the handlers know them."""
     if parts.limits.frame.header_fields < _KERNEL_FIELDS:
         return None

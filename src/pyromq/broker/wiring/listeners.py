@@ -17,7 +17,7 @@ from ...transport.server import Server
 from ...transport.turns.slices import Slices
 from ..config import BrokerConfig
 from ..pull.verdicts import Pulling, PullVerdicts
-from ..send.verdicts import Sending, Verdicts, native_verdicts, reply_timeout
+from ..send.verdicts import Sending, Verdicts, kernel_verdicts, reply_timeout
 from ..surface import on_fast_port
 from .environment import Environment
 
@@ -92,8 +92,8 @@ class Listeners:
                 self.servers.append(self._server(name, faults.around(dispatcher), _unless(faults, feed)))
 
     def _feed(self, sending: Sending, pulling: Pulling) -> Feed:
-        """Return the native kernel's feed for plain sends and pulls, where that kernel is in use."""
-        verdicts = native_verdicts(sending)
+        """Return the kernel's feed for plain sends and pulls; none where only the handlers know limits so low."""
+        verdicts = kernel_verdicts(sending)
         if verdicts is None:
             return feed_nothing
         self.verdicts.append(verdicts)

@@ -6,13 +6,23 @@ import struct
 import sys
 from array import array
 from collections.abc import Sequence
+from functools import lru_cache
 
+from ...model.java_hash import java_hash
 from .placed import Placed
 
 PAGE_SLOTS = 1024  # slots of an index file that are noted as changed together
 KEY = struct.Struct(">Iq")  # of a hashed key: hash, position of its record
 KEY_BYTES = KEY.size
 ENTRY = struct.Struct(">iqii")
+TAG_MARK = "T#"  # a tag is indexed as `topic#T#tag`
+
+
+@lru_cache(maxsize=4096)  # tags repeat
+def index_hash(topic: str, key: str) -> int:
+    """Return abs(String.hashCode) of `topic#key`, and 0 where Java's abs is negative."""
+    value = abs(java_hash(f"{topic}#{key}"))
+    return 0 if value == 1 << 31 else value
 
 
 def chain_keys(

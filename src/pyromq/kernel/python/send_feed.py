@@ -13,7 +13,6 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from ...errors import RequestRefused
-from ...model.java_hash import java_hash
 from ...protocol.command import Command, Encoding
 from ...protocol.frame import FrameLimits
 from ...protocol.headers.send import SendMessage, SendMessageV2
@@ -22,7 +21,7 @@ from ..seam import DRAIN, NOTHING, Fed, FeedConnection, PendingReply
 from .append import place_burst
 from .appender import Appender
 from .frames import MOST_FIELDS, code_of, decoded, frame_end
-from .keys import KEY
+from .keys import KEY, TAG_MARK, index_hash
 from .pull import ENTRY
 from .state import Gate, QueueTail, TimeSource
 
@@ -313,9 +312,9 @@ class SendFeed:
 
     def _keys(self, topic: str, properties: Properties, position: int) -> Iterator[bytes]:
         for word in (properties.unique, *filter(None, properties.keys.split(" "))):
-            yield KEY.pack(_index_hash(f"{topic}#{word}"), position)
+            yield KEY.pack(index_hash(topic, word), position)
         if self._settings.index_tags and properties.tags:
-            yield KEY.pack(_index_hash(f"{topic}#T#{properties.tags}"), position)
+            yield KEY.pack(index_hash(topic, TAG_MARK + properties.tags), position)
 
     def _answer(self, command: Command, record: Record, unique: str) -> bytes:
         host = self._settings.store_host.hex().upper()
@@ -344,11 +343,6 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
         name, separator, value = pair.partition("\x01")
         if separator:
             yield name, value
-
-
-def _index_hash(text: str) -> int:
-    """Return the absolute value of Java's hash, and 0 where Java's abs is negative."""
-    return abs(number) if (number := java_hash(text)) > -(1 << 31) else 0
 
 
 def _field(name: bytes, value: bytes) -> bytes:

@@ -1,6 +1,6 @@
 """Whether there is space on disk: for the first log file, and for the last message that was put.
 
-`MessageStore` watches its puts with it; the broker's health shows the reason.
+The store's writer watches with it how room is made for a put; the broker's health shows the reason.
 """
 
 from __future__ import annotations

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
 
 from ... import logs
 from ...kernel import state
-from ...kernel.records import KEY, Placed, index_keys
-from ...model.java_hash import java_hash
+from ...kernel.records import KEY, TAG_MARK, Placed, index_hash, index_keys
 from ...model.wire_text import whole_number
 from ...protocol.properties import find_property
 from ..config import StoreConfig
@@ -33,14 +31,6 @@ _STORE_TIME = attrgetter("store_time")
 _SPARE_SHARE = 10  # a tenth is left: the next file is made
 _OPEN_INDEX_FILES = 16
 GATHERED_BYTES = 64 << 10  # of entries that wait at most: a write for each lone message would cost a system call
-TAG_MARK = "T#"  # a tag is indexed as `topic#T#tag`
-
-
-@lru_cache(maxsize=4096)  # tags repeat
-def index_hash(topic: str, key: str) -> int:
-    """Return abs(String.hashCode) of `topic#key`, and 0 where Java's abs is negative."""
-    value = abs(java_hash(f"{topic}#{key}"))
-    return 0 if value == 1 << 31 else value
 
 
 class Index:

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ... import logs
-from ...kernel.records import Picked, Range, cut_sealed, is_intact
+from ...kernel.records import TAG_MARK, Picked, Range, cut_sealed, is_intact
 from ...model.boundary import Boundary
 from ...model.message import Property
 from ...protocol.properties import MAX_PROPERTIES_BYTES, decode_properties
 from ...protocol.record import BLANK, BLANK_BYTES, CRC_PROPERTY_BYTES, FIXED_BYTES, Record, RecordError, decode_record
 from ..files.disk import DiskError
-from ..index.key_index import TAG_MARK, Index
+from ..index.key_index import Index
 from ..index.key_search import KeySearch
 from ..queues.queue import StoredQueue
 from ..queues.queue_table import QueueTable

@@ -9,7 +9,10 @@ import asyncio
 import heapq
 from collections.abc import Callable
 
+from ... import logs
 from ...kernel import state
+
+log = logs.get("pyromq.store")
 
 
 class Watermark:
@@ -40,14 +43,20 @@ class Watermark:
         self._on_failure.append(listener)
 
     def advance(self, value: int) -> None:
-        """Move to `value`, unless it is there already: call who listens, wake who waits."""
+        """Move to `value`, unless it is there already: call who listens, wake who waits.
+
+        A listener that fails is logged: what is stored stays so, and whoever appended it must not put it again.
+        """
         if value <= self.state.value:
             return
         self.state.value = value
         if not self.state.is_watched:
             return
         for listener in self._listeners:
-            listener(value)
+            try:
+                listener(value)
+            except Exception:
+                log.exception("who listens to a watermark failed", position=value)
         while self._waiters and self._waiters[0][0] <= value:
             waiter = heapq.heappop(self._waiters)[2]
             if not waiter.done():

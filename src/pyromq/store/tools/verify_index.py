@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
-from ...kernel.records import Placed
+from ...kernel.records import TAG_MARK, Placed, index_hash
 from ...model.wire_text import whole_number
 from ..config import StoreConfig
 from ..files.disk import Disk, DiskFile
 from ..files.unsynced import UnsyncedFiles
 from ..index.index_file import ENTRY, ENTRY_BYTES, HEADER, HEADER_BYTES
-from ..index.key_index import TAG_MARK, Index, index_hash
+from ..index.key_index import Index
 from ..index.slot_table import SLOT_BYTES
 from ..layout import INDEX
 from ..log.log_walk import Gap
