@@ -110,7 +110,7 @@ async def test_a_message_that_cannot_be_read_is_found_and_shown_as_it_is_stored(
     one = await messages.at_position(calls, place.address, found[0].physical_offset)
     assert one is not None
     assert one.message_id == "U1"
-    lines = [each.message for each in caplog.records if "shown as it is stored" in each.message]
+    lines = [each for each in caplog.messages if "shown as it is stored" in each]
     assert len(lines) == 3
     assert "id=U1" in lines[0]
 
