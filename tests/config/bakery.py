@@ -17,14 +17,14 @@ class Flush(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BakeryConfig:
-    listen_port: int = setting(9876, java="listenPort", low=0, high=65535, help="Port; 0 takes a free one.")
-    scan_interval_ms: int = setting(5000, java="scanNotActiveBrokerInterval", low=1, live=True, help="Rest.")
-    load_ratio: float = setting(0.5, low=0, high=1, help="Share.")
-    flush: Flush = setting(Flush.ASYNC, java="flushDiskType", help="When.")
-    data_dir: Path = setting(factory=lambda: Path("/var/bakery"), java="storePathRootDir", help="Where.")
-    bind_address: str | None = setting(None, java="bindAddress", help="Which.")
-    black_list: tuple[str, ...] = setting(("a", "b"), java="configBlackList", help="Not these.", flag=False)
-    allow_unauthenticated: bool = setting(False, live=True, help="Anybody.")
+    listen_port: int = setting(9876, java="listenPort", low=0, high=65535, flag=True, help="Port; 0 takes a free one.")
+    scan_interval_ms: int = setting(5000, java="scanNotActiveBrokerInterval", low=1, live=True, flag=True, help="Rest.")
+    load_ratio: float = setting(0.5, low=0, high=1, flag=True, help="Share.")
+    flush: Flush = setting(Flush.ASYNC, java="flushDiskType", flag=True, help="When.")
+    data_dir: Path = setting(factory=lambda: Path("/var/bakery"), java="storePathRootDir", flag=True, help="Where.")
+    bind_address: str | None = setting(None, java="bindAddress", flag=True, help="Which.")
+    black_list: tuple[str, ...] = setting(("a", "b"), java="configBlackList", help="Not these.")
+    allow_unauthenticated: bool = setting(False, live=True, flag=True, help="Anybody.")
 
     def __post_init__(self) -> None:
         check_ranges(self)

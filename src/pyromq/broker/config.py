@@ -39,9 +39,9 @@ def including(part: type, *, live: bool = False) -> Callable[[type[T]], type[T]]
     """Take over the settings that another room declares; a class with slots can inherit from one such room only.
 
     What the class declares itself under the same name stays its own. `BrokerConfig.part` gives the room its settings.
-    `live`: they may be changed while running, and have no command-line options.
+    `live`: they may be changed while running.
     """
-    facts = {"live": True, "flag": False} if live else {}
+    facts = {"live": True} if live else {}
 
     def include(whole: type[T]) -> type[T]:
         own = dict(whole.__annotations__)
@@ -67,232 +67,188 @@ class BrokerConfig(StoreConfig):
     """Times are milliseconds where the name says so or Java's key is known for it."""
 
     # Identity and addresses
-    broker_cluster_name: str = setting("DefaultCluster", help="cluster that this broker belongs to")
-    broker_name: str = setting(factory=_host_name, help="name of this broker; replicas share it")
-    namesrv_addr: tuple[str, ...] = setting((), help="name servers, host:port separated by ;")
-    bind_address: str = setting("127.0.0.1", help="address to listen on; other than loopback needs --insecure")
-    listen_port: int = setting(10911, low=0, high=65535, help="port; 0 takes a free one. The fast port is 2 below")
+    broker_cluster_name: str = setting("DefaultCluster", flag=True, help="cluster that this broker belongs to")
+    broker_name: str = setting(factory=_host_name, flag=True, help="name of this broker; replicas share it")
+    namesrv_addr: tuple[str, ...] = setting((), flag=True, help="name servers, host:port separated by ;")
+    bind_address: str = setting(
+        "127.0.0.1", flag=True, help="address to listen on; other than loopback needs --insecure"
+    )
+    listen_port: int = setting(
+        10911, low=0, high=65535, flag=True, help="port; 0 takes a free one. The fast port is 2 below"
+    )
     fast_listen_port: int | None = setting(
-        None, low=0, high=65535, flag=False, help="the fast (VIP) port, if it is not the port less 2"
+        None, low=0, high=65535, help="the fast (VIP) port, if it is not the port less 2"
     )
     broker_ip1: str | None = setting(
-        None, java="brokerIP1", help="address that clients are told, if it is not the one listened on"
+        None, java="brokerIP1", flag=True, help="address that clients are told, if it is not the one listened on"
     )
-    allow_unauthenticated: bool = setting(
-        False, flag=False, help="listen beyond loopback although nobody is authenticated"
-    )
-    region_id: str = setting("DefaultRegion", flag=False, help="goes out as MSG_REGION with every send answer")
-    trace_on: bool = setting(True, flag=False, live=True, help="goes out as TRACE_ON with every send answer")
-    broker_topic_enable: bool = setting(True, flag=False, help="the topic named after the broker may be used")
-    cluster_topic_enable: bool = setting(True, flag=False, help="the topic named after the cluster may be used")
-    trace_topic_enable: bool = setting(False, flag=False, help="create the topic for message traces")
-    msg_trace_topic_name: str = setting(names.TRACE_TOPIC, flag=False, help="its name")
-    broker_permission: int = setting(
-        6, low=0, high=7, live=True, flag=False, help="4 read, 2 write: of all topics of this broker"
-    )
-    store_path_root_dir: Path = setting(Path("~/store").expanduser(), help="folder of all data")
+    allow_unauthenticated: bool = setting(False, help="listen beyond loopback although nobody is authenticated")
+    region_id: str = setting("DefaultRegion", help="goes out as MSG_REGION with every send answer")
+    trace_on: bool = setting(True, live=True, help="goes out as TRACE_ON with every send answer")
+    broker_topic_enable: bool = setting(True, help="the topic named after the broker may be used")
+    cluster_topic_enable: bool = setting(True, help="the topic named after the cluster may be used")
+    trace_topic_enable: bool = setting(False, help="create the topic for message traces")
+    msg_trace_topic_name: str = setting(names.TRACE_TOPIC, help="its name")
+    broker_permission: int = setting(6, low=0, high=7, live=True, help="4 read, 2 write: of all topics of this broker")
+    store_path_root_dir: Path = setting(Path("~/store").expanduser(), flag=True, help="folder of all data")
 
     # Registration with name servers
-    register_name_server_period: int = setting(
-        30_000, low=10_000, high=60_000, flag=False, help="ms between registrations"
-    )
-    register_broker_timeout_mills: int = setting(24_000, low=100, flag=False, help="ms for one name server to answer")
-    compressed_register: bool = setting(False, flag=False, live=True, help="deflate the registration")
+    register_name_server_period: int = setting(30_000, low=10_000, high=60_000, help="ms between registrations")
+    register_broker_timeout_mills: int = setting(24_000, low=100, help="ms for one name server to answer")
+    compressed_register: bool = setting(False, live=True, help="deflate the registration")
     enable_split_registration: bool = setting(
-        False, flag=False, live=True, help="register in parts; what is larger than a frame goes so in any case"
+        False, live=True, help="register in parts; what is larger than a frame goes so in any case"
     )
-    split_registration_size: int = setting(800, low=2, flag=False, live=True, help="topics of such a part")
+    split_registration_size: int = setting(800, low=2, live=True, help="topics of such a part")
 
     # Connections
-    channel_expired_timeout: int = setting(
-        120_000, low=1_000, flag=False, wide=True, help="ms without heartbeat of a client"
-    )
-    server_channel_max_idle_time_seconds: int = setting(
-        120, low=1, flag=False, help="s without traffic on a connection"
-    )
-    shutdown_wait_time_seconds: int = setting(10, low=0, flag=False, help="s for requests in flight at a stop")
+    channel_expired_timeout: int = setting(120_000, low=1_000, wide=True, help="ms without heartbeat of a client")
+    server_channel_max_idle_time_seconds: int = setting(120, low=1, help="s without traffic on a connection")
+    shutdown_wait_time_seconds: int = setting(10, low=0, help="s for requests in flight at a stop")
 
     # Overload
-    start_accept_send_request_time_stamp: int = setting(
-        0, low=0, flag=False, wide=True, help="sends are refused before this ms"
-    )
+    start_accept_send_request_time_stamp: int = setting(0, low=0, wide=True, help="sends are refused before this ms")
     wait_time_mills_in_send_queue: int = setting(
-        200, low=1, flag=False, live=True, wide=True, help="ms that a send may wait to be served, then SYSTEM_BUSY"
+        200, low=1, live=True, wide=True, help="ms that a send may wait to be served, then SYSTEM_BUSY"
     )
     queued_requests: int = setting(
         10_000,
         java="sendThreadPoolQueueCapacity",
         low=1,
-        flag=False,
         help="requests of one class that may wait to be served, then SYSTEM_BUSY",
     )
     max_loop_lag_ms: int = setting(
         1_000,
         java="osPageCacheBusyTimeOutMills",
         low=1,
-        flag=False,
         live=True,
         wide=True,
         help="ms that the event loop runs late, then SYSTEM_BUSY",
     )
     max_unflushed_bytes: int = setting(
-        512 << 20,
-        low=1 << 20,
-        flag=False,
-        live=True,
-        wide=True,
-        help="bytes appended but not on the medium, then SYSTEM_BUSY",
+        512 << 20, low=1 << 20, live=True, wide=True, help="bytes appended but not on the medium, then SYSTEM_BUSY"
     )
     max_waiting_replies: int = setting(
-        100_000, low=1, flag=False, live=True, help="sends stored whose reply waits for the disk, then SYSTEM_BUSY"
+        100_000, low=1, live=True, help="sends stored whose reply waits for the disk, then SYSTEM_BUSY"
     )
 
     # Sending
-    auto_create_topic_enable: bool = setting(True, flag=False, live=True, help="a send creates a missing topic")
-    default_topic_queue_nums: int = setting(8, low=1, high=1 << 16, flag=False, help="queues of TBW102")
+    auto_create_topic_enable: bool = setting(True, live=True, help="a send creates a missing topic")
+    default_topic_queue_nums: int = setting(8, low=1, high=1 << 16, help="queues of TBW102")
     spread_auto_created_topics: bool = setting(
-        True, flag=False, live=True, help="create an auto-created topic on the cluster's other brokers too"
+        True, live=True, help="create an auto-created topic on the cluster's other brokers too"
     )
     enforce_topic_permission: bool = setting(
-        True, flag=False, live=True, help="false: a send to a topic without write permission is stored, as Java does"
+        True, live=True, help="false: a send to a topic without write permission is stored, as Java does"
     )
     enforce_message_type: bool = setting(
-        True, flag=False, live=True, help="refuse messages that do not fit a topic's message.type attribute"
+        True, live=True, help="refuse messages that do not fit a topic's message.type attribute"
     )
-    reject_transaction_message: bool = setting(False, flag=False, live=True, help="refuse half messages")
-    enable_mixed_message_type: bool = setting(False, flag=False, live=True, help="topics may have message.type=MIXED")
+    reject_transaction_message: bool = setting(False, live=True, help="refuse half messages")
+    enable_mixed_message_type: bool = setting(False, live=True, help="topics may have message.type=MIXED")
     validate_system_topic_when_update_topic: bool = setting(
-        True, flag=False, live=True, help="administrators may not change system topics"
+        True, live=True, help="administrators may not change system topics"
     )
     duplicate_window_enable: bool = setting(
-        False, flag=False, help="store a send with the property __SEND_ID once, however often it comes"
+        False, help="store a send with the property __SEND_ID once, however often it comes"
     )
-    duplicate_window_seconds: int = setting(600, low=1, flag=False, help="s that such a send is remembered")
-    duplicate_window_messages: int = setting(
-        100_000, low=1, flag=False, help="messages that are remembered, then the oldest go"
-    )
+    duplicate_window_seconds: int = setting(600, low=1, help="s that such a send is remembered")
+    duplicate_window_messages: int = setting(100_000, low=1, help="messages that are remembered, then the oldest go")
     store_reply_message_enable: bool = setting(
-        True, flag=False, live=True, help="keep replies to request messages in the reply topic too"
+        True, live=True, help="keep replies to request messages in the reply topic too"
     )
-    sync_flush_timeout: int = setting(5_000, low=1, flag=False, live=True, help="ms, then FLUSH_DISK_TIMEOUT")
-    max_msgs_num_batch: int = setting(64, low=1, flag=False, live=True, help="messages that one key query returns")
-    default_query_max_num: int = setting(32, low=1, flag=False, live=True, help="the same by unique key")
+    sync_flush_timeout: int = setting(5_000, low=1, live=True, help="ms, then FLUSH_DISK_TIMEOUT")
+    max_msgs_num_batch: int = setting(64, low=1, live=True, help="messages that one key query returns")
+    default_query_max_num: int = setting(32, low=1, live=True, help="the same by unique key")
 
     # Pulling and offsets
-    long_polling_enable: bool = setting(True, flag=False, live=True, help="hold a pull that finds nothing")
-    short_polling_time_mills: int = setting(
-        1_000, low=1, flag=False, live=True, wide=True, help="ms to hold it otherwise"
-    )
-    max_transfer_bytes_on_message_in_memory: int = setting(256 << 10, low=1, flag=False, live=True, help="of one pull")
-    max_transfer_count_on_message_in_memory: int = setting(32, low=1, flag=False, live=True, help="of one pull")
-    max_transfer_bytes_on_message_in_disk: int = setting(64 << 10, low=1, flag=False, live=True, help="of a cold pull")
-    max_transfer_count_on_message_in_disk: int = setting(8, low=1, flag=False, live=True, help="of a cold pull")
+    long_polling_enable: bool = setting(True, live=True, help="hold a pull that finds nothing")
+    short_polling_time_mills: int = setting(1_000, low=1, live=True, wide=True, help="ms to hold it otherwise")
+    max_transfer_bytes_on_message_in_memory: int = setting(256 << 10, low=1, live=True, help="of one pull")
+    max_transfer_count_on_message_in_memory: int = setting(32, low=1, live=True, help="of one pull")
+    max_transfer_bytes_on_message_in_disk: int = setting(64 << 10, low=1, live=True, help="of a cold pull")
+    max_transfer_count_on_message_in_disk: int = setting(8, low=1, live=True, help="of a cold pull")
     access_message_in_memory_max_ratio: int = setting(
-        40,
-        low=1,
-        high=100,
-        flag=False,
-        live=True,
-        help="percent of the machine's memory that messages are taken to fill",
+        40, low=1, high=100, live=True, help="percent of the machine's memory that messages are taken to fill"
     )
     large_pull_groups: tuple[str, ...] = setting(
-        ("pyromq-spark",), flag=False, live=True, help="groups that may pull up to largePullCount messages at once"
+        ("pyromq-spark",), live=True, help="groups that may pull up to largePullCount messages at once"
     )
-    large_pull_count: int = setting(2_048, low=1, flag=False, live=True, help="messages of one pull of these groups")
-    large_pull_bytes: int = setting(1 << 20, low=1, high=12 << 20, flag=False, live=True, help="bytes of one such pull")
+    large_pull_count: int = setting(2_048, low=1, live=True, help="messages of one pull of these groups")
+    large_pull_bytes: int = setting(1 << 20, low=1, high=12 << 20, live=True, help="bytes of one such pull")
     disable_consume_if_consumer_read_slowly: bool = setting(
-        False, flag=False, live=True, help="stop groups that read too far behind (consumeEnable=false)"
+        False, live=True, help="stop groups that read too far behind (consumeEnable=false)"
     )
     consumer_fallbehind_threshold: int = setting(
-        16 << 30,
-        low=1,
-        flag=False,
-        live=True,
-        wide=True,
-        help="bytes of log between a group and the end that are too far",
+        16 << 30, low=1, live=True, wide=True, help="bytes of log between a group and the end that are too far"
     )
     cold_data_flow_control_enable: bool = setting(
-        False, flag=False, live=True, help="hold reads from the medium to the rates below"
+        False, live=True, help="hold reads from the medium to the rates below"
     )
-    cg_cold_read_threshold: int = setting(
-        3 << 20, low=1, flag=False, live=True, wide=True, help="bytes per second of one group"
-    )
-    global_cold_read_threshold: int = setting(
-        100 << 20, low=1, flag=False, live=True, wide=True, help="bytes per second of all"
-    )
-    max_held_pulls: int = setting(200_000, low=1, flag=False, live=True, help="pulls held at a time, then answered")
+    cg_cold_read_threshold: int = setting(3 << 20, low=1, live=True, wide=True, help="bytes per second of one group")
+    global_cold_read_threshold: int = setting(100 << 20, low=1, live=True, wide=True, help="bytes per second of all")
+    max_held_pulls: int = setting(200_000, low=1, live=True, help="pulls held at a time, then answered")
     max_held_pull_bytes: int = setting(
-        256 << 20, low=1, flag=False, live=True, wide=True, help="bytes of their requests, then answered"
+        256 << 20, low=1, live=True, wide=True, help="bytes of their requests, then answered"
     )
-    lite_pull_message_enable: bool = setting(True, flag=False, live=True, help="serve request 361")
-    reject_pull_consumer_enable: bool = setting(False, flag=False, live=True, help="refuse groups that pull actively")
+    lite_pull_message_enable: bool = setting(True, live=True, help="serve request 361")
+    reject_pull_consumer_enable: bool = setting(False, live=True, help="refuse groups that pull actively")
     use_server_side_reset_offset: bool = setting(
-        True, flag=False, live=True, help="false: a reset is told to the clients, as in 4.9"
+        True, live=True, help="false: a reset is told to the clients, as in 4.9"
     )
-    flush_consumer_offset_interval: int = setting(5_000, low=1, flag=False, help="ms between writes of the offsets")
-    consumer_offset_update_version_step: int = setting(
-        500, low=1, flag=False, wide=True, help="commits per version of the table"
-    )
+    flush_consumer_offset_interval: int = setting(5_000, low=1, help="ms between writes of the offsets")
+    consumer_offset_update_version_step: int = setting(500, low=1, wide=True, help="commits per version of the table")
 
     # Filters
     max_filter_message_size: int = setting(
-        400_000, low=1, flag=False, live=True, help="bytes of queue entries that one pull by tags may look through"
+        400_000, low=1, live=True, help="bytes of queue entries that one pull by tags may look through"
     )
     enable_property_filter: bool = setting(
-        False, flag=False, live=True, help="evaluate SQL92 expressions over message properties for groups that ask"
+        False, live=True, help="evaluate SQL92 expressions over message properties for groups that ask"
     )
     filter_support_retry: bool = setting(
-        False, flag=False, live=True, help="filter a retry topic that is subscribed to by SQL92 as its messages' topics"
+        False, live=True, help="filter a retry topic that is subscribed to by SQL92 as its messages' topics"
     )
     filter_data_clean_time_span: int = setting(
-        86_400_000,
-        low=0,
-        flag=False,
-        live=True,
-        wide=True,
-        help="ms that the filter of a group without members is remembered",
+        86_400_000, low=0, live=True, wide=True, help="ms that the filter of a group without members is remembered"
     )
     expect_consumer_num_use_filter: int = setting(
-        32, low=1, flag=False, help="sizes the bit positions kept in consumerFilter.json for Java brokers"
+        32, low=1, help="sizes the bit positions kept in consumerFilter.json for Java brokers"
     )
-    max_error_rate_of_bloom_filter: int = setting(20, low=1, high=99, flag=False, help="percent; the same")
+    max_error_rate_of_bloom_filter: int = setting(20, low=1, high=99, help="percent; the same")
 
     # Delays
     flush_delay_offset_interval: int = setting(
-        10_000, low=1, flag=False, wide=True, help="ms between writes of how far delay levels are delivered"
+        10_000, low=1, wide=True, help="ms between writes of how far delay levels are delivered"
     )
 
     # Timers
-    timer_wheel_enable: bool = setting(True, flag=False, live=True, help="false: refuse timed messages")
+    timer_wheel_enable: bool = setting(True, live=True, help="false: refuse timed messages")
     timer_max_delay_sec: int = setting(
-        259_200, low=1, high=1 << 33, flag=False, live=True, help="s that a timed message may be ahead, up to centuries"
+        259_200, low=1, high=1 << 33, live=True, help="s that a timed message may be ahead, up to centuries"
     )
-    timer_precision_ms: int = setting(
-        1_000, low=100, high=1_000, flag=False, help="ms that a timed message may be late"
-    )
+    timer_precision_ms: int = setting(1_000, low=100, high=1_000, help="ms that a timed message may be late")
     timer_roll_window_slot: int = setting(
-        172_800, low=2, flag=False, help="precisions after which a message that waits longer is put again"
+        172_800, low=2, help="precisions after which a message that waits longer is put again"
     )
-    timer_flush_interval_ms: int = setting(1_000, low=1, flag=False, help="ms between syncs of the timer's files")
+    timer_flush_interval_ms: int = setting(1_000, low=1, help="ms between syncs of the timer's files")
     timer_log_file_bytes: int = setting(
-        100 << 20, java="mappedFileSizeTimerLog", low=4096, flag=False, help="bytes of a timer log file"
+        100 << 20, java="mappedFileSizeTimerLog", low=4096, help="bytes of a timer log file"
     )
     timer_wheel_slots: int = setting(
-        SLOTS, low=240, high=SLOTS, flag=False, help="slots of the timer wheel; Java reads no other number than this"
+        SLOTS, low=240, high=SLOTS, help="slots of the timer wheel; Java reads no other number than this"
     )
-    append_topic_for_timer_delete_key: bool = setting(
-        False, flag=False, help="a recall names topic and id, not the id alone"
-    )
+    append_topic_for_timer_delete_key: bool = setting(False, help="a recall names topic and id, not the id alone")
     timer_congest_num_each_slot: int = setting(
-        (1 << 31) - 1, low=1, flag=False, live=True, help="messages of one precision above which some are refused"
+        (1 << 31) - 1, low=1, live=True, help="messages of one precision above which some are refused"
     )
     timer_stop_enqueue: bool = setting(
-        False, flag=False, live=True, help="timed messages are stored, but not looked at: to stop their delivery"
+        False, live=True, help="timed messages are stored, but not looked at: to stop their delivery"
     )
-    timer_stop_dequeue: bool = setting(False, flag=False, live=True, help="nothing that is due is delivered")
-    recall_message_enable: bool = setting(False, flag=False, live=True, help="serve request 370")
+    timer_stop_dequeue: bool = setting(False, live=True, help="nothing that is due is delivered")
+    recall_message_enable: bool = setting(False, live=True, help="serve request 370")
     allow_recall_when_broker_not_writeable: bool = setting(
-        True, flag=False, live=True, help="serve it too while brokerPermission lacks writing"
+        True, live=True, help="serve it too while brokerPermission lacks writing"
     )
 
     # Dead letters
@@ -300,83 +256,79 @@ class BrokerConfig(StoreConfig):
         0,
         java="deadLetterReservedTime",
         low=0,
-        flag=False,
         live=True,
         help="hours that dead letters are kept, also when their log file goes before; 0: as long as the log",
     )
 
     # Transactions
     transaction_check_interval: int = setting(
-        30_000, low=1, flag=False, live=True, wide=True, help="ms between two rounds of asking about half messages"
+        30_000, low=1, live=True, wide=True, help="ms between two rounds of asking about half messages"
     )
     transaction_time_out: int = setting(
-        6_000, low=0, flag=False, live=True, wide=True, help="ms after its birth before a half message is asked about"
+        6_000, low=0, live=True, wide=True, help="ms after its birth before a half message is asked about"
     )
-    transaction_check_max: int = setting(
-        15, low=0, flag=False, live=True, help="times that it is asked about, then it is given up"
-    )
+    transaction_check_max: int = setting(15, low=0, live=True, help="times that it is asked about, then it is given up")
 
     # Clients and groups
     rebalance_lock_max_live_time: int = setting(
-        60_000, low=1_000, flag=False, help="ms that an orderly consumer keeps a queue which it does not renew"
+        60_000, low=1_000, help="ms that an orderly consumer keeps a queue which it does not renew"
     )
-    auto_create_subscription_group: bool = setting(True, flag=False, live=True, help="a heartbeat creates its group")
-    enable_create_sys_group: bool = setting(True, flag=False, live=True, help="system groups are created regardless")
+    auto_create_subscription_group: bool = setting(True, live=True, help="a heartbeat creates its group")
+    enable_create_sys_group: bool = setting(True, live=True, help="system groups are created regardless")
     notify_consumer_ids_changed_enable: bool = setting(
-        True, flag=False, live=True, help="tell the members of a group when it changes"
+        True, live=True, help="tell the members of a group when it changes"
     )
     clear_retry_topic_when_delete_topic: bool = setting(
-        True, flag=False, live=True, help="a deleted topic takes the pop retry topics of its groups along"
+        True, live=True, help="a deleted topic takes the pop retry topics of its groups along"
     )
-    enable_register_producer: bool = setting(True, flag=False, live=True, help="keep a table of producers")
+    enable_register_producer: bool = setting(True, live=True, help="keep a table of producers")
     refuse_conflicting_subscriptions: bool = setting(
-        False, flag=False, live=True, help="refuse a heartbeat that subscribes otherwise than its group"
+        False, live=True, help="refuse a heartbeat that subscribes otherwise than its group"
     )
 
     # What clients may make a broker keep or do: ours alone, Java's broker takes whatever comes. Each is far above what
     # honest clients need, and a refusal names it.
     max_heartbeat_bytes: int = setting(
-        1 << 20, low=1 << 10, flag=False, live=True, help="bytes of one heartbeat, then it is refused"
+        1 << 20, low=1 << 10, live=True, help="bytes of one heartbeat, then it is refused"
     )
     max_groups_per_client: int = setting(
-        1_000, low=1, flag=False, live=True, help="groups of one connection, consumers' and producers' together"
+        1_000, low=1, live=True, help="groups of one connection, consumers' and producers' together"
     )
     max_subscriptions_per_group: int = setting(
-        1_000, low=1, flag=False, live=True, help="topics that one heartbeat may subscribe a group to"
+        1_000, low=1, live=True, help="topics that one heartbeat may subscribe a group to"
     )
     max_tags_per_subscription: int = setting(
-        2_000, low=1, flag=False, live=True, help="tags of one subscription, in heartbeats and pulls"
+        2_000, low=1, live=True, help="tags of one subscription, in heartbeats and pulls"
     )
     max_expression_bytes: int = setting(
-        64 << 10, low=256, flag=False, live=True, help="characters of a subscription's tags or SQL92 expression"
+        64 << 10, low=256, live=True, help="characters of a subscription's tags or SQL92 expression"
     )
     max_expressions_per_heartbeat: int = setting(
-        200, low=1, high=250, flag=False, live=True, help="different SQL92 expressions in one; 256 are remembered"
+        200, low=1, high=250, live=True, help="different SQL92 expressions in one; 256 are remembered"
     )
     max_filter_data_bytes: int = setting(
-        32 << 20, low=1 << 20, flag=False, help="bytes of SQL92 filters that are remembered of all groups"
+        32 << 20, low=1 << 20, help="bytes of SQL92 filters that are remembered of all groups"
     )
-    max_clients_per_group: int = setting(10_000, low=1, flag=False, live=True, help="connections in one group")
+    max_clients_per_group: int = setting(10_000, low=1, live=True, help="connections in one group")
     max_client_table_bytes: int = setting(
         0,
         low=0,
-        flag=False,
         live=True,
         wide=True,
         help="bytes that are kept of all heartbeats, estimated; 0: an eighth of the memory, from 64 MiB to 1 GiB",
     )
     max_auto_created_topics: int = setting(
-        50_000, low=0, flag=False, live=True, help="topics of this broker above which only administrators make more"
+        50_000, low=0, live=True, help="topics of this broker above which only administrators make more"
     )
     max_auto_created_groups: int = setting(
-        50_000, low=0, flag=False, live=True, help="groups of this broker above which only administrators make more"
+        50_000, low=0, live=True, help="groups of this broker above which only administrators make more"
     )
 
     max_messages_in_batch: int = setting(
-        32_767, low=1, flag=False, live=True, help="messages of one batch: it is stored whole, while others wait"
+        32_767, low=1, live=True, help="messages of one batch: it is stored whole, while others wait"
     )
     max_consumer_offsets: int = setting(
-        200_000, low=1, flag=False, live=True, help="pairs of group and topic of which offsets are kept"
+        200_000, low=1, live=True, help="pairs of group and topic of which offsets are kept"
     )
 
     def __post_init__(self) -> None:

@@ -144,7 +144,7 @@ def setting(
     low: float | None = None,
     high: float | None = None,
     live: bool = False,
-    flag: bool = True,
+    flag: bool = False,
     wide: bool = False,
 ) -> Any:
     """Declare a field. `live`: may be changed over the wire while running. `flag`: has a command-line option.
@@ -153,6 +153,11 @@ def setting(
     """
     facts = {"help": help, "java": java, "low": low, "high": high, "live": live, "flag": flag, "wide": wide}
     return dataclasses.field(default=default, default_factory=factory, metadata=facts)
+
+
+def option(default: T, *, help: str, **facts: Any) -> T:
+    """Declare a field as `setting` does, with a command-line option."""
+    return setting(default, help=help, flag=True, **facts)
 
 
 def settings_of(config_class: type) -> Mapping[str, Setting]:

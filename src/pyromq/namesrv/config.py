@@ -27,53 +27,49 @@ def _default_kv_path() -> Path:
 class NamesrvConfig(TransportSettings):
     """Java's names and defaults, except that the address is loopback."""
 
-    bind_address: str = setting("127.0.0.1", help="address to listen on; Java's default is 0.0.0.0", flag=False)
-    listen_port: int = setting(9876, low=0, high=65535, help="port; 0 takes a free one", flag=False)
+    bind_address: str = setting("127.0.0.1", help="address to listen on; Java's default is 0.0.0.0")
+    listen_port: int = setting(9876, low=0, high=65535, help="port; 0 takes a free one")
     allow_unauthenticated: bool = setting(
-        False, help="listen on other than loopback although nobody is asked who they are", flag=False
+        False, help="listen on other than loopback although nobody is asked who they are"
     )
-    kv_config_path: Path = setting(factory=_default_kv_path, help="where KV configuration is kept")
+    kv_config_path: Path = setting(factory=_default_kv_path, flag=True, help="where KV configuration is kept")
     config_black_list: tuple[str, ...] = setting(
-        ("configBlackList", "configStorePath", "kvConfigPath"), flag=False, help="never changed over the wire"
+        ("configBlackList", "configStorePath", "kvConfigPath"), help="never changed over the wire"
     )
     scan_not_active_broker_interval: int = setting(
-        5000, low=10, live=True, wide=True, help="milliseconds between two looks for silent brokers"
+        5000, low=10, live=True, wide=True, flag=True, help="milliseconds between two looks for silent brokers"
     )
     order_message_enable: bool = setting(
-        False, live=True, flag=False, help="routes carry the order configuration of ordered topics"
+        False, live=True, help="routes carry the order configuration of ordered topics"
     )
     return_order_topic_config_to_broker: bool = setting(
-        True, live=True, flag=False, help="registrations are answered with all order configurations"
+        True, live=True, help="registrations are answered with all order configurations"
     )
     support_acting_master: bool = setting(
-        False, live=True, flag=False, help="the smallest slave stands in routes for a master that is lost"
+        False, live=True, help="the smallest slave stands in routes for a master that is lost"
     )
     notify_min_broker_id_changed: bool = setting(
-        False, live=True, flag=False, help="tell the replicas of a broker when their smallest id changes"
+        False, live=True, help="tell the replicas of a broker when their smallest id changes"
     )
     delete_topic_with_broker_registration: bool = setting(
-        False, live=True, flag=False, help="topics that a broker no longer registers are dropped"
+        False, live=True, help="topics that a broker no longer registers are dropped"
     )
-    enable_all_topic_list: bool = setting(True, live=True, flag=False, help="answer request 206")
-    enable_topic_list: bool = setting(True, live=True, flag=False, help="answer the other lists of topics")
-    need_wait_for_service: bool = setting(
-        False, live=True, flag=False, help="answer no route before brokers had time to register"
-    )
-    wait_seconds_for_service: int = setting(45, low=0, live=True, flag=False, help="that time")
+    enable_all_topic_list: bool = setting(True, live=True, help="answer request 206")
+    enable_topic_list: bool = setting(True, live=True, help="answer the other lists of topics")
+    need_wait_for_service: bool = setting(False, live=True, help="answer no route before brokers had time to register")
+    wait_seconds_for_service: int = setting(45, low=0, live=True, help="that time")
     # What may be kept here: ours alone, and a refusal names it.
-    max_brokers: int = setting(10_000, low=1, live=True, flag=False, help="replicas of brokers that may be registered")
-    max_topics: int = setting(500_000, low=1, live=True, flag=False, help="topics that may be registered")
-    max_kv_bytes: int = setting(8 << 20, low=1 << 10, live=True, flag=False, help="bytes of all KV configuration")
-    max_kv_namespaces: int = setting(1_000, low=1, live=True, flag=False, help="namespaces of KV configuration")
-    max_kv_entries_per_namespace: int = setting(50_000, low=1, live=True, flag=False, help="entries of a namespace")
+    max_brokers: int = setting(10_000, low=1, live=True, help="replicas of brokers that may be registered")
+    max_topics: int = setting(500_000, low=1, live=True, help="topics that may be registered")
+    max_kv_bytes: int = setting(8 << 20, low=1 << 10, live=True, help="bytes of all KV configuration")
+    max_kv_namespaces: int = setting(1_000, low=1, live=True, help="namespaces of KV configuration")
+    max_kv_entries_per_namespace: int = setting(50_000, low=1, live=True, help="entries of a namespace")
     max_kv_key_length: int = setting(
-        1_024, low=1, live=True, flag=False, help="characters of a key or a namespace of KV configuration"
+        1_024, low=1, live=True, help="characters of a key or a namespace of KV configuration"
     )
-    max_kv_value_length: int = setting(
-        256 << 10, low=1, live=True, flag=False, help="characters of a value of KV configuration"
-    )
+    max_kv_value_length: int = setting(256 << 10, low=1, live=True, help="characters of a value of KV configuration")
     shutdown_wait_time_seconds: int = setting(
-        30, low=0, flag=False, help="how long a stop waits for requests in work and for peers that read slowly"
+        30, low=0, help="how long a stop waits for requests in work and for peers that read slowly"
     )
 
     def __post_init__(self) -> None:

@@ -27,94 +27,70 @@ class TransportSettings:
     """What a daemon allows its peers, and how it speaks to them."""
 
     server_channel_max_idle_time_seconds: int = setting(
-        120, low=1, flag=False, help="a connection that neither read nor wrote for so long is closed"
+        120, low=1, help="a connection that neither read nor wrote for so long is closed"
     )
     frame_max_length: int = setting(
         16 << 20,
         java="com.rocketmq.remoting.frameMaxLength",
         low=1024,
         high=(1 << 31) - 1,
-        flag=False,
         help="bytes of the largest frame",
     )
-    header_max_length: int = setting(1 << 20, low=1024, high=MOST_HEADER_BYTES, flag=False, help="bytes of its header")
-    header_max_fields: int = setting(1024, low=16, flag=False, help="number of fields in a header")
+    header_max_length: int = setting(1 << 20, low=1024, high=MOST_HEADER_BYTES, help="bytes of its header")
+    header_max_fields: int = setting(1024, low=16, help="number of fields in a header")
     property_max_length: int = setting(
-        MAX_PROPERTIES_BYTES,
-        low=1,
-        high=MAX_PROPERTIES_BYTES,
-        flag=False,
-        help="bytes of a message's properties; more are refused",
+        MAX_PROPERTIES_BYTES, low=1, high=MAX_PROPERTIES_BYTES, help="bytes of a message's properties; more are refused"
     )
     max_connections: int = setting(
-        0, low=0, flag=False, help="connections of a listener; 0: as many as there are files left for it"
+        0, low=0, help="connections of a listener; 0: as many as there are files left for it"
     )
-    max_connections_per_address: int = setting(0, low=0, flag=False, help="connections of one host; 0: no limit")
+    max_connections_per_address: int = setting(0, low=0, help="connections of one host; 0: no limit")
     reserved_descriptors: int = setting(
-        0,
-        low=0,
-        flag=False,
-        help="files that connections leave for everything else; 0: shares by ulimit -n",
+        0, low=0, help="files that connections leave for everything else; 0: shares by ulimit -n"
     )
-    connection_opening_seconds: int = setting(
-        30, low=1, flag=False, help="from accepting a connection to its first whole frame"
-    )
-    frame_seconds: int = setting(60, low=1, flag=False, help="from the first byte of a frame to its last")
-    blocked_seconds: int = setting(60, low=1, flag=False, help="how long a peer may leave its answers unread")
+    connection_opening_seconds: int = setting(30, low=1, help="from accepting a connection to its first whole frame")
+    frame_seconds: int = setting(60, low=1, help="from the first byte of a frame to its last")
+    blocked_seconds: int = setting(60, low=1, help="how long a peer may leave its answers unread")
     write_buffer_high_water_mark: int = setting(
-        0, low=0, flag=False, help="unread bytes above which a peer is not served on; 0 takes 1 MiB"
+        0, low=0, help="unread bytes above which a peer is not served on; 0 takes 1 MiB"
     )
     write_buffer_max_bytes: int = setting(
-        64 << 20, low=1, flag=False, wide=True, help="unread bytes above which a peer's connection is closed"
+        64 << 20, low=1, wide=True, help="unread bytes above which a peer's connection is closed"
     )
-    unfinished_requests: int = setting(
-        1024, low=1, flag=False, help="requests of one connection in work; reading pauses"
-    )
-    unfinished_bytes: int = setting(32 << 20, low=1, flag=False, wide=True, help="bytes of these")
+    unfinished_requests: int = setting(1024, low=1, help="requests of one connection in work; reading pauses")
+    unfinished_bytes: int = setting(32 << 20, low=1, wide=True, help="bytes of these")
     held_bytes: int = setting(
         0,
         low=0,
-        flag=False,
         wide=True,
         help="bytes held for all peers together; 0: an eighth of the memory we may use, from 32 MiB to 4 GiB",
     )
-    queued_requests: int = setting(
-        10_000, low=1, flag=False, help="waiting requests of one class; further ones get SYSTEM_BUSY"
-    )
+    queued_requests: int = setting(10_000, low=1, help="waiting requests of one class; further ones get SYSTEM_BUSY")
     loop_hold_ms: int = setting(
-        20, low=1, flag=False, help="ms that one request may hold the event loop before it is counted and logged"
+        20, low=1, help="ms that one request may hold the event loop before it is counted and logged"
     )
     tls_server_mode: TlsMode = setting(
-        TlsMode.PERMISSIVE, java="tls.server.mode", flag=False, help="TLS needs certificate and key, or there is none"
+        TlsMode.PERMISSIVE, java="tls.server.mode", help="TLS needs certificate and key, or there is none"
     )
-    tls_server_cert_path: Path | None = setting(None, java="tls.server.certPath", flag=False, help="our certificate")
-    tls_server_key_path: Path | None = setting(None, java="tls.server.keyPath", flag=False, help="and its key")
-    tls_server_key_password: str | None = setting(
-        None, java="tls.server.keyPassword", flag=False, help="password of the key"
-    )
+    tls_server_cert_path: Path | None = setting(None, java="tls.server.certPath", help="our certificate")
+    tls_server_key_path: Path | None = setting(None, java="tls.server.keyPath", help="and its key")
+    tls_server_key_password: str | None = setting(None, java="tls.server.keyPassword", help="password of the key")
     tls_server_trust_cert_path: Path | None = setting(
-        None, java="tls.server.trustCertPath", flag=False, help="who signs the certificates of peers"
+        None, java="tls.server.trustCertPath", help="who signs the certificates of peers"
     )
     tls_server_need_client_auth: ClientCertificates = setting(
-        ClientCertificates.NONE,
-        java="tls.server.need.client.auth",
-        flag=False,
-        help="whether peers must show a certificate",
+        ClientCertificates.NONE, java="tls.server.need.client.auth", help="whether peers must show a certificate"
     )
-    tls_enable: bool = setting(False, java="tls.enable", flag=False, help="TLS for connections that we make")
+    tls_enable: bool = setting(False, java="tls.enable", help="TLS for connections that we make")
     tls_client_auth_server: bool = setting(
-        False, java="tls.client.authServer", flag=False, help="check that our CA signed the other's certificate"
+        False, java="tls.client.authServer", help="check that our CA signed the other's certificate"
     )
     tls_client_trust_cert_path: Path | None = setting(
-        None, java="tls.client.trustCertPath", flag=False, help="that CA; none: the system's"
+        None, java="tls.client.trustCertPath", help="that CA; none: the system's"
     )
-    tls_client_cert_path: Path | None = setting(
-        None, java="tls.client.certPath", flag=False, help="the certificate that we show"
-    )
-    tls_client_key_path: Path | None = setting(None, java="tls.client.keyPath", flag=False, help="and its key")
-    tls_client_key_password: str | None = setting(
-        None, java="tls.client.keyPassword", flag=False, help="password of the key"
-    )
+    tls_client_cert_path: Path | None = setting(None, java="tls.client.certPath", help="the certificate that we show")
+    tls_client_key_path: Path | None = setting(None, java="tls.client.keyPath", help="and its key")
+    tls_client_key_password: str | None = setting(None, java="tls.client.keyPassword", help="password of the key")
 
     def limits(self, memory_bytes: int = Budget().memory_bytes) -> Limits:
         """Return the limits. Peers get a share of `memory_bytes`, which this process may use, where no setting says."""
