@@ -8,127 +8,67 @@ from __future__ import annotations
 
 from ..config import IgnoredKeys, JavaKeys, PlannedKeys, RefusedKeys
 
-BROKER_KEYS = JavaKeys(
-    # Settings of rooms to come: a key leaves this table when a field of the broker's configuration takes it.
-    PlannedKeys(
-        "identity and addresses",
-        """
-        brokerIP2 haListenPort rocketmqHome configBlackList
-        """,
-    ),
-    PlannedKeys(
-        "registration",
-        """
-        forceRegister enableSingleTopicRegister
-        disappearTimeAfterStart updateNameServerAddrPeriod compatibleWithOldNameSrv
-        """,
-    ),
-    PlannedKeys(
-        "connections",
-        """
+# Settings of rooms to come: a key leaves this table when a field of the broker's configuration takes it.
+_PLANNED = {
+    "identity and addresses": "brokerIP2 haListenPort rocketmqHome configBlackList",
+    "registration": """
+        forceRegister enableSingleTopicRegister disappearTimeAfterStart updateNameServerAddrPeriod
+        compatibleWithOldNameSrv""",
+    "connections": """
         clientChannelMaxIdleTimeSeconds enableShutdownGracefully enableReconnectForGoAway serverSocketBacklog
-        serverSocketSndBufSize serverSocketRcvBufSize writeBufferLowWaterMark connectTimeoutMillis useTLS
-        """,
-    ),
-    PlannedKeys(
-        "overload answers",
-        """
+        serverSocketSndBufSize serverSocketRcvBufSize writeBufferLowWaterMark connectTimeoutMillis useTLS""",
+    "overload answers": """
         brokerFastFailureEnable pullThreadPoolQueueCapacity litePullThreadPoolQueueCapacity
         ackThreadPoolQueueCapacity queryThreadPoolQueueCapacity replyThreadPoolQueueCapacity
         heartbeatThreadPoolQueueCapacity clientManagerThreadPoolQueueCapacity consumerManagerThreadPoolQueueCapacity
         endTransactionPoolQueueCapacity adminBrokerThreadPoolQueueCapacity loadBalanceThreadPoolQueueCapacity
         putThreadPoolQueueCapacity waitTimeMillsInPullQueue waitTimeMillsInLitePullQueue waitTimeMillsInAckQueue
-        waitTimeMillsInHeartbeatQueue waitTimeMillsInTransactionQueue waitTimeMillsInAdminBrokerQueue
-        """,
-    ),
-    PlannedKeys(
-        "sending",
-        """
-        maxTopicLength autoMessageVersionOnTopicLen putMessageTimeout
-        """,
-    ),
-    PlannedKeys(
-        "pulling and offsets",
-        """
-        accessMessageInMemoryHotRatio pullBatchMaxMessageCount maxConsumeQueueScan
-        travelCqFileNumWhenGetMessage useStaticSubscription enableBroadcastOffsetStore broadcastOffsetExpireSecond
-        broadcastOffsetExpireMaxSecond flushConsumerOffsetHistoryInterval enableCleanExpiredOffset
-        coldDataScanEnable coldCtrStrategyEnable usePIDColdCtrStrategy
-        """,
-    ),
-    PlannedKeys(
-        "clients and groups",
-        """
+        waitTimeMillsInHeartbeatQueue waitTimeMillsInTransactionQueue waitTimeMillsInAdminBrokerQueue""",
+    "sending": "maxTopicLength autoMessageVersionOnTopicLen putMessageTimeout",
+    "pulling and offsets": """
+        accessMessageInMemoryHotRatio pullBatchMaxMessageCount maxConsumeQueueScan travelCqFileNumWhenGetMessage
+        useStaticSubscription enableBroadcastOffsetStore broadcastOffsetExpireSecond broadcastOffsetExpireMaxSecond
+        flushConsumerOffsetHistoryInterval enableCleanExpiredOffset coldDataScanEnable coldCtrStrategyEnable
+        usePIDColdCtrStrategy""",
+    "clients and groups": """
         realTimeNotifyConsumerChange lockInStrictMode subscriptionExpiredTimeout serverLoadBalancerEnable
-        defaultMessageRequestMode defaultPopShareQueueNum loadBalancePollNameServerInterval
-        """,
-    ),
-    PlannedKeys(
-        "the store's files",
-        """
-        storePathCommitLog mappedFileSizeConsumeQueueExt forceVerifyPropCRC messageIndexSafe
-        indexFileWriteEnable indexFileReadEnable
-        """,
-    ),
-    PlannedKeys(
-        "flushing",
-        """
-        flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval
-        """,
-    ),
-    PlannedKeys(
-        "retention",
-        """
+        defaultMessageRequestMode defaultPopShareQueueNum loadBalancePollNameServerInterval""",
+    "the store's files": """
+        storePathCommitLog mappedFileSizeConsumeQueueExt forceVerifyPropCRC messageIndexSafe indexFileWriteEnable
+        indexFileReadEnable""",
+    "flushing": "flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval",
+    "retention": """
         logicalDiskSpaceCleanForciblyThreshold deleteConsumeQueueFilesInterval maxBatchDeleteFilesNum
-        redeleteHangedFileInterval
-        """,
-    ),
-    PlannedKeys(
-        "recovery",
-        "checkCRCOnRecover checkCommitLogOffsetOnRecover maxRecoveryCommitlogFiles commitLogRecoverMaxNum",
-    ),
-    PlannedKeys(
-        "transactions",
-        """
-        transactionOpMsgMaxSize
-        transactionOpBatchInterval transactionMetricFlushInterval transWriteOriginTransHalfEnable
-        """,
-    ),
-    PlannedKeys(
-        "pop",
-        """
+        redeleteHangedFileInterval""",
+    "recovery": "checkCRCOnRecover checkCommitLogOffsetOnRecover maxRecoveryCommitlogFiles commitLogRecoverMaxNum",
+    "transactions": """
+        transactionOpMsgMaxSize transactionOpBatchInterval transactionMetricFlushInterval
+        transWriteOriginTransHalfEnable""",
+    "pop": """
         popPollingSize popPollingMapSize popPollingMapExpireTimeSeconds maxPopPollingSize
         popLongPollingForceNotifyInterval popFromRetryProbability popFromRetryProbabilityForPriority
-        priorityOrderAsc enableRetryTopicV2 retrieveMessageFromPopRetryTopicV1
-        popResponseReturnActualRetryTopic useSeparateRetryQueue initPopOffsetByCheckMsgInMem
-        enablePopBufferMerge popCkStayBufferTime popCkStayBufferTimeOut popCkMaxBufferSize
-        popCkOffsetMaxQueueSize appendCkAsync appendAckAsync enablePopBatchAck reviveQueueNum reviveInterval
-        reviveMaxSlow reviveScanTime reviveAckWaitMs enableSkipLongAwaitingAck skipWhenCKRePutReachMaxTimes
-        popReviveSkipIfGroupAbsent popReviveConcurrency popReviveMaxAttemptTimes popReviveMaxReturnSizePerRead
-        enablePopMessageThreshold popInflightMessageThreshold enableNotifyAfterPopOrderLockRelease
-        enableNotifyBeforePopCalculateLag useMessageFilterForNotification maxMessageFilterNumForNotification
-        popConsumerFSServiceInit
-        """,
-    ),
-    PlannedKeys(
-        "metrics",
-        """
+        priorityOrderAsc enableRetryTopicV2 retrieveMessageFromPopRetryTopicV1 popResponseReturnActualRetryTopic
+        useSeparateRetryQueue initPopOffsetByCheckMsgInMem enablePopBufferMerge popCkStayBufferTime
+        popCkStayBufferTimeOut popCkMaxBufferSize popCkOffsetMaxQueueSize appendCkAsync appendAckAsync
+        enablePopBatchAck reviveQueueNum reviveInterval reviveMaxSlow reviveScanTime reviveAckWaitMs
+        enableSkipLongAwaitingAck skipWhenCKRePutReachMaxTimes popReviveSkipIfGroupAbsent popReviveConcurrency
+        popReviveMaxAttemptTimes popReviveMaxReturnSizePerRead enablePopMessageThreshold popInflightMessageThreshold
+        enableNotifyAfterPopOrderLockRelease enableNotifyBeforePopCalculateLag useMessageFilterForNotification
+        maxMessageFilterNumForNotification popConsumerFSServiceInit""",
+    "metrics": """
         metricsExporterType metricsPromExporterPort metricsPromExporterHost metricsGrpcExporterTarget
         metricsGrpcExporterHeader metricGrpcExporterTimeOutInMills metricGrpcExporterIntervalInMills
         metricLoggingExporterIntervalInMills metricsLabel metricsInDelta metricsOtelCardinalityLimit
         metricsExportBatchMaxDataPoints enableRemotingMetrics enableMessageStoreMetrics enablePopMetrics
         enableConnectionMetrics enableTransactionMetrics enableStatsMetrics enableRequestMetrics
-        enableLagAndDlqMetrics estimateAccumulation timerMetricSmallThreshold
-        """,
-    ),
-    PlannedKeys(
-        "compaction",
-        """
+        enableLagAndDlqMetrics estimateAccumulation timerMetricSmallThreshold""",
+    "compaction": """
         enableCompaction compactionScheduleInternal maxOffsetMapSize compactionMappedFileSize
-        compactionCqMappedFileSize
-        """,
-    ),
-    # Promises that cannot be kept yet: only the harmless value may stand.
+        compactionCqMappedFileSize""",
+}
+
+# Promises that cannot be kept yet: only the harmless value may stand.
+_REFUSED = (
     RefusedKeys(
         "there are no users and permissions yet, so everybody would be let in",
         "keep the broker on loopback or a trusted network without it",
@@ -138,10 +78,9 @@ BROKER_KEYS = JavaKeys(
         "there is no replication yet, so this broker would be a lone master",
         "run it as ASYNC_MASTER with brokerId=0",
         """
-        brokerRole=ASYNC_MASTER brokerId=0 haMasterAddress= totalReplicas=1 inSyncReplicas=1
-        minInSyncReplicas=1 allAckInSyncStateSet=false enableAutoInSyncReplicas=false
-        enableSlaveActingMaster=false enableRemoteEscape=false duplicationEnable=false asyncLearner=false
-        """,
+        brokerRole=ASYNC_MASTER brokerId=0 haMasterAddress= totalReplicas=1 inSyncReplicas=1 minInSyncReplicas=1
+        allAckInSyncStateSet=false enableAutoInSyncReplicas=false enableSlaveActingMaster=false
+        enableRemoteEscape=false duplicationEnable=false asyncLearner=false""",
     ),
     RefusedKeys(
         "there is no controller and no DLedger log yet, so no master would be elected",
@@ -155,19 +94,14 @@ BROKER_KEYS = JavaKeys(
         storeType=default rocksdbCQDoubleWriteEnable=false combineCQPreferCQType=default
         combineAssignOffsetCQType=default combineCQUseRocksdbForLmq=false indexRocksDBEnable=false
         timerRocksDBEnable=false transRocksDBEnable=false popConsumerKVServiceEnable=false
-        popConsumerKVServiceInit=false configManagerVersion=v1 useSingleRocksDBForAllConfigs=false
-        """,
+        popConsumerKVServiceInit=false configManagerVersion=v1 useSingleRocksDBForAllConfigs=false""",
     ),
     RefusedKeys(
         "messages under those paths would not be found",
         "put all commit log files under storePathCommitLog",
         "readOnlyCommitLogStorePaths=",
     ),
-    RefusedKeys(
-        "Java classes cannot be loaded here",
-        "do without the plug-in",
-        "messageStorePlugIn=",
-    ),
+    RefusedKeys("Java classes cannot be loaded here", "do without the plug-in", "messageStorePlugIn="),
     RefusedKeys(
         "a broker is a process of its own here",
         "start one process per broker",
@@ -176,10 +110,7 @@ BROKER_KEYS = JavaKeys(
     RefusedKeys(
         "name servers are named directly",
         "list them in namesrvAddr",
-        """
-        fetchNamesrvAddrByAddressServer=false fetchNameSrvAddrByDnsLookup=false
-        fetchControllerAddrByDnsLookup=false
-        """,
+        "fetchNamesrvAddrByAddressServer=false fetchNameSrvAddrByDnsLookup=false fetchControllerAddrByDnsLookup=false",
     ),
     RefusedKeys(
         "connections go out directly, past the proxy",
@@ -196,10 +127,11 @@ BROKER_KEYS = JavaKeys(
         "read what is flushed",
         "readUnCommitted=false",
     ),
-    # Ignored without breaking a promise.
-    IgnoredKeys(
-        "one event loop takes the place of thread pools",
-        """
+)
+
+# Ignored without breaking a promise.
+_IGNORED = {
+    "one event loop takes the place of thread pools": """
         sendMessageThreadPoolNums=2 pullMessageThreadPoolNums=20 litePullMessageThreadPoolNums=20
         ackMessageThreadPoolNums=16 processReplyMessageThreadPoolNums=20 queryMessageThreadPoolNums=10
         adminBrokerThreadPoolNums=16 clientManageThreadPoolNums=32 consumerManageThreadPoolNums=32
@@ -213,99 +145,62 @@ BROKER_KEYS = JavaKeys(
         clientCallbackExecutorThreads=2 asyncSendEnable=true serverOnewaySemaphoreValue=256
         serverAsyncSemaphoreValue=64 clientOnewaySemaphoreValue=65535 clientAsyncSemaphoreValue=65535
         maxAsyncPutMessageRequests=5000 recoverConcurrently=false disableCallbackExecutor=false
-        disableNettyWorkerGroup=false
-        """,
-    ),
-    IgnoredKeys(
-        "the timer tries until a message is stored, keeps its counts and its files right by itself",
-        """
+        disableNettyWorkerGroup=false""",
+    "the timer tries until a message is stored, keeps its counts and its files right by itself": """
         timerInterceptDelayLevel=false timerSkipUnknownError=false timerEnableRetryUntilSuccess=false
         timerEnableCheckMetrics=true timerCheckMetricsWhen=05 timerWheelSnapshotFlush=false
-        timerWheelSnapshotIntervalMs=10000 timerRecallToTimeWheelEnable=true delayOffsetUpdateVersionStep=200
-        """,
-    ),
-    IgnoredKeys(
-        "Netty is not used: back-pressure and housekeeping are transport's own",
-        """
+        timerWheelSnapshotIntervalMs=10000 timerRecallToTimeWheelEnable=true delayOffsetUpdateVersionStep=200""",
+    "Netty is not used: back-pressure and housekeeping are transport's own": """
         serverNettyWorkerGroupEnable=true serverPooledByteBufAllocatorEnable=true useEpollNativeSelector=false
-        clientPooledByteBufAllocatorEnable=false enableNetWorkFlowControl=false
-        enableFastChannelEventProcess=false printChannelGroups=false printChannelGroupsMinNum=5
-        channelNotActiveInterval=60000 isScanAvailableNameSrv=true clientSocketSndBufSize=0
-        clientSocketRcvBufSize=0 clientCloseSocketIfTimeout=true maxReconnectIntervalTimeSeconds=60
-        """,
-    ),
-    IgnoredKeys(
-        "one writer appends without locks and dispatches in the same call",
-        """
+        clientPooledByteBufAllocatorEnable=false enableNetWorkFlowControl=false enableFastChannelEventProcess=false
+        printChannelGroups=false printChannelGroupsMinNum=5 channelNotActiveInterval=60000
+        isScanAvailableNameSrv=true clientSocketSndBufSize=0 clientSocketRcvBufSize=0
+        clientCloseSocketIfTimeout=true maxReconnectIntervalTimeSeconds=60""",
+    "one writer appends without locks and dispatches in the same call": """
         useReentrantLockWhenPutMessage=true useABSLock=false spinLockCollisionRetreatOptimalDegree=1000
         topicQueueLockNum=32 putMsgIndexHightWater=600000 debugLockEnable=false highSpeedMode=false
-        enableBatchPush=false enableAsyncReput=true enableRunningFlagsInFlush=false
-        dispatchFromSenderThread=false enableBuildConsumeQueueConcurrently=false
-        putConsumeQueueDataByFileChannel=true wakeCommitWhenPutMessage=true wakeFlushWhenPutMessage=false
-        flushCommitLogTimed=true
+        enableBatchPush=false enableAsyncReput=true enableRunningFlagsInFlush=false dispatchFromSenderThread=false
+        enableBuildConsumeQueueConcurrently=false putConsumeQueueDataByFileChannel=true
+        wakeCommitWhenPutMessage=true wakeFlushWhenPutMessage=false flushCommitLogTimed=true
         replicasPerDiskPartition=1 enableAcceleratedRecovery=false recheckReputOffsetFromCq=false
-        searchBcqByCacheEnable=true correctLogicMinOffsetSleepInterval=1
-        correctLogicMinOffsetForceInterval=300000 enableScheduleAsyncDeliver=false
-        scheduleAsyncDeliverMaxPendingLimit=2000 scheduleAsyncDeliverMaxResendNum2Blocked=3
-        timerEnableDisruptor=false maxChecksumRange=1073741824
-        enableLogConsumeQueueRepeatedlyBuildWhenRecover=false
-        """,
-    ),
-    IgnoredKeys(
-        "expressions are evaluated when a message is pulled: no bit maps are written, the results are the same",
-        "enableConsumeQueueExt=false enableCalcFilterBitMap=false bitMapLengthConsumeQueueExt=64",
-    ),
-    IgnoredKeys(
-        "the page cache is left to the operating system, and nothing is staged outside it",
-        """
+        searchBcqByCacheEnable=true correctLogicMinOffsetSleepInterval=1 correctLogicMinOffsetForceInterval=300000
+        enableScheduleAsyncDeliver=false scheduleAsyncDeliverMaxPendingLimit=2000
+        scheduleAsyncDeliverMaxResendNum2Blocked=3 timerEnableDisruptor=false maxChecksumRange=1073741824
+        enableLogConsumeQueueRepeatedlyBuildWhenRecover=false""",
+    "expressions are evaluated when a message is pulled: no bit maps are written, the results are the same": """
+        enableConsumeQueueExt=false enableCalcFilterBitMap=false bitMapLengthConsumeQueueExt=64""",
+    "the page cache is left to the operating system, and nothing is staged outside it": """
         transientStorePoolSize=5 fastFailIfNoBufferInStorePool=false commitIntervalCommitLog=200
         commitCommitLogLeastPages=4 commitCommitLogThoroughInterval=200 timerWarmEnable=false
         flushLeastPagesWhenWarmMapedFile=4096 mappedFileSwapEnable=true commitLogForceSwapMapInterval=43200000
         commitLogSwapMapInterval=3600000 commitLogSwapMapReserveFileNum=100 logicQueueForceSwapMapInterval=43200000
         logicQueueSwapMapInterval=3600000 cleanSwapedMapInterval=300000 logicQueueSwapMapReserveFileNum=20
         writeWithoutMmap=false transferMsgByHeap=true sharedByteBufferNum=16 dataReadAheadEnable=true
-        sampleCountThreshold=5000 sampleSteps=32 timerColdDataCheckIntervalMs=60000
-        """,
-    ),
-    IgnoredKeys(
-        "it belongs to RocksDB, which is off",
-        """
+        sampleCountThreshold=5000 sampleSteps=32 timerColdDataCheckIntervalMs=60000""",
+    "it belongs to RocksDB, which is off": """
         timerRocksDBPrecisionMs=1000 timerRocksDBRollMaxTps=8000.0 timerRocksDBTimeExpiredMaxTps=200000.0
         timerRocksDBRollIntervalHours=1 timerRocksDBRollRangeHours=2 timerRocksDBStopScan=false
-        timerRecallToTimelineEnable=true iteratorWhenUseRocksdbConsumeQueue=true
-        cleanRocksDBDirtyCQIntervalMin=60 memTableFlushIntervalMs=3600000 enableRocksDBLog=false
-        combineCQLoadingCQTypes=default;defaultRocksDB combineCQEnableCheckSelf=false
-        combineCQMaxExtraSearchCommitLogFiles=3 bottomMostCompressionTypeForConsumeQueueStore=zstd
-        rocksdbCompressionType=lz4 rocksdbFlushWalFrequency=1024 rocksdbWalFileRollingThreshold=1073741824
-        useSeparateStorePathForRocksdbCQ=false maxRocksDBIndexQueryDays=7 realTimePersistRocksDBConfig=true
-        persistConsumerOffsetIncrementally=false statRocksDBCQIntervalSec=10 popConsumerKVServiceLog=false
-        """,
-    ),
-    IgnoredKeys(
-        "it belongs to replication, which is off",
-        """
+        timerRecallToTimelineEnable=true iteratorWhenUseRocksdbConsumeQueue=true cleanRocksDBDirtyCQIntervalMin=60
+        memTableFlushIntervalMs=3600000 enableRocksDBLog=false combineCQLoadingCQTypes=default;defaultRocksDB
+        combineCQEnableCheckSelf=false combineCQMaxExtraSearchCommitLogFiles=3
+        bottomMostCompressionTypeForConsumeQueueStore=zstd rocksdbCompressionType=lz4 rocksdbFlushWalFrequency=1024
+        rocksdbWalFileRollingThreshold=1073741824 useSeparateStorePathForRocksdbCQ=false maxRocksDBIndexQueryDays=7
+        realTimePersistRocksDBConfig=true persistConsumerOffsetIncrementally=false statRocksDBCQIntervalSec=10
+        popConsumerKVServiceLog=false""",
+    "it belongs to replication, which is off": """
         haTransferBatchSize=32768 haMaxGapNotInSync=268435456 haMaxTimeSlaveNotCatchup=15000
         haFlowControlEnable=false maxHaTransferByteInSecond=104857600 haSendHeartbeatInterval=5000
         haHousekeepingInterval=20000 slaveTimeout=3000 slaveReadEnable=false offsetCheckInSlave=false
         skipPreOnline=false syncBrokerMemberGroupPeriod=1000 syncBrokerMetadataPeriod=5000
         maxSlaveResendLength=268435456 syncFromLastFile=false syncMasterFlushOffsetWhenStartup=false
-        enableSplitMetadata=true splitMetadataSize=2000 brokerHeartbeatInterval=1000
-        sendHeartbeatTimeoutMillis=1000 brokerNotActiveTimeoutMillis=10000 cleanOfflineBrokerInterval=30000
-        forwardTimeout=3000
-        """,
-    ),
-    IgnoredKeys(
-        "it belongs to the controller or DLedger, which are off",
-        """
+        enableSplitMetadata=true splitMetadataSize=2000 brokerHeartbeatInterval=1000 sendHeartbeatTimeoutMillis=1000
+        brokerNotActiveTimeoutMillis=10000 cleanOfflineBrokerInterval=30000 forwardTimeout=3000""",
+    "it belongs to the controller or DLedger, which are off": """
         controllerAddr= controllerHeartBeatTimeoutMills=10000 syncControllerMetadataPeriod=10000
         checkSyncStateSetPeriod=5000 brokerElectionPriority=2147483647 fetchNamesrvAddrInterval=10000
         storePathDLedgerCommitLog= storePathEpochFile= storePathBrokerIdentity= preferredLeaderId= dLegerGroup=
-        dLegerPeers= dLegerSelfId=
-        """,
-    ),
-    IgnoredKeys(
-        "it belongs to users and permissions, which are off",
-        """
+        dLegerPeers= dLegerSelfId=""",
+    "it belongs to users and permissions, which are off": """
         authConfigPath=
         authenticationProvider=org.apache.rocketmq.auth.authentication.provider.DefaultAuthenticationProvider
         authenticationMetadataProvider=org.apache.rocketmq.auth.authentication.provider.LocalAuthenticationMetadataProvider
@@ -316,28 +211,23 @@ BROKER_KEYS = JavaKeys(
         authorizationStrategy= authorizationWhitelist= userCacheMaxNum=1000 userCacheExpiredSecond=600
         userCacheRefreshSecond=60 aclCacheMaxNum=1000 aclCacheExpiredSecond=600 aclCacheRefreshSecond=60
         statefulAuthenticationCacheMaxNum=10000 statefulAuthenticationCacheExpiredSecond=60
-        statefulAuthorizationCacheMaxNum=10000 statefulAuthorizationCacheExpiredSecond=60
-        """,
-    ),
-    IgnoredKeys(
-        "it belongs to LMQ and lite topics, which are off",
-        """
+        statefulAuthorizationCacheMaxNum=10000 statefulAuthorizationCacheExpiredSecond=60""",
+    "it belongs to LMQ and lite topics, which are off": """
         enableLmqQuota=false maxLmqConsumeQueueNum=20000 enableLiteEventMode=true liteEventCheckInterval=10000
         liteEventFullDispatchDelayTime=10000 liteEventFullDispatchDelayTimeForWildcardGroup=10000
-        maxClientEventCount=100 liteTtlCheckInterval=120000 minLiteTTl=900000
-        liteSubscriptionCheckInterval=120000 liteSubscriptionCheckTimeoutMills=180000
-        maxLiteSubscriptionCount=100000 enableLmqStats=false enableLitePopLog=false
-        liteLagLatencyCollectEnable=false liteLagLatencyMetricsEnable=false liteLagCountMetricsEnable=false
-        liteLagLatencyTopK=50
-        """,
-    ),
-    IgnoredKeys(
-        "it shapes Java's own log and statistics files",
-        """
-        commercialBaseCount=1 commercialSizePerMsg=4096 accountStatsEnable=true
-        accountStatsPrintZeroValues=true maxStatsIdleTimeInMinutes=-1 autoDeleteUnusedStats=true
-        enableDetailStat=true enablePopLog=false isolateLogEnable=false diskFallRecorded=true
-        enableScheduleMessageStats=true timerProgressLogIntervalMs=10000
-        """,
-    ),
+        maxClientEventCount=100 liteTtlCheckInterval=120000 minLiteTTl=900000 liteSubscriptionCheckInterval=120000
+        liteSubscriptionCheckTimeoutMills=180000 maxLiteSubscriptionCount=100000 enableLmqStats=false
+        enableLitePopLog=false liteLagLatencyCollectEnable=false liteLagLatencyMetricsEnable=false
+        liteLagCountMetricsEnable=false liteLagLatencyTopK=50""",
+    "it shapes Java's own log and statistics files": """
+        commercialBaseCount=1 commercialSizePerMsg=4096 accountStatsEnable=true accountStatsPrintZeroValues=true
+        maxStatsIdleTimeInMinutes=-1 autoDeleteUnusedStats=true enableDetailStat=true enablePopLog=false
+        isolateLogEnable=false diskFallRecorded=true enableScheduleMessageStats=true
+        timerProgressLogIntervalMs=10000""",
+}
+
+BROKER_KEYS = JavaKeys(
+    *(PlannedKeys(feature, keys) for feature, keys in _PLANNED.items()),
+    *_REFUSED,
+    *(IgnoredKeys(reason, keys) for reason, keys in _IGNORED.items()),
 )
