@@ -5,15 +5,13 @@ from __future__ import annotations
 import click
 
 from .terminal.printing import print_text
-from .terminal.tree import Fail, examples
+from .terminal.tree import Fail, command
 
 
-@click.command(
-    epilog=examples(
-        "pyromq completion bash >> ~/.bashrc",
-        "pyromq completion zsh >> ~/.zshrc",
-        "pyromq completion fish > ~/.config/fish/completions/pyromq.fish",
-    )
+@command(
+    "pyromq completion bash >> ~/.bashrc",
+    "pyromq completion zsh >> ~/.zshrc",
+    "pyromq completion fish > ~/.config/fish/completions/pyromq.fish",
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:

@@ -12,7 +12,7 @@ from ..config import JavaKeys, Setting, SettingFinding, examine_file, load, sett
 from ..errors import ConfigError
 from ..model.foreign_text import one_line
 from .terminal.printing import print_drawn, print_lines
-from .terminal.tree import Tree, examples
+from .terminal.tree import Tree, command
 
 
 @click.group(cls=Tree)
@@ -27,7 +27,7 @@ _daemon = click.option(
 )
 
 
-@config.command("list", epilog=examples("pyromq config list", "pyromq config list --daemon namesrv --json"))
+@command("pyromq config list", "pyromq config list --daemon namesrv --json", of=config, name="list")
 @_daemon
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per setting instead of a table.")
 def list_settings(daemon: str, as_json: bool) -> None:
@@ -50,7 +50,7 @@ def _describe(setting: Setting) -> dict[str, str]:
     }
 
 
-@config.command(epilog=examples("pyromq config check broker.conf", "pyromq config check namesrv.conf --daemon namesrv"))
+@command("pyromq config check broker.conf", "pyromq config check namesrv.conf --daemon namesrv", of=config)
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @_daemon
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per key instead of a table.")

@@ -12,7 +12,7 @@ from .terminal.printing import print_lines
 from .terminal.profiles import TLS_FILES, TLS_KEYS, Profile, Profiles, load_profiles
 from .terminal.shell import to_json
 from .terminal.tls_options import take, tls_options
-from .terminal.tree import Tree, examples, unknown
+from .terminal.tree import Tree, command, unknown
 
 if TYPE_CHECKING:
     from ..client.connect.tls_choice import TlsChoice
@@ -29,7 +29,7 @@ def profile() -> None:
     """
 
 
-@profile.command("list", epilog=examples("pyromq profile list", "pyromq profile list --json"))
+@command("pyromq profile list", "pyromq profile list --json", of=profile, name="list")
 @_json
 def list_profiles(as_json: bool) -> None:
     """List profiles; the one in use is marked."""
@@ -45,12 +45,11 @@ def list_profiles(as_json: bool) -> None:
         print_lines(f"no profiles in {found.path}. Make one: pyromq profile set NAME HOST:PORT")
 
 
-@profile.command(
-    "set",
-    epilog=examples(
-        "pyromq profile set prod '10.0.0.1:9876;10.0.0.2:9876'",
-        "pyromq profile set prod 10.0.0.1:9876 --tls-ca /etc/pyromq/ca.pem",
-    ),
+@command(
+    "pyromq profile set prod '10.0.0.1:9876;10.0.0.2:9876'",
+    "pyromq profile set prod 10.0.0.1:9876 --tls-ca /etc/pyromq/ca.pem",
+    of=profile,
+    name="set",
 )
 @click.argument("name")
 @click.argument("namesrv", metavar="HOST:PORT")
@@ -78,7 +77,7 @@ def _tls(choice: TlsChoice) -> dict[str, str]:
     return {key: os.path.abspath(word) if key in TLS_FILES else word for key, word in found.items()}
 
 
-@profile.command(epilog=examples("pyromq profile use prod", "pyromq profile use --none"))
+@command("pyromq profile use prod", "pyromq profile use --none", of=profile)
 @click.argument("name", required=False)
 @click.option("--none", "nothing", is_flag=True, help="Use none: 127.0.0.1:9876 again.")
 @_json
@@ -95,7 +94,7 @@ def use(name: str | None, nothing: bool, as_json: bool) -> None:
     print_lines(to_json(row) if as_json else f"in use: {name or 'none'} ({found.path})")
 
 
-@profile.command(epilog=examples("pyromq profile remove prod"))
+@command("pyromq profile remove prod", of=profile)
 @click.argument("name")
 @_json
 def remove(name: str, as_json: bool) -> None:

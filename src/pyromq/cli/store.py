@@ -27,7 +27,7 @@ from ..store.recovery.quarantine import QuarantinedRecord
 from ..store.recovery.sizes import inferred_config
 from ..store.tools.findings import Report
 from .terminal.printing import print_lines
-from .terminal.tree import Fail, Tree, examples
+from .terminal.tree import Fail, Tree, command
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -54,9 +54,7 @@ def _arguments(command: F) -> F:
     return command
 
 
-@store.command(
-    epilog=examples("pyromq store verify pyromq-data/store", "pyromq store verify PATH -c broker.conf --json")
-)
+@command("pyromq store verify pyromq-data/store", "pyromq store verify PATH -c broker.conf --json", of=store)
 @_arguments
 def verify(path: Path, config_file: Path | None, as_json: bool) -> None:
     """Check log, queues, index and tables of PATH against each other.
@@ -75,7 +73,7 @@ def verify(path: Path, config_file: Path | None, as_json: bool) -> None:
     sys.exit(report.exit_code)
 
 
-@store.command(epilog=examples("pyromq store info pyromq-data/store"))
+@command("pyromq store info pyromq-data/store", of=store)
 @_arguments
 def info(path: Path, config_file: Path | None, as_json: bool) -> None:
     """Show what PATH holds, without reading the records."""
@@ -88,7 +86,7 @@ def info(path: Path, config_file: Path | None, as_json: bool) -> None:
         _print_info(found)
 
 
-@store.command(epilog=examples("pyromq store dump PATH --limit 10", "pyromq store dump PATH --to all.parquet"))
+@command("pyromq store dump PATH --limit 10", "pyromq store dump PATH --to all.parquet", of=store)
 @_arguments
 @click.option("--topic", help="Only records of this topic.")
 @click.option("--queue", "queue_id", type=int, help="Only records of this queue.")
@@ -138,7 +136,7 @@ def _dump_to(path: Path, target: Path, as_json: bool, wanted: dict[str, Any]) ->
         sys.exit(2)
 
 
-@store.command(epilog=examples("pyromq store backup pyromq-data/store /backup/today"))
+@command("pyromq store backup pyromq-data/store /backup/today", of=store)
 @_arguments
 @click.argument("target", type=click.Path(path_type=Path))
 def backup(path: Path, target: Path, config_file: Path | None, as_json: bool) -> None:
@@ -162,7 +160,7 @@ def backup(path: Path, target: Path, config_file: Path | None, as_json: bool) ->
         print_lines(f"the copy holds the log from {done.log_start} to {done.log_end}")
 
 
-@store.command(epilog=examples("pyromq store rebuild pyromq-data/store"))
+@command("pyromq store rebuild pyromq-data/store", of=store)
 @_arguments
 def rebuild(path: Path, config_file: Path | None, as_json: bool) -> None:
     """Write queues and index of PATH anew from its log. No broker may run on it."""
@@ -181,9 +179,11 @@ def rebuild(path: Path, config_file: Path | None, as_json: bool) -> None:
             print_lines(f"damaged: {gap.end - gap.position} bytes at {gap.position}: {gap.reason}")
 
 
-@store.command(
-    "accept-loss",
-    epilog=examples("pyromq store accept-loss pyromq-data/store --dry-run", "pyromq store accept-loss PATH --yes"),
+@command(
+    "pyromq store accept-loss pyromq-data/store --dry-run",
+    "pyromq store accept-loss PATH --yes",
+    of=store,
+    name="accept-loss",
 )
 @_arguments
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
@@ -214,12 +214,7 @@ def accept(path: Path, config_file: Path | None, as_json: bool, yes: bool, dry_r
         print_lines("nothing is missing, nothing was changed")
 
 
-@store.command(
-    epilog=examples(
-        "pyromq store quarantine pyromq-data/store",
-        "pyromq store quarantine PATH 1288490 --release",
-    )
-)
+@command("pyromq store quarantine pyromq-data/store", "pyromq store quarantine PATH 1288490 --release", of=store)
 @_arguments
 @click.argument("position", type=click.IntRange(min=0), required=False)
 @click.option("--release", is_flag=True, help="Let the record be tried again: the next start puts it again.")

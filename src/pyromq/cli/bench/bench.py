@@ -17,7 +17,7 @@ from ...model.group import ConsumeFromWhere
 from ..terminal.numbers import Number
 from ..terminal.printing import print_text
 from ..terminal.shell import Shell, talks
-from ..terminal.tree import Tree, examples
+from ..terminal.tree import Tree, command
 from .counts import MessagesConsumed, MessagesSent
 from .kinds import batch, transaction
 from .shared import (
@@ -48,9 +48,7 @@ bench.add_command(transaction)
 bench.add_command(timer)
 
 
-@bench.command(
-    epilog=examples("pyromq bench producer -w 64 -s 1024 -q 100000", "pyromq bench producer -t orders -y true -ri 1000")
-)
+@command("pyromq bench producer -w 64 -s 1024 -q 100000", "pyromq bench producer -t orders -y true -ri 1000", of=bench)
 @topic_option
 @count_option("-w", "--thread-count", "threads", default=64, text="Senders at a time.")
 @count_option("-s", "--message-size", "size", default=128, text="Bytes of each body.")
@@ -99,9 +97,7 @@ async def producer(shell: Shell, topic: str, quantity: int, report_interval: int
 ASYNC_IN_FLIGHT = 1000
 
 
-@bench.command(
-    epilog=examples("pyromq bench consumer -w 20", "pyromq bench consumer -t orders -f TAG -e tags.txt -q 100000")
-)
+@command("pyromq bench consumer -w 20", "pyromq bench consumer -t orders -f TAG -e tags.txt -q 100000", of=bench)
 @topic_option
 @count_option("-w", "--thread-count", "threads", default=20, text="Handlers at a time.")
 @click.option("-g", "--group", default=GROUP, show_default=True, help="Consumer group.")

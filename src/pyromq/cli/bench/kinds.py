@@ -9,7 +9,7 @@ import click
 from ...client.received import Received  # at the top: the SDK reads the types of handlers
 from ..terminal.numbers import Number
 from ..terminal.shell import Shell, talks
-from ..terminal.tree import examples
+from ..terminal.tree import command
 from .counts import BatchesSent, TransactionsSent
 from .shared import (
     BenchMessage,
@@ -23,9 +23,7 @@ from .shared import (
 )
 
 
-@click.command(
-    epilog=examples("pyromq bench batch -w 16 -s 1024 -b 32 -q 100000", "pyromq bench batch -t orders -ri 1000")
-)
+@command("pyromq bench batch -w 16 -s 1024 -b 32 -q 100000", "pyromq bench batch -t orders -ri 1000")
 @topic_option
 @click.option("-w", "--thread-count", "threads", type=click.IntRange(min=1), default=64, help="Senders.  [default: 64]")
 @click.option("-s", "--message-size", "size", type=click.IntRange(min=1), default=128, help="Bytes.  [default: 128]")
@@ -72,11 +70,7 @@ async def batch(
 _share = Number(0, 1)
 
 
-@click.command(
-    epilog=examples(
-        "pyromq bench transaction -w 16 -s 1024 -q 10000", "pyromq bench transaction -sr 0.1 -su 0.1 -cr 0.5 -q 1000"
-    )
-)
+@command("pyromq bench transaction -w 16 -s 1024 -q 10000", "pyromq bench transaction -sr 0.1 -su 0.1 -cr 0.5 -q 1000")
 @topic_option
 @click.option("-w", "--thread-count", "threads", type=click.IntRange(min=1), default=32, help="Senders.  [default: 32]")
 @click.option("-s", "--message-size", "size", type=click.IntRange(min=1), default=2048, help="Bytes.  [default: 2048]")

@@ -20,7 +20,7 @@ from ...model.wire_text import whole_number
 from ..terminal.numbers import seconds
 from ..terminal.printing import print_text
 from ..terminal.shell import Shell, talks
-from ..terminal.tree import examples
+from ..terminal.tree import command
 from .counts import TimersDelivered, TimersSent
 from .shared import (
     conclude,
@@ -40,12 +40,10 @@ RUN = "BENCHMARK_RUN"
 ROUTE_POLL_S = 0.2  # for a topic that the first send makes
 
 
-@click.command(
-    epilog=examples(
-        "pyromq bench timer -tc 4 -st 10 -mt 100 --first 5",
-        "pyromq bench timer --only send -t timers",
-        "pyromq bench timer --only consume -t timers",
-    )
+@command(
+    "pyromq bench timer -tc 4 -st 10 -mt 100 --first 5",
+    "pyromq bench timer --only send -t timers",
+    "pyromq bench timer --only consume -t timers",
 )
 @topic_option
 @click.option("-tc", "--thread-count", "threads", type=click.IntRange(min=1), default=16, help="Senders.  [16]")

@@ -13,7 +13,7 @@ from ...client.errors import Refused
 from ...config import masked
 from ..terminal.exits import REFUSED
 from ..terminal.shell import Shell, changes, one_broker, talks
-from ..terminal.tree import Fail, TakesNegatives, Tree, examples, unknown
+from ..terminal.tree import Fail, TakesNegatives, Tree, command, unknown
 
 if TYPE_CHECKING:
     from ...admin.calls import Calls
@@ -45,7 +45,7 @@ async def _show(
     shell.rows(rows)
 
 
-@config.command(epilog=examples("pyromq broker config get", "pyromq broker config get '*Message*' -b broker-a --json"))
+@command("pyromq broker config get", "pyromq broker config get '*Message*' -b broker-a --json", of=config)
 @click.argument("key", default="*")
 @one_broker
 @talks
@@ -54,9 +54,7 @@ async def get(shell: Shell, key: str, broker: str | None) -> None:
     await _show(shell, key, broker, admin.settings.of_broker, "setting")
 
 
-@config.command(
-    "set", cls=TakesNegatives, epilog=examples("pyromq broker config set fileReservedTime 48 -b broker-a --yes")
-)
+@command("pyromq broker config set fileReservedTime 48 -b broker-a --yes", of=config, name="set", cls=TakesNegatives)
 @click.argument("key")
 @click.argument("value")
 @one_broker
@@ -91,7 +89,7 @@ async def _change(shell: Shell, place: BrokerPlace, key: str, value: str, was: s
         raise Fail(f"{place.name} took {key}={value} and goes on with {was}: is that a value for it?", REFUSED)
 
 
-@click.command(epilog=examples("pyromq broker stats", "pyromq broker stats 'put*' -b broker-a --json"))
+@command("pyromq broker stats", "pyromq broker stats 'put*' -b broker-a --json")
 @click.argument("key", default="*")
 @one_broker
 @talks
@@ -100,7 +98,7 @@ async def stats(shell: Shell, key: str, broker: str | None) -> None:
     await _show(shell, key, broker, admin.cluster.runtime, "key")
 
 
-@click.command(epilog=examples("pyromq broker drain broker-a --yes", "pyromq broker drain broker-a --undo --yes"))
+@command("pyromq broker drain broker-a --yes", "pyromq broker drain broker-a --undo --yes")
 @click.argument("name", metavar="BROKER")
 @click.option("--undo", is_flag=True, help="Let it be written again.")
 @changes

@@ -10,7 +10,7 @@ from ... import admin
 from ...errors import CallFailed
 from ...model.wire_text import decimal_number, whole_number
 from ..terminal.shell import Shell, talks
-from ..terminal.tree import Tree, examples, unknown
+from ..terminal.tree import Tree, command, unknown
 
 if TYPE_CHECKING:
     from ...admin.cluster import BrokerPlace
@@ -21,7 +21,7 @@ def cluster() -> None:
     """Clusters and their brokers."""
 
 
-@cluster.command("list", epilog=examples("pyromq cluster list", "pyromq cluster list --json"))
+@command("pyromq cluster list", "pyromq cluster list --json", of=cluster, name="list")
 @talks
 async def list_clusters(shell: Shell) -> None:
     """List clusters: brokers, messages a second in and out. Exit code 1 if a broker does not answer."""
@@ -37,7 +37,7 @@ async def list_clusters(shell: Shell) -> None:
     _end(rows.values())
 
 
-@cluster.command(epilog=examples("pyromq cluster brokers", "pyromq cluster brokers DefaultCluster --json"))
+@command("pyromq cluster brokers", "pyromq cluster brokers DefaultCluster --json", of=cluster)
 @click.argument("name", required=False, metavar="[CLUSTER]")
 @talks
 async def brokers(shell: Shell, name: str | None) -> None:

@@ -17,7 +17,7 @@ from ... import admin
 from ..terminal.exits import REFUSED
 from ..terminal.printing import print_text
 from ..terminal.shell import Shell, changes, talks, to_json
-from ..terminal.tree import Fail, examples
+from ..terminal.tree import Fail, command
 
 if TYPE_CHECKING:
     from ...admin.cluster import BrokerPlace
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _cluster = click.option("-c", "--cluster", metavar="NAME", help="Only brokers of this cluster.")
 
 
-@click.command(epilog=examples("pyromq export cluster.toml", "pyromq export --json > cluster.json"))
+@command("pyromq export cluster.toml", "pyromq export --json > cluster.json")
 @click.argument("file", default="-")
 @_cluster
 @talks
@@ -55,9 +55,7 @@ async def export(shell: Shell, file: str, cluster: str | None) -> None:
     away.end()
 
 
-@click.command(
-    "apply", epilog=examples("pyromq apply cluster.toml --dry-run", "pyromq apply cluster.json -c DefaultCluster --yes")
-)
+@command("pyromq apply cluster.toml --dry-run", "pyromq apply cluster.json -c DefaultCluster --yes", name="apply")
 @click.argument("file")
 @_cluster
 @changes

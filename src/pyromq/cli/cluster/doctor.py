@@ -11,17 +11,13 @@ import click
 
 from ..terminal.printing import print_lines
 from ..terminal.shell import Shell, talks
-from ..terminal.tree import examples
+from ..terminal.tree import command
 
 if TYPE_CHECKING:
     from .checked import CheckedCluster, CheckResult
 
 
-@click.command(
-    epilog=examples(
-        "pyromq doctor", "pyromq doctor -n 10.0.0.1:9876 --topic orders --group billing", "pyromq doctor --json"
-    )
-)
+@command("pyromq doctor", "pyromq doctor -n 10.0.0.1:9876 --topic orders --group billing", "pyromq doctor --json")
 @click.option("--topic", "topic", metavar="NAME", help="Look at this topic alone.  [default: all]")
 @click.option("-g", "--group", metavar="NAME", help="Look at this group alone.  [default: all]")
 @talks

@@ -17,18 +17,16 @@ from ..terminal.printing import print_lines, print_text
 from ..terminal.profiles import chosen_reach
 from ..terminal.shell import Shell, ask
 from ..terminal.tls_options import take, tls_options
-from ..terminal.tree import examples
+from ..terminal.tree import command
 
 HERE = "127.0.0.1:10911"
 
 
-@click.command(
-    epilog=examples(
-        "pyromq inspect                          the broker of this machine, 127.0.0.1:10911",
-        "pyromq inspect -b 10.0.0.2:10911 --json",
-        "pyromq inspect -b broker-a              by its name: the name servers tell its address",
-        "pyromq inspect -q && echo ready",
-    )
+@command(
+    "pyromq inspect                          the broker of this machine, 127.0.0.1:10911",
+    "pyromq inspect -b 10.0.0.2:10911 --json",
+    "pyromq inspect -b broker-a              by its name: the name servers tell its address",
+    "pyromq inspect -q && echo ready",
 )
 @click.option("-b", "--broker", metavar="NAME|HOST:PORT", help=f"Which one.  [default: {HERE}, or what -n knows]")
 @click.option("-n", "--namesrv", metavar="HOST:PORT", help="Name server that knows it; several with ; between.")

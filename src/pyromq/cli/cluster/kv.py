@@ -6,7 +6,7 @@ import click
 
 from ... import admin
 from ..terminal.shell import Shell, changes, talks
-from ..terminal.tree import Fail, Tree, examples, unknown
+from ..terminal.tree import Fail, Tree, command, unknown
 
 
 @click.group(cls=Tree)
@@ -14,7 +14,7 @@ def kv() -> None:
     """The name servers' key-value table."""
 
 
-@kv.command("list", epilog=examples("pyromq kv list ORDER_TOPIC_CONFIG"))
+@command("pyromq kv list ORDER_TOPIC_CONFIG", of=kv, name="list")
 @click.argument("namespace")
 @talks
 async def list_keys(shell: Shell, namespace: str) -> None:
@@ -25,7 +25,7 @@ async def list_keys(shell: Shell, namespace: str) -> None:
         raise Fail(f"namespace {namespace!r} has no keys")
 
 
-@kv.command(epilog=examples("pyromq kv get ORDER_TOPIC_CONFIG orders"))
+@command("pyromq kv get ORDER_TOPIC_CONFIG orders", of=kv)
 @click.argument("namespace")
 @click.argument("key")
 @talks
@@ -37,7 +37,7 @@ async def get(shell: Shell, namespace: str, key: str) -> None:
     shell.rows([{"namespace": namespace, "key": key, "value": value}])
 
 
-@kv.command("set", epilog=examples("pyromq kv set ORDER_TOPIC_CONFIG orders 'broker-a:4' --yes"))
+@command("pyromq kv set ORDER_TOPIC_CONFIG orders 'broker-a:4' --yes", of=kv, name="set")
 @click.argument("namespace")
 @click.argument("key")
 @click.argument("value")
@@ -52,7 +52,7 @@ async def put(shell: Shell, namespace: str, key: str, value: str) -> None:
     shell.rows([{"namespace": namespace, "key": key, "value": value}])
 
 
-@kv.command(epilog=examples("pyromq kv delete ORDER_TOPIC_CONFIG orders --yes"))
+@command("pyromq kv delete ORDER_TOPIC_CONFIG orders --yes", of=kv)
 @click.argument("namespace")
 @click.argument("key")
 @changes

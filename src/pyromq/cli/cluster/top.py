@@ -17,7 +17,7 @@ from ..terminal import tables
 from ..terminal.numbers import LONGEST_S, Number
 from ..terminal.printing import print_frame, print_lines
 from ..terminal.shell import Shell, talks, to_json
-from ..terminal.tree import examples
+from ..terminal.tree import command
 
 if TYPE_CHECKING:
     from ...admin.cluster import BrokerPlace
@@ -47,7 +47,7 @@ class Frame:
         return self
 
 
-@click.command(epilog=examples("pyromq top", "pyromq top --every 5 --rows 20", "pyromq top --once --json"))
+@command("pyromq top", "pyromq top --every 5 --rows 20", "pyromq top --once --json")
 @click.option(
     "--every",
     type=Number(min=0.1, max=LONGEST_S),

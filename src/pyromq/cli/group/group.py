@@ -15,7 +15,7 @@ from ...model.foreign_text import shell_word
 from ...model.names import dlq_topic, group_fault, retry_topic
 from ..terminal.printing import print_lines, print_text
 from ..terminal.shell import Shell, changes, one_broker, talks
-from ..terminal.tree import Fail, Tree, examples, unknown
+from ..terminal.tree import Fail, Tree, command, unknown
 from .lag import Load, advise
 from .offsets import clone, reset, skip
 
@@ -38,7 +38,7 @@ group.add_command(clone)
 # --- look -------------------------------------------------------------------------------------------------------------
 
 
-@group.command("list", epilog=examples("pyromq group list", "pyromq group list --all --json"))
+@command("pyromq group list", "pyromq group list --all --json", of=group, name="list")
 @click.option("--all", "everything", is_flag=True, help="Also groups of the system and of tools.")
 @talks
 async def list_groups(shell: Shell, everything: bool) -> None:
@@ -73,7 +73,7 @@ def _mode(online: ConsumerConnection) -> str:
     return "" if online.message_model is None else online.message_model.value.lower()
 
 
-@group.command(epilog=examples("pyromq group describe billing", "pyromq group describe billing --json"))
+@command("pyromq group describe billing", "pyromq group describe billing --json", of=group)
 @click.argument("name", metavar="GROUP")
 @talks
 async def describe(shell: Shell, name: str) -> None:
@@ -96,7 +96,7 @@ async def describe(shell: Shell, name: str) -> None:
     _warn_beyond_end(shell, name, found["queues"])
 
 
-@group.command(epilog=examples("pyromq group lag billing", "pyromq group lag billing orders --json"))
+@command("pyromq group lag billing", "pyromq group lag billing orders --json", of=group)
 @click.argument("name", metavar="GROUP")
 @click.argument("topic", required=False)
 @talks
@@ -143,7 +143,7 @@ async def _consumed(shell: Shell, place: BrokerPlace, name: str, topic: str) -> 
     return (await admin.offsets.progress(shell.calls, place.address, name, topic)).consume_tps
 
 
-@group.command(epilog=examples("pyromq group clients billing", "pyromq group clients billing --json"))
+@command("pyromq group clients billing", "pyromq group clients billing --json", of=group)
 @click.argument("name", metavar="GROUP")
 @talks
 async def clients(shell: Shell, name: str) -> None:
@@ -156,7 +156,7 @@ async def clients(shell: Shell, name: str) -> None:
         raise Fail(f"group {name} has no member online")
 
 
-@group.command(epilog=examples("pyromq group stack billing", "pyromq group stack billing --client 10.0.0.7@42#1"))
+@command("pyromq group stack billing", "pyromq group stack billing --client 10.0.0.7@42#1", of=group)
 @click.argument("name", metavar="GROUP")
 @click.option("--client", help="Only this member.")
 @talks
@@ -258,7 +258,7 @@ def _settings_options(command: Any) -> Any:
     return command
 
 
-@group.command(epilog=examples("pyromq group create billing", "pyromq group create billing --retries 3 --orderly"))
+@command("pyromq group create billing", "pyromq group create billing --retries 3 --orderly", of=group)
 @click.argument("name", metavar="GROUP")
 @_settings_options
 @changes
@@ -276,9 +276,7 @@ async def create(shell: Shell, name: str, broker: str | None, cluster: str | Non
     await _put(shell, "make", [(place, _changed(fresh, wanted)) for place in places], ask=False)
 
 
-@group.command(
-    epilog=examples("pyromq group update billing --retries 3", "pyromq group update billing --no-consume --yes")
-)
+@command("pyromq group update billing --retries 3", "pyromq group update billing --no-consume --yes", of=group)
 @click.argument("name", metavar="GROUP")
 @_settings_options
 @changes
@@ -292,9 +290,7 @@ async def update(shell: Shell, name: str, broker: str | None, cluster: str | Non
     await _put(shell, "change", [(place, _changed(now, wanted)) for place, now in found if now is not None], ask=True)
 
 
-@group.command(
-    epilog=examples("pyromq group delete billing --dry-run", "pyromq group delete billing --keep-offsets --yes")
-)
+@command("pyromq group delete billing --dry-run", "pyromq group delete billing --keep-offsets --yes", of=group)
 @click.argument("name", metavar="GROUP")
 @click.option("--keep-offsets", is_flag=True, help="A group of this name goes on where this one was.")
 @changes

@@ -18,7 +18,7 @@ from ...client.errors import Refused
 from ...model.names import retry_topic
 from ..terminal.shell import Shell, changes, one_broker
 from ..terminal.times import time_ms
-from ..terminal.tree import Fail, examples
+from ..terminal.tree import Fail, command
 
 if TYPE_CHECKING:
     from ...admin.cluster import BrokerPlace
@@ -26,12 +26,10 @@ if TYPE_CHECKING:
 TO_THE_END = -1  # as a time
 
 
-@click.command(
-    epilog=examples(
-        "pyromq group skip billing orders --dry-run",
-        "pyromq group skip billing orders --yes",
-        "pyromq group skip billing orders -b broker-a --queue 0 --messages 1    one that is stuck",
-    )
+@command(
+    "pyromq group skip billing orders --dry-run",
+    "pyromq group skip billing orders --yes",
+    "pyromq group skip billing orders -b broker-a --queue 0 --messages 1    one that is stuck",
 )
 @click.argument("name", metavar="GROUP")
 @click.argument("topic")
@@ -62,11 +60,9 @@ async def skip(
     await _move(shell, f"let group {name} skip what waits in {topic}", work)
 
 
-@click.command(
-    epilog=examples(
-        "pyromq group reset billing orders --time 2026-11-16T00:00:00 --dry-run",
-        "pyromq group reset billing orders -b broker-a --queue 0 --offset 120 --yes",
-    )
+@command(
+    "pyromq group reset billing orders --time 2026-11-16T00:00:00 --dry-run",
+    "pyromq group reset billing orders -b broker-a --queue 0 --offset 120 --yes",
 )
 @click.argument("name", metavar="GROUP")
 @click.argument("topic")
@@ -92,11 +88,10 @@ async def reset(
     )
 
 
-@click.command(
-    "reset",
-    epilog=examples(
-        "pyromq topic reset orders --time 2026-11-16T00:00:00 --dry-run", "pyromq topic reset orders --time 0 --yes"
-    ),
+@command(
+    "pyromq topic reset orders --time 2026-11-16T00:00:00 --dry-run",
+    "pyromq topic reset orders --time 0 --yes",
+    name="reset",
 )
 @click.argument("topic")
 @click.option("--time", "when", required=True, help="First message not before: ms since 1970 or 2026-11-16T00:00:00.")
@@ -119,9 +114,7 @@ async def reset_topic(shell: Shell, topic: str, when: str, broker: str | None) -
     await _move(shell, f"let {len(work)} group{'s' * (len(work) > 1)} go on in {topic} at {when}", work)
 
 
-@click.command(
-    epilog=examples("pyromq group clone billing billing-2 orders --dry-run", "pyromq group clone a b orders --yes")
-)
+@command("pyromq group clone billing billing-2 orders --dry-run", "pyromq group clone a b orders --yes")
 @click.argument("source")
 @click.argument("target")
 @click.argument("topic")

@@ -15,7 +15,7 @@ from ...model.names import DLQ_PREFIX, dlq_topic
 from ..terminal.printing import print_lines
 from ..terminal.progress import progress_bar
 from ..terminal.shell import Shell, changes, one_broker, talks
-from ..terminal.tree import Fail, Tree, examples, unknown
+from ..terminal.tree import Fail, Tree, command, unknown
 from .skipped import Skipped
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def dlq() -> None:
 # --- list -------------------------------------------------------------------------------------------------------------
 
 
-@dlq.command("list", epilog=examples("pyromq dlq list", "pyromq dlq list billing --json"))
+@command("pyromq dlq list", "pyromq dlq list billing --json", of=dlq, name="list")
 @click.argument("group", required=False)
 @click.option("--most", type=click.IntRange(min=1), default=100, show_default=True, help="Messages that are shown.")
 @one_broker
@@ -124,13 +124,12 @@ async def _none(shell: Shell, places: list[BrokerPlace], group: str) -> Fail:
 # --- send again -------------------------------------------------------------------------------------------------------
 
 
-@dlq.command(
-    epilog=examples(
-        "pyromq dlq resend billing --dry-run",
-        "pyromq dlq resend billing --yes                   once more to billing, and to nobody else",
-        "pyromq dlq resend billing 7F000001... --yes       only this one",
-        "pyromq dlq resend billing --to-topic --yes        to the topics where they failed, for all groups",
-    )
+@command(
+    "pyromq dlq resend billing --dry-run",
+    "pyromq dlq resend billing --yes                   once more to billing, and to nobody else",
+    "pyromq dlq resend billing 7F000001... --yes       only this one",
+    "pyromq dlq resend billing --to-topic --yes        to the topics where they failed, for all groups",
+    of=dlq,
 )
 @click.argument("group")
 @click.argument("ids", nargs=-1, metavar="[ID]...")
@@ -208,7 +207,7 @@ async def _waiting(shell: Shell, group: str, ids: tuple[str, ...], again: bool) 
 # --- purge ------------------------------------------------------------------------------------------------------------
 
 
-@dlq.command(epilog=examples("pyromq dlq purge billing --dry-run", "pyromq dlq purge billing --yes"))
+@command("pyromq dlq purge billing --dry-run", "pyromq dlq purge billing --yes", of=dlq)
 @click.argument("group")
 @changes
 async def purge(shell: Shell, group: str) -> None:

@@ -16,19 +16,14 @@ from ..terminal.printing import print_many
 from ..terminal.progress import progress_bar
 from ..terminal.shell import Shell, changes, one_broker, talks, to_json
 from ..terminal.times import time_ms
-from ..terminal.tree import Fail, examples
+from ..terminal.tree import Fail, command
 from .skipped import Skipped
 
 if TYPE_CHECKING:
     from ...transport.tls import ClientTls
 
 
-@click.command(
-    epilog=examples(
-        "pyromq msg export orders orders.jsonl",
-        "pyromq msg export orders --from 2026-11-16T00:00:00 | jq -r .body",
-    )
-)
+@command("pyromq msg export orders orders.jsonl", "pyromq msg export orders --from 2026-11-16T00:00:00 | jq -r .body")
 @click.argument("topic")
 @click.argument("file", default="-")
 @click.option("--tag", "tags", multiple=True, help="Only messages with this tag; may be given several times.")
@@ -113,13 +108,11 @@ async def _export_columns(
     shell.rows([{"topic": topic, "file": file, "messages": count}])
 
 
-@click.command(
-    "import",
-    epilog=examples(
-        "pyromq msg import orders.jsonl --dry-run",
-        "pyromq msg import orders.jsonl --to orders-2",
-        "pyromq msg export orders | pyromq msg import - --to orders-2",
-    ),
+@command(
+    "pyromq msg import orders.jsonl --dry-run",
+    "pyromq msg import orders.jsonl --to orders-2",
+    "pyromq msg export orders | pyromq msg import - --to orders-2",
+    name="import",
 )
 @click.argument("file")
 @click.option("--to", "target", help="Topic to send to.  [default: what each line says]")

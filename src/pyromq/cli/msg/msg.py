@@ -14,7 +14,7 @@ from ...model.message import KEY_SEPARATOR, Property
 from ..terminal.printing import print_lines
 from ..terminal.shell import Shell, changes, one_broker, talks, to_json
 from ..terminal.times import time_ms
-from ..terminal.tree import Fail, Tree, examples
+from ..terminal.tree import Fail, Tree, command
 from . import life_table, trace_table
 from .dlq import list_dead
 from .files import export, import_
@@ -40,9 +40,7 @@ msg.add_command(import_)
 msg.add_command(replay)
 
 
-@msg.command(
-    epilog=examples("pyromq msg get orders order-1", "pyromq msg get orders 7F00000100002A9F0000000000000000 --json")
-)
+@command("pyromq msg get orders order-1", "pyromq msg get orders 7F00000100002A9F0000000000000000 --json", of=msg)
 @click.argument("topic")
 @click.argument("message_id")
 @one_broker
@@ -77,7 +75,7 @@ async def _lives(shell: Shell, place: BrokerPlace, topic: str, message_id: str) 
     return [] if found is None else [found]
 
 
-@msg.command(epilog=examples("pyromq msg trace order-1", "pyromq msg trace order-1 --trace-topic my-traces --json"))
+@command("pyromq msg trace order-1", "pyromq msg trace order-1 --trace-topic my-traces --json", of=msg)
 @click.argument("message_id")
 @click.option("--trace-topic", default=TRACE_TOPIC, show_default=True, help="Where the clients write their traces.")
 @one_broker
@@ -121,12 +119,11 @@ async def _events(shell: Shell, places: Sequence[BrokerPlace], trace_topic: str,
     return events
 
 
-@msg.command(
-    epilog=examples(
-        "pyromq msg query orders --key order-1",
-        "pyromq msg query orders --from 2026-11-16T08:00:00 --to 2026-11-16T09:00:00 --most 100",
-        "pyromq msg query orders --tag paid --json",
-    )
+@command(
+    "pyromq msg query orders --key order-1",
+    "pyromq msg query orders --from 2026-11-16T08:00:00 --to 2026-11-16T09:00:00 --most 100",
+    "pyromq msg query orders --tag paid --json",
+    of=msg,
 )
 @click.argument("topic")
 @click.option("--key", help="Messages with this key.")
@@ -191,12 +188,11 @@ async def _with_key(
     return rows[:most]
 
 
-@msg.command(
-    epilog=examples(
-        "pyromq msg resend orders 7F000001...                 a copy into its own topic, for all groups",
-        "pyromq msg resend orders 7F000001... --to orders-2",
-        "pyromq msg resend orders 7F000001... -g billing      once more to this group alone",
-    )
+@command(
+    "pyromq msg resend orders 7F000001...                 a copy into its own topic, for all groups",
+    "pyromq msg resend orders 7F000001... --to orders-2",
+    "pyromq msg resend orders 7F000001... -g billing      once more to this group alone",
+    of=msg,
 )
 @click.argument("topic")
 @click.argument("message_id")

@@ -18,19 +18,17 @@ from ..terminal.numbers import LONGEST_S, Number, seconds
 from ..terminal.printing import print_lines
 from ..terminal.shell import Shell, talks, to_json
 from ..terminal.times import time_ms
-from ..terminal.tree import Fail, examples
+from ..terminal.tree import Fail, command
 
 if TYPE_CHECKING:
     from ...client.produce.sending import SendResult
 
 
-@click.command(
-    epilog=examples(
-        "pyromq pub orders hello --tag created --key order-1",
-        "pyromq pub orders @order.json --prop region=eu --delay 60",
-        "pyromq pub reminders lunch --at 2026-11-16T12:00:00",
-        "cat lines.txt | pyromq pub orders - --lines",
-    )
+@command(
+    "pyromq pub orders hello --tag created --key order-1",
+    "pyromq pub orders @order.json --prop region=eu --delay 60",
+    "pyromq pub reminders lunch --at 2026-11-16T12:00:00",
+    "cat lines.txt | pyromq pub orders - --lines",
 )
 @click.argument("topic")
 @click.argument("body", default="-")

@@ -11,18 +11,16 @@ from ... import admin
 from ..terminal.progress import progress_bar
 from ..terminal.shell import Shell, changes, one_broker
 from ..terminal.times import time_ms
-from ..terminal.tree import Fail, examples
+from ..terminal.tree import Fail, command
 from .skipped import Skipped
 
 if TYPE_CHECKING:
     from ...admin.search import Found
 
 
-@click.command(
-    epilog=examples(
-        "pyromq msg replay orders --from 2026-11-15T00:00:00 --to 2026-11-16T00:00:00 -g billing --dry-run",
-        "pyromq msg replay orders --from 2026-11-15T00:00:00 --tag paid --into orders-again --yes",
-    )
+@command(
+    "pyromq msg replay orders --from 2026-11-15T00:00:00 --to 2026-11-16T00:00:00 -g billing --dry-run",
+    "pyromq msg replay orders --from 2026-11-15T00:00:00 --tag paid --into orders-again --yes",
 )
 @click.argument("topic")
 @click.option("--from", "begin", help="Stored at or after: ms since 1970 or 2026-11-16T00:00:00.")

@@ -7,12 +7,10 @@ import click
 from ..terminal.numbers import seconds
 from ..terminal.printing import print_as_it_is
 from ..terminal.shell import Shell, talks
-from ..terminal.tree import examples
+from ..terminal.tree import command
 
 
-@click.command(
-    epilog=examples("pyromq req prices '{\"item\": 7}'", "pyromq req prices @question.json --wait 10 --json")
-)
+@command("pyromq req prices '{\"item\": 7}'", "pyromq req prices @question.json --wait 10 --json")
 @click.argument("topic")
 @click.argument("body", default="-")
 @click.option("--tag", help="Tag of the request.")

@@ -16,7 +16,7 @@ from ..terminal.printing import print_as_it_is, print_lines, print_text
 from ..terminal.shell import Shell, talks, to_json
 from ..terminal.tables import moment
 from ..terminal.times import time_ms
-from ..terminal.tree import Fail, examples
+from ..terminal.tree import Fail, command
 
 if TYPE_CHECKING:
     from ...client.client import Client
@@ -29,16 +29,14 @@ POLL_S = 0.5  # so often a stop is noticed
 BROWSING_GROUP = "pyromq_sub"  # the group's name in requests of those who only look; nothing is committed for it
 
 
-@click.command(
-    epilog=examples(
-        "pyromq sub orders                               what comes from now on, until Ctrl-C",
-        "pyromq sub orders --from first --count 10       the ten oldest that it finds",
-        "pyromq sub orders --tail 20                     the last twenty, and what comes then",
-        "pyromq sub orders --from 2026-11-16T08:30:00 --tag paid",
-        "pyromq sub orders --sql \"region = 'eu'\" --json",
-        "pyromq sub orders -f '{keys} {prop:region} {body}'",
-        "pyromq sub orders -g billing                    as a member of group billing: acks what it shows",
-    )
+@command(
+    "pyromq sub orders                               what comes from now on, until Ctrl-C",
+    "pyromq sub orders --from first --count 10       the ten oldest that it finds",
+    "pyromq sub orders --tail 20                     the last twenty, and what comes then",
+    "pyromq sub orders --from 2026-11-16T08:30:00 --tag paid",
+    "pyromq sub orders --sql \"region = 'eu'\" --json",
+    "pyromq sub orders -f '{keys} {prop:region} {body}'",
+    "pyromq sub orders -g billing                    as a member of group billing: acks what it shows",
 )
 @click.argument("topic")
 @click.option("-g", "--group", help="Consume as a member of this group; without it nothing is committed.")

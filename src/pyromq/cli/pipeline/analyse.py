@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...model.names import TRACE_TOPIC
-from ..terminal.tree import examples
+from ..terminal.tree import command
 from .job import Job, job
 from .options import (
     CHECKPOINT,
@@ -34,11 +34,9 @@ if TYPE_CHECKING:
     from ...pipelines.report.summary import Summary
 
 
-@click.command(
-    epilog=examples(
-        "pyromq pipeline backlog --topic orders,payments --group billing --report backlog.html",
-        "pyromq pipeline backlog --store /data/store",
-    )
+@command(
+    "pyromq pipeline backlog --topic orders,payments --group billing --report backlog.html",
+    "pyromq pipeline backlog --store /data/store",
 )
 @reading
 @click.option("--group", "groups", multiple=True, help="Also show this group's lag; may be given again.")
@@ -56,11 +54,8 @@ def backlog(job: Job, source: dict[str, str], groups: tuple[str, ...], every: st
         job.run("backlog", lambda spark: run(spark, source, groups), every=every, reads=[source])
 
 
-@click.command(
-    epilog=examples(
-        "pyromq pipeline trace --since '1h ago' --report latency.html",
-        "pyromq pipeline trace --topic orders --slowest 50",
-    )
+@command(
+    "pyromq pipeline trace --since '1h ago' --report latency.html", "pyromq pipeline trace --topic orders --slowest 50"
 )
 @name_server
 @click.option("--trace-topic", default=TRACE_TOPIC, show_default=True, help="Where clients write their traces.")
@@ -95,11 +90,9 @@ def trace(
         )
 
 
-@click.command(
-    epilog=examples(
-        "pyromq pipeline reconcile --topic orders --with-archive /data/archive --until '1h ago'",
-        "pyromq pipeline reconcile --topic orders --with-topic orders --with-namesrv dr:9876",
-    )
+@command(
+    "pyromq pipeline reconcile --topic orders --with-archive /data/archive --until '1h ago'",
+    "pyromq pipeline reconcile --topic orders --with-topic orders --with-namesrv dr:9876",
 )
 @reading
 @click.option("--with-topic", default="", help="The other side: topics, with commas between them.")
@@ -164,11 +157,9 @@ def _both(left: Summary, right: Summary) -> Summary:
     return replace(left, pipeline="reconcile (dry run)", facts=facts, tables=tables)
 
 
-@click.command(
-    epilog=examples(
-        "pyromq pipeline search --archive /data/archive --key order-4711",
-        "pyromq pipeline search --store /data/store --property shop=7 --body-pattern 'total.*0'",
-    )
+@command(
+    "pyromq pipeline search --archive /data/archive --key order-4711",
+    "pyromq pipeline search --store /data/store --property shop=7 --body-pattern 'total.*0'",
 )
 @reading
 @click.option("--key", default="", help="One of the message's keys.")
@@ -221,7 +212,7 @@ def search(
     job.run("search", work, reads=[source])
 
 
-@click.command(epilog=examples("pyromq pipeline forensics /data/store --report damage.html"))
+@command("pyromq pipeline forensics /data/store --report damage.html")
 @click.argument("stores", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--topic", default="", help="Count the messages of these topics alone.")
 @click.option("--tasks", default=0, help="Cut the logs into at least so many tasks.")
@@ -239,11 +230,9 @@ def forensics(job: Job, stores: tuple[Path, ...], topic: str, tasks: int, dry_ru
         job.run("forensics", lambda spark: run(spark, folders, topic=topic, tasks=tasks), reads=[source])
 
 
-@click.command(
-    epilog=examples(
-        "pyromq pipeline analytics --topic orders --window 5m --since today --report orders.html",
-        "pyromq pipeline analytics --topic orders --checkpoint /data/windows --every 10s",
-    )
+@command(
+    "pyromq pipeline analytics --topic orders --window 5m --since today --report orders.html",
+    "pyromq pipeline analytics --topic orders --checkpoint /data/windows --every 10s",
 )
 @reading
 @click.option("--window", default="1m", show_default=True, help="Length of a window.")

@@ -9,7 +9,7 @@ import click
 from ...ambient import SystemClock
 from ...model.names import TRACE_TOPIC, dlq_topic
 from ..terminal.printing import print_lines
-from ..terminal.tree import examples
+from ..terminal.tree import command
 from .job import Job, job
 from .options import (
     CHECKPOINT,
@@ -36,11 +36,9 @@ if TYPE_CHECKING:
 MOST = click.option("--most", default=500_000, show_default=True, help="Messages of one micro-batch.")
 
 
-@click.command(
-    epilog=examples(
-        "pyromq pipeline archive --topic orders,payments s3a://bucket/archive",
-        "pyromq pipeline archive --expiring 12h --dead-letters /data/archive",
-    )
+@command(
+    "pyromq pipeline archive --topic orders,payments s3a://bucket/archive",
+    "pyromq pipeline archive --expiring 12h --dead-letters /data/archive",
 )
 @click.argument("folder")
 @name_server
@@ -125,11 +123,9 @@ def _first(namesrv: str, expiring: str, dead_letters: bool) -> list[str]:
     return names(found)
 
 
-@click.command(
-    epilog=examples(
-        "pyromq pipeline replay --topic orders --since 'yesterday 00:00' --to orders-again --checkpoint /data/run7",
-        "pyromq pipeline replay --topic orders --backlog-of billing --to orders-wide --queues 32",
-    )
+@command(
+    "pyromq pipeline replay --topic orders --since 'yesterday 00:00' --to orders-again --checkpoint /data/run7",
+    "pyromq pipeline replay --topic orders --backlog-of billing --to orders-wide --queues 32",
 )
 @reading
 @click.option("--to", "target", required=True, help="Topic to write to.")
@@ -192,11 +188,9 @@ def replay(
     job.run("replay", work, reads=[source], goes_on=bool(checkpoint))
 
 
-@click.command(
-    epilog=examples(
-        "pyromq pipeline dlq --group billing",
-        "pyromq pipeline dlq --group billing --where \"tags = 'paid'\" --redrive --checkpoint /data/redrive",
-    )
+@command(
+    "pyromq pipeline dlq --group billing",
+    "pyromq pipeline dlq --group billing --where \"tags = 'paid'\" --redrive --checkpoint /data/redrive",
 )
 @name_server
 @click.option("--group", required=True, help="Consumer group whose dead letters are meant.")
@@ -249,7 +243,7 @@ def dlq(
     )
 
 
-@click.command(epilog=examples("pyromq pipeline dedup --topic orders --by keys --within 1h /data/orders-once"))
+@command("pyromq pipeline dedup --topic orders --by keys --within 1h /data/orders-once")
 @click.argument("folder")
 @reading
 @click.option("--by", default="msgId", show_default=True, help="What makes two messages the same, in Spark SQL.")

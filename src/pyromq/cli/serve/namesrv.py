@@ -15,11 +15,11 @@ from ...transport import loop
 from ...transport.address import parse_address
 from ..terminal.options import config_options
 from ..terminal.printing import print_lines
-from ..terminal.tree import examples
+from ..terminal.tree import command
 from .stopping import stop_on_signals
 
 
-@click.command(epilog=examples("pyromq namesrv --listen 127.0.0.1:9876", "pyromq namesrv -c namesrv.conf"))
+@command("pyromq namesrv --listen 127.0.0.1:9876", "pyromq namesrv -c namesrv.conf")
 @click.option("--listen", metavar="HOST:PORT", help="Address to listen on; port 0 takes a free one.  [127.0.0.1:9876]")
 @click.option(
     "--insecure", is_flag=True, default=None, help="Allow an address other than loopback although there are no users."

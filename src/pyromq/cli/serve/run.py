@@ -14,16 +14,14 @@ from ...errors import PyroError
 from ..terminal.exits import REFUSED, USAGE
 from ..terminal.printing import print_lines
 from ..terminal.tls_options import take, tls_options
-from ..terminal.tree import Fail, examples
+from ..terminal.tree import Fail, command
 
 
-@click.command(
-    epilog=examples(
-        "pyromq run shop:app                          the App called app in shop.py, until Ctrl-C",
-        "pyromq run shop:app --workers 4              four processes; one that dies is started again",
-        "pyromq run shop:app --reload                 starts anew when a source file changes",
-        "pyromq run shop:app -n 10.0.0.1:9876 --dir services",
-    )
+@command(
+    "pyromq run shop:app                          the App called app in shop.py, until Ctrl-C",
+    "pyromq run shop:app --workers 4              four processes; one that dies is started again",
+    "pyromq run shop:app --reload                 starts anew when a source file changes",
+    "pyromq run shop:app -n 10.0.0.1:9876 --dir services",
 )
 @click.argument("target", metavar="MODULE:APP")
 @click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes.")

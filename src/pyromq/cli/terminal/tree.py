@@ -7,7 +7,7 @@ handed on to it, and a command that does not know the option says so. Every grou
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import click
@@ -150,6 +150,13 @@ def closest(name: str, known: Iterable[str]) -> str:
 def unknown(what: str, name: str, known: Iterable[str], hint: str = "") -> Fail:
     """Return the failure for a name that does not exist, with similar names."""
     return Fail(f"there is no {what} {name!r}.{closest(name, known)}{f' {hint}' if hint else ''}")
+
+
+def command(
+    *lines: str, of: click.Group | None = None, name: str | None = None, cls: type[click.Command] = click.Command
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """Return the decorator of a command: with examples below its help, and one of the group's where one is named."""
+    return (of or click).command(name, cls=cls, epilog=examples(*lines))
 
 
 def examples(*lines: str) -> str:

@@ -10,7 +10,7 @@ from ... import admin
 from ..msg.skipped import Skipped
 from ..terminal.progress import progress_bar
 from ..terminal.shell import Shell, changes
-from ..terminal.tree import Fail, examples
+from ..terminal.tree import Fail, command
 
 TYPE = "message.type"
 
@@ -18,11 +18,9 @@ if TYPE_CHECKING:
     from ...admin.cluster import BrokerPlace
 
 
-@click.command(
-    epilog=examples(
-        "pyromq topic forward orders orders-wide --queues 32 --dry-run",
-        "pyromq topic forward orders orders-wide --queues 32 --group billing --yes",
-    )
+@command(
+    "pyromq topic forward orders orders-wide --queues 32 --dry-run",
+    "pyromq topic forward orders orders-wide --queues 32 --group billing --yes",
 )
 @click.argument("source")
 @click.argument("target")

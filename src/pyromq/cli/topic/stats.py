@@ -8,7 +8,7 @@ import click
 
 from ... import admin
 from ..terminal.shell import Shell, talks
-from ..terminal.tree import examples
+from ..terminal.tree import command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...admin.traffic import Traffic
 
 
-@click.command(epilog=examples("pyromq topic stats", "pyromq topic stats orders --json", "pyromq topic stats --active"))
+@command("pyromq topic stats", "pyromq topic stats orders --json", "pyromq topic stats --active")
 @click.argument("name", required=False, metavar="[TOPIC]")
 @click.option("--active", is_flag=True, help="Only those with traffic in the last day.")
 @click.option("--all", "everything", is_flag=True, help="Also retry and dead-letter topics, and the system's own.")

@@ -16,7 +16,7 @@ from ...model.topic import PERMISSIONS, permission
 from ..group.offsets import reset_topic
 from ..terminal.printing import print_lines
 from ..terminal.shell import Shell, changes, one_broker, talks
-from ..terminal.tree import Fail, Tree, examples
+from ..terminal.tree import Fail, Tree, command
 from .forward import TYPE, forward
 from .stats import stats
 
@@ -45,9 +45,7 @@ for _command in (stats, reset_topic, forward):
 # --- look -------------------------------------------------------------------------------------------------------------
 
 
-@topic.command(
-    "list", epilog=examples("pyromq topic list", "pyromq topic list 'order*' --json", "pyromq topic list --all")
-)
+@command("pyromq topic list", "pyromq topic list 'order*' --json", "pyromq topic list --all", of=topic, name="list")
 @click.argument("pattern", default="*")
 @click.option("--all", "everything", is_flag=True, help="Also retry and dead-letter topics, and the system's own.")
 @_cluster
@@ -87,7 +85,7 @@ def _is_internal(name: str, place: BrokerPlace) -> bool:
     return admin.topics.is_internal(name) or name in (place.name, place.cluster)
 
 
-@topic.command(epilog=examples("pyromq topic describe orders", "pyromq topic describe orders --json"))
+@command("pyromq topic describe orders", "pyromq topic describe orders --json", of=topic)
 @click.argument("name")
 @talks
 async def describe(shell: Shell, name: str) -> None:
@@ -117,7 +115,7 @@ async def describe(shell: Shell, name: str) -> None:
     away.end()
 
 
-@topic.command(epilog=examples("pyromq topic route orders", "pyromq topic route orders --json"))
+@command("pyromq topic route orders", "pyromq topic route orders --json", of=topic)
 @click.argument("name")
 @talks
 async def route(shell: Shell, name: str) -> None:
@@ -177,12 +175,11 @@ def _settings_options(command: Any) -> Any:
     return command
 
 
-@topic.command(
-    epilog=examples(
-        "pyromq topic create orders",
-        "pyromq topic create orders --queues 16 --type FIFO",
-        "pyromq topic create orders -b broker-a --perm r --dry-run",
-    )
+@command(
+    "pyromq topic create orders",
+    "pyromq topic create orders --queues 16 --type FIFO",
+    "pyromq topic create orders -b broker-a --perm r --dry-run",
+    of=topic,
 )
 @click.argument("name")
 @_settings_options
@@ -202,10 +199,8 @@ async def create(shell: Shell, name: str, broker: str | None, cluster: str | Non
     await _put(shell, "make", [(place, _changed(fresh, wanted)) for place in places], _attributes(wanted), ask=False)
 
 
-@topic.command(
-    epilog=examples(
-        "pyromq topic update orders --queues 16", "pyromq topic update orders --attr +cleanup.policy=DELETE --yes"
-    )
+@command(
+    "pyromq topic update orders --queues 16", "pyromq topic update orders --attr +cleanup.policy=DELETE --yes", of=topic
 )
 @click.argument("name")
 @_settings_options
@@ -251,7 +246,7 @@ def _warn_of_hidden(name: str, now: Pairs, then: Pairs, hidden: dict[str, dict[i
     )
 
 
-@topic.command(epilog=examples("pyromq topic perm orders r --yes", "pyromq topic perm orders rw -b broker-a"))
+@command("pyromq topic perm orders r --yes", "pyromq topic perm orders rw -b broker-a", of=topic)
 @click.argument("name")
 @click.argument("perm", type=click.Choice(list(PERMISSIONS)))
 @one_broker
@@ -263,7 +258,7 @@ async def perm(shell: Shell, name: str, perm: str, broker: str | None, cluster: 
     await _put(shell, "change", [(place, _changed(now, {"perm": perm})) for place, now in pairs], None, ask=True)
 
 
-@topic.command(epilog=examples("pyromq topic delete orders --dry-run", "pyromq topic delete orders --yes"))
+@command("pyromq topic delete orders --dry-run", "pyromq topic delete orders --yes", of=topic)
 @click.argument("name")
 @_cluster
 @changes
