@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import pyromq
 from pyromq import logs
 from pyromq.cli.main import COMMANDS, cli
-from pyromq.cli.terminal.options import config_options
+from pyromq.cli.serve.setting_options import config_options
 from pyromq.config import load
 from tests.config.bakery import BAKERY_KEYS, BakeryConfig, Flush
 

@@ -16,9 +16,9 @@ from ...kernel.choice import kernel_name
 from ...transport import loop
 from ...transport.address import parse_address
 from ..cluster.broker_admin import COMMANDS
-from ..terminal.options import config_options
 from ..terminal.printing import print_lines
 from ..terminal.tree import Tree, examples, refuse_given
+from .setting_options import config_options
 from .stopping import stop_on_signals
 
 

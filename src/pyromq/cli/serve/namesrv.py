@@ -13,9 +13,9 @@ from ...namesrv.config import NAMESRV_KEYS, NamesrvConfig
 from ...namesrv.server import run
 from ...transport import loop
 from ...transport.address import parse_address
-from ..terminal.options import config_options
 from ..terminal.printing import print_lines
 from ..terminal.tree import command
+from .setting_options import config_options
 from .stopping import stop_on_signals
 
 
