@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pyromq.cli.terminal.progress import progress_bar
+from pyromq.cli.terminal.printing import progress_bar
 
 
 class Terminal(io.StringIO):

@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 
 import pyromq
 from pyromq.cli.main import cli
+from pyromq.cli.terminal.options import cluster_options
 from pyromq.cli.terminal.profiles import chosen_reach
-from pyromq.cli.terminal.shell import cluster_options
 from pyromq.client.connect.tls_choice import TlsChoice, from_environment
 from pyromq.mqadmin.main import run as mqadmin
 from pyromq.transport import tls_hints

@@ -21,9 +21,8 @@ from .. import __version__
 from ..errors import CallFailed, PyroError
 from ..model.foreign_text import one_line
 from .terminal.exits import DONE, NO, NO_ANSWER, REFUSED, USAGE
-from .terminal.importing import importing
 from .terminal.printing import print_lines
-from .terminal.tree import Tree, log_options, take_given
+from .terminal.tree import Tree, importing, log_options, take_given
 
 # name: (module below this package, attribute, short help shown without importing the module)
 COMMANDS = {

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .terminal import tables
+from .terminal.options import take_tls, tls_options
 from .terminal.printing import print_lines
 from .terminal.profiles import TLS_FILES, TLS_KEYS, Profile, Profiles, load_profiles
 from .terminal.shell import to_json
-from .terminal.tls_options import take, tls_options
 from .terminal.tree import Tree, command, unknown
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def put(name: str, namesrv: str, as_json: bool, **given: Any) -> None:
     for address in name_servers(namesrv):
         parse_address(address)
     found = load_profiles()
-    made = found.named[name] = Profile(namesrv, _tls(take(given)))
+    made = found.named[name] = Profile(namesrv, _tls(take_tls(given)))
     found.save()
     row = {"profile": name, "namesrv": namesrv, **made.tls, "file": str(found.path)}
     how = "".join(f", {key} {word}" for key, word in made.tls.items())

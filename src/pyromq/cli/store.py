@@ -11,11 +11,11 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from msgspec import to_builtins
@@ -26,10 +26,9 @@ from ..store.files.real_disk import RealDisk
 from ..store.recovery.quarantine import QuarantinedRecord
 from ..store.recovery.sizes import inferred_config
 from ..store.tools.findings import Report
+from .terminal.options import together
 from .terminal.printing import print_lines
 from .terminal.tree import Fail, Tree, command
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @click.group(cls=Tree)
@@ -37,21 +36,17 @@ def store() -> None:
     """Verify, show, dump, rebuild and back up a store, accept that a part of it is lost, see what was put aside."""
 
 
-def _arguments(command: F) -> F:
-    """Add PATH, -c and --json, which all of them take."""
-    for decorate in (
-        click.option("--json", "as_json", is_flag=True, help="JSON instead of text."),
-        click.option(
-            "-c",
-            "--config",
-            "config_file",
-            type=click.Path(path_type=Path, dir_okay=False, exists=True),
-            help="The broker's configuration, for file sizes that cannot be read off the files.",
-        ),
-        click.argument("path", type=click.Path(path_type=Path)),
-    ):
-        command = decorate(command)
-    return command
+_arguments = together(
+    click.argument("path", type=click.Path(path_type=Path)),
+    click.option(
+        "-c",
+        "--config",
+        "config_file",
+        type=click.Path(path_type=Path, dir_okay=False, exists=True),
+        help="The broker's configuration, for file sizes that cannot be read off the files.",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="JSON instead of text."),
+)
 
 
 @command("pyromq store verify pyromq-data/store", "pyromq store verify PATH -c broker.conf --json", of=store)
@@ -66,10 +61,7 @@ def verify(path: Path, config_file: Path | None, as_json: bool) -> None:
     disk, config = _open(path, config_file)
     with _progress("verifying", as_json) as progress:
         report = verify_store(disk, config, progress)
-    if as_json:
-        print_lines(json.dumps(report.as_dict()))
-    else:
-        _print_report(report)
+    _print(as_json, report.as_dict(), _report_lines(report))
     sys.exit(report.exit_code)
 
 
@@ -80,10 +72,7 @@ def info(path: Path, config_file: Path | None, as_json: bool) -> None:
     from ..store.tools.info import store_info
 
     found = store_info(*_open(path, config_file))
-    if as_json:
-        print_lines(json.dumps(found))
-    else:
-        _print_info(found)
+    _print(as_json, found, _info_lines(found))
 
 
 @command("pyromq store dump PATH --limit 10", "pyromq store dump PATH --to all.parquet", of=store)
@@ -131,7 +120,7 @@ def _dump_to(path: Path, target: Path, as_json: bool, wanted: dict[str, Any]) ->
     for one in damage:
         print_lines(f"damaged: {one}", err=True)
     result = {"file": str(target), "messages": count, "damaged": len(damage)}
-    print_lines(json.dumps(result) if as_json else f"{count} messages in {target}")
+    _print(as_json, result, [f"{count} messages in {target}"])
     if damage:
         sys.exit(2)
 
@@ -153,11 +142,8 @@ def backup(path: Path, target: Path, config_file: Path | None, as_json: bool) ->
         done = backup_store(disk, copy, config, SystemClock(), os.getpid(), progress)
     result = {"target": copy.root, "logStart": done.log_start, "logEnd": done.log_end}
     result |= {"files": done.files, "bytes": done.bytes}
-    if as_json:
-        print_lines(json.dumps(result))
-    else:
-        print_lines(f"{done.files} files, {done.bytes} bytes copied to {copy.root}")
-        print_lines(f"the copy holds the log from {done.log_start} to {done.log_end}")
+    copied = f"{done.files} files, {done.bytes} bytes copied to {copy.root}"
+    _print(as_json, result, [copied, f"the copy holds the log from {done.log_start} to {done.log_end}"])
 
 
 @command("pyromq store rebuild pyromq-data/store", of=store)
@@ -171,12 +157,9 @@ def rebuild(path: Path, config_file: Path | None, as_json: bool) -> None:
     with _progress("rebuilding", as_json) as progress:
         done = rebuild_store(disk, config, SystemClock(), os.getpid(), progress)
     result = {"records": done.records, "logEnd": done.end, "damaged": len(done.damage)}
-    if as_json:
-        print_lines(json.dumps(result))
-    else:
-        print_lines(f"queues and index written from {done.records} records up to {done.end}")
-        for gap in done.damage:
-            print_lines(f"damaged: {gap.end - gap.position} bytes at {gap.position}: {gap.reason}")
+    lines = [f"queues and index written from {done.records} records up to {done.end}"]
+    lines += [f"damaged: {gap.end - gap.position} bytes at {gap.position}: {gap.reason}" for gap in done.damage]
+    _print(as_json, result, lines)
 
 
 @command(
@@ -205,13 +188,11 @@ def accept(path: Path, config_file: Path | None, as_json: bool, yes: bool, dry_r
             raise Fail("nothing was changed")
         missing = accept_loss(disk, config)
     word = "missing" if dry_run else "accepted"
-    if as_json:
-        print_lines(json.dumps({word: [{"from": one.start, "to": one.end} for one in missing]}))
-        return
-    for one in missing:
-        print_lines(f"{word}: {one.end - one.start} bytes of the log are lost, from {one.start} to {one.end}")
-    if not missing:
-        print_lines("nothing is missing, nothing was changed")
+    lines = [
+        f"{word}: {one.end - one.start} bytes of the log are lost, from {one.start} to {one.end}" for one in missing
+    ]
+    result = {word: [{"from": one.start, "to": one.end} for one in missing]}
+    _print(as_json, result, lines or ["nothing is missing, nothing was changed"])
 
 
 @command("pyromq store quarantine pyromq-data/store", "pyromq store quarantine PATH 1288490 --release", of=store)
@@ -237,13 +218,7 @@ def quarantine(path: Path, config_file: Path | None, as_json: bool, position: in
         found = [release_by_hand(disk, position, SystemClock().now_ms)]
     else:
         found = [quarantine_by_hand(disk, config, position, SystemClock().now_ms)]
-    if as_json:
-        print_lines(json.dumps([to_builtins(one) for one in found]))
-        return
-    for one in found:
-        print_lines(_quarantined_line(one))
-    if not found:
-        print_lines("no record is put aside")
+    _print(as_json, to_builtins(found), map(_quarantined_line, found) if found else ["no record is put aside"])
 
 
 def _quarantined_line(one: QuarantinedRecord) -> str:
@@ -310,35 +285,37 @@ def _progress(what: str, as_json: bool) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, whole: bars.update(task, completed=done, total=whole)
 
 
-def _print_report(report: Report) -> None:
+def _print(as_json: bool, found: Any, lines: Iterable[str]) -> None:
+    """Print one JSON value for programs, or the lines for people."""
+    print_lines(*([json.dumps(found)] if as_json else lines))
+
+
+def _report_lines(report: Report) -> Iterator[str]:
     for finding in report.findings:
         place = finding.file + ("" if finding.offset is None else f" at {finding.offset}")
-        print_lines(
-            f"{finding.level.name.lower()}: {place}: {finding.what}. {finding.remedy[0].upper()}{finding.remedy[1:]}."
-        )
-    kept = len(report.findings)
-    if sum(report.counts.values()) > kept:
-        print_lines(f"... and {sum(report.counts.values()) - kept} more")
-    print_lines(
+        remedy = f"{finding.remedy[0].upper()}{finding.remedy[1:]}."
+        yield f"{finding.level.name.lower()}: {place}: {finding.what}. {remedy}"
+    if (more := sum(report.counts.values()) - len(report.findings)) > 0:
+        yield f"... and {more} more"
+    yield (
         f"log {report.log_start} to {report.log_end}: {report.records} records; {report.queues} queues with "
         f"{report.queue_entries} entries; {report.index_files} index files with {report.index_entries} entries; "
         f"{report.tables} tables"
     )
-    print_lines(("clean", "opening the store repairs it", "damaged")[report.exit_code])
+    yield ("clean", "opening the store repairs it", "damaged")[report.exit_code]
 
 
-def _print_info(found: dict[str, Any]) -> None:
+def _info_lines(found: dict[str, Any]) -> Iterator[str]:
     for name, value in found.items():
         if name == "queues":
-            print_lines(f"queues: {len(value)}")
+            yield f"queues: {len(value)}"
             for queue in value:
-                print_lines(f"  {queue['topic']} {queue['queueId']}: {queue['end']} in {queue['files']} files")
+                yield f"  {queue['topic']} {queue['queueId']}: {queue['end']} in {queue['files']} files"
         elif isinstance(value, dict):
-            print_lines(f"{name}:")
-            for inner, number in value.items():
-                print_lines(f"  {inner}: {number}")
+            yield f"{name}:"
+            yield from (f"  {inner}: {number}" for inner, number in value.items())
         else:
-            print_lines(f"{name}: {value}")
+            yield f"{name}: {value}"
 
 
 def _record_line(record: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ import click
 
 from ...client.received import Received  # at the top: the SDK reads the types of handlers
 from ...model.group import ConsumeFromWhere
-from ..terminal.numbers import Number
+from ..terminal.options import Number
 from ..terminal.printing import print_text
 from ..terminal.shell import Shell, talks
 from ..terminal.tree import Tree, command

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ...client.received import Received  # at the top: the SDK reads the types of handlers
-from ..terminal.numbers import Number
+from ..terminal.options import Number
 from ..terminal.shell import Shell, talks
 from ..terminal.tree import command
 from .counts import BatchesSent, TransactionsSent

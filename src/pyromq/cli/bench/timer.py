@@ -17,7 +17,7 @@ from ...client.errors import TopicNotFound
 from ...client.received import Received  # at the top: the SDK reads the types of handlers
 from ...model.group import ConsumeFromWhere
 from ...model.wire_text import whole_number
-from ..terminal.numbers import seconds
+from ..terminal.options import seconds
 from ..terminal.printing import print_text
 from ..terminal.shell import Shell, talks
 from ..terminal.tree import command

@@ -12,7 +12,8 @@ from ... import admin
 from ...client.errors import Refused
 from ...config import masked
 from ..terminal.exits import REFUSED
-from ..terminal.shell import Shell, changes, one_broker, talks
+from ..terminal.options import one_broker
+from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, TakesNegatives, Tree, command, unknown
 
 if TYPE_CHECKING:

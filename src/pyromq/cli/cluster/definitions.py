@@ -15,6 +15,7 @@ import click
 
 from ... import admin
 from ..terminal.exits import REFUSED
+from ..terminal.options import one_cluster
 from ..terminal.printing import print_text
 from ..terminal.shell import Shell, changes, talks, to_json
 from ..terminal.tree import Fail, command
@@ -22,15 +23,12 @@ from ..terminal.tree import Fail, command
 if TYPE_CHECKING:
     from ...admin.cluster import BrokerPlace
     from ...admin.definitions import DefinitionChange, Document
-    from ...protocol.bodies.groups import SubscriptionGroupConfig
     from ...protocol.bodies.topics import TopicConfig
-
-_cluster = click.option("-c", "--cluster", metavar="NAME", help="Only brokers of this cluster.")
 
 
 @command("pyromq export cluster.toml", "pyromq export --json > cluster.json")
 @click.argument("file", default="-")
-@_cluster
+@one_cluster
 @talks
 async def export(shell: Shell, file: str, cluster: str | None) -> None:
     """Write topics and groups to FILE, .toml or .json; without one to standard output, as TOML or with --json.
@@ -46,7 +44,7 @@ async def export(shell: Shell, file: str, cluster: str | None) -> None:
 
     away = await shell.each(await shell.masters(cluster=cluster), fetch)
     found = admin.definitions.document(definitions)
-    text = json.dumps(found, ensure_ascii=False, indent=2) + "\n" if is_json else "\n".join(_toml(found)) + "\n"
+    text = (to_json(found, indent=2) if is_json else "\n".join(_toml(found))) + "\n"
     if file == "-":
         print_text(text, nl=False)
     else:
@@ -57,7 +55,7 @@ async def export(shell: Shell, file: str, cluster: str | None) -> None:
 
 @command("pyromq apply cluster.toml --dry-run", "pyromq apply cluster.json -c DefaultCluster --yes", name="apply")
 @click.argument("file")
-@_cluster
+@one_cluster
 @changes
 async def apply_file(shell: Shell, file: str, cluster: str | None) -> None:
     """Make and change topics and groups until they are as FILE says (.toml or .json, - is standard input).
@@ -67,12 +65,13 @@ async def apply_file(shell: Shell, file: str, cluster: str | None) -> None:
     document = _read(file)
     places = await shell.masters(cluster=cluster)
     of_topics, of_groups = await admin.definitions.changes(shell.calls, places, document)
-    rows = [row for one in of_topics for row in _rows(one)] + [row for one in of_groups for row in _rows(one)]
+    changed: list[DefinitionChange[Any]] = [*of_topics, *of_groups]
+    rows = [row for one in changed for row in _rows(one)]
     if not rows:
         shell.rows([], f"nothing to change: all is as {file} says")
         return
     await _warn_of_hidden(shell, of_topics)
-    shell.about_to(f"make {_count(rows)}", rows)
+    shell.about_to(f"make {len(rows)} change{'s' * (len(rows) > 1)}", rows)
     for topic in of_topics:
         await admin.topics.put(shell.calls, topic.place.address, topic.config, topic.attributes)
     for group in of_groups:
@@ -80,15 +79,11 @@ async def apply_file(shell: Shell, file: str, cluster: str | None) -> None:
     shell.rows(rows)
 
 
-def _rows(change: DefinitionChange[TopicConfig] | DefinitionChange[SubscriptionGroupConfig]) -> list[dict[str, Any]]:
+def _rows(change: DefinitionChange[Any]) -> list[dict[str, Any]]:
     return [
         {"what": change.kind, "name": change.name} | {key: value for key, value in row.items() if key != change.kind}
         for row in change.rows()
     ]
-
-
-def _count(rows: list[dict[str, Any]]) -> str:
-    return f"{len(rows)} change{'s' * (len(rows) > 1)}"
 
 
 async def _warn_of_hidden(shell: Shell, changes: list[DefinitionChange[TopicConfig]]) -> None:

@@ -12,11 +12,10 @@ import click
 from ... import admin
 from ...client.errors import Refused
 from ...errors import PyroError
-from ..terminal.numbers import seconds
+from ..terminal.options import seconds, take_tls, tls_options
 from ..terminal.printing import print_lines, print_text
 from ..terminal.profiles import chosen_reach
 from ..terminal.shell import Shell, ask
-from ..terminal.tls_options import take, tls_options
 from ..terminal.tree import command
 
 HERE = "127.0.0.1:10911"
@@ -56,7 +55,7 @@ def inspect(
     """
     if broker is None and not namesrv and not profile:
         broker = namesrv = HERE  # whose TLS no profile tells
-    reach = chosen_reach(namesrv, profile, take(given))
+    reach = chosen_reach(namesrv, profile, take_tls(given))
     if broker is not None and ":" in broker:
         reach = replace(reach, namesrv=broker)  # no name server is asked, nor even its name looked up
     found = ask(_inspect, reach, timeout, {"broker": broker})

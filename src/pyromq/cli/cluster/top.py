@@ -14,7 +14,7 @@ import click
 from ... import admin
 from ...errors import CallFailed
 from ..terminal import tables
-from ..terminal.numbers import LONGEST_S, Number
+from ..terminal.options import LONGEST_S, Number
 from ..terminal.printing import print_frame, print_lines
 from ..terminal.shell import Shell, talks, to_json
 from ..terminal.tree import command

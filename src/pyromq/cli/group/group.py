@@ -13,8 +13,9 @@ import click
 from ... import admin
 from ...model.foreign_text import shell_word
 from ...model.names import dlq_topic, group_fault, retry_topic
+from ..terminal.options import one_broker, one_cluster, together
 from ..terminal.printing import print_lines, print_text
-from ..terminal.shell import Shell, changes, one_broker, talks
+from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command, unknown
 from .lag import Load, advise
 from .offsets import clone, reset, skip
@@ -30,9 +31,8 @@ def group() -> None:
     """Consumer groups: list, describe, lag, members, where they go on."""
 
 
-group.add_command(skip)
-group.add_command(reset)
-group.add_command(clone)
+for _command in (skip, reset, clone):
+    group.add_command(_command)
 
 
 # --- look -------------------------------------------------------------------------------------------------------------
@@ -245,17 +245,14 @@ def _warn_beyond_end(shell: Shell, name: str, queues: list[dict[str, Any]]) -> N
 # --- change -----------------------------------------------------------------------------------------------------------
 
 
-def _settings_options(command: Any) -> Any:
-    for option in (
-        click.option("--consume/--no-consume", default=None, help="Whether it may consume at all."),
-        click.option("--broadcast/--no-broadcast", default=None, help="Whether members may broadcast."),
-        click.option("--orderly/--no-orderly", default=None, help="Whether its messages come in order (gRPC)."),
-        click.option("--retries", type=click.IntRange(min=-1), help="Deliveries again before a message is dead."),
-        click.option("-c", "--cluster", metavar="NAME", help="Only brokers of this cluster."),
-        one_broker,
-    ):
-        command = option(command)
-    return command
+_settings_options = together(
+    one_broker,
+    one_cluster,
+    click.option("--retries", type=click.IntRange(min=-1), help="Deliveries again before a message is dead."),
+    click.option("--orderly/--no-orderly", default=None, help="Whether its messages come in order (gRPC)."),
+    click.option("--broadcast/--no-broadcast", default=None, help="Whether members may broadcast."),
+    click.option("--consume/--no-consume", default=None, help="Whether it may consume at all."),
+)
 
 
 @command("pyromq group create billing", "pyromq group create billing --retries 3 --orderly", of=group)

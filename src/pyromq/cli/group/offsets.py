@@ -16,8 +16,8 @@ import click
 from ... import admin
 from ...client.errors import Refused
 from ...model.names import retry_topic
-from ..terminal.shell import Shell, changes, one_broker
-from ..terminal.times import time_ms
+from ..terminal.options import one_broker, time_ms
+from ..terminal.shell import Shell, changes
 from ..terminal.tree import Fail, command
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from ...client.errors import Refused
 from ...model.codes import ResponseCode
 from ...model.message import Property
 from ...model.names import DLQ_PREFIX, dlq_topic
-from ..terminal.printing import print_lines
-from ..terminal.progress import progress_bar
-from ..terminal.shell import Shell, changes, one_broker, talks
+from ..terminal.options import one_broker
+from ..terminal.printing import print_lines, progress_bar
+from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command, unknown
 from .skipped import Skipped
 

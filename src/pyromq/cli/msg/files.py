@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from ... import admin
-from ..terminal.printing import print_many
-from ..terminal.progress import progress_bar
-from ..terminal.shell import Shell, changes, one_broker, talks, to_json
-from ..terminal.times import time_ms
+from ..terminal.options import one_broker, time_ms
+from ..terminal.printing import print_many, progress_bar
+from ..terminal.shell import Shell, changes, talks, to_json
 from ..terminal.tree import Fail, command
 from .skipped import Skipped
 

@@ -11,9 +11,9 @@ from ... import admin
 from ...client.errors import Refused
 from ...model.codes import ResponseCode
 from ...model.message import KEY_SEPARATOR, Property
+from ..terminal.options import one_broker, time_ms
 from ..terminal.printing import print_lines
-from ..terminal.shell import Shell, changes, one_broker, talks, to_json
-from ..terminal.times import time_ms
+from ..terminal.shell import Shell, changes, talks, to_json
 from ..terminal.tree import Fail, Tree, command
 from . import life_table, trace_table
 from .dlq import list_dead

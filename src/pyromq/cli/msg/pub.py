@@ -14,10 +14,9 @@ from ...client.errors import NoBroker, TopicNotFound
 from ...model.foreign_text import shell_word
 from ...model.names import topic_fault
 from ..terminal.exits import REFUSED
-from ..terminal.numbers import LONGEST_S, Number, seconds
+from ..terminal.options import LONGEST_S, Number, seconds, time_ms
 from ..terminal.printing import print_lines
 from ..terminal.shell import Shell, talks, to_json
-from ..terminal.times import time_ms
 from ..terminal.tree import Fail, command
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ... import admin
-from ..terminal.progress import progress_bar
-from ..terminal.shell import Shell, changes, one_broker
-from ..terminal.times import time_ms
+from ..terminal.options import one_broker, time_ms
+from ..terminal.printing import progress_bar
+from ..terminal.shell import Shell, changes
 from ..terminal.tree import Fail, command
 from .skipped import Skipped
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ..terminal.numbers import seconds
+from ..terminal.options import seconds
 from ..terminal.printing import print_as_it_is
 from ..terminal.shell import Shell, talks
 from ..terminal.tree import command

@@ -12,10 +12,10 @@ from ...client.received import Received  # at the top: the SDK reads the types o
 from ...model.foreign_text import one_line
 from ...model.group import ConsumeFromWhere
 from ..terminal.exits import REFUSED
+from ..terminal.options import time_ms
 from ..terminal.printing import print_as_it_is, print_lines, print_text
 from ..terminal.shell import Shell, talks, to_json
 from ..terminal.tables import moment
-from ..terminal.times import time_ms
 from ..terminal.tree import Fail, command
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import click
 
 from ...errors import PyroError
 from ..terminal.exits import REFUSED, USAGE
+from ..terminal.options import take_tls, tls_options
 from ..terminal.printing import print_lines
-from ..terminal.tls_options import take, tls_options
 from ..terminal.tree import Fail, command
 
 
@@ -52,7 +52,7 @@ def run(
     from ..terminal.profiles import chosen_reach
 
     folder = folder.resolve()
-    reach = chosen_reach(namesrv, profile, take(given))
+    reach = chosen_reach(namesrv, profile, take_tls(given))
     os.environ.update(reach.tls.to_environment())  # the app reads it, here and in the workers
     if reach.namesrv is not None:
         os.environ["PYROMQ_NAMESRV"] = reach.namesrv

@@ -7,6 +7,8 @@ Escaped is only what cannot be seen (`model/foreign_text.py`); JSON stays JSON. 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import click
 
@@ -44,6 +46,16 @@ def print_frame(text: str, *, clear: bool) -> None:
 def print_drawn(text: str, *, err: bool = False) -> None:
     """Print what has colours or moves the cursor on purpose. Who draws makes `one_line` of what came from elsewhere."""
     click.echo(text, err=err, nl=False)
+
+
+@contextmanager
+def progress_bar(length: int, label: str, is_quiet: bool = False) -> Iterator[Callable[[int], None]]:
+    """Yield the function that is called with the number of things done since the last call. The bar goes to stderr."""
+    if is_quiet or not sys.stderr.isatty():
+        yield lambda count: None
+        return
+    with click.progressbar(length=max(1, length), label=label, file=sys.stderr, show_pos=True) as bar:
+        yield bar.update
 
 
 def _as_line(text: str) -> str:

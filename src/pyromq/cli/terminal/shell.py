@@ -25,13 +25,11 @@ from ... import admin
 from ...client.errors import BadAnswer
 from ...errors import CallFailed, Malformed
 from . import tables
-from .importing import importing
-from .numbers import seconds
+from .options import cluster_options, take_tls, together
 from .printing import print_lines, print_text
 from .profiles import Reach, chosen_reach
 from .tables import Row
-from .tls_options import take, tls_options
-from .tree import Fail, unknown
+from .tree import Fail, importing, unknown
 
 if TYPE_CHECKING:
     from ...admin.calls import Calls
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
     from ...client.client import Client
     from ...client.connect.session import Session
 
-F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
@@ -210,7 +207,7 @@ def talks(function: Callable[..., Awaitable[None]]) -> Callable[..., None]:
         *, namesrv: str | None, profile: str | None, timeout: float, as_json: bool, quiet: bool, **own: Any
     ) -> None:
         flags = {"is_sure": own.pop("yes", False), "is_dry": own.pop("dry_run", False)}
-        reach = chosen_reach(namesrv, profile, take(own))
+        reach = chosen_reach(namesrv, profile, take_tls(own))
         with _silence() if quiet else nullcontext():
             ask(function, reach, timeout, own, as_json=as_json, **flags)
 
@@ -219,13 +216,11 @@ def talks(function: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
 def changes(function: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     """Make a command that changes something: with --yes and --dry-run."""
-    command = talks(function)
-    for option in (
-        click.option("--dry-run", is_flag=True, help="Only show what would be changed."),
+    flags = (
         click.option("-y", "--yes", is_flag=True, help="Do not ask."),
-    ):
-        command = option(command)
-    return command
+        click.option("--dry-run", is_flag=True, help="Only show what would be changed."),
+    )
+    return together(*flags)(talks(function))
 
 
 @contextmanager
@@ -233,36 +228,6 @@ def _silence() -> Iterator[None]:
     """Discard standard output; questions, warnings and errors go to the other one."""
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
         yield
-
-
-def cluster_options(command: F) -> F:
-    command = tls_options(command)
-    for option in (
-        click.option("--quiet", is_flag=True, help="Print no results: the exit code tells."),
-        click.option("--json", "as_json", is_flag=True, help="JSON instead of a table."),
-        click.option(
-            "--timeout",
-            type=seconds(),
-            default=3.0,
-            show_default=True,
-            metavar="SECONDS",
-            help="To wait for each answer.",
-        ),
-        click.option("--profile", metavar="NAME", help="Name servers by the name of a profile.  [PYROMQ_PROFILE]"),
-        click.option(
-            "-n",
-            "--namesrv",
-            metavar="HOST:PORT",
-            help="Name server; several with ; between.  [default: PYROMQ_NAMESRV, NAMESRV_ADDR, 127.0.0.1:9876]",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def one_broker(command: F) -> F:
-    """Add `-b`; it arrives as broker."""
-    return click.option("-b", "--broker", metavar="NAME|HOST:PORT", help="Only this broker.")(command)
 
 
 def ask(function: Callable[..., Awaitable[T]], reach: Reach, timeout: float, own: dict[str, Any], **flags: bool) -> T:

@@ -8,7 +8,7 @@ import click
 
 from ... import admin
 from ..msg.skipped import Skipped
-from ..terminal.progress import progress_bar
+from ..terminal.printing import progress_bar
 from ..terminal.shell import Shell, changes
 from ..terminal.tree import Fail, command
 

@@ -14,8 +14,9 @@ from ... import admin
 from ...model.names import topic_fault
 from ...model.topic import PERMISSIONS, permission
 from ..group.offsets import reset_topic
+from ..terminal.options import one_broker, one_cluster, together
 from ..terminal.printing import print_lines
-from ..terminal.shell import Shell, changes, one_broker, talks
+from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command
 from .forward import TYPE, forward
 from .stats import stats
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     Pairs = Sequence[tuple[BrokerPlace, TopicConfig]]
 
 TYPES = ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "PRIORITY", "LITE")
-
-_cluster = click.option("-c", "--cluster", metavar="NAME", help="Only brokers of this cluster.")
 
 
 @click.group(cls=Tree)
@@ -48,7 +47,7 @@ for _command in (stats, reset_topic, forward):
 @command("pyromq topic list", "pyromq topic list 'order*' --json", "pyromq topic list --all", of=topic, name="list")
 @click.argument("pattern", default="*")
 @click.option("--all", "everything", is_flag=True, help="Also retry and dead-letter topics, and the system's own.")
-@_cluster
+@one_cluster
 @talks
 async def list_topics(shell: Shell, pattern: str, everything: bool, cluster: str | None) -> None:
     """List topics, or those whose name fits PATTERN (`order*`). Exit code 1 if a broker does not answer."""
@@ -158,21 +157,16 @@ def _settings(config: TopicConfig, place: BrokerPlace) -> dict[str, Any]:
 # --- change -----------------------------------------------------------------------------------------------------------
 
 
-def _settings_options(command: Any) -> Any:
-    for option in (
-        click.option(
-            "--attr", "attributes", multiple=True, metavar="+KEY=VALUE|-KEY", help="Set or drop an attribute."
-        ),
-        click.option("--type", "kind", type=click.Choice(TYPES, case_sensitive=False), help="Which messages it takes."),
-        click.option("--order/--no-order", default=None, help="Its number of queues stays while brokers come and go."),
-        click.option("--perm", type=click.Choice(list(PERMISSIONS)), help="Read, write, both, none."),
-        click.option("--read-queues", type=click.IntRange(min=1), help="Queues that are read, if others than written."),
-        click.option("--queues", type=click.IntRange(min=1), help="Queues on each broker."),
-        one_broker,
-        _cluster,
-    ):
-        command = option(command)
-    return command
+_settings_options = together(
+    one_cluster,
+    one_broker,
+    click.option("--queues", type=click.IntRange(min=1), help="Queues on each broker."),
+    click.option("--read-queues", type=click.IntRange(min=1), help="Queues that are read, if others than written."),
+    click.option("--perm", type=click.Choice(list(PERMISSIONS)), help="Read, write, both, none."),
+    click.option("--order/--no-order", default=None, help="Its number of queues stays while brokers come and go."),
+    click.option("--type", "kind", type=click.Choice(TYPES, case_sensitive=False), help="Which messages it takes."),
+    click.option("--attr", "attributes", multiple=True, metavar="+KEY=VALUE|-KEY", help="Set or drop an attribute."),
+)
 
 
 @command(
@@ -250,7 +244,7 @@ def _warn_of_hidden(name: str, now: Pairs, then: Pairs, hidden: dict[str, dict[i
 @click.argument("name")
 @click.argument("perm", type=click.Choice(list(PERMISSIONS)))
 @one_broker
-@_cluster
+@one_cluster
 @changes
 async def perm(shell: Shell, name: str, perm: str, broker: str | None, cluster: str | None) -> None:
     """Let a topic be read (r), written (w), both or none."""
@@ -260,7 +254,7 @@ async def perm(shell: Shell, name: str, perm: str, broker: str | None, cluster: 
 
 @command("pyromq topic delete orders --dry-run", "pyromq topic delete orders --yes", of=topic)
 @click.argument("name")
-@_cluster
+@one_cluster
 @changes
 async def delete(shell: Shell, name: str, cluster: str | None) -> None:
     """Delete a topic with its messages, on all brokers and name servers."""
