@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pyromq.broker.intake.parked_properties import MAX_PARKED_BYTES
+from pyromq.broker.intake.parking import MAX_PARKED_BYTES
 from pyromq.model.codes import ResponseCode
 from pyromq.model.names import DLQ_PREFIX, HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from pyromq.protocol.batch import BatchEntry, encode_batch

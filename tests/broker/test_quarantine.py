@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from pyromq.broker.retries.dead_letters import _with_death
-from pyromq.broker.timing import level_park, timer_records
+from pyromq.broker.timing import level_park, timer_park
 from pyromq.broker.transactions import half_records, halves
-from pyromq.broker.transactions.half import half_of
+from pyromq.broker.transactions.undecided import half_of
 from pyromq.cli.msg.life_table import lines
 from pyromq.protocol.properties import encode_properties
 from pyromq.protocol.record import Record
@@ -111,7 +111,7 @@ async def test_the_life_of_a_message_that_was_put_aside_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(f"{TIMING}.level_delivery.unpark", raising_for(b"bad", level_park.unpark, first))
-    monkeypatch.setattr(f"{TIMING}.timer_slots.unpark", raising_for(b"bad", timer_records.unpark, first))
+    monkeypatch.setattr(f"{TIMING}.timer_slots.unpark", raising_for(b"bad", timer_park.unpark, first))
     monkeypatch.setattr(halves, "half_of", raising_for(b"bad", half_of, lambda record, checks: record))
     async with virtual_broker(tmp_path) as life:
         half = {"TRAN_MSG": "true", "PGROUP": "P"}
@@ -147,7 +147,7 @@ async def test_a_timed_message_that_cannot_be_delivered_is_put_aside_and_comes_w
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk, clock = SimulatedDisk(now_ms=lambda: START_MS), ManualClock()
-    monkeypatch.setattr(f"{TIMING}.timer_slots.unpark", raising_for(b"bad", timer_records.unpark, first))
+    monkeypatch.setattr(f"{TIMING}.timer_slots.unpark", raising_for(b"bad", timer_park.unpark, first))
     async with virtual_broker(tmp_path, disk, clock) as life:
         for body in (b"before", b"bad", b"behind"):
             await life.send(body=body, properties={"TIMER_DELAY_SEC": "5"})
@@ -205,7 +205,7 @@ async def test_a_timed_message_that_cannot_be_read_into_the_timer_is_put_aside(
     def broken(raw: bytes) -> Any:
         if b"bad" in raw:
             raise OverflowError("a fault of ours")
-        return timer_records.waiting(raw)
+        return timer_park.waiting(raw)
 
     monkeypatch.setattr(f"{TIMING}.timer_feed.waiting", broken)
     async with virtual_broker(tmp_path) as life:
@@ -259,7 +259,7 @@ async def test_a_half_message_that_nobody_can_be_asked_about_is_put_aside(
 @pytest.mark.parametrize(
     ("where", "real", "properties"),
     [
-        (f"{TIMING}.timers.timer_copy", timer_records.timer_copy, {"TIMER_DELAY_SEC": "100000"}),
+        (f"{TIMING}.timers.timer_copy", timer_park.timer_copy, {"TIMER_DELAY_SEC": "100000"}),
         (f"{TIMING}.level_delivery.unpark", level_park.unpark, {"DELAY": "3"}),
         ("pyromq.broker.transactions.carry.half_copy", half_records.half_copy, {"TRAN_MSG": "true", "PGROUP": "P"}),
     ],

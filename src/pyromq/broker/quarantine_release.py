@@ -17,7 +17,7 @@ from ..store.log.reader import KeyQuery
 from ..store.message_store import MessageStore
 from ..store.recovery.quarantine import Quarantine, QuarantinedRecord, read_copy, remove_copy
 from .intake.intake import Intake, Outcome
-from .intake.parked_properties import fit_properties
+from .intake.parking import fit_properties
 
 log = logs.get("pyromq.broker")
 

@@ -26,13 +26,12 @@ from .clients.offset_handlers import OffsetHandlers
 from .messages.dead_letters import DeadLetterAdmin
 from .messages.inspection import Inspection
 from .messages.message_life import MessageLife
-from .messages.message_queries import MessageQueries
-from .messages.queue_handlers import QueueHandlers
+from .messages.message_queries import MessageQueries, QueueHandlers
 from .pull.handler import PullHandler
 from .retries.send_back import SendBack
 from .send.handler import SendHandler
 from .send.replies import ReplyHandler
-from .timing.handlers import DelayHandlers, TimerHandlers
+from .timing.handlers import TimingHandlers
 from .timing.recall import Recall
 from .transactions.end import TransactionEnds
 from .transactions.listing import HalfListing
@@ -56,8 +55,7 @@ def surface(
     *,
     send: SendHandler,
     replies: ReplyHandler,
-    delays: DelayHandlers,
-    timers: TimerHandlers,
+    timing: TimingHandlers,
     recall: Recall,
     send_back: SendBack,
     ends: TransactionEnds,
@@ -89,10 +87,10 @@ def surface(
         bind(Code.SEND_BATCH_MESSAGE, send),
         bind(Code.SEND_REPLY_MESSAGE, replies),
         bind(Code.SEND_REPLY_MESSAGE_V2, replies),
-        bind(Code.GET_ALL_DELAY_OFFSET, delays.offsets),
-        bind(Code.GET_TIMER_CHECK_POINT, timers.check_point),
-        bind(Code.GET_TIMER_METRICS, timers.metrics),
-        bind(Code.SWITCH_TIMER_ENGINE, timers.switch),
+        bind(Code.GET_ALL_DELAY_OFFSET, timing.delay_offsets),
+        bind(Code.GET_TIMER_CHECK_POINT, timing.check_point),
+        bind(Code.GET_TIMER_METRICS, timing.metrics),
+        bind(Code.SWITCH_TIMER_ENGINE, timing.switch),
         bind(Code.RECALL_MESSAGE, recall),
         bind(Code.CONSUMER_SEND_MSG_BACK, send_back),
         bind(Code.END_TRANSACTION, ends),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pyromq.broker.retries.backoff import policy_delay_ms
+from pyromq.broker.retries.send_back import policy_delay_ms
 from pyromq.model.client_info import Version
 from pyromq.model.codes import ResponseCode
 from pyromq.model.ids import offset_message_id

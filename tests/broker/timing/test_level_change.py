@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.broker.timing.level_change import note_levels
+from pyromq.broker.timing.progress import note_levels
 from pyromq.store.tables.json_tables import JsonTable
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pyromq.broker.transactions.recent import RecentHalves
+from pyromq.broker.transactions.end import RecentHalves
 from pyromq.model.names import HALF_TOPIC
 from pyromq.protocol.record import Record
 from tests.broker.transactions.test_transactions import COMMIT, end, send_half

@@ -1,10 +1,19 @@
-"""Single messages: by key or unique id through the index, by place in the log (requests 12 and 33)."""
+"""Single messages by key, unique id or place in the log (requests 12 and 33), and what a queue holds (29 to 32)."""
 
 from __future__ import annotations
 
 from ...config import Live
 from ...errors import RequestRefused
+from ...model.boundary import Boundary
 from ...model.codes import ResponseCode
+from ...protocol.headers.offsets import (
+    GetEarliestMsgStoretime,
+    GetEarliestMsgStoretimeAnswer,
+    GetMaxOffset,
+    GetMinOffset,
+    OffsetAnswer,
+    SearchOffset,
+)
 from ...protocol.headers.pull import QueryMessage, QueryMessageAnswer, ViewMessage
 from ...protocol.record import encode_record
 from ...store.log.reader import KeyQuery
@@ -63,3 +72,35 @@ class MessageQueries:
                 f"{self._store.commit_log.start} to {self._store.readable.value}"
             )
         return Reply(body=encode_record(record))
+
+
+class QueueHandlers:
+    """Event loop only. A queue that was never written is an empty one, as in Java."""
+
+    def __init__(self, store: MessageStore) -> None:
+        self._store = store
+
+    def max_offset(self, request: RequestOf[GetMaxOffset, None]) -> Reply:
+        header = request.header
+        queue = self._store.queues.get(header.topic, header.queue_id)
+        return Reply(header=OffsetAnswer(offset=0 if queue is None else queue.readable_end))
+
+    def min_offset(self, request: RequestOf[GetMinOffset, None]) -> Reply:
+        header = request.header
+        queue = self._store.queues.get(header.topic, header.queue_id)
+        return Reply(header=OffsetAnswer(offset=0 if queue is None else queue.min_offset))
+
+    async def search(self, request: RequestOf[SearchOffset, None]) -> Reply:
+        header = request.header
+        boundary = header.boundary_type or Boundary.LOWER
+        offset = await self._store.ask(
+            lambda: self._store.reader.offset_by_time(header.topic, header.queue_id, header.timestamp, boundary)
+        )
+        return Reply(header=OffsetAnswer(offset=offset))
+
+    async def earliest_time(self, request: RequestOf[GetEarliestMsgStoretime, None]) -> Reply:
+        header = request.header
+        queue = self._store.queues.get(header.topic, header.queue_id)
+        first = 0 if queue is None else queue.min_offset
+        time = await self._store.ask(lambda: self._store.reader.store_time(header.topic, header.queue_id, first))
+        return Reply(header=GetEarliestMsgStoretimeAnswer(timestamp=time))

@@ -1,7 +1,7 @@
 """The broker's side of a kernel's pulls: which it may answer, what is noted of them, and those that are suspended.
 
 A verdict ("a pull with these fields is allowed, by these limits and tags") holds until something changes that it was
-given for; who changes it is watched (`changes.py`), so no verdict outlives it. Expressions, batch queues and groups
+given for; who changes it is watched (`PullChanges`), so no verdict outlives it. Expressions, batch queues and groups
 with a reset pending get none. Event loop only.
 """
 
@@ -15,7 +15,9 @@ from typing import Any, cast
 from ...ambient import Clock
 from ...config import Live
 from ...errors import RequestRefused
-from ...kernel.pulls import AnswerPieces, PullLimits, PullQuery, PullVerdict
+from ...kernel import pull_state
+from ...kernel.pull_state import ChangeFlag
+from ...kernel.pulls import AnswerPieces, Changes, PullLimits, PullQuery, PullVerdict
 from ...kernel.seam import Feed, FeedConnection
 from ...protocol.command import Command, Encoding, encode_header
 from ...protocol.headers.pull import PullMessage, PullMessageAnswer
@@ -26,10 +28,12 @@ from ...store.message_store import MessageStore
 from ...store.queues.consume_queue import ConsumeQueue
 from ...transport.dispatch import Reply
 from ...transport.limits import Limits
+from ..clients.consumers import Consumers
 from ..config import BrokerConfig
-from ..metadata.offsets import Offsets
+from ..metadata.groups import Groups
+from ..metadata.offsets import SEPARATOR, Offsets
+from ..metadata.topics import Topics
 from ..stats.counters import Counters
-from .changes import PullChanges
 from .checks import Allowed, PullChecks
 from .handler import PullHandler
 from .slow_readers import Backlog
@@ -38,6 +42,49 @@ from .tickets import FramePeer, KernelTicket, limits_of
 _OPAQUE = 1_999_999_999  # stands for the request's own in a template
 _NUMBERS = ("nextBeginOffset", "minOffset", "maxOffset")
 _REMARK_AT = 13  # of a binary header
+
+
+class PullChanges:
+    """What verdicts depend on, as flags: settings, topics, groups with their subscriptions and resets of offsets.
+
+    A flag is shared by all verdicts on a topic or group, and a new one made for those after its change.
+    """
+
+    def __init__(
+        self, live: Live[BrokerConfig], topics: Topics, groups: Groups, consumers: Consumers, offsets: Offsets
+    ) -> None:
+        self._settings = pull_state.ChangeFlag()
+        self._topics: dict[str, ChangeFlag] = {}
+        self._groups: dict[str, ChangeFlag] = {}
+        live.watch(lambda _: self._settings_changed())
+        topics.watch(lambda topic, _: _set(self._topics, topic))
+        groups.watch(self._group_changed)
+        consumers.watch(self._group_changed)
+        offsets.watch(lambda pair: self._group_changed(pair.partition(SEPARATOR)[2].partition(SEPARATOR)[0]))
+
+    def of(self, topic: str, group: str) -> Changes:
+        """Return what a verdict that is given now depends on."""
+        return Changes(self._settings, _flag(self._topics, topic), _flag(self._groups, group))
+
+    def _settings_changed(self) -> None:
+        self._settings.is_set = True
+        self._settings = pull_state.ChangeFlag()
+
+    def _group_changed(self, group: str) -> None:
+        _set(self._groups, group)
+
+
+def _flag(flags: dict[str, ChangeFlag], name: str) -> ChangeFlag:
+    found = flags.get(name)
+    if found is None:
+        found = flags[name] = pull_state.ChangeFlag()
+    return found
+
+
+def _set(flags: dict[str, ChangeFlag], name: str) -> None:
+    flag = flags.pop(name, None)
+    if flag is not None:
+        flag.is_set = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from ...store.message_store import MessageStore
 from ...store.queues.queue import StoredQueue
 from ..config import BrokerConfig
 from ..intake.intake import Intake, Outcome
-from ..intake.parked_properties import fit_properties
+from ..intake.parking import fit_properties
 from ..loop_quarantine import LoopQuarantine
 
 log = logs.get("pyromq.broker")

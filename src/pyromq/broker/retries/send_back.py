@@ -1,7 +1,9 @@
 """Request 36: a consumer gives a message back. It waits and comes again on %RETRY%, or it ends in the dead letters.
 
 The record is read from the log, not from the client, so it keeps its body, keys and origin. It waits through the delay
-levels; this capability is handed the park and knows nothing else of timing.
+levels; this capability is handed the park and knows nothing else of timing. Without a policy of its own a group follows
+the delay levels: 3 for the first retry, then one more each time. A list (CUSTOMIZED with `next`) or a back-off
+(EXPONENTIAL) in the group's configuration takes their place.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from ...model.ids import offset_message_id
 from ...model.message import WRAPPED_BATCH, Property
 from ...model.topic import Perm, TopicFlag
 from ...model.wire_text import INT_MAX
-from ...protocol.bodies.groups import SubscriptionGroupConfig
+from ...protocol.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig
 from ...protocol.bodies.topics import TopicConfig
 from ...protocol.headers.send import ConsumerSendMsgBack
 from ...protocol.properties import decode_properties
@@ -27,19 +29,19 @@ from ...protocol.record import Record
 from ...store.message_store import MessageStore
 from ...transport.dispatch import Reply, Request, RequestOf
 from ..config import BrokerConfig
-from ..intake.copies import copy_record
 from ..intake.intake import Intake, Outcome
-from ..intake.parked_properties import fit_properties
+from ..intake.parking import copy_record, fit_properties
 from ..intake.put_answers import answer, reply_to_put
 from ..metadata.groups import Groups
 from ..metadata.topics import DLQ_QUEUES, Topics
 from ..stats.counters import PutCounter
-from .backoff import level_for, policy_delay_ms
 from .dead_letters import DIED
 
 log = logs.get("pyromq.broker")
 
 WRITE = int(Perm.WRITE)
+FIRST_LEVEL = 3
+MOST_DOUBLINGS = 32  # as Java: beyond it the longest time is reached in any case
 _WAY = (  # what tells of ways that are behind the message, and goes where there is no room for it
     Property.TIMER_ROLL_TIMES,
     Property.TIMER_OUT_MS,
@@ -193,3 +195,19 @@ class SendBack:
 
         # The consumer commits the old message once this is answered: it waits for the disk where sends do.
         self._intake.put(record, done, config.sync_flush_timeout / 1000)
+
+
+def level_for(failed_before: int) -> int:
+    return FIRST_LEVEL + failed_before
+
+
+def policy_delay_ms(policy: GroupRetryPolicy, failed_before: int) -> int | None:
+    """Return milliseconds by the group's own policy, None if it has none. The last time of a list goes on for ever."""
+    exponential = policy.exponential_retry_policy
+    if policy.type == "EXPONENTIAL" and exponential is not None:
+        grown: int = exponential.initial * max(1, exponential.multiplier) ** min(max(failed_before, 0), MOST_DOUBLINGS)
+        return max(0, min(grown, exponential.max))
+    custom = policy.customized_retry_policy
+    if policy.type == "CUSTOMIZED" and custom is not None and custom.next:
+        return max(0, custom.next[min(max(failed_before, 0), len(custom.next) - 1)])
+    return None

@@ -32,8 +32,7 @@ from ..metadata.attributes import CLEANUP_POLICY, QUEUE_TYPE
 from ..metadata.new_topics import NewTopics
 from ..stats.counters import PutCounter
 from .answers import most_in_batch, place_fields, recall_handle, region_fields
-from .batch_checks import KINDS, batch_entries, check_batch, having_any
-from .checks import Destination, SendChecks
+from .checks import KINDS, Destination, SendChecks, batch_entries, check_batch, having_any
 from .property_rules import OWN_NAMES, admitted, without_own
 from .stamp import RESERVED, Stamp, unique_id
 

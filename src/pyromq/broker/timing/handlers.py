@@ -2,42 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ...errors import RequestRefused
 from ...model.codes import ResponseCode
 from ...protocol.headers.stats import SwitchTimerEngine
 from ...store.timer.timer_store import TimerStore
 from ...transport.dispatch import Reply, Request, RequestOf
-from .progress import DelayProgress
-from .timers import Timers
+from .progress import DelayProgress, TimerCounts
 
 FILE_WHEEL, ROCKSDB = "F", "R"
 
 
-class DelayHandlers:
-    """Event loop only."""
+@dataclass(frozen=True, slots=True, eq=False)
+class TimingHandlers:
+    """Event loop only. A slave copies the answers to 45, 60 and 61."""
 
-    def __init__(self, progress: DelayProgress) -> None:
-        self._progress = progress
+    progress: DelayProgress
+    store: TimerStore
+    counts: TimerCounts
 
-    def offsets(self, request: Request) -> Reply:
-        """Answer 45: a slave copies it."""
-        return Reply(body=self._progress.body())
-
-
-class TimerHandlers:
-    """Event loop only."""
-
-    def __init__(self, store: TimerStore, timers: Timers) -> None:
-        self._store = store
-        self._timers = timers
+    def delay_offsets(self, request: Request) -> Reply:
+        return Reply(body=self.progress.body())
 
     def check_point(self, request: Request) -> Reply:
-        """Answer 60: a slave copies it."""
-        return Reply(body=self._store.check().pack())
+        return Reply(body=self.store.check().pack())
 
     def metrics(self, request: Request) -> Reply:
-        """Answer 61: a slave copies it, too."""
-        return Reply(body=self._timers.counts.body())
+        return Reply(body=self.counts.body())
 
     def switch(self, request: RequestOf[SwitchTimerEngine, None]) -> Reply:
         """Answer 5001: there is one engine, Java's files."""

@@ -8,6 +8,7 @@ late. What belongs to the hops stands in two properties of ours, which are gone 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import msgspec
@@ -20,10 +21,11 @@ from ...model.names import SCHEDULE_TOPIC
 from ...model.wire_text import INT_MAX, whole_number
 from ...protocol.properties import decode_properties, find_property
 from ...protocol.record import Record
-from ..intake.copies import copy_record, destination
 from ..intake.message_type import TIMERS, delay_level
-from .properties import appended, check_fits, fit_properties
+from ..intake.parking import appended, check_fits, copy_record, destination, fit_properties
 
+WAIT = "delay"  # as refusals name it
+OF_WAITS = re.compile(b"REAL_|TIMER_(?:OUT_MS|ROLL|E|DEQ)|PYRO_D(?:UE|ELAY)|__CRC32#")  # what a wait writes anew
 DUE = Property.OWN_DUE_MS
 WANTED_LEVEL = Property.OWN_DELAY
 _DELAY = Property.DELAY.encode()
@@ -40,29 +42,23 @@ class LevelPark:
     def __call__(self, record: Record, properties: Mapping[str, str]) -> Record | None:
         """Return the record to store, for `Intake`, with space for properties added later; None: it has no level."""
         parked = self.park(record, properties)
-        return None if parked is None else check_fits(parked)
+        if parked is not None:
+            check_fits(parked.properties, WAIT)
+        return parked
 
     def park(self, record: Record, properties: Mapping[str, str]) -> Record | None:
         """Park a message accepted before: it drops expendable properties rather than being refused."""
         level = delay_level(properties)
-        if level <= 0:
-            return None
-        return self.at_level(record, level)
+        return self.at_level(record, level) if level > 0 else None
 
     def at_level(self, record: Record, level: int) -> Record:
-        """Park at a level.
-
-        A level above the highest means the highest, in the stored property too. Timers give way to a level.
-        """
+        """Park at a level; one above the highest means the highest, in the stored property too. Timers give way."""
         level = self._known(level)
         raw = record.properties
         if b"TIMER_" not in raw and record.topic != SCHEDULE_TOPIC and find_property(raw, _DELAY) == b"%d" % level:
-            where = {Property.REAL_TOPIC: record.topic, Property.REAL_QID: str(record.queue_id)}
-            quick = appended(raw, where)
+            quick = appended(raw, _place(record), OF_WAITS)
             if quick is not None:
-                return msgspec.structs.replace(
-                    record, topic=SCHEDULE_TOPIC, queue_id=level - 1, properties=quick, physical_offset=0
-                )
+                return _at(record, level, quick)
         pairs = decode_properties(raw)
         for name in (*TIMERS, DUE, WANTED_LEVEL):
             pairs.pop(name, None)
@@ -94,14 +90,18 @@ class LevelPark:
     def _parked(self, record: Record, level: int, pairs: dict[str, str]) -> Record:
         pairs[Property.DELAY] = str(level)
         if record.topic != SCHEDULE_TOPIC:  # else it waits already, and knows its way
-            pairs |= {Property.REAL_TOPIC: record.topic, Property.REAL_QID: str(record.queue_id)}
-        return msgspec.structs.replace(
-            record,
-            topic=SCHEDULE_TOPIC,
-            queue_id=level - 1,
-            properties=fit_properties(pairs, _BEFORE),
-            physical_offset=0,
-        )
+            pairs |= _place(record)
+        return _at(record, level, fit_properties(pairs, WAIT, _BEFORE))
+
+
+def _place(record: Record) -> dict[str, str]:
+    return {Property.REAL_TOPIC: record.topic, Property.REAL_QID: str(record.queue_id)}
+
+
+def _at(record: Record, level: int, properties: bytes) -> Record:
+    return msgspec.structs.replace(
+        record, topic=SCHEDULE_TOPIC, queue_id=level - 1, properties=properties, physical_offset=0
+    )
 
 
 def due_of(pairs: Mapping[str, str], entry_due_ms: int) -> int:
@@ -127,5 +127,5 @@ def unpark(record: Record, pairs: dict[str, str], store_host: bytes) -> Record |
     if DUE in pairs:
         level = wanted_level(pairs)
         kept = {name: value for name, value in pairs.items() if name not in (DUE, WANTED_LEVEL)}
-        properties = fit_properties(kept | {Property.DELAY: str(level)}, _WAY)
+        properties = fit_properties(kept | {Property.DELAY: str(level)}, WAIT, _WAY)
     return copy_record(record, properties, *home, store_host)

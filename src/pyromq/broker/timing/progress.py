@@ -1,7 +1,8 @@
-"""How far each delay level has been delivered: `config/delayOffset.json`, as Java keeps it.
+"""What timing keeps in tables: how far each delay level is delivered, how many messages wait for the timer, the levels.
 
-The delivery loop tells it what left and at which place of the log the delivered message ends. An offset goes to disk
-only once everything delivered below it is on the medium: else a power cut could lose a message for good.
+`config/delayOffset.json` and `config/timermetrics` are as Java keeps them. An offset of a level goes to disk only once
+everything delivered below it is on the medium: else a power cut could lose a message for good. Counts of the timer may
+be off, after a kill, by what happened in the last second; the sum over all topics is counted by the wheel itself.
 """
 
 from __future__ import annotations
@@ -12,16 +13,22 @@ from typing import NamedTuple
 
 import msgspec
 
+from ... import logs
+from ...model.java_hash import java_hash
 from ...model.names import SCHEDULE_TOPIC
 from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.offsets import DelayOffsetSerializeWrapper
+from ...protocol.bodies.stats import TimerCount, TimerMetrics
 from ...protocol.json import Dialect
-from ...store.queues.queue import StoredQueue
 from ...store.queues.queue_table import QueueTable
 from ...store.tables.json_tables import JsonTable
 from ..metadata.table_content import entry, next_version, read_version, section
 
-SECTION = "offsetTable"
+log = logs.get("pyromq.broker")
+
+OFFSETS = "offsetTable"
+COUNTS = "timingCount"
+LEVELS = "messageDelayLevel"
 
 
 class _Unsaved(NamedTuple):
@@ -38,7 +45,7 @@ class DelayProgress:
         self._now_ms = now_ms
         content = table.load()
         self.version = read_version(content, table.name)
-        self._offsets = entry(dict[int, int], section(content, SECTION), f"{SECTION} in {table.name}")
+        self._offsets = entry(dict[int, int], section(content, OFFSETS), f"{OFFSETS} in {table.name}")
         self._unsafe: deque[_Unsaved] = deque()
 
     def offset(self, level: int) -> int | None:
@@ -61,7 +68,7 @@ class DelayProgress:
         if not safe:
             return False
         for level, offset in safe.items():
-            self._table.put(SECTION, level, offset)
+            self._table.put(OFFSETS, level, offset)
         self.version = next_version(self.version, self._now_ms())
         self._table.replace("dataVersion", msgspec.to_builtins(self.version))
         return True
@@ -69,7 +76,10 @@ class DelayProgress:
     def waiting_in(self, queues: QueueTable) -> dict[str, int]:
         """Return how many messages of each level have not left yet, for the inspection command."""
         levels = sorted(queues.of_topic(SCHEDULE_TOPIC), key=lambda queue: queue.queue_id)
-        counts = {one.queue_id + 1: one.next_offset - max(one.min_offset, self._departed(one)) for one in levels}
+        offset = self._offsets.get
+        counts = {
+            one.queue_id + 1: one.next_offset - max(one.min_offset, offset(one.queue_id + 1, 0)) for one in levels
+        }
         return {f"delay level {level}": count for level, count in counts.items() if count > 0}
 
     def levels(self, queues: QueueTable) -> dict[int, tuple[int, int]]:
@@ -77,9 +87,70 @@ class DelayProgress:
         ends = {queue.queue_id + 1: queue.readable_end for queue in queues.of_topic(SCHEDULE_TOPIC)}
         return {level: (self._offsets.get(level, 0), ends.get(level, 0)) for level in sorted({*self._offsets, *ends})}
 
-    def _departed(self, queue: StoredQueue) -> int:
-        return self._offsets.get(queue.queue_id + 1, 0)
-
     def body(self) -> bytes:
         table = DelayOffsetSerializeWrapper(data_version=self.version, offset_table=dict(self._offsets))
         return encode_body(table, Dialect.JAVA)
+
+
+class TimerCounts:
+    """Event loop only. A recall of what does not wait (its half message may still be committed) takes one away until
+    its time.
+    """
+
+    def __init__(self, table: JsonTable, now_ms: Callable[[], int]) -> None:
+        self._table = table
+        self._now_ms = now_ms
+        content = table.load()
+        self._version = read_version(content, table.name)
+        self._counts = entry(dict[str, TimerCount], section(content, COUNTS), f"{COUNTS} in {table.name}")
+        self._changed: set[str] = set()
+
+    def add(self, topic: str, change: int) -> None:
+        count = self._counts.setdefault(topic, TimerCount())
+        count.count = max(0, count.count + change)
+        count.time_stamp = self._now_ms()
+        self._changed.add(topic)
+
+    def start_anew(self) -> None:
+        for topic in [topic for topic, one in self._counts.items() if one.count]:
+            self.add(topic, -self._counts[topic].count)
+
+    def lose(self, topic_hash: int) -> None:
+        """Count one less whose record is gone: only the hash of its topic is left."""
+        for topic in [topic for topic in self._counts if java_hash(topic) == topic_hash][:1]:
+            self.add(topic, -1)
+
+    def store_changed(self) -> bool:
+        """Hand what is new to the table. False: nothing is."""
+        changed, self._changed = self._changed, set()
+        for topic in changed:
+            self._table.put(COUNTS, topic, msgspec.to_builtins(self._counts[topic]))
+        if changed:
+            self._version = next_version(self._version, self._now_ms())
+            self._table.replace("dataVersion", msgspec.to_builtins(self._version))
+        return bool(changed)
+
+    def by_topic(self) -> dict[str, int]:
+        return {topic: one.count for topic, one in self._counts.items() if one.count}
+
+    def body(self) -> bytes:
+        return encode_body(TimerMetrics(data_version=self._version, timing_count=self._counts), Dialect.JAVA)
+
+
+def note_levels(table: JsonTable, levels: str) -> bool:
+    """Remember the levels of this start; True if the last one had others. Blocking: one small file, new or changed."""
+    wanted = " ".join(levels.split())
+    before = table.load().get(LEVELS)
+    if before == wanted:
+        return False
+    table.replace(LEVELS, wanted)
+    table.save()
+    if before is None:
+        return False
+    log.warning(
+        "messageDelayLevel has changed: messages that wait keep their time, new ones get the new delays, and so do "
+        "retries of consumers (levels 3 and up)",
+        before=before,
+        now=wanted,
+    )
+    return True

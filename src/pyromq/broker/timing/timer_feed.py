@@ -11,8 +11,8 @@ from ...store.log.reader import GetStatus, Selection
 from ...store.message_store import MessageStore
 from ...store.timer.timer_store import TimedRecord, TimerStore
 from ..loop_quarantine import LoopQuarantine, position_of
-from .timer_counts import TimerCounts
-from .timer_records import waiting
+from .progress import TimerCounts
+from .timer_park import waiting
 
 log = logs.get("pyromq.broker")
 

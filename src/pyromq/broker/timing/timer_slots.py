@@ -26,8 +26,8 @@ from ...store.timer.timer_store import Due, TimerStore
 from ..intake.intake import Intake, Outcome
 from ..loop_quarantine import LoopQuarantine
 from ..stats.counters import PutCounter
-from .timer_counts import TimerCounts
-from .timer_records import timer_copy, unpark
+from .progress import TimerCounts
+from .timer_park import timer_copy, unpark
 
 log = logs.get("pyromq.broker")
 

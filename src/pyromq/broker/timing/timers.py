@@ -32,9 +32,9 @@ from ..loop_quarantine import LoopQuarantine
 from ..metadata.saving import SaveSoon
 from ..stats.counters import PutCounter
 from .level_delivery import IDLE_S, LONGEST_SLEEP_S
-from .timer_counts import TimerCounts
+from .progress import TimerCounts
 from .timer_feed import TimerFeed
-from .timer_records import timer_copy
+from .timer_park import timer_copy
 from .timer_slots import TimerSlots
 
 log = logs.get("pyromq.broker")

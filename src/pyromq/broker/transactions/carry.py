@@ -10,10 +10,10 @@ from ...protocol.record import Record
 from ...store.message_store import MessageStore
 from ..intake.intake import Intake, Outcome
 from ..loop_quarantine import is_fault_of_record
-from .half import Half
 from .half_records import half_copy
 from .halves import Halves
 from .states import Event
+from .undecided import Half
 
 log = logs.get("pyromq.broker")
 

@@ -29,10 +29,10 @@ from ...transport.peer import Peer
 from ..clients.producers import Producers
 from ..config import BrokerConfig
 from ..intake.intake import Intake, Outcome
-from .half import Half
 from .half_records import discarded, shown, text_of
 from .halves import Halves
 from .states import Event
+from .undecided import Half
 
 log = logs.get("pyromq.broker")
 

@@ -1,7 +1,8 @@
 """Request 37: a producer says how its transaction ended. Commit puts the message to its topic, both put an op message.
 
 An end that is sent twice does nothing more; one that contradicts the first is refused. Delay levels count from the
-commit on: this file is handed the park and knows nothing else of timing.
+commit on: this file is handed the park and knows nothing else of timing. Most half messages are ended within
+milliseconds: `Intake` gives each that it stored to `RecentHalves`, so that ending one reads nothing.
 """
 
 from __future__ import annotations
@@ -26,11 +27,10 @@ from ..intake.intake import Intake, Outcome
 from ..intake.parking import Park
 from ..intake.put_answers import answer, reply_to_put
 from ..stats.counters import PutCounter
-from .half import immunity_s
 from .half_records import committed, half_copy, text_of
 from .halves import Halves
-from .recent import RecentHalves
 from .states import Event, IllegalTransition, State
+from .undecided import immunity_s
 
 log = logs.get("pyromq.broker")
 
@@ -38,7 +38,35 @@ PRODUCER_GROUP = Property.PGROUP.encode()
 IMMUNITY = Property.CHECK_IMMUNITY_TIME_IN_SECONDS.encode()
 DELAY = Property.DELAY.encode() + b"\x01"
 UNKNOWN = 0
+MOST_BYTES = 8 << 20  # of bodies and properties
+_OVERHEAD_BYTES = 512  # of one, beside those
 _EVENTS = {8: Event.COMMIT, 12: Event.ROLLBACK}
+
+
+class RecentHalves:
+    """By position in the log, the oldest go first. Event loop only."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._records: dict[int, Record] = {}
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def stored(self, record: Record) -> None:
+        """Keep the record itself: it knows its place, and nobody changes it any more."""
+        self._records[record.physical_offset] = record
+        self._bytes += _size(record)
+        while self._bytes > self._most_bytes:
+            self.take(next(iter(self._records)))
+
+    def take(self, position: int) -> Record | None:
+        """Return the record, once: who ends it again reads the log."""
+        record = self._records.pop(position, None)
+        if record is not None:
+            self._bytes -= _size(record)
+        return record
 
 
 class TransactionEnds:
@@ -208,3 +236,7 @@ def _found(header: EndTransaction, record: Record | None, offset: int) -> Record
             f"{header.commit_log_offset} of the log"
         )
     return record
+
+
+def _size(record: Record) -> int:
+    return len(record.body) + len(record.properties) + _OVERHEAD_BYTES

@@ -14,20 +14,15 @@ from ...model.names import CHECKS_EXHAUSTED_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
 from ...model.wire_text import INT_MAX, whole_number
 from ...protocol.properties import PAIR_END, decode_properties, encode_properties, find_property, rejoin_properties
 from ...protocol.record import Record
-from ..intake.copies import copy_record
 from ..intake.message_type import TIMERS, TRANSACTION, delay_level, message_type
-from ..intake.parked_properties import MAX_PARKED_BYTES, check_fits
+from ..intake.parking import MAX_PARKED_BYTES, appended, check_fits, copy_record
 
 _PAIR_END = PAIR_END.encode()
 _UNIQ_KEY = Property.UNIQ_KEY.encode()
 _CRC = Property.CRC32.encode()
 _PLACE = (_REAL_TOPIC, _REAL_QID) = (Property.REAL_TOPIC.encode(), Property.REAL_QID.encode())
 _CHECK_TIMES = (Property.TRANSACTION_CHECK_TIMES.encode(),)
-_REPLACED = re.compile(
-    "|".join(
-        re.escape(name) for name in (Property.REAL_TOPIC, Property.REAL_QID, Property.TRANSACTION_ID, Property.CRC32)
-    ).encode()
-)
+_REPLACED = re.compile(b"|".join((*_PLACE, Property.TRANSACTION_ID.encode(), _CRC)))
 _WAIT = "transaction"
 _OP_PROPERTIES = encode_properties({Property.TAGS: "d", Property.WAIT: "true"})
 
@@ -128,11 +123,12 @@ def _copy(half: Record, properties: bytes, topic: str, queue_id: int, store_host
 
 def _with(raw: bytes, added: dict[str, str]) -> bytes:
     """Add properties. Mostly none of them is there before, and a property string can be continued as it is."""
-    if raw.endswith(_PAIR_END) and _REPLACED.search(raw) is None:
-        return check_fits(raw + rejoin_properties(added), _WAIT)
-    pairs = decode_properties(raw) | added
-    pairs.pop(Property.CRC32, None)
-    return check_fits(rejoin_properties(pairs), _WAIT)
+    whole = appended(raw, added, _REPLACED)
+    if whole is None:
+        pairs = decode_properties(raw) | added
+        pairs.pop(Property.CRC32, None)
+        whole = rejoin_properties(pairs)
+    return check_fits(whole, _WAIT)
 
 
 def _without(raw: bytes, names: tuple[bytes, ...]) -> bytes:

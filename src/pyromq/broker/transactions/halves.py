@@ -22,12 +22,11 @@ from ...store.tables.json_tables import JsonTable
 from ..intake.intake import Intake
 from ..loop_quarantine import LoopQuarantine
 from ..metadata.offsets import Offsets
-from .half import Half, half_of
 from .half_records import op_offsets
 from .half_topics import HalfTopics
 from .ops import OpMessages
 from .states import REMEMBERED, Event, Ledger
-from .undecided import UndecidedHalves
+from .undecided import Half, UndecidedHalves, half_of
 
 log = logs.get("pyromq.broker")
 

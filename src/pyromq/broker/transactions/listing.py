@@ -17,8 +17,8 @@ from ...protocol.headers.own import HalfMessagesRequest
 from ...store.tables.json_tables import JsonTable
 from ...transport.dispatch import Reply, RequestOf
 from ..metadata.table_content import next_version, read_version
-from .half import Half
 from .halves import Halves
+from .undecided import Half
 
 METRICS = "transactionCount"
 MOST = 1000

@@ -13,9 +13,9 @@ from ...protocol.properties import decode_properties
 from ...protocol.record import Record
 from ...store.log.reader import KeyQuery
 from ...store.message_store import MessageStore
-from .half import Half
 from .halves import Halves
 from .states import Event
+from .undecided import Half
 
 log = logs.get("pyromq.broker")
 

@@ -24,8 +24,7 @@ from ..clients.offset_handlers import OffsetHandlers
 from ..messages.dead_letters import DeadLetterAdmin
 from ..messages.inspection import Inspection
 from ..messages.message_life import MessageLife
-from ..messages.message_queries import MessageQueries
-from ..messages.queue_handlers import QueueHandlers
+from ..messages.message_queries import MessageQueries, QueueHandlers
 from ..surface import surface
 from .clients import ClientParts
 from .environment import Environment
@@ -70,8 +69,7 @@ def handlers(parts: Parts) -> dict[int, Handler]:
     return surface(
         send=sends.handler,
         replies=sends.replies,
-        delays=timing.level_handlers,
-        timers=timing.timer_handlers,
+        timing=timing.handlers,
         recall=timing.recall,
         send_back=parts.retries.send_back,
         ends=parts.transactions.ends,

@@ -6,11 +6,10 @@ import msgspec
 
 from ... import logs
 from ...store.message_store import MessageStore
-from ..pull.changes import PullChanges
 from ..pull.checks import PullChecks
 from ..pull.handler import PullHandler
 from ..pull.slow_readers import Backlog, ColdReads
-from ..pull.verdicts import Pulling
+from ..pull.verdicts import PullChanges, Pulling
 from ..stats.counters import Counters
 from .clients import ClientParts
 from .environment import Environment

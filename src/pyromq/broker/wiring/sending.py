@@ -19,7 +19,7 @@ from ..send.handler import SendHandler
 from ..send.replies import ReplyHandler
 from ..send.stamp import Stamp
 from ..send.verdicts import Sending
-from ..transactions.recent import RecentHalves
+from ..transactions.end import RecentHalves
 from .clients import ClientParts
 from .environment import Environment
 from .parks import Parks

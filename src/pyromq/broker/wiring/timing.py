@@ -9,7 +9,7 @@ from ..intake.intake import Intake
 from ..metadata.topics import Topics
 from ..send.handler import born_host
 from ..stats.counters import Counters
-from ..timing.handlers import DelayHandlers, TimerHandlers
+from ..timing.handlers import TimingHandlers
 from ..timing.level_delivery import LevelDelivery
 from ..timing.progress import DelayProgress
 from ..timing.recall import Recall
@@ -59,8 +59,7 @@ class TimingParts:
             store_host,
             counters.put,
         )
-        self.level_handlers = DelayHandlers(self.progress)
-        self.timer_handlers = TimerHandlers(self.timer_store, self.timers)
+        self.handlers = TimingHandlers(self.progress, self.timer_store, self.timers.counts)
         self.recall = Recall(
             live, topics, store, intake, parks.timer, store_host, clock.now_ms, born_host, counters.put
         )
