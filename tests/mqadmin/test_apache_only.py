@@ -27,7 +27,7 @@ from pyromq.protocol.bodies.replication import (
 )
 from pyromq.protocol.bodies.route import BrokerMemberGroup
 from pyromq.protocol.headers.offsets import OffsetAnswer
-from pyromq.protocol.headers.replication import ElectMasterAnswer, GetMetadataInfoAnswer
+from pyromq.protocol.headers.replication import ElectedMaster, GetMetadataInfoAnswer
 from pyromq.protocol.requests import RequestCode as Code
 from pyromq.transport.dispatch import Reply
 
@@ -99,7 +99,7 @@ def test_controller_settings_are_shown_and_changed() -> None:
 
 def test_elect_master_and_clean_broker_metadata_ask_the_leader() -> None:
     members = BrokerMemberGroup(broker_name="broker-a", cluster="C", broker_addrs={0: "x:1", 2: "x:2"})
-    elected = ElectMasterAnswer(master_broker_id=2, master_address="x:2", master_epoch=3, sync_state_set_epoch=4)
+    elected = ElectedMaster(master_broker_id=2, master_address="x:2", master_epoch=3, sync_state_set_epoch=4)
     answers = {
         Code.CONTROLLER_GET_METADATA_INFO: Reply(header=LEADER),
         Code.CONTROLLER_ELECT_MASTER: Reply(

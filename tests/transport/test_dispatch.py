@@ -8,8 +8,7 @@ from pyromq.errors import ProtocolError, RequestRefused
 from pyromq.model.codes import ResponseCode
 from pyromq.protocol.bodies.topics import TopicList
 from pyromq.protocol.command import Command, Encoding
-from pyromq.protocol.headers.header import Header, Int32
-from pyromq.protocol.headers.offsets import GetMinOffset
+from pyromq.protocol.headers.header import Header, Int32, TopicQueue
 from pyromq.protocol.requests import RequestCode
 from pyromq.transport.dispatch import Dispatcher, Reply, Request, await_answer
 from pyromq.transport.peer import Peer
@@ -94,7 +93,7 @@ def test_a_reply_takes_opaque_and_encoding_of_the_request() -> None:
 
 def test_a_header_that_does_not_fit_names_the_field() -> None:
     code = RequestCode.GET_MIN_OFFSET
-    assert request(code, topic="T", queueId="3").header == GetMinOffset(topic="T", queue_id=3)
+    assert request(code, topic="T", queueId="3").header == TopicQueue(topic="T", queue_id=3)
     with pytest.raises(RequestRefused, match="queueId"):
         _ = request(code, topic="T").header
 

@@ -10,7 +10,7 @@ from ..model.route import MASTER_ID
 from ..model.wire_text import decimal_number
 from ..protocol.bodies.own import members
 from ..protocol.bodies.route import ClusterInfo
-from ..protocol.headers.namesrv import AddWritePerm, WipeWritePerm
+from ..protocol.headers.namesrv import BrokerName
 from ..protocol.requests import RequestCode
 from .calls import Calls
 
@@ -77,7 +77,7 @@ async def inspect(calls: Calls, address: str) -> dict[str, Any]:
 async def let_be_written(calls: Calls, name_server: str, broker_name: str, *, may: bool) -> int:
     """Let one name server announce whether producers may write to this broker. Return how many topics that concerns."""
     if may:
-        add = AddWritePerm(broker_name=broker_name)
+        add = BrokerName(broker_name=broker_name)
         return (await calls.ask(name_server, RequestCode.ADD_WRITE_PERM_OF_BROKER, add)).header.add_topic_count
-    wipe = WipeWritePerm(broker_name=broker_name)
+    wipe = BrokerName(broker_name=broker_name)
     return (await calls.ask(name_server, RequestCode.WIPE_WRITE_PERM_OF_BROKER, wipe)).header.wipe_topic_count

@@ -6,8 +6,9 @@ from ..model.codes import ResponseCode
 from ..model.names import is_system_group
 from ..protocol.bodies.connections import ConsumerConnection, ConsumerRunningInfo
 from ..protocol.bodies.groups import SubscriptionGroupConfig
-from ..protocol.headers.clients import GetConsumerConnectionList, GetConsumerRunningInfo
-from ..protocol.headers.groups import DeleteSubscriptionGroup, GetAllSubscriptionGroup
+from ..protocol.headers.admin import DeleteSubscriptionGroup, GetAllSubscriptionGroup
+from ..protocol.headers.clients import GetConsumerRunningInfo
+from ..protocol.headers.header import ConsumerGroupName
 from ..protocol.requests import RequestCode
 from .calls import Calls
 
@@ -48,7 +49,7 @@ async def delete(calls: Calls, address: str, group: str, *, with_offsets: bool) 
 
 async def connections(calls: Calls, address: str, group: str) -> ConsumerConnection | None:
     """Return the members that are connected; None if no member is online there."""
-    header, offline = GetConsumerConnectionList(consumer_group=group), ResponseCode.CONSUMER_NOT_ONLINE
+    header, offline = ConsumerGroupName(consumer_group=group), ResponseCode.CONSUMER_NOT_ONLINE
     answer = await calls.ask(address, RequestCode.GET_CONSUMER_CONNECTION_LIST, header, known=[offline])
     return None if answer.code == offline else answer.body
 

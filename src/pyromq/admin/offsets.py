@@ -5,16 +5,15 @@ from __future__ import annotations
 from ..model.codes import ResponseCode
 from ..model.lag import lag
 from ..protocol.bodies.offsets import ConsumeStats, ResetOffsetBody
+from ..protocol.headers.admin import GetConsumeStats
+from ..protocol.headers.header import TopicQueue
 from ..protocol.headers.offsets import (
-    GetEarliestMsgStoretime,
     GetMaxOffset,
-    GetMinOffset,
     QueryConsumerOffset,
     ResetOffset,
     SearchOffset,
     UpdateConsumerOffset,
 )
-from ..protocol.headers.stats import GetConsumeStats
 from ..protocol.requests import RequestCode
 from . import groups, topics
 from .calls import Calls
@@ -60,7 +59,7 @@ async def reset(
 
 async def first(calls: Calls, address: str, topic: str, queue_id: int) -> int:
     """Return the least offset of a queue."""
-    header = GetMinOffset(topic=topic, queue_id=queue_id)
+    header = TopicQueue(topic=topic, queue_id=queue_id)
     return (await calls.ask(address, RequestCode.GET_MIN_OFFSET, header)).header.offset or 0
 
 
@@ -78,7 +77,7 @@ async def at_time(calls: Calls, address: str, topic: str, queue_id: int, time_ms
 
 async def earliest_time(calls: Calls, address: str, topic: str, queue_id: int) -> int:
     """Return the time of the queue's first message, -1 if it is empty."""
-    header = GetEarliestMsgStoretime(topic=topic, queue_id=queue_id)
+    header = TopicQueue(topic=topic, queue_id=queue_id)
     return (await calls.ask(address, RequestCode.GET_EARLIEST_MSG_STORETIME, header)).header.timestamp
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..config import properties
 from ..model.codes import ResponseCode
-from ..protocol.headers.namesrv import DeleteKvConfig, GetKvConfig, GetKvList, PutKvConfig
+from ..protocol.headers.namesrv import KvKey, KvNamespace, PutKvConfig
 from ..protocol.requests import RequestCode
 from ..protocol.row import Row
 from .calls import Calls
@@ -36,14 +36,14 @@ async def change_broker(calls: Calls, address: str, pairs: Mapping[str, str]) ->
 
 
 async def kv_get(calls: Calls, namespace: str, key: str) -> str | None:
-    header, missing = GetKvConfig(namespace=namespace, key=key), ResponseCode.QUERY_NOT_FOUND
+    header, missing = KvKey(namespace=namespace, key=key), ResponseCode.QUERY_NOT_FOUND
     answer = await calls.ask_name_server(RequestCode.GET_KV_CONFIG, header, known=[missing])
     return None if answer.code == missing else answer.header.value
 
 
 async def kv_list(calls: Calls, namespace: str) -> dict[str, str]:
     """Return the namespace's pairs; none if there is no such namespace."""
-    header, missing = GetKvList(namespace=namespace), ResponseCode.QUERY_NOT_FOUND
+    header, missing = KvNamespace(namespace=namespace), ResponseCode.QUERY_NOT_FOUND
     answer = await calls.ask_name_server(RequestCode.GET_KVLIST_BY_NAMESPACE, header, known=[missing])
     return {} if answer.code == missing else answer.body.table
 
@@ -56,4 +56,4 @@ async def kv_put(calls: Calls, namespace: str, key: str, value: str) -> None:
 
 async def kv_delete(calls: Calls, namespace: str, key: str) -> None:
     """Delete the key on every name server."""
-    await calls.ask_each_name_server(RequestCode.DELETE_KV_CONFIG, DeleteKvConfig(namespace=namespace, key=key))
+    await calls.ask_each_name_server(RequestCode.DELETE_KV_CONFIG, KvKey(namespace=namespace, key=key))

@@ -12,8 +12,9 @@ from ..protocol.bodies.keyed import ByQueue, MessageQueue
 from ..protocol.bodies.offsets import TopicStatsTable
 from ..protocol.bodies.route import TopicRouteData
 from ..protocol.bodies.topics import TopicConfig, TopicConfigAndQueueMapping
+from ..protocol.headers.admin import CreateTopic, GetAllTopicConfig
+from ..protocol.headers.header import TopicName
 from ..protocol.headers.namesrv import DeleteTopicInNamesrv, GetRouteInfo
-from ..protocol.headers.topics import CreateTopic, GetAllTopicConfig, TopicName
 from ..protocol.requests import RequestCode
 from .calls import Calls
 from .cluster import BrokerPlace

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..model.codes import ResponseCode
 from ..protocol.bodies.stats import BrokerStatsData
-from ..protocol.headers.stats import ViewBrokerStatsData
+from ..protocol.headers.admin import ViewBrokerStatsData
 from ..protocol.requests import RequestCode
 from .calls import Calls
 

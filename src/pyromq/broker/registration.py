@@ -29,7 +29,7 @@ from ..protocol.bodies.topics import TopicConfig, TopicConfigAndMappingSerialize
 from ..protocol.command import Command
 from ..protocol.frame import FrameLimits
 from ..protocol.headers.header import Header
-from ..protocol.headers.namesrv import QueryDataVersion, QueryDataVersionAnswer, RegisterBroker, UnregisterBroker
+from ..protocol.headers.namesrv import QueryDataVersionAnswer, RegisterBroker, RegisteredBroker
 from ..protocol.requests import RequestCode
 from ..transport.client import RemotingClient
 from ..transport.peer import Peer
@@ -241,7 +241,7 @@ class BrokerRegistration:
         return await self._call(server, RequestCode.REGISTER_BROKER, header, body)
 
     async def _is_outdated(self, server: _NameServer, version: DataVersion) -> bool:
-        header = self._identity.header(QueryDataVersion)
+        header = self._identity.header(RegisteredBroker)
         answer = await self._call(server, RequestCode.QUERY_DATA_VERSION, header, encode_body(version))
         return QueryDataVersionAnswer.from_fields(answer.fields).changed
 
@@ -258,7 +258,7 @@ class BrokerRegistration:
 
     async def _unregister(self, server: _NameServer) -> None:
         request = Command(
-            code=RequestCode.UNREGISTER_BROKER, fields=self._identity.header(UnregisterBroker).to_fields()
+            code=RequestCode.UNREGISTER_BROKER, fields=self._identity.header(RegisteredBroker).to_fields()
         )
         try:
             await self._client.call(server.address, request, min(FAREWELL_S, self._timeout_s))

@@ -26,21 +26,18 @@ from .bodies import connections, groups, heartbeat, offsets, registration, repli
 from .bodies import lite as lites
 from .bodies import own as owns
 from .bodies.body import DataVersion
+from .headers import admin, namesrv, own, pop, pull, send
 from .headers import clients as client
-from .headers import groups as group
-from .headers import lite, namesrv, own, pop, pull, send
 from .headers import offsets as offset
 from .headers import replication as replica
-from .headers import stats as stat
-from .headers import topics as topic
-from .headers import users as user
-from .headers.header import RpcHeader
+from .headers.header import ConsumerGroupName, GroupName, GroupQueue, RpcHeader, TopicName, TopicQueue
 from .json import Dialect
 from .row import AnyRow, Content, Plain, RequestClass, Row, ServedBy
 
 HEARTBEAT, SEND, PULL, QUERY, _ = RequestClass
 MESSAGE, RECORDS, PROPERTIES, TEXT, BINARY = Plain
 PUB, SUB, CREATE, UPDATE, DELETE, GET, LIST = Action
+BROKER, RELAYED, NAME_SERVER, CLIENT, CONTROLLER, NOBODY, POP, REPLICATION, USERS, LITE, STATIC = ServedBy
 JAVA = Dialect.JAVA
 
 NOTHING = Content()
@@ -88,7 +85,7 @@ class RequestCode:
         lane=HEARTBEAT, needs=on_group(SUB, optional=True))
     CHECK_CLIENT_CONFIG = Row(46, Content(None, heartbeat.CheckClientRequestBody), NOTHING,
         lane=QUERY, needs=on_body_group("group", SUB) + on_body_topic("subscriptionData.topic", SUB))
-    GET_CONSUMER_LIST_BY_GROUP = Row(38, Content(client.GetConsumerListByGroup),
+    GET_CONSUMER_LIST_BY_GROUP = Row(38, Content(ConsumerGroupName),
         Content(None, heartbeat.GetConsumerListByGroupResponseBody), lane=QUERY, needs=on_group(SUB, GET))
     LOCK_BATCH_MQ = Row(41, Content(RpcHeader, heartbeat.LockBatchRequestBody),
         Content(None, heartbeat.LockBatchResponseBody), lane=HEARTBEAT,
@@ -101,12 +98,11 @@ class RequestCode:
         lane=PULL, needs=on_topic(SUB, UPDATE) + on_group(SUB, UPDATE))
     GET_MAX_OFFSET = Row(30, Content(offset.GetMaxOffset), Content(offset.OffsetAnswer),
         lane=QUERY, needs=on_topic(SUB, GET))
-    GET_MIN_OFFSET = Row(31, Content(offset.GetMinOffset), Content(offset.OffsetAnswer),
-        lane=QUERY, needs=on_topic(SUB, GET))
+    GET_MIN_OFFSET = Row(31, Content(TopicQueue), Content(offset.OffsetAnswer), lane=QUERY, needs=on_topic(SUB, GET))
     SEARCH_OFFSET_BY_TIMESTAMP = Row(29, Content(offset.SearchOffset), Content(offset.OffsetAnswer),
         lane=QUERY, needs=on_topic(SUB, GET))
-    GET_EARLIEST_MSG_STORETIME = Row(32, Content(offset.GetEarliestMsgStoretime),
-        Content(offset.GetEarliestMsgStoretimeAnswer), lane=QUERY, needs=on_topic(SUB, GET))
+    GET_EARLIEST_MSG_STORETIME = Row(32, Content(TopicQueue), Content(offset.GetEarliestMsgStoretimeAnswer),
+        lane=QUERY, needs=on_topic(SUB, GET))
     QUERY_MESSAGE = Row(12, Content(pull.QueryMessage), Content(pull.QueryMessageAnswer, RECORDS),
         lane=QUERY, needs=on_topic(SUB, GET))
     VIEW_MESSAGE_BY_ID = Row(33, Content(pull.ViewMessage), Content(None, RECORDS),
@@ -114,105 +110,99 @@ class RequestCode:
 
     # POP
     POP_MESSAGE = Row(200050, Content(pop.PopMessage), Content(pop.PopMessageAnswer, RECORDS),
-        lane=PULL, needs=CONSUME, by=ServedBy.POP)
+        lane=PULL, needs=CONSUME, by=POP)
     PEEK_MESSAGE = Row(200052, Content(pop.PeekMessage), Content(pop.PopMessageAnswer, RECORDS),
-        lane=PULL, needs=CONSUME, by=ServedBy.POP)
-    ACK_MESSAGE = Row(200051, Content(pop.AckMessage), NOTHING, lane=PULL, needs=CONSUME, by=ServedBy.POP)
+        lane=PULL, needs=CONSUME, by=POP)
+    ACK_MESSAGE = Row(200051, Content(pop.AckMessage), NOTHING, lane=PULL, needs=CONSUME, by=POP)
     BATCH_ACK_MESSAGE = Row(200151, Content(None, offsets.BatchAckMessageRequestBody), NOTHING,
-        lane=PULL, needs=on_body_topic("acks.t", SUB) + on_body_group("acks.c", SUB), by=ServedBy.POP)
+        lane=PULL, needs=on_body_topic("acks.t", SUB) + on_body_group("acks.c", SUB), by=POP)
     CHANGE_MESSAGE_INVISIBLETIME = Row(200053, Content(pop.ChangeInvisibleTime), Content(pop.ChangeInvisibleTimeAnswer),
-        lane=PULL, needs=CONSUME, by=ServedBy.POP)
+        lane=PULL, needs=CONSUME, by=POP)
     NOTIFICATION = Row(200054, Content(pop.Notification), Content(pop.NotificationAnswer),
-        lane=PULL, needs=CONSUME, by=ServedBy.POP)
-    POLLING_INFO = Row(200055, Content(pop.PollingInfo), Content(pop.PollingInfoAnswer),
-        needs=on_topic(GET) + on_group(GET), by=ServedBy.POP)
-    POP_ROLLBACK = Row(200056, NOTHING, NOTHING, by=ServedBy.POP)
+        lane=PULL, needs=CONSUME, by=POP)
+    POLLING_INFO = Row(200055, Content(GroupQueue), Content(pop.PollingInfoAnswer),
+        needs=on_topic(GET) + on_group(GET), by=POP)
+    POP_ROLLBACK = Row(200056, NOTHING, NOTHING, by=POP)
     QUERY_ASSIGNMENT = Row(400, Content(None, heartbeat.QueryAssignmentRequestBody),
-        Content(None, heartbeat.QueryAssignmentResponseBody), lane=QUERY, by=ServedBy.POP,
+        Content(None, heartbeat.QueryAssignmentResponseBody), lane=QUERY, by=POP,
         needs=on_body_topic("topic", SUB) + on_body_group("consumerGroup", SUB))
     SET_MESSAGE_REQUEST_MODE = Row(401, Content(None, heartbeat.SetMessageRequestModeRequestBody), NOTHING,
-        needs=on_body_topic("topic", UPDATE) + on_body_group("consumerGroup", UPDATE), by=ServedBy.POP)
+        needs=on_body_topic("topic", UPDATE) + on_body_group("consumerGroup", UPDATE), by=POP)
     GET_ALL_MESSAGE_REQUEST_MODE = Row(402, NOTHING, Content(None, heartbeat.MessageRequestModeSerializeWrapper),
-        needs=READ, by=ServedBy.POP)
+        needs=READ, by=POP)
 
     # lite topics
-    POP_LITE_MESSAGE = Row(200070, Content(lite.PopLiteMessage), Content(lite.PopLiteMessageAnswer, RECORDS),
-        lane=PULL, needs=CONSUME, by=ServedBy.LITE)
-    LITE_SUBSCRIPTION_CTL = Row(200071, Content(RpcHeader, lites.LiteSubscriptionCtlRequestBody), NOTHING,
-        lane=QUERY, by=ServedBy.LITE,
-        needs=on_body_topic("subscriptionSet.topic", SUB) + on_body_group("subscriptionSet.group", SUB))
-    ACK_LITE_MESSAGE = Row(200072, NOTHING, NOTHING, lane=PULL, by=ServedBy.NOBODY)
-    GET_BROKER_LITE_INFO = Row(200074, NOTHING, Content(None, lites.GetBrokerLiteInfoResponseBody),
-        needs=READ, by=ServedBy.LITE)
-    GET_PARENT_TOPIC_INFO = Row(200075, Content(lite.GetParentTopicInfo),
-        Content(None, lites.GetParentTopicInfoResponseBody), needs=on_topic(GET), by=ServedBy.LITE)
-    GET_LITE_TOPIC_INFO = Row(200076, Content(lite.GetLiteTopicInfo), Content(None, lites.GetLiteTopicInfoResponseBody),
-        needs=on_topic(GET, field="parentTopic"), by=ServedBy.LITE)
-    GET_LITE_CLIENT_INFO = Row(200077, Content(lite.GetLiteClientInfo),
-        Content(None, lites.GetLiteClientInfoResponseBody), by=ServedBy.LITE,
+    POP_LITE_MESSAGE = Row(200070, Content(pop.PopLiteMessage), Content(pop.PopLiteMessageAnswer, RECORDS),
+        lane=PULL, needs=CONSUME, by=LITE)
+    LITE_SUBSCRIPTION_CTL = Row(200071, Content(RpcHeader, lites.LiteSubscriptionCtlRequestBody), NOTHING, lane=QUERY,
+        by=LITE, needs=on_body_topic("subscriptionSet.topic", SUB) + on_body_group("subscriptionSet.group", SUB))
+    ACK_LITE_MESSAGE = Row(200072, NOTHING, NOTHING, lane=PULL, by=NOBODY)
+    GET_BROKER_LITE_INFO = Row(200074, NOTHING, Content(None, lites.GetBrokerLiteInfoResponseBody), needs=READ, by=LITE)
+    GET_PARENT_TOPIC_INFO = Row(200075, Content(TopicName), Content(None, lites.GetParentTopicInfoResponseBody),
+        needs=on_topic(GET), by=LITE)
+    GET_LITE_TOPIC_INFO = Row(200076, Content(pop.GetLiteTopicInfo), Content(None, lites.GetLiteTopicInfoResponseBody),
+        needs=on_topic(GET, field="parentTopic"), by=LITE)
+    GET_LITE_CLIENT_INFO = Row(200077, Content(pop.GetLiteClientInfo),
+        Content(None, lites.GetLiteClientInfoResponseBody), by=LITE,
         needs=on_topic(GET, field="parentTopic") + on_group(GET, field="group"))
-    GET_LITE_GROUP_INFO = Row(200078, Content(lite.GetLiteGroupInfo), Content(None, lites.GetLiteGroupInfoResponseBody),
-        needs=on_group(GET, field="group"), by=ServedBy.LITE)
-    TRIGGER_LITE_DISPATCH = Row(200079, Content(lite.TriggerLiteDispatch), NOTHING,
-        needs=on_group(UPDATE, field="group"), by=ServedBy.LITE)
+    GET_LITE_GROUP_INFO = Row(200078, Content(pop.GetLiteGroupInfo), Content(None, lites.GetLiteGroupInfoResponseBody),
+        needs=on_group(GET, field="group"), by=LITE)
+    TRIGGER_LITE_DISPATCH = Row(200079, Content(pop.TriggerLiteDispatch), NOTHING,
+        needs=on_group(UPDATE, field="group"), by=LITE)
 
     # name server
     GET_ROUTEINFO_BY_TOPIC = Row(105, Content(namesrv.GetRouteInfo), Content(None, route.TopicRouteData),
-        lane=QUERY, needs=on_topic(PUB, SUB, GET), by=ServedBy.NAME_SERVER)
+        lane=QUERY, needs=on_topic(PUB, SUB, GET), by=NAME_SERVER)
     REGISTER_BROKER = Row(103, Content(namesrv.RegisterBroker, registration.RegisterBrokerBody),
-        Content(namesrv.RegisterBrokerAnswer, route.KVTable), lane=HEARTBEAT, by=ServedBy.NAME_SERVER)
-    UNREGISTER_BROKER = Row(104, Content(namesrv.UnregisterBroker), NOTHING, lane=HEARTBEAT, by=ServedBy.NAME_SERVER)
-    BROKER_HEARTBEAT = Row(904, Content(namesrv.BrokerHeartbeat), NOTHING, lane=HEARTBEAT, by=ServedBy.NAME_SERVER)
+        Content(namesrv.RegisterBrokerAnswer, route.KVTable), lane=HEARTBEAT, by=NAME_SERVER)
+    UNREGISTER_BROKER = Row(104, Content(namesrv.RegisteredBroker), NOTHING, lane=HEARTBEAT, by=NAME_SERVER)
+    BROKER_HEARTBEAT = Row(904, Content(namesrv.BrokerHeartbeat), NOTHING, lane=HEARTBEAT, by=NAME_SERVER)
     GET_BROKER_MEMBER_GROUP = Row(901, Content(namesrv.GetBrokerMemberGroup),
-        Content(None, route.GetBrokerMemberGroupResponseBody, JAVA), lane=QUERY, needs=READ, by=ServedBy.NAME_SERVER)
-    QUERY_DATA_VERSION = Row(322, Content(namesrv.QueryDataVersion, DataVersion),
-        Content(namesrv.QueryDataVersionAnswer, DataVersion), lane=HEARTBEAT, needs=READ, by=ServedBy.NAME_SERVER)
+        Content(None, route.GetBrokerMemberGroupResponseBody, JAVA), lane=QUERY, needs=READ, by=NAME_SERVER)
+    QUERY_DATA_VERSION = Row(322, Content(namesrv.RegisteredBroker, DataVersion),
+        Content(namesrv.QueryDataVersionAnswer, DataVersion), lane=HEARTBEAT, needs=READ, by=NAME_SERVER)
     GET_BROKER_CLUSTER_INFO = Row(106, NOTHING, Content(None, route.ClusterInfo, JAVA),
-        lane=QUERY, needs=READ, by=ServedBy.NAME_SERVER)
+        lane=QUERY, needs=READ, by=NAME_SERVER)
     GET_ALL_TOPIC_LIST_FROM_NAMESERVER = Row(206, NOTHING, Content(None, topics.TopicList),
-        needs=LIST_TOPICS, by=ServedBy.NAME_SERVER)
+        needs=LIST_TOPICS, by=NAME_SERVER)
     GET_TOPICS_BY_CLUSTER = Row(224, Content(namesrv.GetTopicsByCluster), Content(None, topics.TopicList),
-        needs=LIST_TOPICS, by=ServedBy.NAME_SERVER)
+        needs=LIST_TOPICS, by=NAME_SERVER)
     GET_SYSTEM_TOPIC_LIST_FROM_NS = Row(304, NOTHING, Content(None, topics.TopicList),
-        needs=LIST_TOPICS, by=ServedBy.NAME_SERVER)
-    GET_UNIT_TOPIC_LIST = Row(311, NOTHING, Content(None, topics.TopicList), needs=LIST_TOPICS, by=ServedBy.NAME_SERVER)
-    GET_HAS_UNIT_SUB_TOPIC_LIST = Row(312, NOTHING, Content(None, topics.TopicList),
-        needs=LIST_TOPICS, by=ServedBy.NAME_SERVER)
+        needs=LIST_TOPICS, by=NAME_SERVER)
+    GET_UNIT_TOPIC_LIST = Row(311, NOTHING, Content(None, topics.TopicList), needs=LIST_TOPICS, by=NAME_SERVER)
+    GET_HAS_UNIT_SUB_TOPIC_LIST = Row(312, NOTHING, Content(None, topics.TopicList), needs=LIST_TOPICS, by=NAME_SERVER)
     GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST = Row(313, NOTHING, Content(None, topics.TopicList),
-        needs=LIST_TOPICS, by=ServedBy.NAME_SERVER)
-    DELETE_TOPIC_IN_NAMESRV = Row(216, Content(namesrv.DeleteTopicInNamesrv), NOTHING, by=ServedBy.NAME_SERVER)
-    REGISTER_TOPIC_IN_NAMESRV = Row(217, Content(namesrv.RegisterTopic, route.TopicRouteData), NOTHING,
-        by=ServedBy.NAME_SERVER)
-    WIPE_WRITE_PERM_OF_BROKER = Row(205, Content(namesrv.WipeWritePerm), Content(namesrv.WipeWritePermAnswer),
-        by=ServedBy.NAME_SERVER)
-    ADD_WRITE_PERM_OF_BROKER = Row(327, Content(namesrv.AddWritePerm), Content(namesrv.AddWritePermAnswer),
-        by=ServedBy.NAME_SERVER)
-    PUT_KV_CONFIG = Row(100, Content(namesrv.PutKvConfig), NOTHING, by=ServedBy.NAME_SERVER)
-    GET_KV_CONFIG = Row(101, Content(namesrv.GetKvConfig), Content(namesrv.GetKvConfigAnswer),
-        needs=READ, by=ServedBy.NAME_SERVER)
-    DELETE_KV_CONFIG = Row(102, Content(namesrv.DeleteKvConfig), NOTHING, by=ServedBy.NAME_SERVER)
-    GET_KVLIST_BY_NAMESPACE = Row(219, Content(namesrv.GetKvList), Content(None, route.KVTable),
-        needs=READ, by=ServedBy.NAME_SERVER)
-    UPDATE_NAMESRV_CONFIG = Row(318, Content(None, PROPERTIES), NOTHING, by=ServedBy.NAME_SERVER)
-    GET_NAMESRV_CONFIG = Row(319, NOTHING, Content(None, PROPERTIES), needs=READ, by=ServedBy.NAME_SERVER)
+        needs=LIST_TOPICS, by=NAME_SERVER)
+    DELETE_TOPIC_IN_NAMESRV = Row(216, Content(namesrv.DeleteTopicInNamesrv), NOTHING, by=NAME_SERVER)
+    REGISTER_TOPIC_IN_NAMESRV = Row(217, Content(TopicName, route.TopicRouteData), NOTHING, by=NAME_SERVER)
+    WIPE_WRITE_PERM_OF_BROKER = Row(205, Content(namesrv.BrokerName), Content(namesrv.WipeWritePermAnswer),
+        by=NAME_SERVER)
+    ADD_WRITE_PERM_OF_BROKER = Row(327, Content(namesrv.BrokerName), Content(namesrv.AddWritePermAnswer),
+        by=NAME_SERVER)
+    PUT_KV_CONFIG = Row(100, Content(namesrv.PutKvConfig), NOTHING, by=NAME_SERVER)
+    GET_KV_CONFIG = Row(101, Content(namesrv.KvKey), Content(namesrv.GetKvConfigAnswer), needs=READ, by=NAME_SERVER)
+    DELETE_KV_CONFIG = Row(102, Content(namesrv.KvKey), NOTHING, by=NAME_SERVER)
+    GET_KVLIST_BY_NAMESPACE = Row(219, Content(namesrv.KvNamespace), Content(None, route.KVTable),
+        needs=READ, by=NAME_SERVER)
+    UPDATE_NAMESRV_CONFIG = Row(318, Content(None, PROPERTIES), NOTHING, by=NAME_SERVER)
+    GET_NAMESRV_CONFIG = Row(319, NOTHING, Content(None, PROPERTIES), needs=READ, by=NAME_SERVER)
 
     # topics
-    UPDATE_AND_CREATE_TOPIC = Row(17, Content(topic.CreateTopic), NOTHING, needs=on_topic(CREATE))
+    UPDATE_AND_CREATE_TOPIC = Row(17, Content(admin.CreateTopic), NOTHING, needs=on_topic(CREATE))
     UPDATE_AND_CREATE_TOPIC_LIST = Row(18, Content(RpcHeader, topics.CreateTopicListRequestBody), NOTHING,
         needs=on_body_topic("topicConfigList.topicName", CREATE))
-    UPDATE_AND_CREATE_STATIC_TOPIC = Row(513, Content(topic.CreateTopic, topics.TopicQueueMappingDetail, JAVA), NOTHING,
-        needs=on_topic(CREATE), by=ServedBy.STATIC)
-    GET_ALL_TOPIC_CONFIG = Row(21, Content(topic.GetAllTopicConfig),
-        Content(topic.GetAllTopicConfigAnswer, topics.TopicConfigAndMappingSerializeWrapper, JAVA),
+    UPDATE_AND_CREATE_STATIC_TOPIC = Row(513, Content(admin.CreateTopic, topics.TopicQueueMappingDetail, JAVA), NOTHING,
+        needs=on_topic(CREATE), by=STATIC)
+    GET_ALL_TOPIC_CONFIG = Row(21, Content(admin.GetAllTopicConfig),
+        Content(admin.GetAllTopicConfigAnswer, topics.TopicConfigAndMappingSerializeWrapper, JAVA),
         needs=on_all(Resource.TOPIC, GET, LIST))
-    GET_TOPIC_CONFIG = Row(351, Content(topic.TopicName), Content(None, topics.TopicConfigAndQueueMapping),
+    GET_TOPIC_CONFIG = Row(351, Content(TopicName), Content(None, topics.TopicConfigAndQueueMapping),
         needs=on_topic(GET))
-    DELETE_TOPIC_IN_BROKER = Row(215, Content(topic.TopicName), NOTHING, needs=on_topic(DELETE))
-    QUERY_TOPIC_CONSUME_BY_WHO = Row(300, Content(topic.TopicName), Content(None, groups.GroupList),
-        needs=on_topic(GET))
-    QUERY_TOPICS_BY_CONSUMER = Row(343, Content(topic.QueryTopicsByConsumer), Content(None, topics.TopicList),
+    DELETE_TOPIC_IN_BROKER = Row(215, Content(TopicName), NOTHING, needs=on_topic(DELETE))
+    QUERY_TOPIC_CONSUME_BY_WHO = Row(300, Content(TopicName), Content(None, groups.GroupList), needs=on_topic(GET))
+    QUERY_TOPICS_BY_CONSUMER = Row(343, Content(GroupName), Content(None, topics.TopicList),
         needs=on_group(GET, field="group"))
-    QUERY_SUBSCRIPTION_BY_CONSUMER = Row(345, Content(topic.QuerySubscriptionByConsumer),
+    QUERY_SUBSCRIPTION_BY_CONSUMER = Row(345, Content(admin.QuerySubscriptionByConsumer),
         Content(None, connections.QuerySubscriptionResponseBody),
         needs=on_group(GET, field="group") + on_topic(GET, optional=True))
     GET_SYSTEM_TOPIC_LIST_FROM_BROKER = Row(305, NOTHING, Content(None, topics.TopicList), needs=LIST_TOPICS)
@@ -222,40 +212,40 @@ class RequestCode:
         needs=on_body_group("groupName", CREATE))
     UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST = Row(225, Content(None, groups.SubscriptionGroupList), NOTHING,
         needs=on_body_group("groupConfigList.groupName", CREATE))
-    GET_ALL_SUBSCRIPTIONGROUP_CONFIG = Row(201, Content(group.GetAllSubscriptionGroup),
-        Content(group.GetAllSubscriptionGroupAnswer, groups.SubscriptionGroupWrapper),
+    GET_ALL_SUBSCRIPTIONGROUP_CONFIG = Row(201, Content(admin.GetAllSubscriptionGroup),
+        Content(admin.GetAllSubscriptionGroupAnswer, groups.SubscriptionGroupWrapper),
         needs=on_all(Resource.GROUP, GET, LIST))
-    DELETE_SUBSCRIPTIONGROUP = Row(207, Content(group.DeleteSubscriptionGroup), NOTHING,
+    DELETE_SUBSCRIPTIONGROUP = Row(207, Content(admin.DeleteSubscriptionGroup), NOTHING,
         needs=on_group(DELETE, field="groupName"))
-    GET_SUBSCRIPTIONGROUP_CONFIG = Row(352, Content(group.GetSubscriptionGroupConfig),
-        Content(None, groups.SubscriptionGroupConfig), needs=on_group(GET, field="group"))
-    UPDATE_AND_GET_GROUP_FORBIDDEN = Row(353, Content(group.UpdateGroupForbidden), Content(None, groups.GroupForbidden),
+    GET_SUBSCRIPTIONGROUP_CONFIG = Row(352, Content(GroupName), Content(None, groups.SubscriptionGroupConfig),
+        needs=on_group(GET, field="group"))
+    UPDATE_AND_GET_GROUP_FORBIDDEN = Row(353, Content(admin.UpdateGroupForbidden), Content(None, groups.GroupForbidden),
         needs=on_topic(UPDATE) + on_group(UPDATE, field="group"))
 
     # configuration, state, statistics
     UPDATE_BROKER_CONFIG = Row(25, Content(None, PROPERTIES), NOTHING)
-    GET_BROKER_CONFIG = Row(26, NOTHING, Content(stat.GetBrokerConfigAnswer, PROPERTIES), needs=READ)
+    GET_BROKER_CONFIG = Row(26, NOTHING, Content(admin.GetBrokerConfigAnswer, PROPERTIES), needs=READ)
     GET_BROKER_RUNTIME_INFO = Row(28, NOTHING, Content(None, route.KVTable), needs=READ)
-    GET_TOPIC_STATS_INFO = Row(202, Content(topic.TopicName), Content(None, offsets.TopicStatsTable, JAVA),
+    GET_TOPIC_STATS_INFO = Row(202, Content(TopicName), Content(None, offsets.TopicStatsTable, JAVA),
         needs=on_topic(GET))
-    GET_CONSUME_STATS = Row(208, Content(stat.GetConsumeStats), Content(None, offsets.ConsumeStats, JAVA),
+    GET_CONSUME_STATS = Row(208, Content(admin.GetConsumeStats), Content(None, offsets.ConsumeStats, JAVA),
         needs=on_group(GET)
         + on_topic(GET, optional=True) + on_topic(GET, field="topicList", separator=";", optional=True))
-    GET_BROKER_CONSUME_STATS = Row(317, Content(stat.GetBrokerConsumeStats),
+    GET_BROKER_CONSUME_STATS = Row(317, Content(admin.GetBrokerConsumeStats),
         Content(None, offsets.ConsumeStatsList, JAVA), needs=READ)
-    GET_CONSUMER_CONNECTION_LIST = Row(203, Content(client.GetConsumerConnectionList),
-        Content(None, connections.ConsumerConnection), needs=on_group(GET))
+    GET_CONSUMER_CONNECTION_LIST = Row(203, Content(ConsumerGroupName), Content(None, connections.ConsumerConnection),
+        needs=on_group(GET))
     GET_PRODUCER_CONNECTION_LIST = Row(204, Content(client.GetProducerConnectionList),
         Content(None, connections.ProducerConnection), needs=READ)
     GET_ALL_PRODUCER_INFO = Row(328, NOTHING, Content(None, connections.ProducerTableInfo), needs=READ)
-    QUERY_CONSUME_TIME_SPAN = Row(303, Content(stat.QueryConsumeTimeSpan),
+    QUERY_CONSUME_TIME_SPAN = Row(303, Content(admin.QueryConsumeTimeSpan),
         Content(None, offsets.QueryConsumeTimeSpanBody), needs=on_topic(GET) + on_group(GET, field="group"))
     QUERY_CORRECTION_OFFSET = Row(308, Content(offset.QueryCorrectionOffset),
         Content(None, offsets.QueryCorrectionOffsetBody, JAVA),
         needs=on_topic(GET)
         + on_group(GET, field="compareGroup") + on_group(GET, field="filterGroups", separator=",", optional=True))
-    VIEW_BROKER_STATS_DATA = Row(315, Content(stat.ViewBrokerStatsData),
-        Content(stat.ViewBrokerStatsDataAnswer, stats.BrokerStatsData), needs=READ)
+    VIEW_BROKER_STATS_DATA = Row(315, Content(admin.ViewBrokerStatsData),
+        Content(admin.ViewBrokerStatsDataAnswer, stats.BrokerStatsData), needs=READ)
     QUERY_CONSUME_QUEUE = Row(321, Content(pull.QueryConsumeQueue), Content(None, stats.QueryConsumeQueueResponseBody),
         needs=on_topic(GET) + on_group(GET, optional=True))
 
@@ -265,112 +255,106 @@ class RequestCode:
     INVOKE_BROKER_TO_GET_CONSUMER_STATUS = Row(223, Content(offset.GetConsumerStatus),
         Content(None, offsets.GetConsumerStatusBody, JAVA), needs=on_topic(GET) + on_group(GET, field="group"))
     GET_CONSUMER_RUNNING_INFO = Row(307, Content(client.GetConsumerRunningInfo),
-        Content(None, connections.ConsumerRunningInfo, JAVA), needs=on_group(GET), by=ServedBy.RELAYED)
+        Content(None, connections.ConsumerRunningInfo, JAVA), needs=on_group(GET), by=RELAYED)
     CONSUME_MESSAGE_DIRECTLY = Row(309, Content(client.ConsumeMessageDirectly, RECORDS),
-        Content(None, connections.ConsumeMessageDirectlyResult), by=ServedBy.RELAYED,
+        Content(None, connections.ConsumeMessageDirectlyResult), by=RELAYED,
         needs=on_group(SUB) + on_topic(SUB, optional=True))
-    CLONE_GROUP_OFFSET = Row(314, Content(offset.CloneGroupOffset), NOTHING,
-        needs=on_group(GET, UPDATE, field="srcGroup")
-        + on_group(UPDATE, field="destGroup") + on_topic(UPDATE, optional=True))
+    CLONE_GROUP_OFFSET = Row(314, Content(offset.CloneGroupOffset), NOTHING, needs=on_group(GET, UPDATE,
+        field="srcGroup") + on_group(UPDATE, field="destGroup") + on_topic(UPDATE, optional=True))
 
     # upkeep
     CLEAN_EXPIRED_CONSUMEQUEUE = Row(306, NOTHING, NOTHING)
     CLEAN_UNUSED_TOPIC = Row(316, NOTHING, NOTHING)
     DELETE_EXPIRED_COMMITLOG = Row(329, NOTHING, NOTHING)
-    CHECK_ROCKSDB_CQ_WRITE_PROGRESS = Row(354, Content(stat.CheckRocksdbCqWriteProgress),
+    CHECK_ROCKSDB_CQ_WRITE_PROGRESS = Row(354, Content(admin.CheckRocksdbCqWriteProgress),
         Content(None, stats.CheckRocksdbCqWriteResult), needs=READ)
-    EXPORT_ROCKSDB_CONFIG_TO_JSON = Row(355, Content(stat.ExportRocksdbConfig), NOTHING)
+    EXPORT_ROCKSDB_CONFIG_TO_JSON = Row(355, Content(admin.ExportRocksdbConfig), NOTHING)
     UPDATE_COLD_DATA_FLOW_CTR_CONFIG = Row(2001, Content(None, PROPERTIES), NOTHING)
     REMOVE_COLD_DATA_FLOW_CTR_CONFIG = Row(2002, Content(None, TEXT), NOTHING)
     GET_COLD_DATA_FLOW_CTR_INFO = Row(2003, NOTHING, Content(None, stats.ColdDataFlowCtrInfo), needs=READ)
-    SET_COMMITLOG_READ_MODE = Row(2004, Content(stat.SetCommitLogReadMode), NOTHING)
-    SWITCH_TIMER_ENGINE = Row(5001, Content(stat.SwitchTimerEngine), NOTHING)
+    SET_COMMITLOG_READ_MODE = Row(2004, Content(admin.SetCommitLogReadMode), NOTHING)
+    SWITCH_TIMER_ENGINE = Row(5001, Content(admin.SwitchTimerEngine), NOTHING)
 
     # replication and controller
     GET_ALL_CONSUMER_OFFSET = Row(43, NOTHING, Content(None, offsets.ConsumerOffsetSerializeWrapper, JAVA), needs=READ)
     GET_ALL_DELAY_OFFSET = Row(45, NOTHING, Content(None, offsets.DelayOffsetSerializeWrapper), needs=READ)
     GET_TIMER_CHECK_POINT = Row(60, NOTHING, Content(None, BINARY), needs=READ)
     GET_TIMER_METRICS = Row(61, NOTHING, Content(None, stats.TimerMetrics), needs=READ)
-    ADD_BROKER = Row(902, Content(replica.AddBroker), NOTHING, by=ServedBy.REPLICATION)
-    REMOVE_BROKER = Row(903, Content(replica.RemoveBroker), NOTHING, by=ServedBy.REPLICATION)
+    ADD_BROKER = Row(902, Content(replica.AddBroker), NOTHING, by=REPLICATION)
+    REMOVE_BROKER = Row(903, Content(replica.RemoveBroker), NOTHING, by=REPLICATION)
     EXCHANGE_BROKER_HA_INFO = Row(906, Content(replica.ExchangeHaInfo), Content(replica.ExchangeHaInfo),
-        lane=HEARTBEAT, by=ServedBy.REPLICATION)
+        lane=HEARTBEAT, by=REPLICATION)
     GET_BROKER_HA_STATUS = Row(907, NOTHING, Content(None, replication.HARuntimeInfo), needs=READ)
-    RESET_MASTER_FLUSH_OFFSET = Row(908, Content(replica.ResetMasterFlushOffset), NOTHING, by=ServedBy.REPLICATION)
+    RESET_MASTER_FLUSH_OFFSET = Row(908, Content(replica.ResetMasterFlushOffset), NOTHING, by=REPLICATION)
     CONTROLLER_ALTER_SYNC_STATE_SET = Row(1001, Content(replica.AlterSyncStateSet, replication.SyncStateSet),
-        Content(replica.AlterSyncStateSetAnswer, replication.SyncStateSet), by=ServedBy.CONTROLLER)
+        Content(replica.AlterSyncStateSetAnswer, replication.SyncStateSet), by=CONTROLLER)
     CONTROLLER_ELECT_MASTER = Row(1002, Content(replica.ElectMaster),
-        Content(replica.ElectMasterAnswer, replication.ElectMasterResponseBody), by=ServedBy.CONTROLLER)
+        Content(replica.ElectedMaster, replication.ElectMasterResponseBody), by=CONTROLLER)
     CONTROLLER_REGISTER_BROKER = Row(1003, Content(replica.RegisterBrokerToController),
-        Content(replica.RegisterBrokerToControllerAnswer, replication.SyncStateSet), by=ServedBy.CONTROLLER)
+        Content(replica.RegisterBrokerToControllerAnswer, replication.SyncStateSet), by=CONTROLLER)
     CONTROLLER_GET_REPLICA_INFO = Row(1004, Content(replica.GetReplicaInfo),
-        Content(replica.GetReplicaInfoAnswer, replication.SyncStateSet), needs=READ, by=ServedBy.CONTROLLER)
-    CONTROLLER_GET_METADATA_INFO = Row(1005, NOTHING, Content(replica.GetMetadataInfoAnswer),
-        needs=READ, by=ServedBy.CONTROLLER)
+        Content(replica.ReplicaMaster, replication.SyncStateSet), needs=READ, by=CONTROLLER)
+    CONTROLLER_GET_METADATA_INFO = Row(1005, NOTHING, Content(replica.GetMetadataInfoAnswer), needs=READ, by=CONTROLLER)
     CONTROLLER_GET_SYNC_STATE_DATA = Row(1006, Content(None, list[str]), Content(None, replication.BrokerReplicasInfo),
-        needs=READ, by=ServedBy.CONTROLLER)
+        needs=READ, by=CONTROLLER)
     GET_BROKER_EPOCH_CACHE = Row(1007, NOTHING, Content(None, replication.EpochEntryCache), needs=READ)
-    UPDATE_CONTROLLER_CONFIG = Row(1009, Content(None, PROPERTIES), NOTHING, by=ServedBy.CONTROLLER)
-    GET_CONTROLLER_CONFIG = Row(1010, NOTHING, Content(None, PROPERTIES), needs=READ, by=ServedBy.CONTROLLER)
-    CLEAN_BROKER_DATA = Row(1011, Content(replica.CleanBrokerData), NOTHING, by=ServedBy.CONTROLLER)
-    CONTROLLER_GET_NEXT_BROKER_ID = Row(1012, Content(replica.GetNextBrokerId), Content(replica.GetNextBrokerIdAnswer),
-        needs=READ, by=ServedBy.CONTROLLER)
-    CONTROLLER_APPLY_BROKER_ID = Row(1013, Content(replica.ApplyBrokerId), Content(replica.ApplyBrokerIdAnswer),
-        by=ServedBy.CONTROLLER)
-    BROKER_CLOSE_CHANNEL_REQUEST = Row(1014, NOTHING, NOTHING, by=ServedBy.CONTROLLER)
-    CHECK_NOT_ACTIVE_BROKER_REQUEST = Row(1015, NOTHING, NOTHING, by=ServedBy.CONTROLLER)
-    GET_BROKER_LIVE_INFO_REQUEST = Row(1016, NOTHING, NOTHING, by=ServedBy.CONTROLLER)
-    GET_SYNC_STATE_DATA_REQUEST = Row(1017, NOTHING, NOTHING, by=ServedBy.CONTROLLER)
-    RAFT_BROKER_HEART_BEAT_EVENT_REQUEST = Row(1018, NOTHING, NOTHING, lane=HEARTBEAT, by=ServedBy.CONTROLLER)
+    UPDATE_CONTROLLER_CONFIG = Row(1009, Content(None, PROPERTIES), NOTHING, by=CONTROLLER)
+    GET_CONTROLLER_CONFIG = Row(1010, NOTHING, Content(None, PROPERTIES), needs=READ, by=CONTROLLER)
+    CLEAN_BROKER_DATA = Row(1011, Content(replica.CleanBrokerData), NOTHING, by=CONTROLLER)
+    CONTROLLER_GET_NEXT_BROKER_ID = Row(1012, Content(replica.ControlledBroker), Content(replica.GetNextBrokerIdAnswer),
+        needs=READ, by=CONTROLLER)
+    CONTROLLER_APPLY_BROKER_ID = Row(1013, Content(replica.ApplyBrokerId), Content(replica.ControlledBroker),
+        by=CONTROLLER)
+    BROKER_CLOSE_CHANNEL_REQUEST = Row(1014, NOTHING, NOTHING, by=CONTROLLER)
+    CHECK_NOT_ACTIVE_BROKER_REQUEST = Row(1015, NOTHING, NOTHING, by=CONTROLLER)
+    GET_BROKER_LIVE_INFO_REQUEST = Row(1016, NOTHING, NOTHING, by=CONTROLLER)
+    GET_SYNC_STATE_DATA_REQUEST = Row(1017, NOTHING, NOTHING, by=CONTROLLER)
+    RAFT_BROKER_HEART_BEAT_EVENT_REQUEST = Row(1018, NOTHING, NOTHING, lane=HEARTBEAT, by=CONTROLLER)
 
     # users and permissions
-    AUTH_CREATE_USER = Row(3001, Content(user.UserName, users.UserInfo), NOTHING, by=ServedBy.USERS)
-    AUTH_UPDATE_USER = Row(3002, Content(user.UserName, users.UserInfo), NOTHING, by=ServedBy.USERS)
-    AUTH_DELETE_USER = Row(3003, Content(user.UserName), NOTHING, by=ServedBy.USERS)
-    AUTH_GET_USER = Row(3004, Content(user.UserName), Content(None, users.UserInfo), needs=READ, by=ServedBy.USERS)
-    AUTH_LIST_USER = Row(3005, Content(user.ListUsers), Content(None, list[users.UserInfo]),
-        needs=READ, by=ServedBy.USERS)
-    AUTH_CREATE_ACL = Row(3006, Content(user.AclSubject, users.AclInfo), NOTHING, by=ServedBy.USERS)
-    AUTH_UPDATE_ACL = Row(3007, Content(user.AclSubject, users.AclInfo), NOTHING, by=ServedBy.USERS)
-    AUTH_DELETE_ACL = Row(3008, Content(user.DeleteAcl), NOTHING, by=ServedBy.USERS)
-    AUTH_GET_ACL = Row(3009, Content(user.AclSubject), Content(None, users.AclInfo), needs=READ, by=ServedBy.USERS)
-    AUTH_LIST_ACL = Row(3010, Content(user.ListAcls), Content(None, list[users.AclInfo]), needs=READ, by=ServedBy.USERS)
+    AUTH_CREATE_USER = Row(3001, Content(admin.UserName, users.UserInfo), NOTHING, by=USERS)
+    AUTH_UPDATE_USER = Row(3002, Content(admin.UserName, users.UserInfo), NOTHING, by=USERS)
+    AUTH_DELETE_USER = Row(3003, Content(admin.UserName), NOTHING, by=USERS)
+    AUTH_GET_USER = Row(3004, Content(admin.UserName), Content(None, users.UserInfo), needs=READ, by=USERS)
+    AUTH_LIST_USER = Row(3005, Content(admin.ListUsers), Content(None, list[users.UserInfo]), needs=READ, by=USERS)
+    AUTH_CREATE_ACL = Row(3006, Content(admin.AclSubject, users.AclInfo), NOTHING, by=USERS)
+    AUTH_UPDATE_ACL = Row(3007, Content(admin.AclSubject, users.AclInfo), NOTHING, by=USERS)
+    AUTH_DELETE_ACL = Row(3008, Content(admin.DeleteAcl), NOTHING, by=USERS)
+    AUTH_GET_ACL = Row(3009, Content(admin.AclSubject), Content(None, users.AclInfo), needs=READ, by=USERS)
+    AUTH_LIST_ACL = Row(3010, Content(admin.ListAcls), Content(None, list[users.AclInfo]), needs=READ, by=USERS)
 
     # from servers to clients and brokers: whoever sends one the other way must be trusted with the cluster
-    CHECK_TRANSACTION_STATE = Row(39, Content(send.CheckTransactionState, RECORDS), NOTHING,
-        lane=SEND, by=ServedBy.CLIENT)
-    NOTIFY_CONSUMER_IDS_CHANGED = Row(40, Content(client.NotifyConsumerIdsChanged), NOTHING,
-        lane=QUERY, by=ServedBy.CLIENT)
+    CHECK_TRANSACTION_STATE = Row(39, Content(send.CheckTransactionState, RECORDS), NOTHING, lane=SEND, by=CLIENT)
+    NOTIFY_CONSUMER_IDS_CHANGED = Row(40, Content(ConsumerGroupName), NOTHING, lane=QUERY, by=CLIENT)
     RESET_CONSUMER_CLIENT_OFFSET = Row(220, Content(offset.ResetOffset, offsets.ResetOffsetBody, JAVA), NOTHING,
-        by=ServedBy.CLIENT)
+        by=CLIENT)
     GET_CONSUMER_STATUS_FROM_CLIENT = Row(221, Content(offset.GetConsumerStatus),
-        Content(None, offsets.GetConsumerStatusBody, JAVA), by=ServedBy.CLIENT)
-    PUSH_REPLY_MESSAGE_TO_CLIENT = Row(326, Content(send.PushReplyMessage, MESSAGE), NOTHING,
-        lane=SEND, by=ServedBy.CLIENT)
+        Content(None, offsets.GetConsumerStatusBody, JAVA), by=CLIENT)
+    PUSH_REPLY_MESSAGE_TO_CLIENT = Row(326, Content(send.PushReplyMessage, MESSAGE), NOTHING, lane=SEND, by=CLIENT)
     NOTIFY_MIN_BROKER_ID_CHANGE = Row(905, Content(namesrv.NotifyMinBrokerIdChange), NOTHING,
-        lane=QUERY, by=ServedBy.REPLICATION)
-    NOTIFY_BROKER_ROLE_CHANGED = Row(1008, Content(replica.NotifyBrokerRoleChanged, replication.SyncStateSet), NOTHING,
-        by=ServedBy.CONTROLLER)
-    NOTIFY_UNSUBSCRIBE_LITE = Row(200073, Content(lite.NotifyUnsubscribeLite), NOTHING, lane=QUERY, by=ServedBy.CLIENT)
+        lane=QUERY, by=REPLICATION)
+    NOTIFY_BROKER_ROLE_CHANGED = Row(1008, Content(replica.ElectedMaster, replication.SyncStateSet), NOTHING,
+        by=CONTROLLER)
+    NOTIFY_UNSUBSCRIBE_LITE = Row(200073, Content(pop.NotifyUnsubscribeLite), NOTHING, lane=QUERY, by=CLIENT)
 
     # numbers that nobody handles
-    QUERY_BROKER_OFFSET = Row(13, NOTHING, NOTHING, lane=QUERY, by=ServedBy.NOBODY)
-    GET_TOPIC_CONFIG_LIST = Row(22, NOTHING, NOTHING, by=ServedBy.NOBODY)
-    GET_TOPIC_NAME_LIST = Row(23, NOTHING, NOTHING, by=ServedBy.NOBODY)
-    TRIGGER_DELETE_FILES = Row(27, NOTHING, NOTHING, by=ServedBy.NOBODY)
-    GET_CLIENT_CONFIG = Row(47, NOTHING, NOTHING, by=ServedBy.NOBODY)
-    UPDATE_AND_CREATE_ACL_CONFIG = Row(50, NOTHING, NOTHING, by=ServedBy.USERS)
-    DELETE_ACL_CONFIG = Row(51, NOTHING, NOTHING, by=ServedBy.USERS)
-    GET_BROKER_CLUSTER_ACL_INFO = Row(52, NOTHING, NOTHING, by=ServedBy.USERS)
-    UPDATE_GLOBAL_WHITE_ADDRS_CONFIG = Row(53, NOTHING, NOTHING, by=ServedBy.USERS)
-    SUSPEND_CONSUMER = Row(209, NOTHING, NOTHING, by=ServedBy.NOBODY)
-    RESUME_CONSUMER = Row(210, NOTHING, NOTHING, by=ServedBy.NOBODY)
-    RESET_CONSUMER_OFFSET_IN_CONSUMER = Row(211, NOTHING, NOTHING, by=ServedBy.NOBODY)
-    RESET_CONSUMER_OFFSET_IN_BROKER = Row(212, NOTHING, NOTHING, by=ServedBy.NOBODY)
-    ADJUST_CONSUMER_THREAD_POOL = Row(213, NOTHING, NOTHING, by=ServedBy.NOBODY)
-    WHO_CONSUME_THE_MESSAGE = Row(214, NOTHING, NOTHING, by=ServedBy.NOBODY)
-    REGISTER_FILTER_SERVER = Row(301, NOTHING, NOTHING, by=ServedBy.NOBODY)
-    REGISTER_MESSAGE_FILTER_CLASS = Row(302, NOTHING, NOTHING, by=ServedBy.NOBODY)
+    QUERY_BROKER_OFFSET = Row(13, NOTHING, NOTHING, lane=QUERY, by=NOBODY)
+    GET_TOPIC_CONFIG_LIST = Row(22, NOTHING, NOTHING, by=NOBODY)
+    GET_TOPIC_NAME_LIST = Row(23, NOTHING, NOTHING, by=NOBODY)
+    TRIGGER_DELETE_FILES = Row(27, NOTHING, NOTHING, by=NOBODY)
+    GET_CLIENT_CONFIG = Row(47, NOTHING, NOTHING, by=NOBODY)
+    UPDATE_AND_CREATE_ACL_CONFIG = Row(50, NOTHING, NOTHING, by=USERS)
+    DELETE_ACL_CONFIG = Row(51, NOTHING, NOTHING, by=USERS)
+    GET_BROKER_CLUSTER_ACL_INFO = Row(52, NOTHING, NOTHING, by=USERS)
+    UPDATE_GLOBAL_WHITE_ADDRS_CONFIG = Row(53, NOTHING, NOTHING, by=USERS)
+    SUSPEND_CONSUMER = Row(209, NOTHING, NOTHING, by=NOBODY)
+    RESUME_CONSUMER = Row(210, NOTHING, NOTHING, by=NOBODY)
+    RESET_CONSUMER_OFFSET_IN_CONSUMER = Row(211, NOTHING, NOTHING, by=NOBODY)
+    RESET_CONSUMER_OFFSET_IN_BROKER = Row(212, NOTHING, NOTHING, by=NOBODY)
+    ADJUST_CONSUMER_THREAD_POOL = Row(213, NOTHING, NOTHING, by=NOBODY)
+    WHO_CONSUME_THE_MESSAGE = Row(214, NOTHING, NOTHING, by=NOBODY)
+    REGISTER_FILTER_SERVER = Row(301, NOTHING, NOTHING, by=NOBODY)
+    REGISTER_MESSAGE_FILTER_CLASS = Row(302, NOTHING, NOTHING, by=NOBODY)
 
     # our own, answered by no other broker
     INSPECT = Row(30001, NOTHING, Content(None, owns.BrokerInspection), needs=READ)

@@ -12,7 +12,7 @@ from ...config.live import check_length
 from ...errors import ConfigError, RequestRefused
 from ...model.names import group_fault
 from ...model.wire_text import whole_number
-from ...protocol.headers.stats import SetCommitLogReadMode
+from ...protocol.headers.admin import SetCommitLogReadMode
 from ...store.log.commit_log import CommitLog
 from ...transport.dispatch import Reply, Request, RequestOf
 from ..config import BrokerConfig

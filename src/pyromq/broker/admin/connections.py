@@ -18,13 +18,9 @@ from ...protocol.bodies.connections import (
 from ...protocol.bodies.groups import GroupList
 from ...protocol.bodies.topics import TopicList
 from ...protocol.command import Command
-from ...protocol.headers.clients import (
-    ConsumeMessageDirectly,
-    GetConsumerConnectionList,
-    GetConsumerRunningInfo,
-    GetProducerConnectionList,
-)
-from ...protocol.headers.topics import QuerySubscriptionByConsumer, QueryTopicsByConsumer, TopicName
+from ...protocol.headers.admin import QuerySubscriptionByConsumer
+from ...protocol.headers.clients import ConsumeMessageDirectly, GetConsumerRunningInfo, GetProducerConnectionList
+from ...protocol.headers.header import ConsumerGroupName, GroupName, TopicName
 from ...protocol.record import encode_record
 from ...protocol.requests import RequestCode
 from ...store.message_store import MessageStore
@@ -67,7 +63,7 @@ class ConnectionAdmin:
 
     # --- who is connected -----------------------------------------------------------------------------------------
 
-    async def consumers(self, request: RequestOf[GetConsumerConnectionList, None]) -> Reply:
+    async def consumers(self, request: RequestOf[ConsumerGroupName, None]) -> Reply:
         name = request.header.consumer_group
         group = self._consumers.find(name)
         if group is None:
@@ -107,7 +103,7 @@ class ConnectionAdmin:
         groups = {*self._consumers.groups_on(topic), *self._offsets.groups_of(topic)}
         return Reply(body=GroupList(group_list=await self._slices.in_order(groups)))
 
-    async def topics_of_group(self, request: RequestOf[QueryTopicsByConsumer, None]) -> Reply:
+    async def topics_of_group(self, request: RequestOf[GroupName, None]) -> Reply:
         topics = self._offsets.topics_of(request.header.group)
         return Reply(body=TopicList(topic_list=topics, broker_addr=self._address))
 

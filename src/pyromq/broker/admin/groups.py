@@ -17,13 +17,13 @@ from ...protocol.bodies.groups import (
     SubscriptionGroupList,
     SubscriptionGroupWrapper,
 )
-from ...protocol.headers.groups import (
+from ...protocol.headers.admin import (
     DeleteSubscriptionGroup,
     GetAllSubscriptionGroup,
     GetAllSubscriptionGroupAnswer,
-    GetSubscriptionGroupConfig,
     UpdateGroupForbidden,
 )
+from ...protocol.headers.header import GroupName
 from ...transport.dispatch import Reply, RequestOf
 from ...transport.turns.slices import Slices
 from ..metadata.attributes import GROUP_ATTRIBUTES, alter
@@ -115,7 +115,7 @@ class GroupAdmin:
     def _is_current(self, version: str | None) -> bool:
         return bool(version) and decode_body(DataVersion, (version or "").encode()) == self._groups.version
 
-    def get(self, request: RequestOf[GetSubscriptionGroupConfig, None]) -> Reply:
+    def get(self, request: RequestOf[GroupName, None]) -> Reply:
         """Answer 352. Java makes a missing group by the question; we say that it is missing."""
         name = request.header.group
         group = self._groups.find(name)

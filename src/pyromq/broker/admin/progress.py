@@ -24,16 +24,16 @@ from ...protocol.bodies.offsets import (
 )
 from ...protocol.bodies.stats import ConsumeQueueData, QueryConsumeQueueResponseBody
 from ...protocol.bodies.topics import TopicConfig
-from ...protocol.headers.offsets import QueryCorrectionOffset
-from ...protocol.headers.pull import QueryConsumeQueue
-from ...protocol.headers.stats import (
+from ...protocol.headers.admin import (
     GetBrokerConsumeStats,
     GetConsumeStats,
     QueryConsumeTimeSpan,
     ViewBrokerStatsData,
     ViewBrokerStatsDataAnswer,
 )
-from ...protocol.headers.topics import TopicName
+from ...protocol.headers.header import TopicName
+from ...protocol.headers.offsets import QueryCorrectionOffset
+from ...protocol.headers.pull import QueryConsumeQueue
 from ...protocol.json import Dialect
 from ...store.message_store import MessageStore
 from ...transport.dispatch import Reply, RequestOf

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from ...errors import RequestRefused
 from ...protocol.bodies.stats import CheckRocksdbCqWriteResult
-from ...protocol.headers.stats import ExportRocksdbConfig
+from ...protocol.headers.admin import ExportRocksdbConfig
 from ...transport.dispatch import Reply, Request, RequestOf
 
 CANNOT = 3

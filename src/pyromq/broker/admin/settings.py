@@ -12,7 +12,7 @@ from ...config import Live, properties
 from ...errors import ConfigError, RequestRefused
 from ...model.codes import ResponseCode
 from ...protocol.bodies.body import DataVersion, encode_body
-from ...protocol.headers.stats import GetBrokerConfigAnswer
+from ...protocol.headers.admin import GetBrokerConfigAnswer
 from ...transport.dispatch import Reply, Request
 from ..config import BrokerConfig
 from ..metadata.table_content import next_version

@@ -20,8 +20,8 @@ from ...protocol.bodies.topics import (
     TopicConfigAndQueueMapping,
     TopicList,
 )
-from ...protocol.headers.header import RpcHeader
-from ...protocol.headers.topics import CreateTopic, GetAllTopicConfig, GetAllTopicConfigAnswer, TopicName
+from ...protocol.headers.admin import CreateTopic, GetAllTopicConfig, GetAllTopicConfigAnswer
+from ...protocol.headers.header import RpcHeader, TopicName
 from ...store.queues.queue_table import QueueTable
 from ...transport.dispatch import Reply, Request, RequestOf
 from ...transport.turns.slices import Slices

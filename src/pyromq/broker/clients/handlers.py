@@ -28,12 +28,8 @@ from ...protocol.bodies.heartbeat import (
 )
 from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.command import ONEWAY_FLAG, Command
-from ...protocol.headers.clients import (
-    GetConsumerListByGroup,
-    HeartbeatAnswer,
-    NotifyConsumerIdsChanged,
-    UnregisterClient,
-)
+from ...protocol.headers.clients import HeartbeatAnswer, UnregisterClient
+from ...protocol.headers.header import ConsumerGroupName
 from ...protocol.requests import RequestCode
 from ...transport.dispatch import Answer, Reply, Request, RequestOf
 from ...transport.peer import Peer
@@ -192,7 +188,7 @@ class ClientHandlers:
                 self.notify([notice])
         return Reply()
 
-    def list_members(self, request: RequestOf[GetConsumerListByGroup, None]) -> Reply:
+    def list_members(self, request: RequestOf[ConsumerGroupName, None]) -> Reply:
         name = request.header.consumer_group
         group = self._consumers.find(name)
         if group is None:
@@ -273,6 +269,6 @@ class ClientHandlers:
         if not self._live.config.notify_consumer_ids_changed_enable:
             return
         for notice in notices:
-            fields = NotifyConsumerIdsChanged(consumer_group=notice.group).to_fields()
+            fields = ConsumerGroupName(consumer_group=notice.group).to_fields()
             for peer in notice.peers:
                 peer.send(Command(code=RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, flag=ONEWAY_FLAG, fields=dict(fields)))

@@ -6,14 +6,8 @@ from ...config import Live
 from ...errors import RequestRefused
 from ...model.boundary import Boundary
 from ...model.codes import ResponseCode
-from ...protocol.headers.offsets import (
-    GetEarliestMsgStoretime,
-    GetEarliestMsgStoretimeAnswer,
-    GetMaxOffset,
-    GetMinOffset,
-    OffsetAnswer,
-    SearchOffset,
-)
+from ...protocol.headers.header import TopicQueue
+from ...protocol.headers.offsets import GetEarliestMsgStoretimeAnswer, GetMaxOffset, OffsetAnswer, SearchOffset
 from ...protocol.headers.pull import QueryMessage, QueryMessageAnswer, ViewMessage
 from ...protocol.record import encode_record
 from ...store.log.reader import KeyQuery
@@ -85,7 +79,7 @@ class QueueHandlers:
         queue = self._store.queues.get(header.topic, header.queue_id)
         return Reply(header=OffsetAnswer(offset=0 if queue is None else queue.readable_end))
 
-    def min_offset(self, request: RequestOf[GetMinOffset, None]) -> Reply:
+    def min_offset(self, request: RequestOf[TopicQueue, None]) -> Reply:
         header = request.header
         queue = self._store.queues.get(header.topic, header.queue_id)
         return Reply(header=OffsetAnswer(offset=0 if queue is None else queue.min_offset))
@@ -98,7 +92,7 @@ class QueueHandlers:
         )
         return Reply(header=OffsetAnswer(offset=offset))
 
-    async def earliest_time(self, request: RequestOf[GetEarliestMsgStoretime, None]) -> Reply:
+    async def earliest_time(self, request: RequestOf[TopicQueue, None]) -> Reply:
         header = request.header
         queue = self._store.queues.get(header.topic, header.queue_id)
         first = 0 if queue is None else queue.min_offset

@@ -16,7 +16,8 @@ from ...protocol.bodies.body import decode_body
 from ...protocol.bodies.route import ClusterInfo
 from ...protocol.bodies.topics import TopicConfig
 from ...protocol.command import Command
-from ...protocol.headers.topics import CreateTopic, TopicName
+from ...protocol.headers.admin import CreateTopic
+from ...protocol.headers.header import TopicName
 from ...protocol.requests import RequestCode
 from ...transport.client import RemotingClient
 from ..registration import Identity

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ...errors import RequestRefused
 from ...model.codes import ResponseCode
-from ...protocol.headers.stats import SwitchTimerEngine
+from ...protocol.headers.admin import SwitchTimerEngine
 from ...store.timer.timer_store import TimerStore
 from ...transport.dispatch import Reply, Request, RequestOf
 from .progress import DelayProgress, TimerCounts

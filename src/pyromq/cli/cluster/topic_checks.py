@@ -11,7 +11,7 @@ from ...errors import CallFailed
 from ...model import names
 from ...model.foreign_text import shell_word
 from ...model.topic import Perm
-from ...protocol.headers.stats import QueryConsumeTimeSpan
+from ...protocol.headers.admin import QueryConsumeTimeSpan
 from ...protocol.requests import RequestCode
 from ..terminal.tree import closest
 from .checked import BROKEN, GOOD, WARNING, CheckedCluster, CheckResult

@@ -15,7 +15,8 @@ from ...protocol.bodies.connections import (
 )
 from ...protocol.bodies.keyed import ByQueue, MessageQueue
 from ...protocol.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
-from ...protocol.headers.clients import ConsumeMessageDirectly, GetConsumerRunningInfo, NotifyConsumerIdsChanged
+from ...protocol.headers.clients import ConsumeMessageDirectly, GetConsumerRunningInfo
+from ...protocol.headers.header import ConsumerGroupName
 from ...protocol.headers.offsets import GetConsumerStatus, ResetOffset
 from ...protocol.headers.send import CheckTransactionState, PushReplyMessage
 from ...protocol.messages import read_messages
@@ -67,7 +68,7 @@ class BrokerRequests:
             raise RequestRefused(f"this client has no consumer of group {group}")
         return consumer
 
-    def members_changed(self, request: RequestOf[NotifyConsumerIdsChanged, None]) -> Reply:
+    def members_changed(self, request: RequestOf[ConsumerGroupName, None]) -> Reply:
         group = request.header.consumer_group
         consumer = self._consumers.get(group) or self._pull_consumers.get(group)
         if consumer is not None:  # it may have stopped a moment ago

@@ -22,10 +22,9 @@ from ...protocol.bodies.body import decode_body, encode_body
 from ...protocol.bodies.heartbeat import CheckClientRequestBody, LockBatchRequestBody
 from ...protocol.bodies.keyed import ByQueue, MessageQueue
 from ...protocol.bodies.offsets import ResetOffsetBody
-from ...protocol.headers.clients import GetConsumerListByGroup
+from ...protocol.headers.header import ConsumerGroupName, TopicQueue
 from ...protocol.headers.offsets import (
     GetMaxOffset,
-    GetMinOffset,
     OffsetAnswer,
     QueryConsumerOffset,
     SearchOffset,
@@ -80,7 +79,7 @@ async def _members(session: Session, group: str, route: Route) -> list[str]:
     session.rng.shuffle(addresses)
     for address in addresses:
         try:
-            wanted = GetConsumerListByGroup(consumer_group=group)
+            wanted = ConsumerGroupName(consumer_group=group)
             answer = await session.ask(address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, wanted)
             return answer.body.consumer_id_list
         except Error as fault:
@@ -207,7 +206,7 @@ class LocalOffsets:
 
 
 async def min_offset(session: Session, queue: MessageQueue) -> int:
-    header = GetMinOffset(topic=queue.topic, queue_id=queue.queue_id)
+    header = TopicQueue(topic=queue.topic, queue_id=queue.queue_id)
     return await _offset(session, queue, RequestCode.GET_MIN_OFFSET, header) or 0
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ... import logs
 from ...model import names
 from ...model.message import Property, SysFlag
-from ...protocol.headers.groups import GetSubscriptionGroupConfig
+from ...protocol.headers.header import GroupName
 from ...protocol.headers.send import ConsumerSendMsgBack
 from ...protocol.messages import UnreadableMessage
 from ...protocol.requests import RequestCode
@@ -92,7 +92,7 @@ class ConsumerSendBack:
         if not self._retry.of_group:
             return self._retry.most
         try:
-            wanted = GetSubscriptionGroupConfig(group=self._group)
+            wanted = GroupName(group=self._group)
             address = await self._address(received)
             answer = await self._session.ask(address, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, wanted)
             bound = answer.body.retry_max_times

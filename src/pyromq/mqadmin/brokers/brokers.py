@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...admin import cluster, settings
 from ...client.errors import Error
+from ...protocol.headers.admin import SwitchTimerEngine
 from ...protocol.headers.replication import ResetMasterFlushOffset
-from ...protocol.headers.stats import SwitchTimerEngine
 from ...protocol.requests import RequestCode
 from ...protocol.row import Row
 from ..command import Failed, Named, Run, command

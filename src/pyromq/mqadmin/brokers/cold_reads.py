@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from ...admin import settings
-from ...protocol.headers.stats import SetCommitLogReadMode
+from ...protocol.headers.admin import SetCommitLogReadMode
 from ...protocol.requests import RequestCode
 from ..command import Run, command
 from ..options import BROKER, CLUSTER, need

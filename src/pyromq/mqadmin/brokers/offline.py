@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...protocol.headers.stats import ExportRocksdbConfig
+from ...protocol.headers.admin import ExportRocksdbConfig
 from ...protocol.messages import UnreadableMessage, read_record
 from ...protocol.record import RecordError, decode_record
 from ...protocol.requests import RequestCode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from ...protocol.bodies.users import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
-from ...protocol.headers.users import AclSubject, DeleteAcl, ListAcls, ListUsers, UserName
+from ...protocol.headers.admin import AclSubject, DeleteAcl, ListAcls, ListUsers, UserName
 from ...protocol.requests import RequestCode
 from ...protocol.row import B, H, Row
 from ..command import Failed, Named, Run, command

@@ -12,7 +12,7 @@ from ...model.names import RETRY_PREFIX
 from ...protocol.bodies.connections import ConsumerConnection
 from ...protocol.bodies.keyed import ByQueue, MessageQueue
 from ...protocol.bodies.offsets import ConsumeStats, OffsetWrapper
-from ...protocol.headers.stats import GetBrokerConsumeStats
+from ...protocol.headers.admin import GetBrokerConsumeStats
 from ...protocol.requests import RequestCode
 from .. import lookup
 from ..command import Failed, Run, command, failed

@@ -7,13 +7,8 @@ from functools import partial
 
 from ...client.errors import Refused
 from ...protocol.bodies.lite import GetLiteGroupInfoResponseBody, LiteLagInfo
-from ...protocol.headers.lite import (
-    GetLiteClientInfo,
-    GetLiteGroupInfo,
-    GetLiteTopicInfo,
-    GetParentTopicInfo,
-    TriggerLiteDispatch,
-)
+from ...protocol.headers.header import TopicName
+from ...protocol.headers.pop import GetLiteClientInfo, GetLiteGroupInfo, GetLiteTopicInfo, TriggerLiteDispatch
 from ...protocol.requests import RequestCode
 from ...protocol.row import H, R, Row
 from .. import lookup
@@ -76,7 +71,7 @@ async def get_parent_topic_info(run: Run) -> None:
     parent = run["p"]
     run.say(f"Parent Topic Info: [{parent}]")
     run.say(OF_PARENT.head)
-    async for name, of in _from_all(run, RequestCode.GET_PARENT_TOPIC_INFO, GetParentTopicInfo(topic=parent)):
+    async for name, of in _from_all(run, RequestCode.GET_PARENT_TOPIC_INFO, TopicName(topic=parent)):
         run.say(OF_PARENT.format(name, of.ttl, of.lite_topic_count, of.lmq_num, ", ".join(of.groups or [])))
 
 

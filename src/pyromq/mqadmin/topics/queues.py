@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...protocol.bodies.stats import ConsumeQueueData
+from ...protocol.headers.admin import CheckRocksdbCqWriteProgress
 from ...protocol.headers.pull import QueryConsumeQueue
-from ...protocol.headers.stats import CheckRocksdbCqWriteProgress
 from ...protocol.requests import RequestCode
 from .. import lookup
 from ..command import Failed, Run, command

@@ -10,7 +10,7 @@ from ...admin import cluster, topics
 from ...protocol.bodies.body import decode_body, encode_body
 from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.bodies.topics import TopicRemappingDetailWrapper
-from ...protocol.headers.topics import CreateTopic
+from ...protocol.headers.admin import CreateTopic
 from ...protocol.json import ANSWER_LIMITS
 from ...protocol.requests import RequestCode
 from ..command import Failed, Run, command

@@ -70,7 +70,7 @@ class BrokerHandlers:
             pass
         return reader.body
 
-    def unregister(self, request: RequestOf[headers.UnregisterBroker, None]) -> Reply:
+    def unregister(self, request: RequestOf[headers.RegisteredBroker, None]) -> Reply:
         header = request.header
         departures = self._table.unregister([(header.broker_name, header.broker_addr)])
         self._announcer.departed(departures, "broker unregistered", expected=True)
@@ -82,7 +82,7 @@ class BrokerHandlers:
         self._table.heartbeat(header.cluster_name, header.broker_addr, monotonic_ms(self._clock))
         return Reply()
 
-    def query_data_version(self, request: RequestOf[headers.QueryDataVersion, DataVersion]) -> Reply:
+    def query_data_version(self, request: RequestOf[headers.RegisteredBroker, DataVersion]) -> Reply:
         """Answer 322, which a broker asks so as not to register when nothing changed. It keeps the broker alive."""
         header = request.header
         asked = request.body if request.body else None
@@ -107,13 +107,13 @@ class BrokerHandlers:
         """Answer 106 in Java's dialect whatever the client's version, as Java does."""
         return Reply(body=self._table.cluster_info())
 
-    def wipe_write(self, request: RequestOf[headers.WipeWritePerm, None]) -> Reply:
+    def wipe_write(self, request: RequestOf[headers.BrokerName, None]) -> Reply:
         header = request.header
         count = self._table.wipe_write(header.broker_name)
         log.info("write permission wiped", broker=header.broker_name, topics=count, by=request.peer.address)
         return Reply(header=headers.WipeWritePermAnswer(wipe_topic_count=count))
 
-    def add_write(self, request: RequestOf[headers.AddWritePerm, None]) -> Reply:
+    def add_write(self, request: RequestOf[headers.BrokerName, None]) -> Reply:
         header = request.header
         count = self._table.add_write(header.broker_name)
         log.info("write permission added", broker=header.broker_name, topics=count, by=request.peer.address)

@@ -31,7 +31,7 @@ class KvHandlers:
         log.info("KV configuration put", namespace=header.namespace, key=header.key, by=request.peer.address)
         return Reply()
 
-    def get(self, request: RequestOf[headers.GetKvConfig, None]) -> Reply:
+    def get(self, request: RequestOf[headers.KvKey, None]) -> Reply:
         header = request.header
         value = self._kv.get(header.namespace, header.key)
         if value is None:
@@ -40,14 +40,14 @@ class KvHandlers:
             )
         return Reply(header=headers.GetKvConfigAnswer(value=value))
 
-    async def delete(self, request: RequestOf[headers.DeleteKvConfig, None]) -> Reply:
+    async def delete(self, request: RequestOf[headers.KvKey, None]) -> Reply:
         """Answer 102: success also if there is no such key."""
         header = request.header
         await self._kv.delete(header.namespace, header.key)
         log.info("KV configuration deleted", namespace=header.namespace, key=header.key, by=request.peer.address)
         return Reply()
 
-    async def namespace(self, request: RequestOf[headers.GetKvList, None]) -> Reply:
+    async def namespace(self, request: RequestOf[headers.KvNamespace, None]) -> Reply:
         namespace = request.header.namespace
         entries = self._kv.namespace(namespace)
         if entries is None:

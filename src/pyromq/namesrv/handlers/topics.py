@@ -18,6 +18,7 @@ from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.route import TopicRouteData
 from ...protocol.bodies.topics import TopicList
 from ...protocol.headers import namesrv as headers
+from ...protocol.headers.header import TopicName
 from ...protocol.json import Dialect
 from ...transport.dispatch import Reply, Request, RequestOf
 from ...transport.turns.slices import Slices
@@ -65,7 +66,7 @@ class TopicHandlers:
         standard = request.command.version >= Version.V4_9_4 or header.accept_standard_json_only
         return Reply(body=encode_body(route, Dialect.STANDARD if standard else Dialect.JAVA))
 
-    def register_topic(self, request: RequestOf[headers.RegisterTopic, TopicRouteData]) -> Reply:
+    def register_topic(self, request: RequestOf[TopicName, TopicRouteData]) -> Reply:
         """Answer 217, of which only the queues are used."""
         header = request.header
         fault = names.label_fault("topic", header.topic)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from .header import Header, Int32, RpcHeader, TopicHeader
+from .header import ConsumerGroupName, Header, Int32, RpcHeader, TopicHeader
 
 
 class HeartbeatAnswer(Header, kw_only=True):
@@ -20,28 +20,11 @@ class UnregisterClient(RpcHeader, kw_only=True):
     consumer_group: str | None = None
 
 
-class GetConsumerListByGroup(RpcHeader, kw_only=True):
-    consumer_group: str
-
-
-class NotifyConsumerIdsChanged(RpcHeader, kw_only=True):
-    """40, from the broker to consumers, one-way."""
-
-    consumer_group: str
-
-
-class GetConsumerConnectionList(RpcHeader, kw_only=True):
-    consumer_group: str
-
-
 class GetProducerConnectionList(RpcHeader, kw_only=True):
     producer_group: str
 
 
-class GetConsumerRunningInfo(RpcHeader, kw_only=True):
-    """307, relayed to the client."""
-
-    consumer_group: str
+class GetConsumerRunningInfo(ConsumerGroupName, kw_only=True):
     client_id: str
     jstack_enable: bool = False
 

@@ -62,5 +62,30 @@ class TopicHeader(RpcHeader, kw_only=True):
     lo: bool | None = None
 
 
+# --- shapes that several requests share ------------------------------------------------------------------------------
+
+
+class TopicName(TopicHeader, kw_only=True):
+    topic: str
+
+
+class GroupName(RpcHeader, kw_only=True):
+    group: str
+
+
+class ConsumerGroupName(RpcHeader, kw_only=True):
+    consumer_group: str
+
+
+class TopicQueue(TopicName, kw_only=True):
+    queue_id: Int32
+
+
+class GroupQueue(TopicHeader, kw_only=True):
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+
+
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

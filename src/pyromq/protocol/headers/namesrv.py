@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
-from .header import Header, Int32, Int64, TopicHeader
+from .header import Header, Int32, Int64, TopicName
 
 ZONE_NAME = "__ZONE_NAME"
 ZONE_MODE = "__ZONE_MODE"
 
 
-class GetRouteInfo(TopicHeader, kw_only=True):
-    """105. Zone mode comes from fields that a client hook adds to any request."""
+class GetRouteInfo(TopicName, kw_only=True):
+    """Zone mode comes from fields that a client hook adds to any request."""
 
-    topic: str
     accept_standard_json_only: bool | None = None
     zone_name: str | None = msgspec.field(default=None, name=ZONE_NAME)
     zone_mode: bool | None = msgspec.field(default=None, name=ZONE_MODE)
@@ -33,13 +32,13 @@ class RegisterBroker(Header, kw_only=True):
 
 
 class RegisterBrokerAnswer(Header, kw_only=True):
-    """103. Both for slaves only."""
+    """Both are for slaves only."""
 
     ha_server_addr: str | None = None
     master_addr: str | None = None
 
 
-class UnregisterBroker(Header, kw_only=True):
+class RegisteredBroker(Header, kw_only=True):
     broker_name: str
     broker_addr: str
     cluster_name: str
@@ -47,8 +46,6 @@ class UnregisterBroker(Header, kw_only=True):
 
 
 class BrokerHeartbeat(Header, kw_only=True):
-    """904, to the name server and to the controller."""
-
     cluster_name: str
     broker_addr: str
     broker_name: str
@@ -65,35 +62,19 @@ class GetBrokerMemberGroup(Header, kw_only=True):
     broker_name: str
 
 
-class QueryDataVersion(Header, kw_only=True):
-    broker_name: str
-    broker_addr: str
-    cluster_name: str
-    broker_id: Int64
-
-
 class QueryDataVersionAnswer(Header, kw_only=True):
-    """322. True: the broker must register in full."""
-
-    changed: bool
+    changed: bool  # the broker must register in full
 
 
 class GetTopicsByCluster(Header, kw_only=True):
     cluster: str
 
 
-class DeleteTopicInNamesrv(TopicHeader, kw_only=True):
-    """216. With a cluster name only that cluster's brokers lose the topic."""
-
-    topic: str
-    cluster_name: str | None = None
+class DeleteTopicInNamesrv(TopicName, kw_only=True):
+    cluster_name: str | None = None  # only this cluster's brokers lose the topic
 
 
-class RegisterTopic(TopicHeader, kw_only=True):
-    topic: str
-
-
-class WipeWritePerm(Header, kw_only=True):
+class BrokerName(Header, kw_only=True):
     broker_name: str
 
 
@@ -101,41 +82,27 @@ class WipeWritePermAnswer(Header, kw_only=True):
     wipe_topic_count: Int32
 
 
-class AddWritePerm(Header, kw_only=True):
-    broker_name: str
-
-
 class AddWritePermAnswer(Header, kw_only=True):
     add_topic_count: Int32
 
 
-class PutKvConfig(Header, kw_only=True):
+class KvNamespace(Header, kw_only=True):
     namespace: str
+
+
+class KvKey(KvNamespace, kw_only=True):
     key: str
+
+
+class PutKvConfig(KvKey, kw_only=True):
     value: str
-
-
-class GetKvConfig(Header, kw_only=True):
-    namespace: str
-    key: str
 
 
 class GetKvConfigAnswer(Header, kw_only=True):
     value: str | None = None
 
 
-class DeleteKvConfig(Header, kw_only=True):
-    namespace: str
-    key: str
-
-
-class GetKvList(Header, kw_only=True):
-    namespace: str
-
-
 class NotifyMinBrokerIdChange(Header, kw_only=True):
-    """905, from the name server to the brokers of one name."""
-
     min_broker_id: Int64 | None = None
     broker_name: str | None = None
     min_broker_addr: str | None = None

@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 from ...model.boundary import Boundary
-from .header import Header, Int32, Int64, RpcHeader, TopicHeader
+from .header import GroupQueue, Header, Int32, Int64, RpcHeader, TopicHeader, TopicName, TopicQueue
 
 
-class QueryConsumerOffset(TopicHeader, kw_only=True):
-    consumer_group: str
-    topic: str
-    queue_id: Int32
+class QueryConsumerOffset(GroupQueue, kw_only=True):
     set_zero_if_not_found: bool | None = None
 
 
-class UpdateConsumerOffset(TopicHeader, kw_only=True):
-    consumer_group: str
-    topic: str
-    queue_id: Int32
+class UpdateConsumerOffset(GroupQueue, kw_only=True):
     commit_offset: Int64
 
 
-class GetMaxOffset(TopicHeader, kw_only=True):
-    topic: str
-    queue_id: Int32
+class GetMaxOffset(TopicQueue, kw_only=True):
     committed: bool = True
-
-
-class GetMinOffset(TopicHeader, kw_only=True):
-    topic: str
-    queue_id: Int32
 
 
 class SearchOffset(TopicHeader, kw_only=True):
@@ -45,11 +32,6 @@ class OffsetAnswer(Header, kw_only=True):
     offset: Int64 | None = None
 
 
-class GetEarliestMsgStoretime(TopicHeader, kw_only=True):
-    topic: str
-    queue_id: Int32
-
-
 class GetEarliestMsgStoretimeAnswer(Header, kw_only=True):
     """32. -1: the queue is empty."""
 
@@ -57,8 +39,6 @@ class GetEarliestMsgStoretimeAnswer(Header, kw_only=True):
 
 
 class ResetOffset(TopicHeader, kw_only=True):
-    """222 to the broker, 220 from there to the clients."""
-
     group: str
     topic: str
     queue_id: Int32 = -1
@@ -67,10 +47,7 @@ class ResetOffset(TopicHeader, kw_only=True):
     is_force: bool
 
 
-class GetConsumerStatus(TopicHeader, kw_only=True):
-    """223 to the broker, 221 from there to the clients."""
-
-    topic: str
+class GetConsumerStatus(TopicName, kw_only=True):
     group: str
     client_addr: str | None = None
 

@@ -1,16 +1,13 @@
-"""POP: messages handed out for a time instead of queues to a consumer."""
+"""POP: messages handed out for a time instead of queues to a consumer; and lite topics: many light queues under one."""
 
 from __future__ import annotations
 
-from .header import Header, Int32, Int64, TopicHeader
+from .header import ConsumerGroupName, GroupQueue, Header, Int32, Int64, RpcHeader, TopicQueue
 
 
-class PopMessage(TopicHeader, kw_only=True):
-    """200050. Queue -1 is any queue."""
+class PopMessage(GroupQueue, kw_only=True):
+    """Queue -1 is any queue."""
 
-    consumer_group: str
-    topic: str
-    queue_id: Int32
     max_msg_nums: Int32
     invisible_time: Int64
     poll_time: Int64
@@ -22,35 +19,16 @@ class PopMessage(TopicHeader, kw_only=True):
     attempt_id: str | None = None
 
 
-class PopMessageAnswer(Header, kw_only=True):
-    pop_time: Int64
-    invisible_time: Int64
-    revive_qid: Int32
-    rest_num: Int64
-    start_offset_info: str | None = None
-    msg_offset_info: str | None = None
-    order_count_info: str | None = None
-
-
-class AckMessage(TopicHeader, kw_only=True):
-    consumer_group: str
-    topic: str
-    queue_id: Int32
+class AckMessage(GroupQueue, kw_only=True):
     extra_info: str
     offset: Int64
     lite_topic: str | None = None
 
 
-class ChangeInvisibleTime(TopicHeader, kw_only=True):
-    """200053. With `suspend` the later redelivery does not count."""
+class ChangeInvisibleTime(AckMessage, kw_only=True):
+    """With `suspend` the later redelivery does not count."""
 
-    consumer_group: str
-    topic: str
-    queue_id: Int32
-    extra_info: str
-    offset: Int64
     invisible_time: Int64
-    lite_topic: str | None = None
     suspend: bool = False
 
 
@@ -60,17 +38,22 @@ class ChangeInvisibleTimeAnswer(Header, kw_only=True):
     revive_qid: Int32
 
 
-class PeekMessage(TopicHeader, kw_only=True):
-    topic: str
-    queue_id: Int32
+class PopLiteMessageAnswer(ChangeInvisibleTimeAnswer, kw_only=True):
+    start_offset_info: str | None = None
+    msg_offset_info: str | None = None
+    order_count_info: str | None = None
+
+
+class PopMessageAnswer(PopLiteMessageAnswer, kw_only=True):
+    rest_num: Int64
+
+
+class PeekMessage(TopicQueue, kw_only=True):
     max_msg_nums: Int32
     consumer_group: str
 
 
-class Notification(TopicHeader, kw_only=True):
-    consumer_group: str
-    topic: str
-    queue_id: Int32
+class Notification(GroupQueue, kw_only=True):
     poll_time: Int64
     born_time: Int64
     order: bool = False
@@ -84,11 +67,47 @@ class NotificationAnswer(Header, kw_only=True):
     polling_full: bool = False
 
 
-class PollingInfo(TopicHeader, kw_only=True):
-    consumer_group: str
-    topic: str
-    queue_id: Int32
-
-
 class PollingInfoAnswer(Header, kw_only=True):
     polling_num: Int32
+
+
+# --- lite topics -----------------------------------------------------------------------------------------------------
+
+
+class PopLiteMessage(RpcHeader, kw_only=True):
+    client_id: str
+    consumer_group: str
+    topic: str
+    max_msg_num: Int32
+    invisible_time: Int64
+    poll_time: Int64
+    born_time: Int64
+    attempt_id: str | None = None
+
+
+class NotifyUnsubscribeLite(ConsumerGroupName, kw_only=True):
+    lite_topic: str
+    client_id: str
+
+
+class GetLiteTopicInfo(Header, kw_only=True):
+    parent_topic: str | None = None
+    lite_topic: str | None = None
+
+
+class GetLiteClientInfo(Header, kw_only=True):
+    parent_topic: str | None = None
+    group: str | None = None
+    client_id: str | None = None
+    max_count: Int32 = 1000
+
+
+class GetLiteGroupInfo(Header, kw_only=True):
+    group: str
+    lite_topic: str | None = None
+    top_k: Int32 = 0
+
+
+class TriggerLiteDispatch(Header, kw_only=True):
+    group: str
+    client_id: str | None = None

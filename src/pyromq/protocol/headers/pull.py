@@ -26,7 +26,7 @@ class PullMessage(TopicHeader, kw_only=True):
 
 
 class PullMessageAnswer(Header, kw_only=True):
-    """11 and 361. A refusal for lack of permission has only `forbidden_type`."""
+    """A refusal for lack of permission has only `forbidden_type`."""
 
     suggest_which_broker_id: Int64 | None = None
     next_begin_offset: Int64 | None = None
@@ -39,7 +39,7 @@ class PullMessageAnswer(Header, kw_only=True):
 
 
 class QueryMessage(TopicHeader, kw_only=True):
-    """12. With `unique_key_query` the key is a message's unique id."""
+    """With `unique_key_query` the key is a message's unique id."""
 
     topic: str
     key: str
@@ -57,10 +57,8 @@ class QueryMessageAnswer(Header, kw_only=True):
 
 
 class ViewMessage(Header, kw_only=True):
-    """33. The offset is a place in the commit log."""
-
     topic: str | None = None
-    offset: Int64
+    offset: Int64  # in the commit log
 
 
 class QueryConsumeQueue(TopicHeader, kw_only=True):

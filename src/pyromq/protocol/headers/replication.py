@@ -16,7 +16,7 @@ class RemoveBroker(Header, kw_only=True):
 
 
 class ExchangeHaInfo(Header, kw_only=True):
-    """906, both ways. A request without fields only asks."""
+    """A request without fields only asks."""
 
     master_ha_address: str | None = None
     master_flush_offset: Int64 | None = None
@@ -39,36 +39,22 @@ class AlterSyncStateSetAnswer(Header, kw_only=True):
 
 
 class ElectMaster(Header, kw_only=True):
-    """1002. -1: any broker may be elected."""
-
     cluster_name: str = ""
     broker_name: str = ""
-    broker_id: Int64 = -1
+    broker_id: Int64 = -1  # any broker may be elected
     designate_elect: bool = False
     invoke_time: Int64 | None = None
 
 
-class ElectMasterAnswer(Header, kw_only=True):
+class ReplicaMaster(Header, kw_only=True):
     master_broker_id: Int64 | None = None
     master_address: str | None = None
     master_epoch: Int32 | None = None
-    sync_state_set_epoch: Int32 | None = None
 
 
-class RegisterBrokerToController(Header, kw_only=True):
-    cluster_name: str | None = None
-    broker_name: str | None = None
-    broker_id: Int64 | None = None
-    broker_address: str | None = None
-    invoke_time: Int64 = 0
+class ElectedMaster(ReplicaMaster, kw_only=True):
+    """The answer to an election, and what the controller says of one to the brokers."""
 
-
-class RegisterBrokerToControllerAnswer(Header, kw_only=True):
-    cluster_name: str | None = None
-    broker_name: str | None = None
-    master_broker_id: Int64 | None = None
-    master_address: str | None = None
-    master_epoch: Int32 | None = None
     sync_state_set_epoch: Int32 | None = None
 
 
@@ -76,10 +62,19 @@ class GetReplicaInfo(Header, kw_only=True):
     broker_name: str | None = None
 
 
-class GetReplicaInfoAnswer(Header, kw_only=True):
-    master_broker_id: Int64 | None = None
-    master_address: str | None = None
-    master_epoch: Int32 | None = None
+class ControlledBroker(GetReplicaInfo, kw_only=True):
+    cluster_name: str | None = None
+
+
+class RegisterBrokerToController(ControlledBroker, kw_only=True):
+    broker_id: Int64 | None = None
+    broker_address: str | None = None
+    invoke_time: Int64 = 0
+
+
+class RegisterBrokerToControllerAnswer(ElectedMaster, kw_only=True):
+    cluster_name: str | None = None
+    broker_name: str | None = None
 
 
 class GetMetadataInfoAnswer(Header, kw_only=True):
@@ -90,45 +85,18 @@ class GetMetadataInfoAnswer(Header, kw_only=True):
     peers: str | None = None
 
 
-class NotifyBrokerRoleChanged(Header, kw_only=True):
-    """1008, from the controller to a broker."""
-
-    master_address: str | None = None
-    master_epoch: Int32 | None = None
-    sync_state_set_epoch: Int32 | None = None
-    master_broker_id: Int64 | None = None
-
-
 class CleanBrokerData(Header, kw_only=True):
-    """1011. Ids separated by semicolons."""
-
     cluster_name: str | None = None
     broker_name: str
-    broker_controller_ids_to_clean: str | None = None
+    broker_controller_ids_to_clean: str | None = None  # separated by semicolons
     is_clean_living_broker: bool = False
     invoke_time: Int64 = 0
 
 
-class GetNextBrokerId(Header, kw_only=True):
-    cluster_name: str | None = None
-    broker_name: str | None = None
-
-
-class GetNextBrokerIdAnswer(Header, kw_only=True):
-    cluster_name: str | None = None
-    broker_name: str | None = None
+class GetNextBrokerIdAnswer(ControlledBroker, kw_only=True):
     next_broker_id: Int64 | None = None
 
 
-class ApplyBrokerId(Header, kw_only=True):
-    """1013. The check code is `address;timestamp`."""
-
-    cluster_name: str | None = None
-    broker_name: str | None = None
+class ApplyBrokerId(ControlledBroker, kw_only=True):
     applied_broker_id: Int64 | None = None
-    register_check_code: str | None = None
-
-
-class ApplyBrokerIdAnswer(Header, kw_only=True):
-    cluster_name: str | None = None
-    broker_name: str | None = None
+    register_check_code: str | None = None  # `address;timestamp`

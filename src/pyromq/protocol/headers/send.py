@@ -11,8 +11,8 @@ from ...errors import Malformed
 from .header import Header, Int32, Int64, RpcHeader, TopicHeader
 
 
-class SendMessage(TopicHeader, kw_only=True):
-    """10 and 324 under these names."""
+class MessageHeader(TopicHeader, kw_only=True):
+    """What a message has beside its body, whichever way it goes."""
 
     producer_group: str
     topic: str
@@ -24,6 +24,9 @@ class SendMessage(TopicHeader, kw_only=True):
     flag: Int32
     properties: str | None = None
     reconsume_times: Int32 | None = None
+
+
+class SendMessage(MessageHeader, kw_only=True):
     unit_mode: bool | None = None
     batch: bool | None = None
     max_reconsume_times: Int32 | None = None
@@ -99,19 +102,7 @@ class SendMessageAnswer(Header, kw_only=True):
     trace_on: bool | None = msgspec.field(default=None, name="TRACE_ON")
 
 
-class PushReplyMessage(TopicHeader, kw_only=True):
-    """326, from the broker to the client that waits for a reply."""
-
-    producer_group: str
-    topic: str
-    default_topic: str
-    default_topic_queue_nums: Int32
-    queue_id: Int32
-    sys_flag: Int32
-    born_timestamp: Int64
-    flag: Int32
-    properties: str | None = None
-    reconsume_times: Int32 | None = None
+class PushReplyMessage(MessageHeader, kw_only=True):
     unit_mode: bool = False
     born_host: str
     store_host: str
@@ -135,28 +126,24 @@ class RecallMessage(TopicHeader, kw_only=True):
 
 
 class RecallMessageAnswer(Header, kw_only=True):
-    """370. Refusals have only the region."""
+    """Refusals have only the region."""
 
     msg_id: str | None = None
     msg_region: str | None = msgspec.field(default=None, name="MSG_REGION")
 
 
 class EndTransaction(RpcHeader, kw_only=True):
-    """37. commit_or_rollback: 8 commit, 12 rollback, 0 unknown."""
-
     topic: str | None = None
     producer_group: str
     tran_state_table_offset: Int64
     commit_log_offset: Int64
-    commit_or_rollback: Int32
+    commit_or_rollback: Int32  # 8 commit, 12 rollback, 0 unknown
     from_transaction_check: bool = False
     msg_id: str
     transaction_id: str | None = None
 
 
 class CheckTransactionState(RpcHeader, kw_only=True):
-    """39, from the broker to a producer, one-way."""
-
     topic: str | None = None
     tran_state_table_offset: Int64
     commit_log_offset: Int64
