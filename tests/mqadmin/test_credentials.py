@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.mqadmin.command import Failed
-from pyromq.mqadmin.credentials import Credentials, credentials
+from pyromq.mqadmin.files import Credentials, credentials
 from pyromq.protocol.requests import RequestCode
 from pyromq.transport.dispatch import Reply
 

@@ -35,7 +35,7 @@ OPTIONS = table(
     ],
 )
 def test_the_ways_to_give_a_value(words: str) -> None:
-    assert parse(OPTIONS, words.split()).values == {"b": "x", "t": "T"}
+    assert parse(OPTIONS, words.split()) == {"b": "x", "t": "T"}
 
 
 @pytest.mark.parametrize(("word", "value"), [("-1", "-1"), ("-message.type", "-message.type"), ("+k=v", "+k=v")])
@@ -45,7 +45,7 @@ def test_a_value_may_look_like_an_option_that_is_none(word: str, value: str) -> 
 
 def test_options_of_two_letters_and_without_a_short_name() -> None:
     chosen = parse(OPTIONS, ["-t", "T", "-b", "x", "-bn", "name", "--extra", "y", "--endTimestamp", "5", "-l"])
-    assert chosen.values == {"t": "T", "b": "x", "bn": "name", "extra": "y", "e": "5", "l": ""}
+    assert chosen == {"t": "T", "b": "x", "bn": "name", "extra": "y", "e": "5", "l": ""}
 
 
 def test_blanks_around_a_value_are_cut_off() -> None:

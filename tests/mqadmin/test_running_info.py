@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyromq.mqadmin.groups import running_info
+from pyromq.mqadmin.groups import connections
 from pyromq.protocol.bodies.connections import (
     ConsumerRunningInfo,
     ConsumeStatus,
@@ -33,7 +33,7 @@ def test_the_headings_are_those_of_the_recording() -> None:
     info = member()
     info.mq_pop_table = ByQueue({QUEUE: PopProcessQueueInfo(wait_ack_count=3)})
     info.status_table = {"T": ConsumeStatus(pull_rt=1.5, consume_failed_msgs=4)}
-    ours = running_info.text(info).splitlines()
+    ours = connections.text(info).splitlines()
     assert [line for line in ours if line.startswith("#")] == [
         line for line in recorded.splitlines() if line.startswith("#")
     ]
@@ -44,27 +44,27 @@ def test_the_headings_are_those_of_the_recording() -> None:
 def test_stacks_stand_at_the_end() -> None:
     info = member()
     info.jstack = "main: waiting"
-    assert running_info.text(info).endswith("\n\n\n#Consumer jstack#\nmain: waiting\n")
+    assert connections.text(info).endswith("\n\n\n#Consumer jstack#\nmain: waiting\n")
 
 
 def test_members_that_want_the_same() -> None:
-    assert running_info.verdict({"a": member(), "b": member()}, NOW) == running_info.GOOD
+    assert connections.verdict({"a": member(), "b": member()}, NOW) == connections.GOOD
 
 
 def test_members_that_disagree_longer_than_a_start_takes() -> None:
     both = {"a": member("TagA"), "b": member("TagB")}
-    assert running_info.verdict(both, NOW).strip() == "WARN: Different subscription in the same group of consumer!!!"
-    assert running_info.verdict(both, 60_000) == running_info.GOOD
+    assert connections.verdict(both, NOW).strip() == "WARN: Different subscription in the same group of consumer!!!"
+    assert connections.verdict(both, 60_000) == connections.GOOD
 
 
 def test_members_that_hang() -> None:
     slow = member(at=ProcessQueueInfo(cached_msg_count=5, last_consume_timestamp=NOW - 61_000))
-    assert running_info.verdict({"a": slow}, NOW).endswith(
+    assert connections.verdict({"a": slow}, NOW).endswith(
         "a MessageQueue [topic=T, brokerName=broker-a, queueId=0] can't consume for a while, maybe blocked, 61000ms\n"
     )
     unlocked = member(at=ProcessQueueInfo(last_lock_timestamp=NOW - 5), PROP_CONSUMEORDERLY="true")
-    assert running_info.verdict({"a": unlocked}, NOW).endswith("can't lock for a while, 5ms\n")
+    assert connections.verdict({"a": unlocked}, NOW).endswith("can't lock for a while, 5ms\n")
     kept = member(at=ProcessQueueInfo(locked=True, droped=True, try_unlock_times=2), PROP_CONSUMEORDERLY="true")
-    assert running_info.verdict({"a": kept}, NOW).endswith("unlock 2 times, still failed\n")
+    assert connections.verdict({"a": kept}, NOW).endswith("unlock 2 times, still failed\n")
     pulls = member(at=ProcessQueueInfo(cached_msg_count=5), PROP_CONSUME_TYPE="CONSUME_ACTIVELY")
-    assert running_info.verdict({"a": pulls}, NOW) == running_info.GOOD
+    assert connections.verdict({"a": pulls}, NOW) == connections.GOOD

@@ -16,7 +16,7 @@ from pyromq.client.config import ClientConfig
 from pyromq.client.connect.session import Session
 from pyromq.mqadmin import catalogue
 from pyromq.mqadmin.command import Run
-from pyromq.mqadmin.groups import statistics
+from pyromq.mqadmin.groups import connections
 from pyromq.mqadmin.parsing import Chosen, parse
 from pyromq.protocol.record import Record, encode_record
 
@@ -162,7 +162,7 @@ def test_the_times_of_a_cluster_again_and_again(recorded: Stage) -> None:
 
 
 def test_a_watch_over_all_groups(recorded: Stage) -> None:
-    lines = on(recorded, "startMonitoring", [], statistics.watch).splitlines()
+    lines = on(recorded, "startMonitoring", [], connections.watch).splitlines()
     (of_live,) = [line for line in lines if "consumerGroup=GID_live, topic=GoldenRoll," in line]
     assert re.fullmatch(
         r"reportUndoneMsgs: UndoneMsgs \[consumerGroup=GID_live, topic=GoldenRoll, undoneMsgsTotal=\d+, "

@@ -11,19 +11,26 @@ Commands raise `Failed`, `UsageError`, or what `pyromq.admin` raises; `main.py` 
 from __future__ import annotations
 
 import codecs
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from ..admin import cluster
+from ..admin import cluster, topics
 from ..admin.calls import Calls
 from ..ambient import Clock
 from ..client.connect.answers import Answer
 from ..client.connect.session import Session
+from ..model.codes import ResponseCode
+from ..model.names import retry_topic
+from ..model.route import MASTER_ID
 from ..model.wire_text import LONG_MAX, whole_number
+from ..protocol.bodies.route import TopicRouteData
 from ..protocol.row import A, B, H, R, Row
 from .options import Declared, Option, table
 from .parsing import Chosen, UsageError
-from .printing import as_line
+from .printing import Columns, as_line
+
+NO_ROUTE = "No topic route info in name server for the topic: "
 
 
 class Failed(Exception):
@@ -58,10 +65,31 @@ class Run:
     ) -> Answer[A, R]:
         return await self.calls.ask(address, row, header, body)
 
+    async def ask_each(
+        self,
+        addresses: Iterable[str],
+        said: str,
+        row: Row[H, B, Any, Any],
+        header: H | None = None,
+        body: B | None = None,
+    ) -> None:
+        """Ask one after the other. `said` is printed after each, with its address for `{}`."""
+        for address in addresses:
+            await self.ask(address, row, header, body)
+            self.say(said.format(address))
+
+    def table(self, columns: Columns, rows: Iterable[Iterable[object]]) -> None:
+        self.say(columns.head, *(columns.format(*row) for row in rows))
+
     def say(self, *lines: object) -> None:
         """Print each text as one line, none as an empty one. A line end inside came from elsewhere and is escaped."""
         for line in lines or ("",):
             self.print(as_line(str(line)) + "\n")
+
+    def say_all(self, lines: Iterable[object]) -> None:
+        """Print a line each, and nothing where there is none."""
+        for line in lines:
+            self.say(line)
 
     def warn(self, text: str) -> None:
         self.warn_line(f"mqadmin: {as_line(text)}\n")
@@ -75,8 +103,12 @@ class Run:
     def get(self, name: str, default: str = "") -> str:
         return self.chosen.get(name, default)
 
+    def words(self, name: str) -> list[str]:
+        """Return the values of an option that takes several, with commas between."""
+        return [each.strip() for each in self.get(name).split(",") if each.strip()]
+
     def number(self, name: str, default: int | None = None) -> int:
-        text = self.chosen.get(name)
+        text = self.get(name)
         if not text and default is not None:
             return default
         number = whole_number(text, -LONG_MAX - 1)
@@ -86,10 +118,10 @@ class Run:
 
     def truth(self, name: str, default: bool = False) -> bool:
         """Return the option as Java reads it: everything but `true` is false."""
-        return self.chosen[name].lower() == "true" if name in self.chosen else default
+        return self[name].lower() == "true" if name in self else default
 
     def charset(self, name: str, default: str = "") -> str:
-        text = self.chosen.get(name, default)
+        text = self.get(name, default)
         try:
             return codecs.lookup(text).name if text else ""
         except LookupError:
@@ -99,13 +131,20 @@ class Run:
     def name_servers(self) -> Sequence[str]:
         return self.session.config.name_servers
 
-    async def masters(self, *, broker: str = "b", clusters: str = "c") -> list[str]:
+    async def masters(self) -> list[str]:
         """Return the broker of `-b`, or the masters of the cluster of `-c`."""
-        if broker in self.chosen:
-            return [self.chosen[broker]]
-        if clusters in self.chosen:
-            return [place.address for place in await self.cluster(self.chosen[clusters]) if place.is_master]
-        raise UsageError(f"say which: -{broker} with a broker's address, or -{clusters} with a cluster's name")
+        return [place.address for place in await self._places() if place.is_master]
+
+    async def brokers(self) -> list[str]:
+        """Return the broker of `-b`, or masters and slaves of the cluster of `-c`."""
+        return [place.address for place in await self._places()]
+
+    async def _places(self) -> list[cluster.BrokerPlace]:
+        if "b" in self:
+            return [cluster.BrokerPlace("", "", MASTER_ID, self["b"])]
+        if "c" in self:
+            return await self.cluster(self["c"])
+        raise UsageError("say which: -b with a broker's address, or -c with a cluster's name")
 
     async def cluster(self, name: str) -> list[cluster.BrokerPlace]:
         """Return the cluster's brokers, masters and slaves."""
@@ -118,15 +157,40 @@ class Run:
             )
         return found
 
+    async def route_of(self, topic: str) -> TopicRouteData:
+        found = await topics.route(self.calls, topic)
+        if found is None:
+            raise failed(ResponseCode.TOPIC_NOT_EXIST, NO_ROUTE + topic)
+        return found
+
+    async def brokers_of(self, topic: str) -> dict[str, str]:
+        """Return the address of each broker that has the topic, by its name: the master's, else that of a slave."""
+        found = sorted((await self.route_of(topic)).broker_datas, key=lambda each: each.broker_name)
+        return {each.broker_name: address for each in found if (address := _chosen_address(each.broker_addrs))}
+
+    async def brokers_of_group(self, group: str, cluster_name: str = "", topic: str = "") -> list[str]:
+        """Return the brokers of its retry topic, on which a member of the group was, or those of a cluster's own topic.
+
+        A group that was never online has no retry topic: then the brokers of `topic`.
+        """
+        known_by = cluster_name or retry_topic(group)
+        if not cluster_name and topic and await topics.route(self.calls, known_by) is None:
+            known_by = topic
+        return list((await self.brokers_of(known_by)).values())
+
     async def rounds(self, name: str = "i") -> AsyncIterator[int]:
         """Yield once, or again and again every `-i` seconds."""
         count = 0
         while True:
             yield count
-            if name not in self.chosen:
+            if name not in self:
                 return
             count += 1
             await self.clock.sleep(max(1, self.number(name)))
+
+
+def _chosen_address(addresses: dict[int, str]) -> str | None:
+    return addresses.get(MASTER_ID) or next((addresses[each] for each in sorted(addresses)), None)
 
 
 Runs = Callable[[Run], Awaitable[None]]

@@ -20,8 +20,8 @@ from ..model.codes import ResponseCode
 from ..model.foreign_text import visible
 from . import catalogue
 from .command import Failed, NotServed, Run, Subcommand
-from .credentials import credentials
-from .help import command_help, command_list
+from .files import credentials
+from .options import command_help, command_list
 from .parsing import Chosen, UsageError, parse
 from .printing import as_line
 
@@ -96,16 +96,13 @@ def _run_command(command: Subcommand, words: Sequence[str], out: Print, err: Pri
 
 
 async def execute(command: Subcommand, chosen: Chosen, out: Print, err: Print) -> None:
-    keys = credentials()
     config = ClientConfig(
         name_servers=name_servers(chosen.get("n") or None),
         instance="mqadmin",
         call_timeout_s=TIMEOUT_S,
         name_server_timeout_s=TIMEOUT_S,
-        access_key=keys.access_key,
-        secret_key=keys.secret_key,
-        security_token=keys.security_token,
         tls=from_environment().settings(),
+        **credentials()._asdict(),
     )
     clock = SystemClock()
     session = Session(config, clock=clock, rng=system_random())  # not started: it asks, and is no member of anything

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from .options import Option
 
@@ -18,21 +17,11 @@ class UsageError(Exception):
     """The words do not fit the options. The text says which."""
 
 
-@dataclass(slots=True)
-class Chosen:
+class Chosen(dict[str, str]):
     """What was given, by short name (by long name where there is no short one). Surrounding blanks are cut off."""
 
-    values: dict[str, str] = field(default_factory=dict)
-    stray: list[str] = field(default_factory=list)  # words that belong to no option: Java ignores them
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.values
-
-    def __getitem__(self, name: str) -> str:
-        return self.values[name]
-
-    def get(self, name: str, default: str = "") -> str:
-        return self.values.get(name, default)
+    def __init__(self) -> None:
+        self.stray: list[str] = []  # words that belong to no option: Java ignores them
 
 
 def parse(options: Sequence[Option], words: Sequence[str]) -> Chosen:
@@ -62,7 +51,7 @@ class _WordParser:
                 value = waiting.pop(0)
             elif value is not None and not option.has_value:
                 raise UsageError(f"Unrecognized option: {word}")
-            chosen.values.setdefault(option.key, (value or "").strip())  # the first one counts
+            chosen.setdefault(option.key, (value or "").strip())  # the first one counts
         if "h" not in chosen:
             self._check(chosen)
         return chosen

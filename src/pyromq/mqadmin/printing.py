@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from enum import Enum
+from typing import Any, TypeVar
+
+import msgspec
 
 from ..config import masked
 from ..model.wire_text import LONG_MAX, whole_number
@@ -14,6 +17,7 @@ from ..protocol.bodies.body import Body, encode_body
 from ..protocol.bodies.keyed import MessageQueue
 from ..protocol.json import ANSWER_LIMITS, Dialect, parse_json
 
+V = TypeVar("V")
 _V4_0_0 = 212  # its snapshot
 
 
@@ -33,29 +37,33 @@ class Columns:
 _COLUMN = re.compile(r"\{([^:{}]+):?([^{}]*)\}")  # heading and how it is laid out
 
 
-def truth(value: bool) -> str:
-    return "true" if value else "false"
-
-
 def java(value: object) -> str:
     """Return `toString()` of what Java would hold."""
     if value is None:
         return "null"
     if isinstance(value, bool):
-        return truth(value)
+        return str(value).lower()
     if isinstance(value, Mapping):
-        return java_map(value)
+        return "{" + ", ".join(f"{key}={java(item)}" for key, item in value.items()) + "}"
     if isinstance(value, (list, tuple)):
-        return java_list(value)
+        return "[" + ", ".join(map(java, value)) + "]"
+    if isinstance(value, (msgspec.Struct, Enum)):
+        return java(msgspec.to_builtins(value))
     return str(value)
 
 
-def java_map(pairs: Mapping[Any, Any]) -> str:
-    return "{" + ", ".join(f"{key}={java(value)}" for key, value in pairs.items()) + "}"
+def fields_of(of: Body) -> dict[str, Any]:
+    """Return the values by Java's names."""
+    return {field.encode_name: getattr(of, field.name) for field in msgspec.structs.fields(of)}
 
 
-def java_list(items: Iterable[Any]) -> str:
-    return "[" + ", ".join(map(java, items)) + "]"
+def java_object(layout: str, of: Body, **instead: object) -> str:
+    """Return `toString()` of a Java object: the layout `Name{id, 'text'}` becomes `Name{id=1, text='x'}`."""
+    values = fields_of(of) | instead
+    return _MEMBER.sub(lambda found: f"{found[2]}={found[1]}{java(values[found[2]])}{found[1]}", layout)
+
+
+_MEMBER = re.compile(r"('?)(\w+)'?(?=[,}\]])")  # the quotes that Java prints around it, and its name
 
 
 def when(ms: int) -> str:
@@ -86,11 +94,6 @@ def version_name(number: int) -> str:
     return name if patches % 2 else f"{name}_SNAPSHOT"
 
 
-def cut(text: str, width: int) -> str:
-    """Cut long names, so that columns stay columns."""
-    return text[:width]
-
-
 def pretty(body: Body) -> str:
     """Return JSON as fastjson's pretty printer lays it out: tabs, empty containers on a line, numbers as bare keys."""
     return pretty_value(parse_json(encode_body(body, Dialect.STANDARD), ANSWER_LIMITS))
@@ -115,9 +118,9 @@ def setting_lines(settings: Mapping[str, str]) -> list[str]:
     return [f"{key:<50}=  {masked(key, value)}" for key, value in settings.items()]
 
 
-def queue_order(queue: MessageQueue) -> tuple[str, str, int]:
-    """Return the key by which Java sorts queues."""
-    return queue.topic, queue.broker_name, queue.queue_id
+def queues_in_order(table: Mapping[MessageQueue, V]) -> list[tuple[MessageQueue, V]]:
+    """Return the pairs as Java sorts queues."""
+    return sorted(table.items(), key=lambda pair: (pair[0].topic, pair[0].broker_name, pair[0].queue_id))
 
 
 def queue_text(queue: MessageQueue) -> str:

@@ -1,13 +1,15 @@
-"""Clusters at a glance, and how quickly their brokers take messages."""
+"""Clusters at a glance, how quickly their brokers take messages; the name servers' table and settings."""
 
 from __future__ import annotations
 
-from ...admin import cluster
+from ...admin import cluster, settings
 from ...client.errors import Error
+from ...protocol.requests import RequestCode
 from ..command import Failed, Run, command
 from ..messages.send import producer_of
-from ..options import INTERVAL, flag, may
-from ..printing import Columns, truth, when_s
+from ..options import INTERVAL, flag, may, need
+from ..printing import Columns, java, when_s
+from .brokers import change_setting, show_settings
 
 HEAD = Columns(
     "{#Cluster Name:<22}  {#Broker Name:<22}  {#BID:<4}  {#Addr:<22} {#Version:<16}  {#InTPS(LOAD):>16}  "
@@ -67,7 +69,7 @@ def _load(run: Run, of: dict[str, str]) -> tuple[str, ...]:
         of.get("pageCacheLockTimeMills", ""),
         f"{hours:2.2f}",
         f"{number(of, 'commitLogDiskRatio'):.4f}",
-        truth(of.get("brokerActive") == "true"),
+        java(of.get("brokerActive") == "true"),
     )
 
 
@@ -130,3 +132,55 @@ async def _round_trips(run: Run, broker: str, body: bytes, amount: int) -> tuple
             if number:  # the first one looks up the route
                 elapsed += (run.clock.monotonic() - began) * 1000
     return good, elapsed / max(1, amount - 1)
+
+
+NAMESPACE = need("s", "namespace", "namespace of the key")
+KEY = need("k", "key", "the key")
+VALUE = need("v", "value", "its value")
+BROKER_NAME = need("b", "brokerName", "name of the broker")
+
+
+@command("Set a key of the name servers", KEY, NAMESPACE, VALUE)
+async def update_kv_config(run: Run) -> None:
+    await settings.kv_put(run.calls, run["s"], run["k"], run["v"])
+    run.say("create or update kv config to namespace success.")
+
+
+@command("Delete a key of the name servers", KEY, NAMESPACE)
+async def delete_kv_config(run: Run) -> None:
+    await settings.kv_delete(run.calls, run["s"], run["k"])
+    run.say("delete kv config from namespace success.")
+
+
+@command("Let nobody write to a broker any more: name servers tell clients so", BROKER_NAME)
+async def wipe_write_perm(run: Run) -> None:
+    await _change_perm(run, "wipe")
+
+
+@command("Let clients write to a broker again", BROKER_NAME)
+async def add_write_perm(run: Run) -> None:
+    await _change_perm(run, "add")
+
+
+async def _change_perm(run: Run, verb: str) -> None:
+    faults = []
+    for address in run.name_servers:
+        place = f"{verb} write perm of broker[{run['b']}] in name server[{address}]"
+        try:
+            count = await cluster.let_be_written(run.calls, address, run["b"], may=verb == "add")
+            run.say(f"{place} OK, {count}")
+        except Error as fault:
+            run.say(f"{place} Failed")
+            faults.append(str(fault))
+    if faults:
+        raise Failed("; ".join(faults))
+
+
+@command("Settings of the name servers")
+async def get_namesrv_config(run: Run) -> None:
+    await show_settings(run, run.name_servers, RequestCode.GET_NAMESRV_CONFIG)
+
+
+@command("Change a setting of the name servers", KEY, VALUE)
+async def update_namesrv_config(run: Run) -> None:
+    await change_setting(run, "name server", run.name_servers, RequestCode.UPDATE_NAMESRV_CONFIG)

@@ -1,22 +1,23 @@
-"""Controllers, which elect masters, and broker containers."""
+"""Masters and slaves: how far slaves are, who was master; controllers, which elect them; broker containers."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from ...admin import settings
+from ...admin import cluster
 from ...model.wire_text import whole_number
-from ...protocol.bodies.replication import ReplicaIdentity
+from ...protocol.bodies.replication import HAClientRuntimeInfo
 from ...protocol.headers.replication import AddBroker, CleanBrokerData, ElectMaster, RemoveBroker
 from ...protocol.requests import RequestCode
 from ..command import Failed, Run, command
-from ..options import INTERVAL, flag, may, need
+from ..options import BROKER, CLUSTER, INTERVAL, flag, may, need, one_of
 from ..parsing import UsageError
-from ..printing import java, java_list, setting_lines
-from .replication import CONTROLLER
+from ..printing import Columns, java, java_object, when
+from .brokers import change_setting, show_settings
 
-CONTAINER = "broker containers"
-controller_command = partial(command, waits_for=CONTROLLER)
+controller_command = partial(command, waits_for="a controller: epochs and elections")
+container_command = partial(command, waits_for="broker containers")
+REPLICA = "ReplicaIdentity{'brokerName', brokerId, 'brokerAddress', alive}"
 AT = need("a", "controllerAddress", "controllers, host:port;host:port")
 
 
@@ -39,17 +40,9 @@ async def get_sync_state_set(run: Run) -> None:
             run.say(
                 f"#SyncStateSetEpoch\t{java(of.sync_state_set_epoch)}", f"#SyncStateSetNums\t{len(of.in_sync_replicas)}"
             )
-            for member in of.in_sync_replicas:
-                run.say("", f"InSyncReplica:\t{_replica(member)}")
-            for member in of.not_in_sync_replicas:
-                run.say("", f"NotInSyncReplica:\t{_replica(member)}")
-
-
-def _replica(of: ReplicaIdentity) -> str:
-    return (
-        f"ReplicaIdentity{{brokerName='{of.broker_name}', brokerId={java(of.broker_id)}, "
-        f"brokerAddress='{of.broker_address}', alive={java(of.alive)}}}"
-    )
+            for kind, members in (("In", of.in_sync_replicas), ("NotIn", of.not_in_sync_replicas)):
+                for member in members:
+                    run.say("", f"{kind}SyncReplica:\t{java_object(REPLICA, member)}")
 
 
 def _controller(run: Run) -> str:
@@ -69,7 +62,7 @@ async def _leader(run: Run) -> str:
 
 
 @controller_command("Who leads the controllers", AT)
-async def get_controller_metadata(run: Run) -> None:
+async def get_controller_meta_data(run: Run) -> None:
     found = (await run.ask(_controller(run), RequestCode.CONTROLLER_GET_METADATA_INFO)).header
     run.say("", f"#ControllerGroup\t{java(found.group)}")
     run.say(f"#ControllerLeaderId\t{java(found.controller_leader_id)}")
@@ -80,21 +73,14 @@ async def get_controller_metadata(run: Run) -> None:
 
 @controller_command("Settings of controllers", AT)
 async def get_controller_config(run: Run) -> None:
-    for address in _controllers(run):
-        found = await settings.fetch(run.calls, address, RequestCode.GET_CONTROLLER_CONFIG)
-        run.say(f"============{address}============", *setting_lines(found))
+    await show_settings(run, _controllers(run), RequestCode.GET_CONTROLLER_CONFIG)
 
 
 @controller_command(
-    "Change a setting of controllers",
-    AT,
-    need("k", "key", "the setting"),
-    need("v", "value", "its new value"),
+    "Change a setting of controllers", AT, need("k", "key", "the setting"), need("v", "value", "its new value")
 )
 async def update_controller_config(run: Run) -> None:
-    for address in _controllers(run):
-        await settings.change(run.calls, address, RequestCode.UPDATE_CONTROLLER_CONFIG, {run["k"]: run["v"]})
-    run.say(f"update controller config success!{java_list(_controllers(run))}", f"{run['k']} : {run['v']}")
+    await change_setting(run, "controller", _controllers(run), RequestCode.UPDATE_CONTROLLER_CONFIG)
 
 
 @controller_command(
@@ -151,22 +137,18 @@ async def clean_broker_metadata(run: Run) -> None:
 AT_CONTAINER = need("c", "brokerContainerAddr", "the container, host:port")
 
 
-@command(
+@container_command(
     "Start a broker in a container",
     need("b", "brokerConfigPath", "its settings file, on the container's machine"),
     AT_CONTAINER,
-    waits_for=CONTAINER,
 )
 async def add_broker(run: Run) -> None:
     await run.ask(run["c"], RequestCode.ADD_BROKER, AddBroker(config_path=run["b"]))
     run.say(f"add broker to {run['c']} success")
 
 
-@command(
-    "Stop a broker of a container",
-    need("b", "brokerIdentity", "clusterName:brokerName:brokerId"),
-    AT_CONTAINER,
-    waits_for=CONTAINER,
+@container_command(
+    "Stop a broker of a container", need("b", "brokerIdentity", "clusterName:brokerName:brokerId"), AT_CONTAINER
 )
 async def remove_broker(run: Run) -> None:
     parts = run["b"].split(":")
@@ -176,3 +158,64 @@ async def remove_broker(run: Run) -> None:
     header = RemoveBroker(broker_cluster_name=parts[0], broker_name=parts[1], broker_id=number)
     await run.ask(run["c"], RequestCode.REMOVE_BROKER, header)
     run.say(f"remove broker from {run['c']} success")
+
+
+SLAVE = Columns(
+    "{#SlaveAddr:<32}  {#SlaveAckOffset:<16} {#Diff:>16} {#TransferSpeed(KB/s):>16} "
+    "{#Status:>16} {#TransferFromWhere:>16}"
+)
+
+
+@command("How far the slaves of masters are", BROKER, CLUSTER, INTERVAL)
+async def ha_status(run: Run) -> None:
+    async for _ in run.rounds():
+        for address in await run.masters():
+            await _ha_status(run, address)
+
+
+async def _ha_status(run: Run, address: str) -> None:
+    info = (await run.ask(address, RequestCode.GET_BROKER_HA_STATUS)).body
+    if not info.master:
+        _print_slave(run, info.ha_client_runtime_info)
+        return
+    slaves = info.ha_connection_info
+    run.say("", f"#MasterAddr\t{address}", f"#MasterCommitLogMaxOffset\t{info.master_commit_log_max_offset}")
+    run.say(f"#SlaveNum\t{len(slaves)}", f"#InSyncSlaveNum\t{info.in_sync_slave_nums}")
+    run.say(SLAVE.head)
+    for one in slaves:
+        speed, state = f"{one.transferred_byte_in_second / 1024:.2f}", "OK" if one.in_sync else "Fall Behind"
+        run.say(SLAVE.format(java(one.addr), one.slave_ack_offset, one.diff, speed, state, one.transfer_from_where))
+
+
+def _print_slave(run: Run, info: HAClientRuntimeInfo) -> None:
+    run.say("", f"#MasterAddr\t{java(info.master_addr)}")
+    run.say(f"#CommitLogMaxOffset\t{info.max_offset}")
+    run.say(f"#TransferSpeed(KB/s)\t{info.transferred_byte_in_second / 1024:.2f}")
+    run.say(f"#LastReadTime\t{when(info.last_read_timestamp)}")
+    run.say(f"#LastWriteTime\t{when(info.last_write_timestamp)}")
+    run.say(f"#MasterFlushOffset\t{info.master_flush_offset}")
+
+
+@controller_command(
+    "Epochs of brokers: who was master from which position on",
+    one_of(may("b", "brokerName", "name of the broker: master and slaves"), may("c", "clusterName", "the cluster")),
+    INTERVAL,
+)
+async def get_broker_epoch(run: Run) -> None:
+    async for _ in run.rounds():
+        places = await (run.cluster(run["c"]) if "c" in run else cluster.brokers(run.calls))
+        found = [place for place in places if "c" in run or place.name == run["b"]]
+        if not found:
+            raise Failed(f"the name server knows no broker named {run['b']}")
+        for place in found:
+            await _print_epochs(run, place.address)
+
+
+async def _print_epochs(run: Run, address: str) -> None:
+    of = (await run.ask(address, RequestCode.GET_BROKER_EPOCH_CACHE)).body
+    run.say("", f"#clusterName\t{of.cluster_name}", f"#brokerName\t{of.broker_name}", f"#brokerAddr\t{address}")
+    run.say(f"#brokerId\t{of.broker_id}")
+    entries = of.epoch_list or []
+    for number, entry in enumerate(entries, 1):
+        end = of.max_offset if number == len(entries) else entry.end_offset
+        run.say("#Epoch: " + java_object("EpochEntry{epoch, startOffset, endOffset}", entry, endOffset=end))

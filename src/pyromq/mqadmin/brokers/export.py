@@ -1,4 +1,5 @@
-"""Topics, groups, settings and figures of a cluster as JSON files."""
+"""Topics, groups, settings and figures of a cluster as JSON files; a compaction log of this machine; RocksDB's files,
+which we do not read."""
 
 from __future__ import annotations
 
@@ -13,36 +14,27 @@ from ...model.names import DLQ_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC,
 from ...model.wire_text import whole_number
 from ...protocol.bodies.groups import SubscriptionGroupConfig
 from ...protocol.bodies.topics import TopicConfig
+from ...protocol.headers.admin import ExportRocksdbConfig
+from ...protocol.messages import UnreadableMessage, read_record
+from ...protocol.record import RecordError, decode_record
 from ...protocol.requests import RequestCode
-from ..command import Run, command
+from ..command import Failed, NotServed, Run, command
 from ..files import write_private
+from ..messages.text import line_of
 from ..options import BROKER, CLUSTER, flag, may, need
 from ..parsing import UsageError
-from ..printing import pretty_value, truth, version_name
+from ..printing import java, pretty_value, version_name
 from .clusters import number
 
 FOLDERS = ("rocketmq", "export")  # of /tmp, where others may write too
 CLUSTER_NEEDED = need("c", "clusterName", "the cluster")
 TO = may("f", "filePath", f"folder for the file, default /tmp/{'/'.join(FOLDERS)}")
 # Settings that show a cluster's character.
-SHOWN = [
-    "brokerClusterName",
-    "brokerId",
-    "brokerName",
-    "brokerRole",
-    "fileReservedTime",
-    "filterServerNums",
-    "flushDiskType",
-    "maxMessageSize",
-    "messageDelayLevel",
-    "msgTraceTopicName",
-    "slaveReadEnable",
-    "traceOn",
-    "traceTopicEnable",
-    "useTLS",
-    "autoCreateTopicEnable",
-    "autoCreateSubscriptionGroup",
-]
+SHOWN = """
+    brokerClusterName brokerId brokerName brokerRole fileReservedTime filterServerNums flushDiskType maxMessageSize
+    messageDelayLevel msgTraceTopicName slaveReadEnable traceOn traceTopicEnable useTLS autoCreateTopicEnable
+    autoCreateSubscriptionGroup
+"""
 
 
 def _write(run: Run, name: str, content: dict[str, Any]) -> None:
@@ -102,13 +94,12 @@ async def export_metadata(run: Run) -> None:
 
 @command("The settings that matter of all masters as a file", CLUSTER_NEEDED, TO)
 async def export_configs(run: Run) -> None:
-    places = await run.cluster(run["c"])
-    configs = {}
+    places, configs = await run.cluster(run["c"]), {}
     for place in places:
         if place.is_master:
-            found = await settings.of_broker(run.calls, place.address)
-            configs[place.name] = {key: found[key] for key in SHOWN if key in found}
-    slaves = len([place for place in places if not place.is_master])
+            found = await _settings(run, place.address)
+            configs[place.name] = {key: found[key] for key in SHOWN.split() if key in found}
+    slaves = sum(not place.is_master for place in places)
     scale = {"namesrvSize": len(run.name_servers), "slaveBrokerSize": slaves, "masterBrokerSize": len(configs)}
     _write(run, "configs.json", {"clusterScale": scale, "brokerConfigs": configs})
 
@@ -131,11 +122,8 @@ async def export_metrics(run: Run) -> None:
             "runtimeQuota": quota,
             "runtimeEnv": await _environment(run, place.address),
         }
-    _write(
-        run,
-        "metrics.json",
-        {"totalData": {"totalOneDayNum": counts, "totalTps": rates}, "evaluateReport": reports},
-    )
+    totals = {"totalOneDayNum": counts, "totalTps": rates}
+    _write(run, "metrics.json", {"totalData": totals, "evaluateReport": reports})
 
 
 def _total(name: str) -> str:
@@ -144,9 +132,10 @@ def _total(name: str) -> str:
 
 async def _quota(run: Run, address: str) -> dict[str, Any]:
     of = await cluster.runtime(run.calls, address)
-    parked = {}
-    for kind, topic in (("trans", HALF_TOPIC), ("schedule", SCHEDULE_TOPIC)):
-        parked[kind] = await traffic.into_topic(run.calls, [address], topic)
+    parked = {
+        kind: await traffic.into_topic(run.calls, [address], topic)
+        for kind, topic in (("trans", HALF_TOPIC), ("schedule", SCHEDULE_TOPIC))
+    }
     rates = {f"{kind}InTps": into.per_second for kind, into in parked.items()}
     counts = {f"{kind}OneDayInNum": into.of_day for kind, into in parked.items()}
     for way, word in (("In", "Put"), ("Out", "Get")):
@@ -168,17 +157,19 @@ async def _versions(run: Run, address: str) -> dict[str, Any]:
     clients: set[str] = set()
     for group in await _own_groups(run, address):
         found = await groups.connections(run.calls, address, group)
-        for one in found.connection_set if found else []:
-            clients.add(f"{one.language}%{version_name(one.version)}")
+        clients |= {f"{one.language}%{version_name(one.version)}" for one in (found.connection_set if found else [])}
     version = (await cluster.runtime(run.calls, address)).get("brokerVersionDesc")
     return {"rocketmqVersion": version, "clientInfo": sorted(clients)}
 
 
 async def _environment(run: Run, address: str) -> dict[str, Any]:
     """Return the number of processors: a client thread for each is the default."""
-    found = await settings.of_broker(run.calls, address)
-    threads = found.get("clientCallbackExecutorThreads")
+    threads = (await _settings(run, address)).get("clientCallbackExecutorThreads")
     return {"cpuNum": threads} if threads is not None else {}
+
+
+async def _settings(run: Run, address: str) -> dict[str, str]:
+    return await settings.fetch(run.calls, address, RequestCode.GET_BROKER_CONFIG)
 
 
 @command(
@@ -190,7 +181,7 @@ async def _environment(run: Run, address: str) -> dict[str, Any]:
 )
 async def export_pop_record(run: Run) -> None:
     if "b" in run:
-        name = (await settings.of_broker(run.calls, run["b"])).get("brokerName", "")
+        name = (await _settings(run, run["b"])).get("brokerName", "")
         places = [(name, run["b"])]
     elif "c" in run:
         places = [(place.name, place.address) for place in await run.cluster(run["c"])]
@@ -198,7 +189,7 @@ async def export_pop_record(run: Run) -> None:
         raise UsageError("say which: -b with a broker's address, or -c with a cluster's name")
     dry = run.truth("d")
     for name, address in places:
-        where = f"brokerName={name}, brokerAddr={address}, dryRun={truth(dry)}"
+        where = f"brokerName={name}, brokerAddr={address}, dryRun={java(dry)}"
         if not dry:
             try:
                 await run.ask(address, RequestCode.POP_ROLLBACK)
@@ -206,3 +197,77 @@ async def export_pop_record(run: Run) -> None:
                 run.say(f"Export broker records error, {where}")
                 raise
         run.say(f"Export broker records, {where}")
+
+
+KINDS = ("topics", "subscriptionGroups", "consumerOffsets")
+ROCKSDB = "RocksDB's files are not read here. Apache's brokers export them: "
+
+
+def _content(name: str) -> bytes:
+    path = Path(name)
+    if not path.exists():
+        raise Failed(f"file {name} not exist.")
+    if path.is_dir():
+        raise Failed(f"file {name} is a directory.")
+    return path.read_bytes()
+
+
+@command("Messages of a compaction log file", may("f", "file", "the file"))
+async def dump_compaction_log(run: Run) -> None:
+    if "f" not in run:
+        raise UsageError("miss dump log file name: -f")
+    data, at = _content(run["f"]), 0
+    while at < len(data):
+        try:
+            record = decode_record(data, at)
+        except RecordError as fault:
+            if any(data[at:]):  # behind the last message the file is empty
+                run.warn(f"ends at byte {at}: {fault}")
+            return
+        for message in read_record(data[at : at + record.size]):
+            if isinstance(message, UnreadableMessage):
+                run.warn(f"the record at byte {at} cannot be read: {message.fault}")
+            run.say(line_of(message, "null"))
+        at += record.size
+
+
+@command(
+    "Topics or groups out of RocksDB's files on this machine",
+    may("j", "jsonEnable", "true: as JSON"),
+    need("p", "path", "folder of the settings"),
+    need("t", "configType", "topics or subscriptionGroups"),
+    waits_for="a RocksDB store",
+)
+async def export_metadata_in_rocksdb(run: Run) -> None:
+    raise NotServed(f"{ROCKSDB}mqadmin rocksDBConfigToJson -b BROKER -t {run['t']}")
+
+
+@command(
+    "Let brokers write their tables in RocksDB as JSON files",
+    may("b", "brokerAddr", "the broker, host:port"),
+    may("c", "cluster", "the cluster: masters and slaves"),
+    may("e", "exportFile", "file for what is read on this machine, with -p"),
+    may("j", "jsonEnable", "false: a line per entry, with -p"),
+    may("n", "nameserverAddr", "name servers, host:port;host:port"),
+    may("p", "configPath", "folder of RocksDB's files on this machine"),
+    may("t", "configType", f"{', '.join(KINDS)}; default: all"),
+    waits_for="a RocksDB store",
+)
+async def rocksdb_config_to_json(run: Run) -> None:
+    kinds = [each.strip() for each in run.get("t", ";".join(KINDS)).replace(",", ";").split(";") if each.strip()]
+    if wrong := [each for each in kinds if each not in KINDS]:
+        raise UsageError(f"Invalid configType: {wrong[0]} please input {'/'.join(KINDS)}")
+    if "c" in run:
+        run.say("Use [rpc mode] call all brokers in cluster to export to json file ")
+        addresses = [place.address for place in await run.cluster(run["c"])]
+    elif "b" in run:
+        run.say("Use [rpc mode] call broker to export to json file ")
+        addresses = [run["b"]]
+    elif "p" in run:
+        raise NotServed(f"{ROCKSDB}mqadmin rocksDBConfigToJson -b BROKER -t {';'.join(kinds)}")
+    else:
+        raise UsageError("say whose: -b with a broker's address, or -c with a cluster's name")
+    wanted = ExportRocksdbConfig(config_type="".join(f"{each};" for each in kinds))
+    for address in addresses:
+        await run.ask(address, RequestCode.EXPORT_ROCKSDB_CONFIG_TO_JSON, wanted)
+    run.say("broker export done.")

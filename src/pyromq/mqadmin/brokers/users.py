@@ -14,6 +14,8 @@ from ..printing import Columns, java
 
 acl_command = partial(command, waits_for="users and permissions (ACL 2.0)")
 USER = need("u", "username", "the user")
+USER_TYPE = may("t", "userType", "Super or Normal")
+FROM, TO = need("f", "fromBroker", "where they are, host:port"), need("t", "toBroker", "where they go, host:port")
 SUBJECT = need("s", "subject", "whom, User:name")
 ACTIONS = need("a", "actions", "Pub, Sub, Create, Update, Delete, Get, List, All; with commas")
 RESOURCES = need("r", "resources", "Topic:name, Group:prefix*, Cluster:*; with commas")
@@ -23,26 +25,12 @@ USERS = Columns("{#UserName:<16}  {#Password:<22}  {#UserType:<22}  {#UserStatus
 ACLS = Columns("{#Subject:<16}  {#PolicyType:<10}  {#Resource:<22}  {#Actions:<20}  {#SourceIp:<24}  {#Decision:<10}")
 
 
-async def _all_brokers(run: Run) -> list[str]:
-    """Return masters and slaves: each keeps users of its own."""
-    if "b" in run:
-        return [run["b"]]
-    return [place.address for place in await run.cluster(run["c"])]
-
-
 async def _on_all_brokers(run: Run, what: str, row: Row[H, B, None, None], header: H, body: B | None = None) -> None:
-    for address in await _all_brokers(run):
-        await run.ask(address, row, header, body)
-        run.say(f"{what} to {address} success.")
+    """Ask masters and slaves: each keeps users of its own."""
+    await run.ask_each(await run.brokers(), f"{what} to {{}} success.", row, header, body)
 
 
-@acl_command(
-    "Create a user",
-    BROKER_OR_CLUSTER,
-    need("p", "password", "its password"),
-    may("t", "userType", "Super or Normal"),
-    USER,
-)
+@acl_command("Create a user", BROKER_OR_CLUSTER, need("p", "password", "its password"), USER_TYPE, USER)
 async def create_user(run: Run) -> None:
     user = UserInfo(username=run["u"], password=run["p"], user_type=run.get("t") or None)
     await _on_all_brokers(run, "create user", RequestCode.AUTH_CREATE_USER, UserName(username=run["u"]), user)
@@ -51,20 +39,12 @@ async def create_user(run: Run) -> None:
 @acl_command(
     "Change a user's password, type or status",
     BROKER_OR_CLUSTER,
-    one_of(
-        may("p", "password", "a new password"),
-        may("s", "userStatus", "enable or disable"),
-        may("t", "userType", "Super or Normal"),
-    ),
+    one_of(may("p", "password", "a new password"), may("s", "userStatus", "enable or disable"), USER_TYPE),
     USER,
 )
 async def update_user(run: Run) -> None:
-    user = UserInfo(
-        username=run["u"],
-        password=run.get("p") or None,
-        user_status=run.get("s") or None,
-        user_type=run.get("t") or None,
-    )
+    password, status, kind = (run.get(name) or None for name in "pst")
+    user = UserInfo(username=run["u"], password=password, user_status=status, user_type=kind)
     await _on_all_brokers(run, "update user", RequestCode.AUTH_UPDATE_USER, UserName(username=run["u"]), user)
 
 
@@ -102,25 +82,16 @@ async def list_user(run: Run) -> None:
             run.say(f"get user from {address} success.")
 
 
-@acl_command(
-    "Copy users to another broker",
-    need("f", "fromBroker", "where they are, host:port"),
-    need("t", "toBroker", "where they go, host:port"),
-    may("u", "usernames", "only these, with commas"),
-)
+@acl_command("Copy users to another broker", FROM, TO, may("u", "usernames", "only these, with commas"))
 async def copy_user(run: Run) -> None:
     source, target = run["f"], run["t"]
     for user in (await run.ask(source, RequestCode.AUTH_LIST_USER, ListUsers())).body_or_none or []:
-        if "u" in run and user.username not in _words(run["u"]):
+        if "u" in run and user.username not in run.words("u"):
             continue
         is_there = await _user(run, target, user.username or "")
         row = RequestCode.AUTH_UPDATE_USER if is_there else RequestCode.AUTH_CREATE_USER
         await run.ask(target, row, UserName(username=user.username), user)
         run.say(f"copy user of {user.username} from {source} to {target} success.")
-
-
-def _words(text: str) -> list[str]:
-    return [each.strip() for each in text.split(",") if each.strip()]
 
 
 # --- permissions ------------------------------------------------------------------------------------------------------
@@ -130,8 +101,7 @@ def _setting_acls(text: str, what: str, row: Row[AclSubject, AclInfo, None, None
     async def change(run: Run) -> None:
         await _on_all_brokers(run, what, row, AclSubject(subject=run["s"]), _acl(run))
 
-    options = (ACTIONS, BROKER_OR_CLUSTER, DECISION, SOURCES, RESOURCES, SUBJECT)
-    return acl_command(text, *options)(change)
+    return acl_command(text, ACTIONS, BROKER_OR_CLUSTER, DECISION, SOURCES, RESOURCES, SUBJECT)(change)
 
 
 create_acl = _setting_acls("Give or deny permissions to a user", "create acl", RequestCode.AUTH_CREATE_ACL)
@@ -139,10 +109,10 @@ update_acl = _setting_acls("Change permissions of a user", "update acl", Request
 
 
 def _acl(run: Run) -> AclInfo:
-    sources = _words(run.get("i")) or None
+    sources = run.words("i") or None
     entries = [
-        PolicyEntryInfo(resource=each, actions=_words(run["a"]), decision=run["d"], source_ips=sources)
-        for each in _words(run["r"])
+        PolicyEntryInfo(resource=each, actions=run.words("a"), decision=run["d"], source_ips=sources)
+        for each in run.words("r")
     ]
     return AclInfo(subject=run["s"], policies=[PolicyInfo(entries=entries)])
 
@@ -154,8 +124,8 @@ def _acl(run: Run) -> AclInfo:
     SUBJECT,
 )
 async def delete_acl(run: Run) -> None:
-    for address in await _all_brokers(run):
-        for resource in _words(run.get("r")) or [""]:
+    for address in await run.brokers():
+        for resource in run.words("r") or [""]:
             header = DeleteAcl(subject=run["s"], resource=resource or None)
             await run.ask(address, RequestCode.AUTH_DELETE_ACL, header)
         run.say(f"delete acl to {address} success.")
@@ -198,17 +168,12 @@ async def _acls(run: Run, address: str, subject: str | None = None, resource: st
     return (await run.ask(address, RequestCode.AUTH_LIST_ACL, header)).body_or_none or []
 
 
-@acl_command(
-    "Copy permissions to another broker",
-    need("f", "fromBroker", "where they are, host:port"),
-    may("s", "subjects", "only those of these, with commas"),
-    need("t", "toBroker", "where they go, host:port"),
-)
+@acl_command("Copy permissions to another broker", FROM, may("s", "subjects", "only those of these, with commas"), TO)
 async def copy_acl(run: Run) -> None:
     source, target = run["f"], run["t"]
     known = {each.subject for each in await _acls(run, target)}
     for acl in await _acls(run, source):
-        if "s" in run and acl.subject not in _words(run["s"]):
+        if "s" in run and acl.subject not in run.words("s"):
             continue
         row = RequestCode.AUTH_UPDATE_ACL if acl.subject in known else RequestCode.AUTH_CREATE_ACL
         await run.ask(target, row, AclSubject(subject=acl.subject), acl)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from ...admin import cluster, groups, topics
 from ...model.group import MessageRequestMode
 from ...model.names import dlq_topic, retry_topic
@@ -16,8 +14,16 @@ from ..command import Failed, Run, command
 from ..files import read_file
 from ..options import BROKER, BROKER_OR_CLUSTER, CLUSTER, may, need
 from ..parsing import UsageError
-from ..printing import java, java_list, java_map, truth
+from ..printing import fields_of, java, java_object
 from ..topics.topics import attribute_map
+
+GROUP = need("g", "groupName", "the group")
+# The settings of a group in the order in which Java declares them.
+DECLARED = """
+    groupName consumeEnable consumeFromMinEnable consumeBroadcastEnable consumeMessageOrderly retryQueueNums
+    retryMaxTimes groupRetryPolicy brokerId whichBrokerWhenConsumeSlowly notifyConsumerIdsChangedEnable groupSysFlag
+    consumeTimeoutMinute subscriptionDataSet attributes
+"""
 
 
 @command(
@@ -27,7 +33,7 @@ from ..topics.topics import attribute_map
     BROKER,
     CLUSTER,
     may("d", "consumeBroadcastEnable", "true: broadcasting is allowed, default false"),
-    need("g", "groupName", "the group"),
+    GROUP,
     may("i", "brokerId", "id of the broker to read from, default 0"),
     may("m", "consumeFromMinEnable", "true: may start at the least offset, default false"),
     may("o", "consumeMessageOrderly", "true: an orderly group"),
@@ -56,43 +62,22 @@ async def update_sub_group(run: Run) -> None:
     for address in await run.masters():
         await groups.put(run.calls, address, config)
         run.say(f"create subscription group to {address} success.")
-    run.say("SubscriptionGroupConfig{" + ", ".join(f"{name}={text}" for name, text in group_fields(config)) + "}")
+    settings = ", ".join(f"{name}={text}" for name, text in _settings(config).items())
+    run.say(f"SubscriptionGroupConfig{{{settings}}}")
 
 
-def group_fields(group: SubscriptionGroupConfig) -> list[tuple[str, str]]:
-    """Return the group's settings in the order in which Java declares them."""
-    subscriptions = group.subscription_data_set
-    return [
-        ("groupName", group.group_name),
-        ("consumeEnable", truth(group.consume_enable)),
-        ("consumeFromMinEnable", truth(group.consume_from_min_enable)),
-        ("consumeBroadcastEnable", truth(group.consume_broadcast_enable)),
-        ("consumeMessageOrderly", truth(group.consume_message_orderly)),
-        ("retryQueueNums", str(group.retry_queue_nums)),
-        ("retryMaxTimes", str(group.retry_max_times)),
-        ("groupRetryPolicy", _policy_text(group.group_retry_policy)),
-        ("brokerId", str(group.broker_id)),
-        ("whichBrokerWhenConsumeSlowly", str(group.which_broker_when_consume_slowly)),
-        ("notifyConsumerIdsChangedEnable", truth(group.notify_consumer_ids_changed_enable)),
-        ("groupSysFlag", str(group.group_sys_flag)),
-        ("consumeTimeoutMinute", str(group.consume_timeout_minute)),
-        (
-            "subscriptionDataSet",
-            java(None if subscriptions is None else [msgspec.to_builtins(s) for s in subscriptions]),
-        ),
-        ("attributes", java_map(group.attributes)),
-    ]
+def _settings(group: SubscriptionGroupConfig) -> dict[str, str]:
+    values = fields_of(group) | {"groupRetryPolicy": _policy_text(group.group_retry_policy)}
+    return {name: java(values[name]) for name in DECLARED.split()}
 
 
 def _policy_text(policy: GroupRetryPolicy) -> str:
-    custom_policy, doubling = policy.customized_retry_policy, policy.exponential_retry_policy
-    custom = "null" if custom_policy is None else f"CustomizedRetryPolicy{{next={java_list(custom_policy.next)}}}"
-    exponential = "null"
-    if doubling is not None:
-        backoff = f"initial={doubling.initial}, max={doubling.max}, multiplier={doubling.multiplier}"
-        exponential = f"ExponentialRetryPolicy{{{backoff}}}"
-    return (
-        f"GroupRetryPolicy{{type={policy.type}, exponentialRetryPolicy={exponential}, customizedRetryPolicy={custom}}}"
+    custom, doubling = policy.customized_retry_policy, policy.exponential_retry_policy
+    return java_object(
+        "GroupRetryPolicy{type, exponentialRetryPolicy, customizedRetryPolicy}",
+        policy,
+        exponentialRetryPolicy=doubling and java_object("ExponentialRetryPolicy{initial, max, multiplier}", doubling),
+        customizedRetryPolicy=custom and java_object("CustomizedRetryPolicy{next}", custom),
     )
 
 
@@ -106,18 +91,11 @@ async def update_sub_group_list(run: Run) -> None:
     if not configs:
         raise Failed(f"{run['f']} lists no group")
     wanted = SubscriptionGroupList(group_config_list=configs)
-    for address in await run.masters():
-        await run.ask(address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body=wanted)
-        run.say(f"submit batch of subscription group config to {address} success, please check the result later.")
+    said = "submit batch of subscription group config to {} success, please check the result later."
+    await run.ask_each(await run.masters(), said, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body=wanted)
 
 
-@command(
-    "Delete a consumer group",
-    BROKER,
-    CLUSTER,
-    need("g", "groupName", "the group"),
-    may("r", "removeOffset", "true: its offsets too"),
-)
+@command("Delete a consumer group", BROKER, CLUSTER, GROUP, may("r", "removeOffset", "true: its offsets too"))
 async def delete_sub_group(run: Run) -> None:
     group, name = run["g"], run.get("c")
     within = f" in cluster [{name}]" if "b" not in run else ""
@@ -132,14 +110,14 @@ async def delete_sub_group(run: Run) -> None:
         await topics.delete_in_name_servers(run.calls, topic, name)
 
 
-@command("Settings of a group on every broker that has it", need("g", "groupName", "the group"))
+@command("Settings of a group on every broker that has it", GROUP)
 async def get_consumer_config(run: Run) -> None:
     for place in await cluster.masters(run.calls):
         config = await groups.config(run.calls, place.address, run["g"])
         if config is None:
             continue
         run.say(f"{'=' * 29}{place.cluster}:{place.name}{'=' * 29}")
-        for name, text in group_fields(config):
+        for name, text in _settings(config).items():
             run.say(f"{name:<40}=  {'' if text == 'null' else text}")
 
 
@@ -147,7 +125,7 @@ async def get_consumer_config(run: Run) -> None:
     "How a group consumes a topic: pull or pop",
     BROKER,
     CLUSTER,
-    need("g", "groupName", "the group"),
+    GROUP,
     need("m", "mode", "PULL or POP"),
     may("q", "popShareQueueNum", "with POP: how many members share each queue"),
     need("t", "topicName", "the topic"),
@@ -160,7 +138,6 @@ async def set_consume_mode(run: Run) -> None:
         raise UsageError(f"-m {run['m']}: PULL or POP") from None
     topic, group, share = run["t"], run["g"], run.number("q", 0)
     wanted = SetMessageRequestModeRequestBody(consumer_group=group, topic=topic, mode=mode, pop_share_queue_num=share)
-    for address in await run.masters():
-        await run.ask(address, RequestCode.SET_MESSAGE_REQUEST_MODE, body=wanted)
-        run.say(f"set consume mode to {address} success.")
+    said = "set consume mode to {} success."
+    await run.ask_each(await run.masters(), said, RequestCode.SET_MESSAGE_REQUEST_MODE, body=wanted)
     run.say(f"topic[{topic}] group[{group}] consume mode[{mode.name}] popShareQueueNum[{share}]")

@@ -10,17 +10,16 @@ from ...model.codes import ResponseCode
 from ...model.names import TIMER_TOPIC
 from ...model.wire_text import LONG_MAX, whole_number
 from ...protocol.bodies.keyed import MessageQueue
-from .. import lookup
 from ..command import Failed, Run, command
 from ..options import ROUTE_BY, TOPIC, may, need
 from ..parsing import UsageError
-from ..printing import Columns, cut, truth
+from ..printing import Columns, java
 from .progress import progress_of
 
 LIGHT_PREFIX = "%LMQ%"
-RESET = Columns("{#brokerName:<40}  {#queueId:<40}  {#offset:<40}")
+RESET = Columns("{#brokerName:<40.32}  {#queueId:<40}  {#offset:<40}")
 BY_HAND = Columns(
-    "{#brokerName:<20}  {#queueId:<20}  {#brokerOffset:<20}  {#consumerOffset:<20}  {#timestampOffset:<20}  "
+    "{#brokerName:<20.32}  {#queueId:<20}  {#brokerOffset:<20}  {#consumerOffset:<20}  {#timestampOffset:<20}  "
     "{#rollbackOffset:<20}"
 )
 GROUP = need("g", "group", "the group")
@@ -58,55 +57,51 @@ async def reset_offset_by_time(run: Run) -> None:
     if "b" in run:
         await _reset_queue(run, time_ms)
         return
-    try:
-        table = await _reset(run, time_ms)
-    except Refused as refusal:
-        if refusal.code != ResponseCode.CONSUMER_NOT_ONLINE:
-            raise
-        run.say(
-            f"reset consumer offset by specified consumerGroup[{run['g']}], topic[{run['t']}], "
-            f"force[{truth(run.truth('f', True))}], timestamp(string)[{run['s']}], timestamp(long)[{time_ms}]"
-        )
-        await _reset_by_hand(run, time_ms)
-        return
-    run.say(
-        f"start reset consumer offset by specified, group[{run['g']}], topic[{run['t']}], "
-        f"force[{truth(run.truth('f', True))}], timestamp(string)[{run['s']}], timestamp(long)[{time_ms}]"
+    table = await _reset(run, time_ms)
+    wanted = (
+        f"[{run['g']}], topic[{run['t']}], force[{java(run.truth('f', True))}], timestamp(string)[{run['s']}], "
+        f"timestamp(long)[{time_ms}]"
     )
-    _print_table(run, table)
+    if table is None:
+        run.say(f"reset consumer offset by specified consumerGroup{wanted}")
+        await _reset_by_hand(run, time_ms)
+    else:
+        run.say(f"start reset consumer offset by specified, group{wanted}")
+        _print_table(run, table)
 
 
 @command("Let a group skip what waits for it", ROUTE_BY, FORCE, GROUP, TOPIC)
-async def skip_accumulated(run: Run) -> None:
-    try:
-        table = await _reset(run, offsets.TO_THE_END)
-    except Refused as refusal:
-        if refusal.code != ResponseCode.CONSUMER_NOT_ONLINE:
-            raise
+async def skip_accumulated_message(run: Run) -> None:
+    table = await _reset(run, offsets.TO_THE_END)
+    if table is None:
         await _reset_by_hand(run, offsets.TO_THE_END)
-        return
-    _print_table(run, table)
+    else:
+        _print_table(run, table)
 
 
-async def _reset(run: Run, time_ms: int) -> dict[MessageQueue, int]:
-    """Let the brokers reset the group: they notify the members."""
+async def _reset(run: Run, time_ms: int) -> dict[MessageQueue, int] | None:
+    """Let the brokers reset the group: they notify the members. None where they reset only groups that are online."""
     table: dict[MessageQueue, int] = {}
-    for _, address in await _brokers(run):
-        done = await offsets.reset(run.calls, address, run["g"], run["t"], time_ms=time_ms, force=run.truth("f", True))
+    for address in await _brokers(run):
+        force = run.truth("f", True)
+        try:
+            done = await offsets.reset(run.calls, address, run["g"], run["t"], time_ms=time_ms, force=force)
+        except Refused as refusal:
+            if refusal.code != ResponseCode.CONSUMER_NOT_ONLINE:
+                raise
+            return None
         table |= done.offset_table
     return table
 
 
-async def _brokers(run: Run) -> list[tuple[str, str]]:
+async def _brokers(run: Run) -> list[str]:
     topic = run["t"]
     has_no_route = topic.startswith(LIGHT_PREFIX) or topic == TIMER_TOPIC
-    return await lookup.brokers_of(run, run["c"] if has_no_route and "c" in run else topic)
+    return list((await run.brokers_of(run["c"] if has_no_route and "c" in run else topic)).values())
 
 
 def _print_table(run: Run, table: dict[MessageQueue, int]) -> None:
-    run.say(RESET.head)
-    for queue in sorted(table):
-        run.say(RESET.format(cut(queue.broker_name, 32), queue.queue_id, table[queue]))
+    run.table(RESET, ((queue.broker_name, queue.queue_id, offset) for queue, offset in sorted(table.items())))
 
 
 async def _reset_queue(run: Run, time_ms: int) -> None:
@@ -125,7 +120,7 @@ async def _reset_queue(run: Run, time_ms: int) -> None:
 async def _reset_by_hand(run: Run, time_ms: int) -> None:
     """Look the offsets up and commit them, for brokers that reset only groups that are online."""
     run.say(BY_HAND.head)
-    for _, address in await _brokers(run):
+    for address in await _brokers(run):
         stats = await offsets.progress(run.calls, address, run["g"], run["t"])
         for queue, known in sorted(stats.offset_table.items()):
             place = (run.calls, address, queue.topic, queue.queue_id)
@@ -134,7 +129,7 @@ async def _reset_by_hand(run: Run, time_ms: int) -> None:
             if moves:
                 await offsets.commit(run.calls, address, run["g"], queue.topic, queue.queue_id, found)
             shown = (known.broker_offset, known.consumer_offset, found, found if moves else known.consumer_offset)
-            run.say(BY_HAND.format(cut(queue.broker_name, 32), queue.queue_id, *shown))
+            run.say(BY_HAND.format(queue.broker_name, queue.queue_id, *shown))
 
 
 @command(
@@ -146,7 +141,7 @@ async def _reset_by_hand(run: Run, time_ms: int) -> None:
 )
 async def clone_group_offset(run: Run) -> None:
     source, target, topic = run["s"], run["d"], run["t"]
-    addresses = dict(await lookup.brokers_of(run, topic))
+    addresses = await run.brokers_of(topic)
     stats = await progress_of(run, source, topic)
     copied = [(queue, at.consumer_offset) for queue, at in stats.offset_table.items() if queue.topic == topic]
     if not copied:

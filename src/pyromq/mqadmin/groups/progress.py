@@ -1,31 +1,36 @@
-"""How far consumer groups are."""
+"""How far consumer groups are, and how much goes in and out of topics by group."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
-from ...admin import groups, offsets, topics
+from ...admin import groups, offsets, topics, traffic
 from ...client.errors import Error
 from ...model.codes import ResponseCode
 from ...model.group import ConsumeType, MessageModel
-from ...model.names import RETRY_PREFIX
+from ...model.names import DLQ_PREFIX, RETRY_PREFIX
 from ...protocol.bodies.connections import ConsumerConnection
 from ...protocol.bodies.keyed import ByQueue, MessageQueue
 from ...protocol.bodies.offsets import ConsumeStats, OffsetWrapper
 from ...protocol.headers.admin import GetBrokerConsumeStats
 from ...protocol.requests import RequestCode
-from .. import lookup
 from ..command import Failed, Run, command, failed
-from ..options import ROUTE_BY, may, need
-from ..printing import Columns, cut, queue_order, version_name, when_s
+from ..options import ROUTE_BY, flag, may, need
+from ..printing import Columns, queues_in_order, version_name, when_s
 
-_PLACE = "{#Topic:<64}  {#Broker Name:<32}  {#QID:<4}  {#Broker Offset:<20}  {#Consumer Offset:<20}  "
+_PLACE = "{#Topic:<64.64}  {#Broker Name:<32.32}  {#QID:<4}  {#Broker Offset:<20}  {#Consumer Offset:<20}  "
 QUEUE = Columns(_PLACE + "{#Diff:<20} {#Inflight:<20}")
 QUEUE_AND_MEMBER = Columns(_PLACE + "{#Client IP:<20} {#Diff:<20} {#Inflight:<20}")
-GROUP = Columns("{#Group:<64}  {#Count:<6}  {#Version:<24} {#Type:<5}  {#Model:<14}  {#TPS:<7}  {#Diff Total}")
+GROUP = Columns("{#Group:<64.64}  {#Count:<6}  {#Version:<24} {#Type:<5}  {#Model:<14}  {#TPS:<7}  {#Diff Total}")
 OF_BROKER = Columns(
-    "{#Topic:<64}  {#Group:<64}  {#Broker Name:<32}  {#QID:<4}  {#Broker Offset:<20}  {#Consumer Offset:<20}  "
+    "{#Topic:<64.64}  {#Group:<64}  {#Broker Name:<32.32}  {#QID:<4}  {#Broker Offset:<20}  {#Consumer Offset:<20}  "
     "{#Diff:<20}  {#LastTime}"
+)
+
+TRAFFIC = Columns(
+    "{#Topic:<64.64}  {#Consumer Group:<64.64} {#Accumulation:>12} {#InTPS:>11} {#OutTPS:>11} "
+    "{#InMsg24Hour:>14} {#OutMsg24Hour:>14}"
 )
 
 
@@ -33,13 +38,13 @@ async def progress_of(run: Run, group: str, topic: str | None = None, cluster: s
     """Return the progress from all brokers that know the group. Fail if it consumed nothing and nobody is online."""
     table: ByQueue[OffsetWrapper] = ByQueue()
     rate = 0.0
-    brokers = await lookup.brokers_of_group(run, group, cluster, topic or "")
-    for _, address in brokers:
+    brokers = await run.brokers_of_group(group, cluster, topic or "")
+    for address in brokers:
         stats = await offsets.progress(run.calls, address, group, topic)
         table.update(stats.offset_table)
         rate += stats.consume_tps
     if not table:
-        await _explain_nothing(run, group, [address for _, address in brokers])
+        await _explain_nothing(run, group, brokers)
     return ConsumeStats(consume_tps=rate, offset_table=table)
 
 
@@ -82,28 +87,25 @@ async def _show_group(run: Run, group: str) -> None:
     columns = QUEUE_AND_MEMBER if with_members else QUEUE
     run.say(columns.head + "#LastTime")
     in_flight = 0
-    for queue in sorted(stats.offset_table, key=queue_order):
-        of = stats.offset_table[queue]
+    for queue, of in queues_in_order(stats.offset_table):
         in_flight += of.in_flight
-        row = [cut(queue.topic, 64), cut(queue.broker_name, 32), queue.queue_id, of.broker_offset, of.consumer_offset]
+        row = [queue.topic, queue.broker_name, queue.queue_id, of.broker_offset, of.consumer_offset]
         if with_members:
             row.append(holders.get(queue, "N/A"))
         last = when_s(of.last_timestamp) if of.last_timestamp else "N/A"
         run.say(columns.format(*row, of.difference, of.in_flight) + f" {last}")
-    run.say()
-    run.say(f"Consume TPS: {stats.consume_tps:.2f}")
-    run.say(f"Consume Diff Total: {stats.difference}")
+    run.say("", f"Consume TPS: {stats.consume_tps:.2f}", f"Consume Diff Total: {stats.difference}")
     run.say(f"Consume Inflight Total: {in_flight}")
 
 
 async def _holders(run: Run, group: str) -> dict[MessageQueue, str]:
     """Return, by queue, the address part of the client id of the member that has it."""
-    brokers = await lookup.brokers_of_group(run, group)
-    members = await members_of(run, group, [address for _, address in brokers])
+    brokers = await run.brokers_of_group(group)
+    members = await members_of(run, group, brokers)
     holders: dict[MessageQueue, str] = {}
     for one in members.connection_set if members else []:
         try:
-            info = await groups.running_info(run.calls, brokers[0][1], group, one.client_id)
+            info = await groups.running_info(run.calls, brokers[0], group, one.client_id)
         except Error as fault:
             run.warn(f"{one.client_id} does not tell of itself: {fault}")
             continue
@@ -116,17 +118,12 @@ async def _show_all(run: Run) -> None:
     for topic in await topics.names(run.calls):
         if not topic.startswith(RETRY_PREFIX):
             continue
-        group = topic.removeprefix(RETRY_PREFIX)
-        try:
+        group, stats, members = topic.removeprefix(RETRY_PREFIX), ConsumeStats(), None
+        with suppress(Error, Failed):
             stats = await progress_of(run, group)
-        except (Error, Failed):
-            stats = ConsumeStats()
-        try:
-            brokers = await lookup.brokers_of_group(run, group)
-            members = await members_of(run, group, [address for _, address in brokers])
-        except (Error, Failed):
-            members = None
-        run.say(GROUP.format(cut(group, 64), *_summary(members), int(stats.consume_tps), stats.difference))
+        with suppress(Error, Failed):
+            members = await members_of(run, group, await run.brokers_of_group(group))
+        run.say(GROUP.format(group, *_summary(members), int(stats.consume_tps), stats.difference))
 
 
 def _summary(members: ConsumerConnection | None) -> tuple[int, str, str, str]:
@@ -156,13 +153,50 @@ async def broker_consume_stats(run: Run) -> None:
         for group, parts in by_group.items():
             for stats in parts:
                 _print_stats(run, group, stats, least)
-    run.say()
-    run.say(f"Diff Total: {found.total_diff}")
+    run.say("", f"Diff Total: {found.total_diff}")
 
 
 def _print_stats(run: Run, group: str, stats: ConsumeStats, least: int) -> None:
-    for queue in sorted(stats.offset_table, key=queue_order):
-        of = stats.offset_table[queue]
+    for queue, of in queues_in_order(stats.offset_table):
         if of.difference >= least and of.last_timestamp > 0:  # nothing was consumed of the others yet
             row = (of.broker_offset, of.consumer_offset, of.difference, when_s(of.last_timestamp))
-            run.say(OF_BROKER.format(cut(queue.topic, 64), group, cut(queue.broker_name, 32), queue.queue_id, *row))
+            run.say(OF_BROKER.format(queue.topic, group, queue.broker_name, queue.queue_id, *row))
+
+
+@command(
+    "Messages in and out of topics, by consumer group",
+    flag("a", "activeTopic", "only those with traffic"),
+    may("t", "topic", "only this topic"),
+)
+async def stats_all(run: Run) -> None:
+    run.say(TRAFFIC.head)
+    for topic in await topics.names(run.calls):
+        if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) or run.get("t", topic) != topic:
+            continue
+        try:
+            await _topic(run, topic)
+        except (Error, Failed) as fault:
+            run.warn(f"{topic}: {fault}")
+
+
+async def _topic(run: Run, topic: str) -> None:
+    addresses = list((await run.brokers_of(topic)).values())
+    consumers: set[str] = set()
+    for address in addresses:
+        consumers.update(await topics.groups(run.calls, address, topic))
+    into = await traffic.into_topic(run.calls, addresses, topic)
+    for group in sorted(consumers):
+        out = await traffic.to_group(run.calls, addresses, topic, group)
+        if "a" not in run or into.of_day or out.of_day:
+            rates = (f"{into.per_second:.2f}", f"{out.per_second:.2f}", into.of_day, out.of_day)
+            run.say(TRAFFIC.format(topic, group, await _lag(run, group, topic), *rates))
+    if not consumers and ("a" not in run or into.of_day):
+        run.say(TRAFFIC.format(topic, "", 0, f"{into.per_second:.2f}", "", into.of_day, "NO_CONSUMER"))
+
+
+async def _lag(run: Run, group: str, topic: str) -> int:
+    try:
+        stats = await progress_of(run, group, topic)
+    except (Error, Failed):  # it has no retry topic: a group of the system
+        return 0
+    return max(0, stats.difference)

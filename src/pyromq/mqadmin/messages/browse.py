@@ -9,7 +9,6 @@ from ...admin import messages, offsets
 from ...client.core.routing import route_of
 from ...model.message import StoredMessage
 from ...protocol.bodies.keyed import MessageQueue
-from .. import lookup
 from ..command import Failed, Run, command
 from ..groups.offsets import time_of
 from ..options import TOPIC, may, need
@@ -34,7 +33,7 @@ class QueueAtBroker:
 
 
 async def _queues(run: Run, topic: str, route_topic: str) -> list[QueueAtBroker]:
-    route = route_of(route_topic, await lookup.route_of(run, route_topic))
+    route = route_of(route_topic, await run.route_of(route_topic))
     return [
         QueueAtBroker(MessageQueue(topic=topic, broker_name=each.broker_name, queue_id=each.queue_id), address)
         for each in route.readable
@@ -129,7 +128,7 @@ async def print_msg_by_queue(run: Run) -> None:
 
 async def _one_queue(run: Run, topic: str, broker_name: str, queue_id: int) -> QueueAtBroker:
     queue = MessageQueue(topic=topic, broker_name=broker_name, queue_id=queue_id)
-    address = dict(await lookup.brokers_of(run, topic)).get(broker_name)
+    address = (await run.brokers_of(topic)).get(broker_name)
     if address is None:
         raise Failed(f"broker {broker_name} has nothing of topic {topic}: mqadmin topicRoute -t {topic} shows who has")
     return QueueAtBroker(queue, address)

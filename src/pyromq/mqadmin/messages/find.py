@@ -12,7 +12,6 @@ from ...model.names import TRACE_TOPIC
 from ...protocol.headers.clients import ConsumeMessageDirectly
 from ...protocol.requests import RequestCode
 from ...protocol.trace import TraceError, decode_trace
-from .. import lookup
 from ..command import Failed, Run, command, failed
 from ..groups.progress import members_of
 from ..options import ROUTE_BY, TOPIC, flag, may, need
@@ -56,7 +55,7 @@ async def _by_unique_id(
 ) -> list[tuple[str, StoredMessage]]:
     """Return all messages with the id, the oldest first; several where a producer sent it again."""
     found: list[tuple[str, StoredMessage]] = []
-    for _, address in await lookup.brokers_of(run, run.get("c") or topic):
+    for address in (await run.brokers_of(run.get("c") or topic)).values():
         known = await messages.by_key(
             run.calls, address, topic, message_id, most=MOST_BY_ID, begin_ms=begin_ms, end_ms=end_ms, is_id=True
         )
@@ -79,7 +78,7 @@ async def _by_unique_id(
 )
 async def query_msg_by_id(run: Run) -> None:
     charset = run.charset("f")
-    for message_id in filter(None, (each.strip() for each in run["i"].split(","))):
+    for message_id in run.words("i"):
         address, message = await _by_id(run, run["t"], message_id)
         if "g" in run and "d" in run:
             await _hand_over(run, address, message)
@@ -92,8 +91,8 @@ async def query_msg_by_id(run: Run) -> None:
 
 async def _hand_over(run: Run, address: str, message: StoredMessage) -> None:
     group, client_id = run["g"], run["d"]
-    brokers = await lookup.brokers_of_group(run, group)
-    members = await members_of(run, group, [each for _, each in brokers])
+    brokers = await run.brokers_of_group(group)
+    members = await members_of(run, group, brokers)
     if members is None or members.consume_type is not ConsumeType.PASSIVELY:
         raise Failed(f"this {client_id} client is not push consumer ,not support direct push ")
     header = ConsumeMessageDirectly(
@@ -139,7 +138,7 @@ async def query_msg_by_key(run: Run) -> None:
     if kind not in ("K", "T"):
         raise UsageError(f"-p {kind}: K (keys) or T (tags)")
     found = []
-    for _, address in await lookup.brokers_of(run, run.get("c") or topic):
+    for address in (await run.brokers_of(run.get("c") or topic)).values():
         found += await messages.by_key(
             run.calls,
             address,
@@ -178,7 +177,7 @@ def _index_key(message: StoredMessage, kind: str, key: str) -> str:
 )
 async def query_msg_by_offset(run: Run) -> None:
     charset = run.charset("f")
-    address = dict(await lookup.brokers_of(run, run.get("r") or run["t"])).get(run["b"])
+    address = (await run.brokers_of(run.get("r") or run["t"])).get(run["b"])
     if address is None:
         raise Failed(f"the broker name {run['b']} has nothing of topic {run.get('r') or run['t']}")
     wanted = run.number("o")
@@ -230,7 +229,7 @@ async def _traced(run: Run, trace_topic: str, message_id: str) -> list[tuple[str
     """Return the events of the message, each with the address of the client that wrote it."""
     found: list[tuple[str, Traced]] = []
     seen = False
-    for _, address in await lookup.brokers_of(run, trace_topic):
+    for address in (await run.brokers_of(trace_topic)).values():
         for message in await messages.by_key(
             run.calls,
             address,

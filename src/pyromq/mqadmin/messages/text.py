@@ -17,7 +17,7 @@ from ...protocol.bodies.connections import ConsumeMessageDirectlyResult, Consume
 from ..command import Failed, Run
 from ..files import write_private
 from ..groups.progress import members_of
-from ..printing import as_line, java_map, when
+from ..printing import as_line, java, when
 
 BUCKETS = 128  # of the map that Java decodes properties into
 
@@ -29,7 +29,7 @@ def property_text(properties: Mapping[str, str]) -> str:
         code = unsigned_hash(name)
         return (code ^ code >> 16) % BUCKETS
 
-    return java_map({name: properties[name] for name in sorted(properties, key=bucket)})
+    return java({name: properties[name] for name in sorted(properties, key=bucket)})
 
 
 def line_of(message: StoredMessage, broker_name: str) -> str:

@@ -11,10 +11,9 @@ from ...protocol.headers.header import TopicName
 from ...protocol.headers.pop import GetLiteClientInfo, GetLiteGroupInfo, GetLiteTopicInfo, TriggerLiteDispatch
 from ...protocol.requests import RequestCode
 from ...protocol.row import H, R, Row
-from .. import lookup
 from ..command import Run, command
 from ..options import flag, may, need, one_of
-from ..printing import Columns, truth, when
+from ..printing import Columns, java, when
 
 lite_command = partial(command, waits_for="lite topics")
 PARENT = need("p", "parentTopic", "the parent topic")
@@ -52,7 +51,7 @@ async def _from_all(
 ) -> AsyncIterator[tuple[str, R]]:
     """Yield name and answer of each broker of the parent topic. A refusal is shown, and raised after all were asked."""
     refusal = None
-    for name, address in await lookup.brokers_of(run, run["p"]):
+    for name, address in (await run.brokers_of(run["p"])).items():
         if only not in ("", name):
             continue
         try:
@@ -89,7 +88,7 @@ async def get_lite_topic_info(run: Run) -> None:
     async for name, of in _from_all(run, RequestCode.GET_LITE_TOPIC_INFO, header):
         place, members = of.topic_offset, of.subscriber or []
         offsets = (place.min_offset, place.max_offset, when(place.last_update_timestamp)) if place else ("-", "-", "-")
-        run.say(OF_TOPIC.format(name, *offsets, truth(of.sharding_to_broker), len(members)))
+        run.say(OF_TOPIC.format(name, *offsets, java(of.sharding_to_broker), len(members)))
         for one in members if "s" in run else []:
             run.say(f"{one.client_id} {one.group}")
 

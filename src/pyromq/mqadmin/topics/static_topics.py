@@ -15,7 +15,7 @@ from ...protocol.json import ANSWER_LIMITS
 from ...protocol.requests import RequestCode
 from ..command import Failed, Run, command
 from ..files import read_file, write_private
-from ..options import may, need, one_of
+from ..options import TOPIC, may, need, one_of
 from .static_mapping import Configs, Remapping, extended, mapping_of, moved, settle
 
 STATIC = "static topics: logical queues that stay while brokers come and go"
@@ -24,7 +24,6 @@ WHERE = one_of(
 )
 FORCE = may("fr", "forceReplace", "true: replace what brokers know, even if it is newer")
 MAP_FILE = may("mf", "mapFile", "file with the mapping, as this command wrote it")
-TOPIC = need("t", "topic", "the topic")
 
 
 @command(
@@ -70,7 +69,7 @@ def _from_file(run: Run, topic: str) -> TopicRemappingDetailWrapper:
 
 
 def _targets(run: Run, places: list[cluster.BrokerPlace]) -> set[str]:
-    wanted = {each.strip() for each in (run.get("b") or run.get("c")).split(",") if each.strip()}
+    wanted = {*run.words("b"), *run.words("c")}
     found = {place.name for place in places if (place.name if "b" in run else place.cluster) in wanted}
     missing = wanted - {place.name if "b" in run else place.cluster for place in places}
     if missing:
@@ -102,14 +101,7 @@ async def _put_all(run: Run, names: Iterable[str], configs: Configs, addresses: 
         await run.ask(addresses[name], RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC, header, configs[name].mapping_detail)
 
 
-@command(
-    "Move the queues of a static topic to other brokers",
-    WHERE,
-    FORCE,
-    MAP_FILE,
-    TOPIC,
-    waits_for=STATIC,
-)
+@command("Move the queues of a static topic to other brokers", WHERE, FORCE, MAP_FILE, TOPIC, waits_for=STATIC)
 async def remapping_static_topic(run: Run) -> None:
     topic, places = run["t"], await cluster.masters(run.calls)
     addresses = {place.name: place.address for place in places}

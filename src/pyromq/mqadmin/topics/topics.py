@@ -9,12 +9,11 @@ from ...protocol.bodies.topics import CreateTopicListRequestBody, TopicConfig
 from ...protocol.headers.header import RpcHeader
 from ...protocol.json import ANSWER_LIMITS
 from ...protocol.requests import RequestCode
-from .. import lookup
 from ..command import Failed, Run, command
 from ..files import read_file
 from ..options import BROKER, BROKER_OR_CLUSTER, CLUSTER, TOPIC, may, need
 from ..parsing import UsageError
-from ..printing import java_map, truth
+from ..printing import java_object
 
 ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
 QUEUES = 8
@@ -33,7 +32,6 @@ QUEUES = 8
     may("w", "writeQueueNums", "queues to write, default 8"),
 )
 async def update_topic(run: Run) -> None:
-    attributes = attribute_map(run.get("a"))
     config = TopicConfig(
         topic_name=run["t"],
         read_queue_nums=run.number("r", QUEUES),
@@ -41,7 +39,7 @@ async def update_topic(run: Run) -> None:
         perm=run.number("p", Perm.READ_WRITE),
         topic_sys_flag=TopicFlag.UNIT * run.truth("u") | TopicFlag.UNIT_SUB * run.truth("s"),
         order=run.truth("o"),
-        attributes=attributes,
+        attributes=attribute_map(run.get("a")),
     )
     if "b" in run:
         await _put_on_broker(run, run["b"], config)
@@ -53,7 +51,10 @@ async def update_topic(run: Run) -> None:
 async def _put_on_broker(run: Run, address: str, config: TopicConfig) -> None:
     await topics.put(run.calls, address, config, run.get("a") or None)
     if config.order:
-        order = f"{await lookup.name_at(run, address)}:{config.write_queue_nums}"
+        name = next((each.name for each in await cluster.brokers(run.calls) if each.address == address), None)
+        if name is None:
+            raise Failed(f"the name server knows no broker at {address}")
+        order = f"{name}:{config.write_queue_nums}"
         await _merge_order(run, config.topic_name, order)
         run.say(f"set broker orderConf. isOrder=true, orderConf=[{order}]")
     run.say(f"create topic to {address} success.")
@@ -92,11 +93,8 @@ def attribute_map(text: str) -> dict[str, str]:
 def topic_text(topic: TopicConfig) -> str:
     """Return TopicConfig's toString()."""
     perm = "".join(letter if topic.perm & bit else "-" for letter, bit in zip("RWX", (4, 2, 1), strict=True))
-    return (
-        f"TopicConfig [topicName={topic.topic_name}, readQueueNums={topic.read_queue_nums}, "
-        f"writeQueueNums={topic.write_queue_nums}, perm={perm}, topicFilterType={topic.topic_filter_type}, "
-        f"topicSysFlag={topic.topic_sys_flag}, order={truth(topic.order)}, attributes={java_map(topic.attributes)}]"
-    )
+    names = "topicName, readQueueNums, writeQueueNums, perm, topicFilterType, topicSysFlag, order, attributes"
+    return java_object(f"TopicConfig [{names}]", topic, perm=perm)
 
 
 @command(
@@ -109,17 +107,15 @@ async def update_topic_list(run: Run) -> None:
     if not configs:
         raise Failed(f"{run['f']} lists no topic")
     wanted = CreateTopicListRequestBody(topic_config_list=configs)
-    for address in await run.masters():
-        await run.ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, RpcHeader(), wanted)
-        run.say(f"submit batch of topic config to {address} success, please check the result later.")
+    said = "submit batch of topic config to {} success, please check the result later."
+    await run.ask_each(await run.masters(), said, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, RpcHeader(), wanted)
 
 
 @command("Delete a topic on brokers and name servers", need("c", "clusterName", "its cluster"), TOPIC)
 async def delete_topic(run: Run) -> None:
     topic, name = run["t"], run["c"]
-    for place in await run.cluster(name):
-        if place.is_master:
-            await topics.delete_in_broker(run.calls, place.address, topic)
+    for address in await run.masters():
+        await topics.delete_in_broker(run.calls, address, topic)
     run.say(f"delete topic [{topic}] from cluster [{name}] success.")
     await topics.delete_in_name_servers(run.calls, topic, name)
     run.say(f"delete topic [{topic}] from NameServer success.")
@@ -134,7 +130,7 @@ async def delete_topic(run: Run) -> None:
 )
 async def update_topic_perm(run: Run) -> None:
     topic, perm = run["t"], run.number("p")
-    route = await lookup.route_of(run, topic)
+    route = await run.route_of(topic)
     first = route.queue_datas[0]
     config = TopicConfig(
         topic_name=topic,
@@ -187,6 +183,6 @@ async def update_order_conf(run: Run) -> None:
 
 
 async def clusters_of(run: Run, topic: str) -> list[str]:
-    names = {broker.broker_name for broker in (await lookup.route_of(run, topic)).broker_datas}
+    names = {broker.broker_name for broker in (await run.route_of(topic)).broker_datas}
     found = await cluster.info(run.calls)
     return sorted(name for name, members in found.cluster_addr_table.items() if names.intersection(members))
