@@ -3,12 +3,13 @@
 #   make setup  everything for development                  make lint   ruff, mypy, pyright
 #   make bench  measurements as tables                      make docs   the documentation as pages in site/
 #   make native the native kernel, where there is gcc       make wheel  a wheel with it in dist/
+#   make wheels for every Python here from 3.11 on, tried   make quick  what PyroMQ runs on and no more: seconds
 #   make lock   new locked versions                         make clean  removes what these made
 #   make test-sdk-java  the SDK's tests on Apache's broker
 #   make sanitize  the kernel's tests with address and undefined-behaviour checks
 
 .DEFAULT_GOAL := setup
-.PHONY: setup demo test test-sdk-java interop coverage lint bench docs lock clean peers java native wheel sanitize FORCE
+.PHONY: setup demo test test-sdk-java interop coverage lint bench docs lock clean peers java native wheel wheels quick sanitize FORCE
 .DELETE_ON_ERROR:
 
 VENV := .venv
@@ -27,7 +28,7 @@ SPARK := $(VENV)/.spark
 DEV := $(VENV)/.dev
 DOCS := $(VENV)/.docs
 NATIVE := $(VENV)/.native
-KERNEL := $(wildcard src/pyromq/kernel/native/*.p* src/pyromq/kernel/native/*.h) scripts/native
+KERNEL := $(wildcard src/pyromq/kernel/native/*.p* src/pyromq/kernel/native/*.h) scripts/native scripts/kernel_build.py
 
 setup: $(DEV) $(NATIVE) java
 
@@ -73,6 +74,14 @@ native: $(CORE)
 
 wheel: $(NATIVE)
 	@$(BIN)/hatchling build -t wheel
+
+# What a release has: wheels of all Pythons that are here (PYTHONS names others), and the sources.
+wheels:
+	@scripts/wheels
+
+# For who wants to use it: servers, SDK and command lines. Spark and what development needs come with their targets.
+quick: $(NATIVE)
+	@echo "PyroMQ is ready: .venv/bin/pyromq up"
 
 # The tests that compare both kernels and the mutated frames, on a kernel built with ASan and UBSan.
 sanitize: $(DEV)

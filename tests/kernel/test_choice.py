@@ -39,13 +39,13 @@ def test_a_forced_kernel_that_is_missing_is_an_error_that_says_what_to_do(
         choice.kernel_name()
 
 
-def test_what_is_installed_without_one_names_a_wheel_and_no_makefile(
+def test_what_is_installed_without_one_names_a_compiler_and_no_makefile(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(choice.VARIABLE, "native")
     monkeypatch.setattr(choice, "is_built", lambda: False)
     monkeypatch.setattr(choice, "_MAKEFILE", tmp_path / "Makefile")
-    with pytest.raises(ConfigError, match="install a wheel that has it"):
+    with pytest.raises(ConfigError, match="install gcc and Python's headers, then pyromq again"):
         choice.kernel_name()
 
 

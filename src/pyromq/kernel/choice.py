@@ -112,7 +112,7 @@ def _is_cut_off(library: Path) -> bool:
 def _remedy() -> str:
     if _MAKEFILE.exists():
         return "run `make native` (it needs gcc)"
-    return "install a wheel that has it (`make wheel` makes one in a clone, where gcc is)"
+    return "install gcc and Python's headers, then pyromq again (pip install --force-reinstall --no-deps)"
 
 
 def sources_mark() -> str:
