@@ -11,10 +11,9 @@ import pytest
 from pyromq.client.connect.background import Tasks
 from pyromq.client.consume.attempts import HandlerRunner, StartedCoroutine
 from pyromq.client.consume.concurrent_service import STREAK, ConcurrentService
-from pyromq.client.consume.consume_service import AssignedQueue, HandlerCalls, in_flight_of
+from pyromq.client.consume.consume_service import AssignedQueue, in_flight_of
 from pyromq.client.consume.handlers import worker
 from pyromq.client.core.process_queue import FlowLimits, ProcessQueue
-from pyromq.client.core.retry import Retry
 from pyromq.client.received import Received
 from pyromq.protocol.bodies.keyed import MessageQueue
 from pyromq.testing.clock import ManualClock
@@ -35,15 +34,16 @@ class Consumer:
     def __init__(self, handle: Any, concurrency: int = 20, max_batch: int | None = None) -> None:
         self.faults: list[BaseException] = []
         clock = ManualClock()
-        calls = HandlerCalls(
+        self.deliveries = ConcurrentService(
             attempt=HandlerRunner(worker(handle, concurrency, max_batch is not None), clock, 900.0),
             describe=Received,
             concurrency=concurrency,
             max_batch=max_batch or 1,
             clock=clock,
             tasks=Tasks(self.faults.append),
+            send_back=None,
+            owner="g",
         )
-        self.deliveries = ConcurrentService(calls, Retry(), None, owner="g")
 
     async def __aenter__(self) -> ConcurrentService:
         self.deliveries.start()

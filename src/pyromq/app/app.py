@@ -21,8 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
 from ..client.client import Client, connect
-from ..client.connect.background import first_ended
-from ..client.connect.lifecycle import Lifecycle
+from ..client.connect.background import Lifecycle, first_ended
 from ..client.consume.handlers import Handler, arguments_of, is_async
 from ..client.consume.push_consumer import PushConsumer
 from ..client.errors import Closed, Error

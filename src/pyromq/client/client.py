@@ -15,9 +15,8 @@ from ..model.message_trace import MessageTrace
 from ..model.names import TRACE_TOPIC
 from ..transport.client import Connect
 from .config import CREDENTIAL_VARIABLES, ClientConfig, credentials, name_servers
-from .connect.background import first_ended
+from .connect.background import Lifecycle, first_ended
 from .connect.broker_requests import BrokerRequests
-from .connect.lifecycle import Lifecycle
 from .connect.session import Session
 from .connect.tls_choice import from_environment
 from .consume.handlers import Handler
@@ -82,8 +81,7 @@ class Client(Lifecycle):
         )
         topic = config.trace_topic
         self._tracer = None if topic is None else Tracer(self.session, topic)
-        self._producers: list[Producer] = []
-        self._consumers: list[PushConsumer | PullConsumer] = []
+        self._producers, self._consumers = self._requests.producers, self._requests.consumers
         self._to_start: list[PushConsumer] = []
         self._is_started = False
 
@@ -146,7 +144,6 @@ class Client(Lifecycle):
             middleware=(*self._middleware, *middleware),
         )
         self._producers.append(producer)
-        self._requests.add_producer(producer)
         return producer
 
     def push_consumer(
@@ -175,7 +172,6 @@ class Client(Lifecycle):
             (*self._middleware, *middleware),
         )
         self._consumers.append(consumer)
-        self._requests.add(consumer)
         return consumer
 
     def subscribe(self, /, topic: str, *, group: str, filter: Filter | None = None, **options: Any) -> Callable[[F], F]:
@@ -201,7 +197,6 @@ class Client(Lifecycle):
         wanted = Filter() if filter is None else filter
         consumer = PullConsumer(self.session, group, wanted, PullOptions(**options), self._tracer)
         self._consumers.append(consumer)
-        self._requests.add_pull(consumer)
         return consumer
 
     async def traces(self, word: str, *, trace_topic: str | None = None) -> list[MessageTrace]:

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from . import client as _async
-from .connect.lifecycle import Lifecycle
+from .connect.background import Lifecycle
 from .connect.portal import Portal
 from .consume.handlers import Handler
 from .consume.pull_consumer import PullConsumer as AsyncPullConsumer

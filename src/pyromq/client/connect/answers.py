@@ -6,6 +6,7 @@ peer is decoded through here, and by nothing else in this room.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from ...errors import Malformed
@@ -28,25 +29,15 @@ def header_of(row: Row[Any, Any, A, Any], command: Command, address: str) -> A:
         raise bad_answer(address, str(fault)) from None
 
 
+@dataclass(slots=True, eq=False)
 class Answer(Generic[A, R]):
     """An answer to the request of a row. Header and body are read when they are asked for: refusals have neither."""
 
-    __slots__ = ("_empty", "_limits", "address", "command", "row")
-
-    def __init__(
-        self,
-        row: Row[Any, Any, A, R],
-        command: Command,
-        address: str,
-        limits: JsonLimits = DEFAULT_LIMITS,
-        empty: bytes = b"",
-    ) -> None:
-        """`address`: who answered. `empty`: what a body without bytes counts as."""
-        self.row = row
-        self.command = command
-        self.address = address
-        self._limits = limits
-        self._empty = empty
+    row: Row[Any, Any, A, R]
+    command: Command
+    address: str  # who answered
+    limits: JsonLimits = DEFAULT_LIMITS
+    empty: bytes = b""  # what a body without bytes counts as
 
     @property
     def code(self) -> int:
@@ -65,7 +56,7 @@ class Answer(Generic[A, R]):
     def body(self) -> R:
         """Return the typed body, read anew each time. BadAnswer names the peer and what is wrong."""
         try:
-            return self.row.gives.read_body(self.command.body or self._empty, self._limits)
+            return self.row.gives.read_body(self.command.body or self.empty, self.limits)
         except Malformed as fault:
             raise bad_answer(self.address, str(fault)) from None
 

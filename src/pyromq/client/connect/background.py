@@ -1,12 +1,36 @@
-"""Tasks that run beside the caller. The fault of one that dies goes to its owner, and is never lost."""
+"""What runs beside the caller: tasks, whose faults go to their owner and are never lost.
+
+Clients, producers, consumers and apps are each a `Lifecycle`: started and stopped as an `async with` block.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from ...ambient import Clock
+
+
+class Lifecycle(ABC):
+    """The block starts it and, however it ends, stops it."""
+
+    @abstractmethod
+    async def start(self) -> None: ...
+
+    @abstractmethod
+    async def stop(self) -> None: ...
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
 
 
 class Tasks:

@@ -4,6 +4,15 @@ the end of a transaction (39); and the replies that they bring (326).
 
 from __future__ import annotations
 
+import asyncio
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
 from ... import logs
 from ...errors import RequestRefused
 from ...model.message import Property, StoredMessage
@@ -27,19 +36,17 @@ from ..consume.pull_consumer import PullConsumer
 from ..consume.push_consumer import PushConsumer
 from ..produce.producer import Producer
 from ..produce.requests import AwaitedReplies
-from .stacks import stacks
 
 log = logs.get("pyromq.client")
 
 
+@dataclass(slots=True, eq=False)
 class BrokerRequests:
-    """Event loop only. Consumers are added while they run."""
+    """Event loop only. The client adds the consumers and producers that it makes."""
 
-    def __init__(self) -> None:
-        self._consumers: dict[str, PushConsumer] = {}
-        self._pull_consumers: dict[str, PullConsumer] = {}
-        self._producers: dict[str, Producer] = {}
-        self.replies = AwaitedReplies()
+    consumers: list[PushConsumer | PullConsumer] = field(default_factory=list)
+    producers: list[Producer] = field(default_factory=list)
+    replies: AwaitedReplies = field(default_factory=AwaitedReplies)
 
     def handlers(self) -> dict[int, Handler]:
         pairs = (
@@ -53,63 +60,49 @@ class BrokerRequests:
         )
         return dict(pairs)
 
-    def add(self, consumer: PushConsumer) -> None:
-        self._consumers[consumer.group] = consumer
+    def _open(self, group: str) -> PushConsumer | PullConsumer | None:
+        return next((each for each in self.consumers if each.group == group and each.is_open), None)
 
-    def add_pull(self, consumer: PullConsumer) -> None:
-        self._pull_consumers[consumer.group] = consumer
-
-    def add_producer(self, producer: Producer) -> None:
-        self._producers[producer.group] = producer
-
-    def _find(self, group: str) -> PushConsumer:
-        consumer = self._consumers.get(group)
-        if consumer is None or not consumer.is_open:
+    def _pushed(self, group: str) -> PushConsumer:
+        if not isinstance(consumer := self._open(group), PushConsumer):
             raise RequestRefused(f"this client has no consumer of group {group}")
         return consumer
 
     def members_changed(self, request: RequestOf[ConsumerGroupName, None]) -> Reply:
-        group = request.header.consumer_group
-        consumer = self._consumers.get(group) or self._pull_consumers.get(group)
-        if consumer is not None:  # it may have stopped a moment ago
+        if (consumer := self._open(request.header.consumer_group)) is not None:  # it may have stopped a moment ago
             consumer.members_changed()
         return Reply()
 
     def reset(self, request: RequestOf[ResetOffset, ResetOffsetBody]) -> Reply:
-        consumer = self._find(request.header.group)
-        consumer.reset(request.body.offset_table)
+        self._pushed(request.header.group).reset(request.body.offset_table)
         return Reply()
 
     def status(self, request: RequestOf[GetConsumerStatus, None]) -> Reply:
-        header = request.header
-        consumer = self._find(header.group)
-        table: ByQueue[int] = ByQueue()
-        for queue, assigned in consumer.assigned.items():
-            offset = assigned.process.commit_offset()
-            if queue.topic == header.topic and offset is not None:
-                table[queue] = offset
+        offsets = {
+            queue: assigned.process.commit_offset()
+            for queue, assigned in self._pushed(request.header.group).assigned.items()
+            if queue.topic == request.header.topic
+        }
+        table = ByQueue({queue: offset for queue, offset in offsets.items() if offset is not None})
         return Reply(body=GetConsumerStatusBody(message_queue_table=table))
 
     def running_info(self, request: RequestOf[GetConsumerRunningInfo, None]) -> Reply:
-        header = request.header
-        consumer = self._find(header.consumer_group)
-        queues: ByQueue[ProcessQueueInfo] = ByQueue()
-        queues.update({queue: _info(assigned) for queue, assigned in consumer.assigned.items()})
-        described = consumer.describe()
+        consumer = self._pushed(request.header.consumer_group)
+        failed = ConsumeStatus(consume_failed_msgs=consumer.runner.failed)
         return Reply(
             body=ConsumerRunningInfo(
-                jstack=stacks() if header.jstack_enable else None,
-                mq_table=queues,
+                jstack="\n".join([*_tasks(), *_threads()]) if request.header.jstack_enable else None,
+                mq_table=ByQueue({queue: _info(assigned) for queue, assigned in consumer.assigned.items()}),
                 properties=consumer.facts(),
-                subscription_set=described.subscription_data_set,
-                status_table=_statuses(consumer, queues),
+                subscription_set=consumer.describe().subscription_data_set,
+                status_table=dict.fromkeys(sorted({queue.topic for queue in consumer.assigned}), failed),
             )
         )
 
     async def consume_directly(self, request: RequestOf[ConsumeMessageDirectly, bytes]) -> Reply:
         """Give this one message to the handler now; neither its offset nor a retry follows from it."""
         header = request.header
-        consumer = self._find(header.consumer_group)
+        consumer = self._pushed(header.consumer_group)
         message = _only_message(request)
         queue = MessageQueue(broker_name=header.broker_name or "", queue_id=message.queue_id, topic=message.topic)
         began = consumer.now_ms()
@@ -126,12 +119,11 @@ class BrokerRequests:
         """Answer by a request of ours (37): the broker's is one-way."""
         half = _only_message(request)
         group = half.properties.get(Property.PGROUP, "")
-        producer = self._producers.get(group)
+        producer = next((each for each in reversed(self.producers) if each.group == group), None)
         if producer is None:
             raise RequestRefused(f"this client has no producer of group {group}")
         queue = MessageQueue(broker_name="", queue_id=half.queue_id, topic=half.topic)
-        header = request.header
-        await producer.transactions.check(request.peer, header, producer.received(half, queue))
+        await producer.transactions.check(request.peer, request.header, producer.received(half, queue))
         return Reply()
 
     def reply(self, request: RequestOf[PushReplyMessage, bytes]) -> Reply:
@@ -140,10 +132,7 @@ class BrokerRequests:
 
 
 def _only_message(request: Request) -> StoredMessage:
-    """Return the record that a broker's request carries.
-
-    RequestRefused says why it cannot be read: the connection stays.
-    """
+    """Return the record that a broker's request carries. RequestRefused, if it cannot be read: the connection stays."""
     found = read_messages(request.raw_body)
     if found.broken or len(found.messages) != 1:
         raise _refused(request, found.broken or f"{len(found.messages)} messages came in place of one")
@@ -174,6 +163,29 @@ def _info(assigned: AssignedQueue) -> ProcessQueueInfo:
     )
 
 
-def _statuses(consumer: PushConsumer, queues: ByQueue[ProcessQueueInfo]) -> dict[str, ConsumeStatus]:
-    failed = consumer.runner.failed
-    return {topic: ConsumeStatus(consume_failed_msgs=failed) for topic in sorted({queue.topic for queue in queues})}
+# --- what this process does right now, for `pyromq group stack` and `mqadmin consumerStatus -s`; Java sends its own ---
+
+
+def _tasks() -> Iterator[str]:
+    for task in sorted(asyncio.all_tasks(), key=lambda one: one.get_name()):
+        yield f"Task {task.get_name()}"
+        waiting: Any = task.get_coro()
+        while (frame := getattr(waiting, "cr_frame", getattr(waiting, "gi_frame", None))) is not None:
+            yield f"  {frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+            waiting = _awaited(waiting, frame)
+
+
+def _awaited(waiting: Any, frame: FrameType) -> Any:
+    """Return what a coroutine awaits: a task's own stack ends at its first coroutine."""
+    if hasattr(waiting, "cr_await"):
+        return waiting.cr_await
+    # A handler that was started before it was awaited is not in that chain: the frame that waits for it has it.
+    return waiting.gi_yieldfrom or frame.f_locals.get("coroutine")
+
+
+def _threads() -> Iterator[str]:
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    for ident, frame in sys._current_frames().items():
+        yield f"Thread {names.get(ident, ident)}"
+        for one in reversed(traceback.extract_stack(frame)):
+            yield f"  {one.filename}:{one.lineno} in {one.name}"

@@ -1,14 +1,15 @@
 """Heartbeats of one client: which groups it has, said to every broker it knows, and taken back when a group leaves.
 
 The session runs the loop and says when brokers are new or a connection ended. A broker that was silent is tried every
-second; one that refuses is named in the log (`refused_heartbeats.py`).
+second; one that refuses is named in the log, since such a consumer gets nothing and no call of its own fails.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any
 
 from ... import logs
 from ...ambient import Clock
@@ -18,44 +19,33 @@ from ...protocol.requests import RequestCode
 from ..config import ClientConfig
 from ..errors import Error, Refused
 from .background import Bell
-from .refused_heartbeats import RefusedHeartbeats
 
 log = logs.get("pyromq.client")
 
+LEAST_PAUSE_S = 5.0  # between two lines about one broker: some texts have a number that is another each time
+LONGEST_TEXT = 4096
+MOST_BROKERS = 1024
 
-class GroupMember(Protocol):
-    """A consumer as heartbeats describe it."""
-
-    @property
-    def group(self) -> str: ...
-
-    def describe(self) -> ConsumerData:
-        """Return the member's part of a heartbeat."""
-        ...
+Describe = Callable[[], ConsumerData]
 
 
+@dataclass(slots=True, eq=False)
 class Heartbeats:
-    """Event loop only."""
+    """Event loop only. `brokers` gives the addresses of known brokers: the masters, with True their slaves too."""
 
-    def __init__(
-        self,
-        client_id: str,
-        config: ClientConfig,
-        clock: Clock,
-        ask: Callable[..., Awaitable[Any]],
-        brokers: Callable[[bool], set[str]],
-    ) -> None:
-        """`brokers` gives the addresses of the brokers that are known: the masters, with True their slaves too."""
-        self._client_id = client_id
-        self._config = config
-        self._clock = clock
-        self._ask = ask
-        self._brokers = brokers
-        self._producers: dict[str, int] = {}
-        self._members: dict[str, GroupMember] = {}
-        self._unanswered: set[asyncio.Future[None]] = set()
-        self._refused = RefusedHeartbeats(clock)
-        self.due = Bell(clock)  # rung for new brokers and groups
+    client_id: str
+    config: ClientConfig
+    clock: Clock
+    ask: Callable[..., Awaitable[Any]]
+    brokers: Callable[[bool], set[str]]
+    due: Bell = field(init=False)  # rung for new brokers and groups
+    _producers: dict[str, int] = field(init=False, default_factory=dict)
+    _members: dict[str, Describe] = field(init=False, default_factory=dict)
+    _unanswered: set[asyncio.Future[None]] = field(init=False, default_factory=set)
+    _refusals: dict[str, tuple[str, float]] = field(init=False, default_factory=dict)  # last text by address, and when
+
+    def __post_init__(self) -> None:
+        self.due = Bell(self.clock)
 
     def add_producer(self, group: str) -> None:
         self._producers[group] = self._producers.get(group, 0) + 1
@@ -65,29 +55,29 @@ class Heartbeats:
         self._producers[group] -= 1
         if not self._producers[group]:
             del self._producers[group]
-            await self._unregister(UnregisterClient(client_id=self._client_id, producer_group=group))
+            await self._unregister(UnregisterClient(client_id=self.client_id, producer_group=group))
 
-    def add_member(self, member: GroupMember) -> None:
-        if member.group in self._members:
+    def add_member(self, group: str, describe: Describe) -> None:
+        """Let a consumer be part of heartbeats. Error if its group has another one in this client."""
+        if group in self._members:
             raise Error(
-                f"group {member.group!r} has a consumer in this client already",
+                f"group {group!r} has a consumer in this client already",
                 hint="Brokers know one consumer of a group per client: make a second client, or take another group",
             )
-        self._members[member.group] = member
+        self._members[group] = describe
 
-    async def remove_member(self, member: GroupMember) -> None:
-        if self._members.get(member.group) is member:
-            del self._members[member.group]
-            await self._unregister(UnregisterClient(client_id=self._client_id, consumer_group=member.group))
+    async def remove_member(self, group: str) -> None:
+        del self._members[group]
+        await self._unregister(UnregisterClient(client_id=self.client_id, consumer_group=group))
 
     async def send(self) -> bool:
         """Send one to every known broker, to slaves only where we consume. False if a broker did not accept it."""
         if not self._producers and not self._members:
             return True
         beat = HeartbeatData(
-            client_id=self._client_id,
+            client_id=self.client_id,
             producer_data_set=[ProducerData(group_name=group) for group in self._producers],
-            consumer_data_set=[member.describe() for member in self._members.values()],
+            consumer_data_set=[describe() for describe in self._members.values()],
         )
         answered = asyncio.get_running_loop().create_future()
         self._unanswered.add(answered)
@@ -99,27 +89,43 @@ class Heartbeats:
 
     async def _send_to(self, address: str, beat: HeartbeatData) -> bool:
         try:
-            await self._ask(address, RequestCode.HEART_BEAT, None, beat)
+            await self.ask(address, RequestCode.HEART_BEAT, None, beat)
         except Refused as fault:
-            self._refused.refused(address, fault)
+            self._log_refusal(address, fault)
             return False
         except Error as fault:
             log.debug("heartbeat failed", address=address, fault=str(fault))
             return False
-        self._refused.accepted(address)
+        self._refusals.pop(address, None)
         return True
+
+    def _log_refusal(self, address: str, fault: Refused) -> None:
+        """Log one line for each new text of a broker, not one for each heartbeat."""
+        now, text = self.clock.monotonic(), str(fault)[:LONGEST_TEXT]
+        last, logged_at = self._refusals.get(address, ("", float("-inf")))
+        if text == last or now - logged_at < LEAST_PAUSE_S:
+            return
+        if len(self._refusals) >= MOST_BROKERS:
+            self._refusals.clear()
+        self._refusals[address] = text, now
+        log.warning(
+            "a broker refuses our heartbeat: it does not know our groups, and consumers get nothing from it",
+            address=address,
+            code=fault.code,
+            remark=fault.remark,
+        )
 
     async def run(self) -> None:
         """Send every 30 s; at once for new brokers and groups; every second while a broker is away."""
         while True:
-            await self.due.wait(self._config.heartbeat_s)
+            await self.due.wait(self.config.heartbeat_s)
             while not await self.send():
-                await self._clock.sleep(self._config.trouble_pause_s)
+                await self.clock.sleep(self.config.trouble_pause_s)
 
     async def _unregister(self, header: UnregisterClient) -> None:
         async def unregister_at(address: str) -> None:
             try:
-                await self._ask(address, RequestCode.UNREGISTER_CLIENT, header)
+                await self.ask(address, RequestCode.UNREGISTER_CLIENT, header)
             except Error as fault:
                 log.debug("not unregistered", address=address, fault=str(fault))  # it will notice by itself
 
@@ -128,4 +134,4 @@ class Heartbeats:
         await asyncio.gather(*(unregister_at(address) for address in self._addresses()))
 
     def _addresses(self) -> set[str]:
-        return self._brokers(bool(self._members))
+        return self.brokers(bool(self._members))

@@ -42,10 +42,7 @@ class Portal:
             raise Closed("this client was closed during the call") from None
 
     def do(self, act: Callable[[], T]) -> T:
-        """Call a plain function there: what it wakes must be woken by the loop's own thread.
-
-        Here, while no loop runs.
-        """
+        """Call a plain function on the loop's own thread, which must wake what it wakes; here, while no loop runs."""
         if not self._thread.is_alive() or threading.current_thread() is self._thread:
             return act()
 

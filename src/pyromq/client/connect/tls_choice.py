@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +50,9 @@ class TlsChoice:
 
     def over(self, lower: TlsChoice) -> TlsChoice:
         """Return this choice, with what it leaves open as the lower one says."""
-        found: dict[str, Any] = {}
-        for one in fields(self):
-            mine = getattr(self, one.name)
-            found[one.name] = getattr(lower, one.name) if mine is None else mine
-        found["enabled"] = lower.is_wanted if self.is_wanted is None else self.is_wanted
-        return TlsChoice(**found)
+        own = {one.name: value for one in fields(self) if (value := getattr(self, one.name)) is not None}
+        enabled = lower.is_wanted if self.is_wanted is None else self.is_wanted
+        return replace(lower, **own | {"enabled": enabled})
 
     def settings(self) -> ClientTls | None:
         if not self.is_wanted:
@@ -79,8 +76,8 @@ class TlsChoice:
 
 
 def from_environment(environment: Mapping[str, str] = os.environ) -> TlsChoice:
-    told = {name: environment[variable] for name, variable in VARIABLES.items() if environment.get(variable)}
-    return from_words(told, VARIABLES)
+    given = {name: environment[variable] for name, variable in VARIABLES.items() if environment.get(variable)}
+    return from_words(given, VARIABLES)
 
 
 def from_words(words: Mapping[str, str], called: Mapping[str, str]) -> TlsChoice:

@@ -7,16 +7,14 @@ committed here. A queue that another member gets is given up only after its offs
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from ... import logs
 from ...protocol.bodies.keyed import MessageQueue
 from ..connect.background import Bell, Tasks
-from ..connect.session import Session
 from ..core.process_queue import ProcessQueue
-from .consume_service import AssignedQueue, ConsumeService
-from .group_calls import LOCK_RENEW_S, LOCK_VALID_S, OffsetStore, QueueLocks, allocated_queues, start_offset
-from .options import ConsumeOptions
+from .consume_service import AssignedQueue
+from .group_calls import LOCK_RENEW_S, LOCK_VALID_S, QueueLocks, allocated_queues
 from .pull_loop import PullLoop
 
 log = logs.get("pyromq.client")
@@ -28,26 +26,12 @@ INCOMPLETE_PAUSE_S = 1.0  # until the next allocation, while a topic or a lock i
 class Assignment:
     """Event loop only."""
 
-    def __init__(
-        self,
-        session: Session,
-        group: str,
-        topics: Iterable[str],
-        options: ConsumeOptions,
-        offsets: OffsetStore,
-        service: ConsumeService,
-        pulls: PullLoop,
-        tasks: Tasks,
-    ) -> None:
-        self._session, self._clock = session, session.clock
-        self._group = group
-        self._topics = tuple(topics)
-        self._options = options
-        self._offsets = offsets
-        self._service = service
-        self._pulls = pulls
-        self._tasks = tasks
-        self._locks = QueueLocks(session, group)
+    def __init__(self, pulls: PullLoop, tasks: Tasks) -> None:
+        session = pulls.session
+        self._pulls, self._tasks = pulls, tasks
+        self._session, self._clock, self._group = session, session.clock, pulls.group
+        self._options, self._offsets, self._service = pulls.options, pulls.offsets, pulls.service
+        self._locks = QueueLocks(session, pulls.group)
         self._few = logs.Limited(log, session.clock)
         self._resetting: set[MessageQueue] = set()  # left alone until their new offsets are written
         self._balancing = asyncio.Lock()
@@ -84,7 +68,7 @@ class Assignment:
         strategy, is_broadcast = self._options.strategy, self._options.broadcast
         async with self._balancing:
             complete = True
-            for topic in self._topics:
+            for topic in self._pulls.filters:
                 share = await allocated_queues(self._session, self._group, topic, strategy, is_broadcast)
                 if self._is_closed:
                     return True
@@ -100,16 +84,13 @@ class Assignment:
         granted = await self._locks.lock(new) if self._options.orderly and new else new
         added = sorted(granted & new)
         # Before a start returns: what is sent after it is received, also by a group that begins at the end.
-        offsets = await asyncio.gather(*map(self._start_offset, added), return_exceptions=True)
+        offsets = await asyncio.gather(*map(self._pulls.start_offset, added), return_exceptions=True)
         if self._is_closed:  # stopped while we waited for the locks: nobody would release them
             await self._locks.unlock(granted if self._options.orderly else ())
             return True
         for queue, offset in zip(added, offsets, strict=True):
             self._add(queue, offset if isinstance(offset, int) else -1, began + LOCK_VALID_S)
         return granted >= new
-
-    async def _start_offset(self, queue: MessageQueue) -> int:
-        return await start_offset(self._session, self._offsets, queue, self._options.begin, self._options.begin_ms)
 
     def _add(self, queue: MessageQueue, offset: int, locked_until: float) -> None:
         """Begin to pull a queue. Offset -1: it could not be read, and is read again before the first pull."""

@@ -8,54 +8,37 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Hashable
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 
 from ...model.message import StoredMessage
-from ..core.retry import Retry, send_back_level
 from ..received import Received
-from .consume_service import AssignedQueue, HandlerCalls, end_all, in_flight_of
+from .consume_service import AssignedQueue, ConsumeService, in_flight_of
+from .send_back import ConsumerSendBack
 
 KEPT_RETRY_S = 5.0  # a message that could not be given back is handled again after this
 STREAK = 32  # handler calls of a worker before everything else on the event loop gets a turn, such as the next pulls
 
-SendBack = Callable[[Received, int], Awaitable[bool]]
 
+@dataclass(eq=False, kw_only=True)
+class ConcurrentService(ConsumeService):
+    """`concurrency` workers share all queues; one that is given up may go at once, since its messages are independent.
 
-class _Pass:
-    """Awaited, it lets everything else on the event loop run once."""
+    `send_back` is None for broadcast, where failed messages are dropped. `owner` says whose deliveries exclude one
+    another: those of all members of the group in this process.
+    """
 
-    def __await__(self) -> Generator[None, None, None]:
-        yield
-
-
-_PASS = _Pass()
-
-
-class ConcurrentService:
-    """`concurrency` workers share all queues. Event loop only."""
-
-    def __init__(self, calls: HandlerCalls, retry: Retry, send_back: SendBack | None, owner: Hashable) -> None:
-        """`send_back` is None for broadcast, where failed messages are dropped.
-
-        `owner` says whose deliveries exclude one another: those of all members of the group in this process.
-        """
-        self._calls = calls
-        self._attempt, self._describe = calls.attempt, calls.describe
-        self._max_batch, self._clock = calls.max_batch, calls.clock
-        self._retry = retry
-        self._send_back = send_back
-        self._owner = owner
-        self._ready: deque[AssignedQueue] = deque()  # queues with messages that wait for a worker, each once
-        self._idle: deque[asyncio.Future[None]] = deque()  # workers that found nothing to do
-        self._is_waking = False  # a worker was woken and has not run yet
-        self._is_passing = False  # a worker lets the loop run after a streak and goes on at once: no other is to begin
-        self._last: object = None  # the worker that took a message last
-        self._is_stopping = False
-        self._workers: list[asyncio.Task[None]] = []
-        self.running = 0
+    send_back: ConsumerSendBack | None
+    owner: Hashable
+    _ready: deque[AssignedQueue] = field(init=False, default_factory=deque)  # with messages that wait, each queue once
+    _idle: deque[asyncio.Future[None]] = field(init=False, default_factory=deque)  # workers that found nothing to do
+    _is_waking: bool = field(init=False, default=False)  # a worker was woken and has not run yet
+    # A worker lets the loop run after a streak and goes on at once: no other is to begin.
+    _is_passing: bool = field(init=False, default=False)
+    _last: object = field(init=False, default=None)  # the worker that took a message last
 
     def start(self) -> None:
-        self._workers = [self._calls.tasks.start(self._work()) for _ in range(self._calls.concurrency)]
+        self.handlers.update(self.tasks.start(self._work()) for _ in range(self.concurrency))
 
     def offer(self, assigned: AssignedQueue) -> None:
         if not assigned.is_ready:
@@ -63,36 +46,33 @@ class ConcurrentService:
             self._ready.append(assigned)
         self._wake()
 
-    async def left(self, assigned: AssignedQueue) -> None:
-        """Return at once: others may take the queue while we finish, since its messages are independent."""
-
     async def finish(self, grace_s: float) -> None:
-        self._is_stopping = True
+        self.is_stopping = True
         for idle in self._idle:
             if not idle.done():
                 idle.set_result(None)
-        await end_all(self._workers, self._clock, grace_s)
+        await super().finish(grace_s)
 
     # --- workers --------------------------------------------------------------------------------------------------
 
     async def _work(self) -> None:
         """Handle message after message of a queue, until a handler has let other workers in or the streak is over."""
         me = object()
-        while not self._is_stopping:
+        while not self.is_stopping:
             assigned = None if self._is_passing else self._next()
             if assigned is None:
                 await self._wait_for_work()
                 continue
             self._last = me
             for _ in range(STREAK):
-                if assigned.is_over or not (messages := assigned.process.take(self._max_batch)):
+                if assigned.is_over or not (messages := assigned.process.take(self.max_batch)):
                     break
                 await self._handle(assigned, messages)
-                if self._last is not me or self._is_stopping:
+                if self._last is not me or self.is_stopping:
                     break
             else:
                 self._is_passing = True
-                await _PASS
+                await self.clock.sleep(0)
                 self._is_passing = False
 
     def _next(self) -> AssignedQueue | None:
@@ -105,7 +85,7 @@ class ConcurrentService:
                 assigned.is_ready = False
                 continue
             ready.rotate(-1)
-            if assigned.process.waiting > self._max_batch or len(ready) > 1:
+            if assigned.process.waiting > self.max_batch or len(ready) > 1:
                 self._wake()
             return assigned
         return None
@@ -132,7 +112,7 @@ class ConcurrentService:
         """Call the handler, never twice at once for a message: it may be in flight from an earlier assignment."""
         in_flight = assigned.in_flight
         if in_flight is None:
-            in_flight = assigned.in_flight = in_flight_of(self._owner, assigned.queue)
+            in_flight = assigned.in_flight = in_flight_of(self.owner, assigned.queue)
         process, count = assigned.process, len(messages)
         # A comprehension costs as much as the rest of this for one message, and nearly always it is one.
         offsets = [messages[0].queue_offset] if count == 1 else [message.queue_offset for message in messages]
@@ -142,14 +122,14 @@ class ConcurrentService:
         try:
             if process.is_dropped:
                 return
-            received = [self._describe(messages[0], assigned.queue)]
+            received = [self.describe(messages[0], assigned.queue)]
             if count > 1:
-                received += [self._describe(message, assigned.queue) for message in messages[1:]]
-            outcomes = await self._attempt(received)
+                received += [self.describe(message, assigned.queue) for message in messages[1:]]
+            outcomes = await self.attempt(received)
         finally:
             self.running -= count
             in_flight.leave(offsets)
-        assigned.handled_ms = self._clock.now_ms()
+        assigned.handled_ms = self.clock.now_ms()
         if process.is_dropped:
             return
         if outcomes.count(None) == count:
@@ -161,20 +141,15 @@ class ConcurrentService:
         await asyncio.gather(*(self._failed(assigned, each, fault) for each, fault in failed))
 
     async def _failed(self, assigned: AssignedQueue, received: Received, fault: Exception) -> None:
-        if await self._settled(received, fault):
+        """Let somebody else have the failed message, or handle it again here. Broadcast drops it: the log names it."""
+        if self.send_back is None or await self.send_back(received, fault):
             assigned.process.done([received.message])
         elif not assigned.process.is_dropped:
             received.message.reconsume_times += 1
-            self._calls.tasks.start(self._again(assigned, received.message))
-
-    async def _settled(self, received: Received, fault: Exception) -> bool:
-        """Return whether the failed message is somebody else's now. Broadcast drops it; the log names it already."""
-        if self._send_back is None:
-            return True
-        return await self._send_back(received, send_back_level(fault, received.message.reconsume_times, self._retry))
+            self.tasks.start(self._again(assigned, received.message))
 
     async def _again(self, assigned: AssignedQueue, message: StoredMessage) -> None:
-        await self._clock.sleep(KEPT_RETRY_S)
+        await self.clock.sleep(KEPT_RETRY_S)
         if not assigned.is_over:
             assigned.process.give_back([message])
             self.offer(assigned)

@@ -2,8 +2,7 @@
 
 The handlers are run by a `ConsumeService`: `concurrent_service.py` or `orderly_service.py`. Its contract: return is
 ack, an exception is a retry, `Reject` is a dead letter, `RetryLater(t)` a retry after t. Of a batch each message has an
-outcome of its own. Nothing is acked before the handler has ended. An end after
-its queue was given up does not count.
+outcome of its own. Nothing is acked before the handler has ended. An end after its queue was given up does not count.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ import asyncio
 import threading
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any
 from weakref import WeakValueDictionary
 
 from ... import logs
@@ -129,9 +128,9 @@ class AssignedQueue:
         return True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandlerCalls:
-    """How messages reach the handler, the same for both services."""
+@dataclass(eq=False, kw_only=True)
+class ConsumeService:
+    """Runs the handler for the messages of assigned queues. Event loop only."""
 
     attempt: Attempt
     describe: Describe
@@ -139,36 +138,32 @@ class HandlerCalls:
     max_batch: int
     clock: Clock
     tasks: Tasks
+    running: int = field(init=False, default=0)  # messages that handlers are busy with
+    is_stopping: bool = field(init=False, default=False)
+    handlers: set[asyncio.Task[None]] = field(init=False, default_factory=set)  # that `finish` waits for
 
+    def start(self) -> None:
+        """Start what does not wait for the first message."""
 
-class ConsumeService(Protocol):
-    """Runs the handler for the messages of assigned queues. Event loop only."""
-
-    running: int  # messages that handlers are busy with
-
-    def start(self) -> None: ...
-
-    def offer(self, assigned: AssignedQueue) -> None: ...
+    def offer(self, assigned: AssignedQueue) -> None:
+        """Handle the messages of a queue that have come."""
+        raise NotImplementedError
 
     async def left(self, assigned: AssignedQueue) -> None:
-        """Return when the queue may go to another member. It is leaving already."""
-        ...
+        """Return when the queue, which is leaving already, may go to another member."""
 
     async def finish(self, grace_s: float) -> None:
         """Let the running handlers end; cancel those that need longer than the grace."""
-        ...
-
-
-async def end_all(tasks: list[asyncio.Task[None]], clock: Clock, grace_s: float) -> None:
-    """Wait for these handlers; cancel those that need longer than the grace."""
-    try:
-        async with clock.timeout(grace_s):
-            if tasks:
-                await asyncio.wait(tasks)
-    except TimeoutError:
-        if grace_s > 0:
-            running = sum(not task.done() for task in tasks)
-            log.warning("handlers did not end in time and are cancelled", running=running)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        self.is_stopping = True
+        handlers = tuple(self.handlers)
+        try:
+            async with self.clock.timeout(grace_s):
+                if handlers:
+                    await asyncio.wait(handlers)
+        except TimeoutError:
+            if grace_s > 0:
+                running = sum(not task.done() for task in handlers)
+                log.warning("handlers did not end in time and are cancelled", running=running)
+            for task in handlers:
+                task.cancel()
+            await asyncio.gather(*handlers, return_exceptions=True)

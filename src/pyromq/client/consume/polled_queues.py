@@ -20,7 +20,7 @@ from ..errors import Error, Unreadable
 from ..received import Received
 from ..subscription import Filter
 from .options import PullOptions
-from .pulling import Puller, PullResult, log_unreadable
+from .pulling import Puller, PullRequest, PullResult, log_unreadable
 
 log = logs.get("pyromq.client")
 
@@ -106,14 +106,9 @@ class PolledQueues(dict[MessageQueue, PolledQueue]):
     async def _pull(self, polled: PolledQueue) -> PullResult | None:
         """Return the result of one pull; None after a failure and a pause: the next `poll` tries again."""
         try:
-            return await self._puller.pull(
-                polled.queue,
-                polled.position,
-                self._wanted,
-                most=self._options.pull_messages,
-                hold_s=self._options.hold_s,
-                plain_bytes=self._options.plain_bytes,
-            )
+            most, hold_s, plain_bytes = self._options.pull_messages, self._options.hold_s, self._options.plain_bytes
+            wanted = PullRequest(polled.queue, polled.position, self._wanted, most, hold_s, plain_bytes=plain_bytes)
+            return await self._puller.pull(wanted)
         except (Error, ProtocolError) as fault:
             log.warning("pull failed", group=self._group, queue=str(polled.queue), fault=str(fault))
             await self._clock.sleep(ERROR_PAUSE_S)

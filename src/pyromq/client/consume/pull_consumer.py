@@ -19,8 +19,7 @@ from ...model.group import ConsumeType
 from ...protocol.bodies.heartbeat import ConsumerData
 from ...protocol.bodies.keyed import MessageQueue
 from ..arguments import Seconds, check_filter_kind, group_fault, kind_fault, seconds
-from ..connect.background import Bell, Tasks
-from ..connect.lifecycle import Lifecycle
+from ..connect.background import Bell, Lifecycle, Tasks
 from ..connect.session import Session
 from ..errors import Closed, Error
 from ..received import Received
@@ -67,7 +66,7 @@ class PullConsumer(Lifecycle):
         self._topics: list[str] = []  # whose queues are shared with the group's other members
         self._checked: set[str] = set()  # topics whose brokers can evaluate the filter
         self._members_changed = Bell(session.clock)
-        self._is_open = False
+        self.is_open = False
 
     @property
     def unreadable(self) -> int:
@@ -76,20 +75,20 @@ class PullConsumer(Lifecycle):
 
     async def start(self) -> None:
         self._session.check_open()
-        self._session.heartbeats.add_member(self)
-        self._is_open = True
+        self._session.heartbeats.add_member(self.group, self.describe)
+        self.is_open = True
         self._next_commit = self._session.clock.monotonic() + self._options.commit_s
 
     async def stop(self) -> None:
         """Commit what `poll` has returned, since the caller is through with it, and leave the group."""
-        if self._is_open:
-            self._is_open = False
+        if self.is_open:
+            self.is_open = False
             await self._tasks.cancel()
             await self._queues.close()
             if self._options.auto_commit:
                 self._queues.all_done()
                 await self.commit()
-            await self._session.heartbeats.remove_member(self)
+            await self._session.heartbeats.remove_member(self.group)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
@@ -315,7 +314,7 @@ class PullConsumer(Lifecycle):
             raise Error(f"{queue} is not assigned", hint="Call assign(...) with it first") from None
 
     def _check_open(self) -> None:
-        if not self._is_open:
+        if not self.is_open:
             raise Closed("this consumer is not started, or stopped", hint="Use it inside its `async with` block")
 
 

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from ... import logs
 from ...errors import ProtocolError
 from ...model.codes import ResponseCode
+from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.pulls import Pulled
 from ..connect.session import Session
 from ..errors import Error
@@ -17,7 +19,7 @@ from ..subscription import Filter
 from .consume_service import AssignedQueue, ConsumeService
 from .group_calls import OffsetStore, start_offset
 from .options import ConsumeOptions
-from .pulling import Puller, PullResult, log_unreadable
+from .pulling import Puller, PullRequest, PullResult, log_unreadable
 
 log = logs.get("pyromq.client")
 
@@ -28,28 +30,24 @@ PAUSED_S = 1.0
 FULL_LOG_EVERY = 1000
 
 
+@dataclass(slots=True, eq=False)
 class PullLoop:
     """Event loop only. One per consumer, for all its queues."""
 
-    def __init__(
-        self,
-        session: Session,
-        group: str,
-        filters: Mapping[str, Filter],
-        options: ConsumeOptions,
-        offsets: OffsetStore,
-        service: ConsumeService,
-    ) -> None:
-        self._session, self._clock = session, session.clock
-        self._group = group
-        self._filters = filters
-        self._options = options
-        self._offsets = offsets
-        self._service = service
-        self._puller = Puller(session, group)
-        self._few = logs.Limited(log, session.clock)  # a broker that is away fails every queue every 3 s
-        self.is_paused = False
-        self.unreadable = 0  # records that came and that nobody can read
+    session: Session
+    group: str
+    filters: Mapping[str, Filter]
+    options: ConsumeOptions
+    offsets: OffsetStore
+    service: ConsumeService
+    is_paused: bool = field(init=False, default=False)
+    unreadable: int = field(init=False, default=0)  # records that came and that nobody can read
+    _puller: Puller = field(init=False)
+    _few: logs.Limited = field(init=False)  # a broker that is away fails every queue every 3 s
+
+    def __post_init__(self) -> None:
+        self._puller = Puller(self.session, self.group)
+        self._few = logs.Limited(log, self.session.clock)
 
     async def run(self, assigned: AssignedQueue) -> int | None:
         """Pull until the queue is given up: None. An offset: the broker wants the queue to begin anew there."""
@@ -63,13 +61,13 @@ class PullLoop:
                 else:
                     if assigned.is_over:
                         break
-                    assigned.pulled_ms = self._clock.now_ms()
+                    assigned.pulled_ms = self.session.clock.now_ms()
                     if result.status is not Pulled.ILLEGAL_OFFSET:
                         pause_s = self._accept(assigned, result)
                     elif not assigned.confirms_offset(result.next_offset):
                         return result.next_offset
             if pause_s > 0:
-                await self._clock.sleep(pause_s)
+                await self.session.clock.sleep(pause_s)
         return None
 
     def forget(self, assigned: AssignedQueue) -> None:
@@ -79,44 +77,40 @@ class PullLoop:
         """Return the seconds for which this queue must not be pulled."""
         if self.is_paused:
             return PAUSED_S
-        if self._options.orderly and self._clock.monotonic() >= assigned.locked_until:
+        if self.options.orderly and self.session.clock.monotonic() >= assigned.locked_until:
             return ERROR_PAUSE_S
         full = assigned.process.full()
         if full is None:
             return 0
         if assigned.process.times_full % FULL_LOG_EVERY == 1:
-            log.warning("handlers are behind, pulls wait", group=self._group, queue=str(assigned.queue), held=full)
+            log.warning("handlers are behind, pulls wait", group=self.group, queue=str(assigned.queue), held=full)
         return FULL_PAUSE_S
 
+    async def start_offset(self, queue: MessageQueue) -> int:
+        return await start_offset(self.session, self.offsets, queue, self.options.begin, self.options.begin_ms)
+
     async def _pull(self, assigned: AssignedQueue) -> PullResult:
-        queue, process, options = assigned.queue, assigned.process, self._options
+        queue, process, options = assigned.queue, assigned.process, self.options
         if assigned.next_offset < 0:
-            assigned.next_offset = await start_offset(
-                self._session, self._offsets, queue, options.begin, options.begin_ms
-            )
-        return await self._puller.pull(
-            queue,
-            assigned.next_offset,
-            self._filters[queue.topic],
-            most=options.pull_messages,
-            hold_s=options.hold_s,
-            commit=None if options.broadcast else process.commit_offset(),
-            plain_bytes=process.room,
-        )
+            assigned.next_offset = await self.start_offset(queue)
+        commit = None if options.broadcast else process.commit_offset()
+        most, hold_s, wanted = options.pull_messages, options.hold_s, self.filters[queue.topic]
+        request = PullRequest(queue, assigned.next_offset, wanted, most, hold_s, commit, process.room)
+        return await self._puller.pull(request)
 
     def _pause_after(self, fault: Error | ProtocolError, assigned: AssignedQueue) -> float:
-        self._few.warning("pull failed", group=self._group, queue=str(assigned.queue), fault=str(fault))
+        self._few.warning("pull failed", group=self.group, queue=str(assigned.queue), fault=str(fault))
         return BUSY_PAUSE_S if getattr(fault, "code", None) == ResponseCode.SYSTEM_BUSY else ERROR_PAUSE_S
 
     def _accept(self, assigned: AssignedQueue, result: PullResult) -> float:
         """Hand the messages on. Return the seconds to wait before the next pull."""
         if result.unreadable:
             self.unreadable += len(result.unreadable)
-            log_unreadable(self._group, assigned.queue, result.unreadable, self._options.unreadable_way)
+            log_unreadable(self.group, assigned.queue, result.unreadable, self.options.unreadable_way)
         assigned.process.add(result.messages)
         assigned.process.skip_to(result.next_offset)
         is_going_on = result.next_offset > assigned.next_offset
         assigned.next_offset = result.next_offset
         if result.messages:
-            self._service.offer(assigned)
+            self.service.offer(assigned)
         return 0 if is_going_on or result.status is Pulled.NONE else BUSY_PAUSE_S

@@ -18,7 +18,7 @@ from ...model.wire_text import whole_number
 from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.command import Command
 from ...protocol.headers.pull import PullMessage
-from ...protocol.messages import ReadMessages, UnreadableMessage, read_messages, unframed
+from ...protocol.messages import UnreadableMessage, read_messages, unframed
 from ...protocol.pulls import PULL_CODES, PullAnswer, Pulled, PullFlag
 from ...protocol.requests import RequestCode
 from ..connect.answers import bad_answer
@@ -49,14 +49,14 @@ class PullResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _PullRequest:
+class PullRequest:
     queue: MessageQueue
     offset: int
     wanted: Filter
-    most: int
-    hold_s: float
-    commit: int | None
-    plain_bytes: int
+    most: int = 32
+    hold_s: float = 15.0  # for which the broker may wait for something to come
+    commit: int | None = None  # goes along where the master is asked
+    plain_bytes: int = PLAIN_BYTES  # of all bodies; the rest comes with the next pull
 
 
 _CommonPart = tuple[Filter, int, float]  # what seldom changes between the pulls of a queue
@@ -72,25 +72,10 @@ class Puller:
         self._common: dict[MessageQueue, tuple[_CommonPart, dict[str, str]]] = {}  # header fields
         self._away_until: dict[str, float] = {}  # by address: replicas that did not answer
 
-    async def pull(
-        self,
-        queue: MessageQueue,
-        offset: int,
-        wanted: Filter,
-        *,
-        most: int = 32,
-        hold_s: float = 15.0,
-        commit: int | None = None,
-        plain_bytes: int = PLAIN_BYTES,
-    ) -> PullResult:
-        """Pull once, and wait up to `hold_s` for something to come. `commit` goes along where the master is asked.
-
-        Compressed records are read until all bodies take `plain_bytes`; the rest comes with the next pull.
-
-        Where a replica does not answer, another one is asked at once, and that one not for a while.
-        """
+    async def pull(self, request: PullRequest) -> PullResult:
+        """Pull once. Where a replica does not answer, another one is asked at once, and that one not for a while."""
+        queue = request.queue
         route = await self._session.route(queue.topic)
-        request = _PullRequest(queue, offset, wanted, most, hold_s, commit, plain_bytes)
         preferred = self._preferred(route, queue)
         address = self._available(route, queue, preferred)
         try:
@@ -101,7 +86,7 @@ class Puller:
             if other == address:
                 raise
             address, result = other, await self._pull_from(route, other, request)
-        if address != preferred and result.status is Pulled.NO_MATCH and result.next_offset == offset:
+        if address != preferred and result.status is Pulled.NO_MATCH and result.next_offset == request.offset:
             raise NoBroker(
                 f"{preferred} is away, and {address}, which could stand in, may not be read",
                 hint="Set slaveReadEnable=true on the slave to read from it meanwhile",
@@ -128,7 +113,7 @@ class Puller:
         until = self._away_until.get(address)
         return until is not None and self._session.clock.monotonic() < until
 
-    async def _pull_from(self, route: Route, address: str, request: _PullRequest) -> PullResult:
+    async def _pull_from(self, route: Route, address: str, request: PullRequest) -> PullResult:
         queue, offset, wanted = request.queue, request.offset, request.wanted
         commit = request.commit if request.commit is not None and address == route.master(queue.broker_name) else -1
         answer = await self._session.ask(
@@ -152,24 +137,26 @@ class Puller:
                 if end <= offset:
                     return await self._pull_one(route, address, request, answer.command, next_offset)
                 if found.broken:
-                    _log_broken(request, found, end)
+                    log.warning(
+                        "the answer to a pull breaks off, its rest is asked for again",
+                        queue=str(queue),
+                        offset=offset,
+                        read=len(found.messages),
+                        goes_on_at=end,
+                        fault=found.broken,
+                    )
                 next_offset = min(next_offset, end)
             messages, unreadable = found.messages, found.unreadable
         if wanted.tags:
             messages = [each for each in messages if wanted.matches(each)]
             unreadable = [each for each in unreadable if wanted.matches(each)]
         if names.is_retry(queue.topic):
-            for each in messages:
-                _restore(each)
-        return PullResult(
-            status=pulled.status,
-            messages=messages,
-            unreadable=unreadable,
-            next_offset=next_offset,
-        )
+            for each in messages:  # each has its own topic back
+                each.topic = each.properties.get(Property.RETRY_TOPIC, each.topic)
+        return PullResult(status=pulled.status, messages=messages, unreadable=unreadable, next_offset=next_offset)
 
     async def _pull_one(
-        self, route: Route, address: str, request: _PullRequest, answer: Command, next_offset: int
+        self, route: Route, address: str, request: PullRequest, answer: Command, next_offset: int
     ) -> PullResult:
         """Pull one record alone, since nothing of an answer could be read: it is good, or it is the broken one.
 
@@ -184,14 +171,9 @@ class Puller:
                 f"{address} answered a pull of {queue} from offset {request.offset} on without a whole record: {fault}"
             )
         broken = unframed(queue.topic, queue.queue_id, next_offset - 1, fault)
-        return PullResult(
-            status=Pulled.FOUND,
-            messages=[broken],
-            unreadable=[broken],
-            next_offset=next_offset,
-        )
+        return PullResult(status=Pulled.FOUND, messages=[broken], unreadable=[broken], next_offset=next_offset)
 
-    def _fields(self, request: _PullRequest, commit: int) -> dict[str, str]:
+    def _fields(self, request: PullRequest, commit: int) -> dict[str, str]:
         """Return the header fields; most are the same for all pulls of a queue and encoded once."""
         common = (request.wanted, request.most, request.hold_s)
         known = self._common.get(request.queue)
@@ -204,7 +186,7 @@ class Puller:
             fields["sysFlag"] = str((whole_number(fields["sysFlag"]) or 0) | PullFlag.COMMIT_OFFSET)
         return fields
 
-    def _encoded(self, request: _PullRequest) -> dict[str, str]:
+    def _encoded(self, request: PullRequest) -> dict[str, str]:
         return PullMessage(
             consumer_group=self._group,
             topic=request.queue.topic,
@@ -224,22 +206,6 @@ class Puller:
     def forget(self, queue: MessageQueue) -> None:
         self._suggested.pop(queue, None)
         self._common.pop(queue, None)
-
-
-def _log_broken(request: _PullRequest, found: ReadMessages, end: int) -> None:
-    log.warning(
-        "the answer to a pull breaks off, its rest is asked for again",
-        queue=str(request.queue),
-        offset=request.offset,
-        read=len(found.messages),
-        goes_on_at=end,
-        fault=found.broken,
-    )
-
-
-def _restore(message: StoredMessage) -> None:
-    """Give a message that comes by way of the group's retry topic its own topic back."""
-    message.topic = message.properties.get(Property.RETRY_TOPIC, message.topic)
 
 
 def log_unreadable(group: str, queue: MessageQueue, messages: Iterable[UnreadableMessage], way: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ... import logs
 from ...model import names
@@ -17,8 +18,7 @@ from ...model.message import StoredMessage
 from ...protocol.bodies.heartbeat import ConsumerData
 from ...protocol.bodies.keyed import MessageQueue
 from ..arguments import check_filter_kind, group_fault, kind_fault, topic_fault
-from ..connect.background import Tasks
-from ..connect.lifecycle import Lifecycle
+from ..connect.background import Lifecycle, Tasks
 from ..connect.session import Session
 from ..errors import Error
 from ..middleware import Middleware, around_handling
@@ -29,7 +29,7 @@ from ..tracing.traced_work import traced_attempts
 from .assignment import Assignment
 from .attempts import Attempt, HandlerRunner, before_handlers
 from .concurrent_service import ConcurrentService
-from .consume_service import AssignedQueue, ConsumeService, HandlerCalls
+from .consume_service import AssignedQueue, ConsumeService
 from .group_calls import BrokerOffsets, LocalOffsets, OffsetStore, check_at_brokers
 from .handlers import Handler, worker
 from .options import ConsumeOptions
@@ -73,11 +73,8 @@ class PushConsumer(Lifecycle):
         attempt = self.runner if tracer is None else traced_attempts(self.runner, tracer, group)
         attempt = before_handlers(around_handling(attempt, middleware), options.unreadable_way)
         self._service = self._make_service(attempt)
-        offsets = self._make_offsets()
-        self._pulls = PullLoop(session, group, self._filters, options, offsets, self._service)
-        self._assignment = Assignment(
-            session, group, self._filters, options, offsets, self._service, self._pulls, self._tasks
-        )
+        self._pulls = PullLoop(session, group, self._filters, options, self._make_offsets(), self._service)
+        self._assignment = Assignment(self._pulls, self._tasks)
         self._fault: BaseException | None = None
         self._ended = asyncio.Event()
         self.is_open = False
@@ -89,21 +86,21 @@ class PushConsumer(Lifecycle):
         return LocalOffsets(own / "offsets.json")
 
     def _make_service(self, attempt: Attempt) -> ConsumeService:
-        options, retry = self.options, self.options.retry_rule
-        send_back = ConsumerSendBack(self._session, self.group, retry)
-        calls = HandlerCalls(
-            attempt=attempt,
-            describe=self.received,
-            concurrency=options.concurrency,
-            max_batch=options.max_batch or 1,
-            clock=self._clock,
-            tasks=self._tasks,
-        )
+        options = self.options
+        send_back = ConsumerSendBack(self._session, self.group, options.retry_rule)
+        calls: dict[str, Any] = {
+            "attempt": attempt,
+            "describe": self.received,
+            "concurrency": options.concurrency,
+            "max_batch": options.max_batch or 1,
+            "clock": self._clock,
+            "tasks": self._tasks,
+        }
         if options.orderly:
-            return OrderlyService(calls, send_back.most_retries, send_back.send_dead)
+            return OrderlyService(**calls, send_back=send_back)
         # Members of a broadcast group each handle everything; others must not handle a message beside each other.
         owner = (self._session.config.name_servers, self.group, self._session.client_id if options.broadcast else "")
-        return ConcurrentService(calls, retry, None if options.broadcast else send_back, owner)
+        return ConcurrentService(**calls, send_back=None if options.broadcast else send_back, owner=owner)
 
     def received(self, message: StoredMessage, queue: MessageQueue) -> Received:
         return Received(message, queue, self._namespace, self._own_group)
@@ -134,7 +131,7 @@ class PushConsumer(Lifecycle):
         for topic, wanted in self._filters.items():
             await self._read_route(topic)
             await check_at_brokers(self._session, self.group, topic, wanted)
-        self._session.heartbeats.add_member(self)
+        self._session.heartbeats.add_member(self.group, self.describe)
         self.is_open = True
         try:
             self._service.start()
@@ -162,7 +159,7 @@ class PushConsumer(Lifecycle):
         self._worker.close()
         await self._assignment.release()
         await self._tasks.cancel()
-        await self._session.heartbeats.remove_member(self)
+        await self._session.heartbeats.remove_member(self.group)
         self._ended.set()
 
     async def wait(self) -> None:

@@ -14,9 +14,9 @@ from ...protocol.headers.send import ConsumerSendMsgBack
 from ...protocol.messages import UnreadableMessage
 from ...protocol.requests import RequestCode
 from ..connect.session import Session
-from ..core.retry import BROKER_CHOOSES, DEAD_LETTER, NO_END, Retry, level_after
+from ..core.retry import BROKER_CHOOSES, DEAD_LETTER, NO_END, Retry, level_after, send_back_level
 from ..errors import BadMessage, Error, Refused
-from ..produce.outgoing import Outgoing, Packing, pack
+from ..produce.outgoing import Packing, pack
 from ..produce.sending import Sender, SendPolicy
 from ..received import Received
 
@@ -38,8 +38,12 @@ class ConsumerSendBack:
         self._retry = retry
         self._sender = Sender(session, _GROUP, SendPolicy())
 
-    async def __call__(self, received: Received, level: int) -> bool:
-        """Return whether a broker has the message now. `level` is a delay level, BROKER_CHOOSES or DEAD_LETTER."""
+    async def __call__(self, received: Received, fault: Exception) -> bool:
+        """Return whether a broker has the message now, which the handler could not deal with for this reason."""
+        return await self._give_back(received, send_back_level(fault, received.message.reconsume_times, self._retry))
+
+    async def _give_back(self, received: Received, level: int) -> bool:
+        """Return whether a broker has it. `level` is a delay level, BROKER_CHOOSES or DEAD_LETTER."""
         unreadable = received.message if isinstance(received.message, UnreadableMessage) else None
         if unreadable is not None and unreadable.is_curable and unreadable.reconsume_times < self._retry.most:
             level = BROKER_CHOOSES  # this client may have the package by then, or another member gets it
@@ -74,12 +78,9 @@ class ConsumerSendBack:
         return True
 
     async def send_dead(self, received: Received) -> bool:
-        """Send the message as a dead letter: orderly consumers keep failed messages until then.
-
-        One that nobody can read goes back as it is stored.
-        """
+        """Send a message that was kept as a dead letter. What nobody can read goes back as it is stored."""
         if isinstance(received.message, UnreadableMessage):
-            return await self(received, DEAD_LETTER)
+            return await self._give_back(received, DEAD_LETTER)
         try:
             await self._send_again(received, DEAD_LETTER)
         except Error as fault:
@@ -109,7 +110,6 @@ class ConsumerSendBack:
         return address
 
     async def _send_back(self, received: Received, level: int) -> None:
-        address = await self._address(received)
         header = ConsumerSendMsgBack(
             offset=received.message.physical_offset,
             group=self._group,
@@ -119,12 +119,9 @@ class ConsumerSendBack:
             max_reconsume_times=self._retry.sent_bound,
             bname=received.queue.broker_name,
         )
-        await self._session.ask(address, RequestCode.CONSUMER_SEND_MSG_BACK, header)
+        await self._session.ask(await self._address(received), RequestCode.CONSUMER_SEND_MSG_BACK, header)
 
     async def _send_again(self, received: Received, level: int) -> None:
-        await self._sender.send(self._outgoing(received, level))
-
-    def _outgoing(self, received: Received, level: int) -> Outgoing:
         message = received.message
         properties = {name: value for name, value in message.properties.items() if name not in _NOT_SENT_AGAIN}
         properties |= {Property.RETRY_TOPIC: received.wire_topic, Property.ORIGIN_MESSAGE_ID: received.id}
@@ -141,4 +138,4 @@ class ConsumerSendBack:
         outgoing.reconsume_times = message.reconsume_times + 1
         # More attempts than allowed: that is how a broker is told to keep it among the dead letters.
         outgoing.max_reconsume_times = 0 if level == DEAD_LETTER else self._retry.sent_bound
-        return outgoing
+        await self._sender.send(outgoing)

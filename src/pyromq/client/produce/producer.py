@@ -16,7 +16,7 @@ from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.headers.send import RecallMessage
 from ...protocol.requests import RequestCode
 from ..arguments import Seconds, check_part, check_text, group_fault, kind_fault, milliseconds, seconds, time_limit
-from ..connect.lifecycle import Lifecycle
+from ..connect.background import Lifecycle
 from ..connect.session import Session
 from ..consume.handlers import Handler
 from ..errors import BadMessage, Closed, TimedOut

@@ -17,7 +17,7 @@ from ...client.config import ClientConfig
 from ...client.connect.portal import Portal
 from ...client.connect.session import Session
 from ...client.consume.group_calls import BrokerOffsets, max_offset, min_offset, offset_at
-from ...client.consume.pulling import Puller
+from ...client.consume.pulling import Puller, PullRequest
 from ...client.core.routing import Route
 from ...client.errors import Error, NoBroker, TopicNotFound, Unreachable
 from ...client.subscription import Filter
@@ -134,7 +134,7 @@ class Cluster:
         if not unknown:
             return
         puller = Puller(self._session, group)
-        asked = self._each(unknown.values(), lambda queue: puller.pull(queue, 0, Filter(), most=1, hold_s=0))
+        asked = self._each(unknown.values(), lambda queue: puller.pull(PullRequest(queue, 0, Filter(), 1, 0)))
         listed = self._brokers_of(retry_topic(group))
         self._each(
             [queue for queue in asked if queue.broker not in listed], lambda queue: self._join_and_leave(group, queue)
