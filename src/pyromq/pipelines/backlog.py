@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..model.lag import difference
 from ..spark.connect.cluster import Cluster
 from ..spark.options import NetOptions, Use, connection_options, declared
-from .report.folding import Fold, folded
+from .report.grouping import Fold, folded
 from .report.summary import Metrics, Plot, Summary, Table
 from .run.messages import messages
 

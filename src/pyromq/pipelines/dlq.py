@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..model.message import Property
 from ..model.names import DLQ_PREFIX
-from .report.folding import Fold, folded
+from .report.grouping import Fold, folded
 from .report.summary import Metrics, Plot, Summary, Table
 from .run import checkpoint
 from .run.messages import chosen, messages, stream

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from .report.folding import folded
+from .report.grouping import folded
 from .report.summary import Metrics, Plot, Summary, Table
 from .run.messages import messages
 
