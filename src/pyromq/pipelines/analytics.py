@@ -6,19 +6,19 @@ A stream gives each window again whenever it has grown; `windows` takes the last
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession, functions
 
 from ..errors import PyroError
 from .lake.files import read_text, read_texts, write_text
+from .report.grouping import COUNTS, folded, grouped, rows_of
 from .report.summary import Metrics, Plot, Summary, Table
 from .run import checkpoint
-from .run.messages import chosen, messages, needed, stream
+from .run.messages import messages, stream
 from .run.streaming import run_stream
 from .run.times import interval, span_s
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 _COLUMNS = ("topic", "tags", "keys", "storeTimestamp", "storeSize")
 _NAMES = ["window", "topic", "tag"]
@@ -34,8 +34,8 @@ def analytics(
     until_ms: int | None = None,
 ) -> Summary:
     """Count in one pass what `source` has now."""
-    frame = chosen(messages(spark, source, needed(_COLUMNS, where), since_ms=since_ms, until_ms=until_ms), where)
-    return _summary(_grouped(frame, window, exact=True), window)
+    frame = messages(spark, source, _COLUMNS, where=where, since_ms=since_ms, until_ms=until_ms)
+    return _summary(_by_window(frame, window, "count(DISTINCT keys)"), window)
 
 
 def analytics_stream(
@@ -53,11 +53,9 @@ def analytics_stream(
     A message that comes later than `late` after its window is not counted.
     """
     settings = {"source": checkpoint.which(source), "window": window, "late": late, "where": where}
-    checkpoint.begin(spark, folder, settings, {})
+    checkpoint.begin(spark, folder, settings)
     checkpoint.check_whole(spark, folder, _numbers(spark, folder))
-    frame = chosen(stream(spark, source, needed(_COLUMNS, where)), where).withWatermark(
-        "storeTimestamp", interval("late", late)
-    )
+    frame = stream(spark, source, _COLUMNS, where=where).withWatermark("storeTimestamp", interval("late", late))
 
     def keep(batch: DataFrame, number: int) -> None:
         if read_text(spark, f"{folder}/manifest/{number}.json") is None:
@@ -66,15 +64,13 @@ def analytics_stream(
         else:  # others may be reading it; the state of the stream is still made
             batch.write.format("noop").mode("append").save()
 
-    sink = _grouped(frame, window, exact=False).writeStream.queryName("pyromq-analytics").outputMode("update")
-    run_stream(sink, keep, folder, every)
+    windowed = _by_window(frame, window, "approx_count_distinct(keys)")  # a stream keeps a sketch of the keys
+    run_stream(windowed.writeStream.queryName("pyromq-analytics").outputMode("update"), keep, folder, every)
     return _summary(windows(spark, folder), window)
 
 
 def windows(spark: SparkSession, folder: str) -> DataFrame:
     """Return the state of each window after the last whole batch of a stream."""
-    from pyspark.sql import functions
-
     numbers = _numbers(spark, folder)
     if not numbers:
         raise PyroError(f"{folder} holds no windows: it has no manifest. `pyromq pipeline analytics --to` makes them")
@@ -89,41 +85,27 @@ def _numbers(spark: SparkSession, folder: str) -> list[int]:
     return [int(name.split(".")[0]) for name, _ in read_texts(spark, f"{folder}/manifest", ".json", named=True)]
 
 
-def _grouped(frame: DataFrame, window: str, *, exact: bool) -> DataFrame:
-    """Group the messages. `exact` counts distinct keys one by one; a stream keeps a sketch instead."""
-    from pyspark.sql import functions
-
-    seconds = span_s("window", window)
+def _by_window(frame: DataFrame, window: str, distinct: str) -> DataFrame:
     by = functions.window("storeTimestamp", interval("window", window)).alias("window")
-    distinct = functions.count_distinct("keys") if exact else functions.approx_count_distinct("keys")
-    found = frame.groupBy(by, "topic", functions.expr("coalesce(tags, '') AS tag")).agg(
-        functions.count("*").alias("messages"),
-        functions.sum("storeSize").alias("bytes"),
-        functions.max("storeSize").alias("largest"),
-        distinct.alias("keys"),
-    )
-    rate = functions.round(functions.col("messages") / seconds, 3).alias("perSecond")
-    return found.select("window.start", "topic", "tag", "messages", "bytes", "largest", "keys", rate).withColumnRenamed(
-        "start", "window"
-    )
+    sums = (*COUNTS, "max(storeSize) AS largest", f"{distinct} AS keys")
+    found = grouped(frame, [by, "topic", functions.expr("coalesce(tags, '') AS tag")], *sums)
+    rate = functions.round(functions.col("messages") / span_s("window", window), 3).alias("perSecond")
+    start = functions.col("window.start").alias("window")
+    return found.select(start, "topic", "tag", "messages", "bytes", "largest", "keys", rate)
 
 
 def _summary(frame: DataFrame, window: str) -> Summary:
-    rows = [_row(row.asDict()) for row in frame.orderBy(*_NAMES).collect()]
-    messages_, size = sum(row["messages"] for row in rows), sum(row["bytes"] for row in rows)
+    found = rows_of(frame.orderBy(*_NAMES))
+    rows = [row | {"window": row["window"].strftime("%Y-%m-%d %H:%M:%S")} for row in found]
+    metrics = Metrics.of(rows)
+    plots = [_plot(f"Messages per {window}", rows, "messages"), _plot(f"Bytes per {window}", rows, "bytes")]
+    count = len({row["window"] for row in rows})
+    facts = {"messages": metrics.rows, "bytes": metrics.bytes, "windows": count, "window": window}
+    return Summary("analytics", facts, [Table("by window", rows)], plots, metrics)
+
+
+def _plot(title: str, rows: Sequence[Mapping[str, Any]], name: str) -> Plot:
     series: dict[str, dict[str, float]] = {}
-    sizes: dict[str, dict[str, float]] = {}
-    for row in rows:
-        for found, name in ((series, "messages"), (sizes, "bytes")):
-            points = found.setdefault(row["topic"], {})
-            points[row["window"]] = points.get(row["window"], 0) + row[name]
-    plots = [
-        Plot(f"Messages per {window}", "lines", "messages", "begin of the window (UTC)", series),
-        Plot(f"Bytes per {window}", "lines", "bytes", "begin of the window (UTC)", sizes),
-    ]
-    facts = {"messages": messages_, "bytes": size, "windows": len({row["window"] for row in rows}), "window": window}
-    return Summary("analytics", facts, [Table("by window", rows)], plots, Metrics(messages_, size))
-
-
-def _row(row: dict[str, Any]) -> dict[str, Any]:
-    return row | {"window": row["window"].strftime("%Y-%m-%d %H:%M:%S")}
+    for row in folded(rows, ("window", "topic"), {name: sum}):
+        series.setdefault(row["topic"], {})[row["window"]] = row[name]
+    return Plot(title, "lines", name, "begin of the window (UTC)", series)

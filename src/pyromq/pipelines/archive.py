@@ -15,22 +15,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame, SparkSession, functions
 
 from ..errors import ConfigError, PyroError
 from ..spark.read.offsets import Offsets, from_json
 from .lake import lake
 from .lake.files import read_text, read_texts
 from .lake.lake import Lake
-from .lake.manifest import gaps, held, kept, manifests, total, write_manifest
-from .report.summary import Metrics, Summary, Table
+from .lake.manifest import gaps, held, kept, manifests, totals, write_manifest
+from .report.summary import Summary, Table
 from .run import checkpoint
 from .run.plan import planned
 from .run.streaming import run_stream
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 
 _TOPICS = ("topic", "topicPattern", "assign")
 _FILTERS = ("tags", "sql")  # options of the source that leave messages out
@@ -58,10 +55,12 @@ def archive(
     if (catalog or table) and form != lake.ICEBERG:
         raise ConfigError(f"catalog, table: they are of Iceberg, and the format is {form!r}; leave them out")
     lake.check(form)
-    if dry_run:
-        return _waiting(spark, given, folder)
+    if dry_run:  # by Spark's own offset log; nothing is written
+        logged = _logged_offsets(spark, folder)
+        plan = planned(given, begin=logged[max(logged)] if logged else {})
+        return Summary("archive (dry run)", {**plan.facts, "folder": folder}, plan.tables)
     where = {name: value for name, value in (("catalog", catalog), ("table", table)) if value}
-    run = checkpoint.begin(spark, folder, {"format": form, **where}, {})["run"]
+    run = checkpoint.begin(spark, folder, {"format": form, **where})["run"]
     rows = Lake(spark, folder, form, run, compression, **where)
     before = {int(each["batch"]) for each in manifests(spark, folder)}
     checkpoint.check_whole(spark, folder, before)
@@ -78,7 +77,6 @@ def archive(
 
 def _run(spark: SparkSession, given: Mapping[str, str], rows: Lake, every: str) -> None:
     frame = spark.readStream.format("rocketmq").options(**given).load()
-
     whole = not any(name.lower() in _FILTERS and value for name, value in given.items())
 
     def keep(batch: DataFrame, number: int) -> None:
@@ -92,8 +90,6 @@ def keep_batch(rows: Lake, batch: DataFrame, number: int, *, whole: bool = True)
 
     What an earlier try left half done is replaced; what it finished stays as it is, since others may be reading it.
     """
-    from pyspark.sql import functions
-
     if read_text(rows.spark, f"{rows.folder}/manifest/{number}.json") is not None:
         return
     batch.persist()  # counted and written: one read of the brokers
@@ -134,15 +130,10 @@ def summary(spark: SparkSession, folder: str, before: set[int] | None = None) ->
     found = manifests(spark, folder)
     missing, _ = gaps(found)
     new = [each for each in found if int(each["batch"]) not in (before or ())]
-    facts = {
-        "messages": total(found, "messages"),
-        "bytes": total(found, "bytes"),
-        "batches": len(found),
-        "gaps": len(missing),
-        "folder": folder,
-    }
+    sums = totals(found)
+    facts = {"messages": sums.rows, "bytes": sums.bytes, "batches": len(found), "gaps": len(missing), "folder": folder}
     tables = [Table("kept", kept(found))] + ([Table("missing", missing)] if missing else [])
-    return Summary("archive", facts, tables, metrics=Metrics(total(new, "messages"), total(new, "bytes")))
+    return Summary("archive", facts, tables, metrics=totals(new))
 
 
 def _of(given: Mapping[str, str], topics: Sequence[str]) -> dict[str, str]:
@@ -160,27 +151,16 @@ def _covers(given: Mapping[str, str], topic: str) -> bool:
 
 def _begun(spark: SparkSession, folder: str) -> list[str]:
     """Return the topics of a batch that was planned and is not committed: Spark repeats it first."""
-    planned_ = _logged_offsets(spark, folder)
+    logged = _logged_offsets(spark, folder)
     committed = {name for name, _ in read_texts(spark, f"{folder}/checkpoint/commits", "", named=True)}
-    last = max(planned_, default=-1)
+    last = max(logged, default=-1)
     if last < 0 or str(last) in committed:
         return []
-    start, end = planned_.get(last - 1, {}), planned_[last]
+    start, end = logged.get(last - 1, {}), logged[last]
     return sorted({queue.topic for queue, until in end.items() if until > start.get(queue, 0)})
 
 
-def _waiting(spark: SparkSession, given: Mapping[str, str], folder: str) -> Summary:
-    """Return what a run would take, by Spark's own offset log; nothing is written."""
-    plan = planned(given, begin=_logged(spark, folder))
-    return Summary("archive (dry run)", {**plan.facts, "folder": folder}, plan.tables)
-
-
-def _logged(spark: SparkSession, folder: str) -> Offsets:
-    """Return where the last planned batch of the checkpoint ends; nothing if there is none."""
-    found = _logged_offsets(spark, folder)
-    return found[max(found)] if found else {}
-
-
 def _logged_offsets(spark: SparkSession, folder: str) -> dict[int, Offsets]:
+    """Return where each planned batch of the checkpoint ends."""
     texts = read_texts(spark, f"{folder}/checkpoint/offsets", "", named=True)
     return {int(name): from_json(json.loads(text.splitlines()[-1])) for name, text in texts if name.isdigit()}

@@ -6,17 +6,16 @@ Reads neither bodies nor properties, except for tags. Nothing is committed, no g
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession, functions
 
 from ..model.lag import difference
 from ..spark.connect.cluster import Cluster
-from ..spark.options import NetOptions, Use, connection_options, declared
-from .report.grouping import Fold, folded
+from ..spark.options import Use, connection_options, net_part
+from .report.grouping import COUNTS, Fold, folded, grouped, rows_of
 from .report.summary import Metrics, Plot, Summary, Table
 from .run.messages import messages
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 _COLUMNS = ("topic", "brokerName", "queueId", "queueOffset", "tags", "storeTimestamp", "storeSize")
 _SUMS: dict[str, Fold] = {"messages": sum, "bytes": sum, "oldest": min}
@@ -24,32 +23,33 @@ _SUMS: dict[str, Fold] = {"messages": sum, "bytes": sum, "oldest": min}
 
 def backlog(spark: SparkSession, source: Mapping[str, str], groups: Sequence[str] = ()) -> Summary:
     """Report what waits. `source` as `messages` has it; groups need one with a name server."""
-    from pyspark.sql import functions
-
-    frame = messages(spark, source, _COLUMNS)
-    named = frame.selectExpr(
+    named = messages(spark, source, _COLUMNS).selectExpr(
         "topic", "brokerName AS broker", "queueId AS queue", "queueOffset", "coalesce(tags, '') AS tag", "storeSize",
         "storeTimestamp",
     )  # fmt: skip
-    found = named.groupBy("topic", "broker", "queue", "tag").agg(
-        functions.count("*").alias("messages"),
-        functions.sum("storeSize").alias("bytes"),
-        functions.expr("date_format(min(storeTimestamp), 'yyyy-MM-dd HH:mm') AS oldest"),
-        functions.expr("date_format(max(storeTimestamp), 'yyyy-MM-dd HH:mm') AS newest"),
+    found = grouped(
+        named,
+        ["topic", "broker", "queue", "tag"],
+        *COUNTS,
+        "date_format(min(storeTimestamp), 'yyyy-MM-dd HH:mm') AS oldest",
+        "date_format(max(storeTimestamp), 'yyyy-MM-dd HH:mm') AS newest",
     )
-    rows = [row.asDict() for row in found.collect()]
-    queues, tags = (
-        _with_share(folded(rows, ("topic", "broker", "queue"), _SUMS)),
-        folded(rows, ("topic", "tag"), _SUMS | {"newest": max}),
-    )
+    rows = rows_of(found)
+    queues = _with_share(folded(rows, ("topic", "broker", "queue"), _SUMS))
+    tags = folded(rows, ("topic", "tag"), _SUMS | {"newest": max})
     tables = [Table("by topic", _by_topic(queues)), Table("by queue", queues), Table("by tag", tags)]
-    plots = [_by_queue(queues), _by_tag(tags)]
+    by_queue = {f"{row['topic']}/{row['broker']}/{row['queue']}": row["messages"] for row in queues}
+    by_tag = {f"{row['topic']} {row['tag'] or '(no tag)'}": row["bytes"] for row in tags}
+    plots = [
+        Plot("Messages by queue", "bars", "messages", "topic/broker/queue", {"messages": by_queue}),
+        Plot("Bytes by tag", "bars", "bytes", "topic and tag", {"bytes": by_tag}),
+    ]
     if groups:
         lag = _lag(source, sorted({row["topic"] for row in queues}), groups)
         tables += [Table("lag", lag), Table("waiting by tag", _waiting(spark, named, lag))]
         plots.append(_lag_plot(lag))
-    count, size = sum(row["messages"] for row in queues), sum(row["bytes"] for row in queues)
-    return Summary("backlog", {"messages": count, "bytes": size}, tables, plots, Metrics(count, size))
+    metrics = Metrics.of(queues)
+    return Summary("backlog", {"messages": metrics.rows, "bytes": metrics.bytes}, tables, plots, metrics)
 
 
 def _by_topic(queues: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -66,33 +66,19 @@ def _by_topic(queues: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _waiting(spark: SparkSession, named: DataFrame, lag: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return what each group has not consumed, by tag: a second pass, of the groups that have been somewhere."""
-    from pyspark.sql import functions
-
     places = [(row["group"], row["topic"], row["broker"], row["queue"], row["committed"]) for row in lag if row["lag"]]
     if not places:
         return []
     at = spark.createDataFrame(places, "group string, topic string, broker string, queue int, committed bigint")
     left = named.join(functions.broadcast(at), ["topic", "broker", "queue"]).where("queueOffset >= committed")
-    sums = left.groupBy("group", "topic", "tag").agg(
-        functions.count("*").alias("messages"), functions.sum("storeSize").alias("bytes")
-    )
-    return [row.asDict() for row in sums.orderBy("group", "topic", "tag").collect()]
+    by = ["group", "topic", "tag"]
+    return rows_of(grouped(left, by, *COUNTS).orderBy(*by))
 
 
 def _with_share(queues: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Add to each queue its percentage of the topic's messages: skew shows at once."""
     totals = {row["topic"]: row["messages"] for row in folded(queues, ("topic",), {"messages": sum})}
     return [row | {"share": f"{100 * row['messages'] / totals[row['topic']]:.0f}%"} for row in queues]
-
-
-def _by_queue(queues: Sequence[Mapping[str, Any]]) -> Plot:
-    points = {f"{row['topic']}/{row['broker']}/{row['queue']}": row["messages"] for row in queues}
-    return Plot("Messages by queue", "bars", "messages", "topic/broker/queue", {"messages": points})
-
-
-def _by_tag(tags: Sequence[Mapping[str, Any]]) -> Plot:
-    points = {f"{row['topic']} {row['tag'] or '(no tag)'}": row["bytes"] for row in tags}
-    return Plot("Bytes by tag", "bars", "bytes", "topic and tag", {"bytes": points})
 
 
 def _lag_plot(lag: Sequence[Mapping[str, Any]]) -> Plot:
@@ -104,25 +90,21 @@ def _lag_plot(lag: Sequence[Mapping[str, Any]]) -> Plot:
 
 
 def _lag(source: Mapping[str, str], topics: Sequence[str], groups: Sequence[str]) -> list[dict[str, Any]]:
-    rows = []
-    known = declared(NetOptions)
-    connection = {name: value for name, value in source.items() if name.lower() in known}
-    with Cluster(connection_options(connection, Use.BATCH)) as cluster:
+    with Cluster(connection_options(net_part(source), Use.BATCH)) as cluster:
         queues = cluster.queues(topics)
         bounds = cluster.bounds(queues)
-        for group in groups:
-            committed = cluster.committed(group, queues)
-            for queue in sorted(bounds):
-                at = committed.get(queue)
-                rows.append(
-                    {
-                        "group": group,
-                        "topic": queue.topic,
-                        "broker": queue.broker,
-                        "queue": queue.queue_id,
-                        "committed": at,
-                        "end": bounds[queue].high,
-                        "lag": None if at is None else difference(bounds[queue].high, at),
-                    }
-                )
-    return rows
+        committed = {group: cluster.committed(group, queues) for group in groups}
+    return [
+        {
+            "group": group,
+            "topic": queue.topic,
+            "broker": queue.broker,
+            "queue": queue.queue_id,
+            "committed": at,
+            "end": bounds[queue].high,
+            "lag": None if at is None else difference(bounds[queue].high, at),
+        }
+        for group in groups
+        for queue in sorted(bounds)
+        for at in [committed[group].get(queue)]
+    ]

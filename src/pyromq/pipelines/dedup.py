@@ -9,23 +9,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame, SparkSession, functions
 
 from ..spark.write.sending import SendTotals
 from .archive import keep_batch
 from .lake.files import read_text
 from .lake.lake import Lake
-from .lake.manifest import manifests, total
+from .lake.manifest import manifests, totals
 from .replay import outgoing
-from .report.summary import Metrics, Summary, Table
+from .report.grouping import folded
+from .report.summary import Summary, Table
 from .run import checkpoint
-from .run.messages import chosen, stream
+from .run.messages import stream
 from .run.sending import StepSender, delivery, in_order
 from .run.streaming import run_stream
 from .run.times import interval
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 BY = "msgId"
 
@@ -47,11 +46,9 @@ def dedup(
     `folder` has the rows and the checkpoint; `target` are options of a write. `by` is Spark SQL: `keys`, `msgId`,
     `properties['ORDER']`, a part of the body. Rows without it (null) are all kept.
     """
-    from pyspark.sql import functions
-
-    settings = {"source": checkpoint.which(source), "to": (target or {}).get("topic", ""), "by": by, "within": within}
-    settings["where"] = where
-    run = checkpoint.begin(spark, folder, settings, {})["run"]
+    settings = {"source": checkpoint.which(source), "to": (target or {}).get("topic", "")}
+    settings |= {"by": by, "within": within, "where": where}
+    run = checkpoint.begin(spark, folder, settings)["run"]
     rows = Lake(spark, folder, run=run)
     before = {int(each["batch"]) for each in manifests(spark, folder)}
     checkpoint.check_whole(spark, folder, before)
@@ -63,7 +60,7 @@ def dedup(
             steps.send(in_order(rows.read([number]), tasks), number, outgoing)
 
     place = "concat_ws('/', topic, brokerName, queueId, queueOffset)"
-    frame = chosen(stream(spark, source), where).withWatermark("storeTimestamp", interval("within", within))
+    frame = stream(spark, source, where=where).withWatermark("storeTimestamp", interval("within", within))
     keyed = frame.withColumn("dedupKey", functions.expr(f"coalesce(cast({by} AS string), {place})"))
     once = keyed.dropDuplicatesWithinWatermark(["topic", "dedupKey"]).drop("dedupKey")
     run_stream(once.writeStream.queryName("pyromq-dedup"), keep, folder, every)
@@ -80,7 +77,7 @@ def _kept_once(rows: Lake, batch: DataFrame, number: int) -> None:
 
 def _count(rows: Lake, number: int) -> int:
     text = read_text(rows.spark, f"{rows.folder}/manifest/{number}.json")
-    return total([json.loads(text)], "messages") if text else 0
+    return totals([json.loads(text)]).rows if text else 0
 
 
 def _summary(
@@ -88,12 +85,8 @@ def _summary(
 ) -> Summary:
     found = manifests(spark, folder)
     new = [each for each in found if int(each["batch"]) not in before]
-    sums: dict[str, int] = {}
-    for manifest in found:
-        for row in manifest["queues"]:
-            sums[row["topic"]] = sums.get(row["topic"], 0) + row["messages"]
-    facts = {"messages": total(found, "messages"), "new": total(new, "messages"), "folder": folder}
+    topics = folded((row for manifest in found for row in manifest["queues"]), ("topic",), {"messages": sum})
+    facts = {"messages": totals(found).rows, "new": totals(new).rows, "folder": folder}
     if target:
         facts |= {"sent": sent.rows, "to": target.get("topic", ""), "delivery": delivery(sent)}
-    table = Table("kept", [{"topic": topic, "messages": count} for topic, count in sorted(sums.items())])
-    return Summary("dedup", facts, [table], metrics=Metrics(total(new, "messages"), total(new, "bytes")))
+    return Summary("dedup", facts, [Table("kept", topics)], metrics=totals(new))

@@ -7,20 +7,19 @@ it, age. The log has no reason; consumers with tracing switched on tell how thei
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession, functions
 
 from ..model.message import Property
 from ..model.names import DLQ_PREFIX
-from .report.grouping import Fold, folded
+from .report.grouping import COUNTS, Fold, folded, grouped, rows_of
 from .report.summary import Metrics, Plot, Summary, Table
 from .run import checkpoint
 from .run.messages import chosen, messages, stream
 from .run.sending import StepSender, delivery, passed_on
 from .run.streaming import run_stream
 from .trace import traced
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 _ORIGIN = f"coalesce(properties['{Property.DLQ_ORIGIN_TOPIC}'], properties['{Property.RETRY_TOPIC}'], topic)"
 _SHORT = "yyyy-MM-dd HH:mm:ss"
@@ -44,8 +43,8 @@ def report(spark: SparkSession, source: Mapping[str, str], group: str, where: st
     `traces` is a trace topic: with it also why.
     """
     found = chosen(dead_letters(spark, source, group), where)
-    rows = [row.asDict() for row in _grouped(found).collect()]
-    count, size = sum(row["messages"] for row in rows), sum(row["bytes"] for row in rows)
+    rows = rows_of(_grouped(found))
+    metrics = Metrics.of(rows)
     tables = [
         Table("dead letters", folded(rows, ("origin", "tag"), _SUMS)),
         Table("senders", folded(rows, ("origin", "sender"), _SUMS)),
@@ -53,37 +52,31 @@ def report(spark: SparkSession, source: Mapping[str, str], group: str, where: st
     if traces:
         tables.append(Table("why", _reasons(spark, source, group, found, traces)))
     hours = folded([row | {"hour": str(row["hour"])[:16]} for row in rows], ("hour",), {"messages": sum})
+    by_hour = {row["hour"]: row["messages"] for row in hours}
+    by_tag = {f"{row['origin']} {row['tag']}".strip(): row["messages"] for row in tables[0].rows}
     plots = [
-        Plot(
-            "Dead letters by hour",
-            "lines",
-            "messages",
-            "hour (UTC)",
-            {group: {row["hour"]: row["messages"] for row in hours}},
-        ),
-        Plot("Dead letters by topic and tag", "bars", "messages", "topic and tag", {group: _named(tables[0].rows)}),
+        Plot("Dead letters by hour", "lines", "messages", "hour (UTC)", {group: by_hour}),
+        Plot("Dead letters by topic and tag", "bars", "messages", "topic and tag", {group: by_tag}),
     ]
-    facts = {"group": group, "messages": count, "bytes": size}
-    return Summary("dlq", facts, tables, plots, Metrics(count, size))
+    facts = {"group": group, "messages": metrics.rows, "bytes": metrics.bytes}
+    return Summary("dlq", facts, tables, plots, metrics)
 
 
 def _grouped(frame: DataFrame) -> DataFrame:
-    from pyspark.sql import functions
-
-    keyed = frame.select(
-        "origin",
-        functions.expr("coalesce(tags, '') AS tag"),
-        functions.expr("substring_index(bornHost, ':', 1) AS sender"),
-        functions.date_trunc("hour", "storeTimestamp").alias("hour"),
-        "reconsumeTimes", "storeSize", "storeTimestamp", "bornTimestamp",
-    )  # fmt: skip
-    return keyed.groupBy("origin", "tag", "sender", "hour").agg(
-        functions.count("*").alias("messages"),
-        functions.sum("storeSize").alias("bytes"),
-        functions.max("reconsumeTimes").alias("tried"),
-        functions.expr(f"date_format(min(storeTimestamp), '{_SHORT}') AS oldest"),
-        functions.expr(f"date_format(max(storeTimestamp), '{_SHORT}') AS newest"),
-        functions.expr("max(unix_timestamp(storeTimestamp) - unix_timestamp(bornTimestamp)) AS livedSeconds"),
+    by = {
+        "origin": "origin",
+        "tag": "coalesce(tags, '')",
+        "sender": "substring_index(bornHost, ':', 1)",
+        "hour": "date_trunc('hour', storeTimestamp)",
+    }
+    return grouped(
+        frame.withColumns({name: functions.expr(sql) for name, sql in by.items()}),
+        list(by),
+        *COUNTS,
+        "max(reconsumeTimes) AS tried",
+        f"date_format(min(storeTimestamp), '{_SHORT}') AS oldest",
+        f"date_format(max(storeTimestamp), '{_SHORT}') AS newest",
+        "max(unix_timestamp(storeTimestamp) - unix_timestamp(bornTimestamp)) AS livedSeconds",
     )
 
 
@@ -94,17 +87,12 @@ def _reasons(
 
     A client that serves several groups may leave out which it was.
     """
-    from pyspark.sql import functions
-
     failed = traced(spark, {**source, "topic": traces}).where("what = 'ended' AND NOT success")
-    own = failed.where(functions.col("group").isin(group, "")).groupBy("id").agg(
-        functions.max_by("outcome", "timeMs").alias("last"), functions.count("*").alias("failures")
-    )  # fmt: skip
-    why = found.select("origin", functions.col("msgId").alias("id")).join(own, "id", "left")
-    sums = why.groupBy("origin", "last").agg(
-        functions.count("*").alias("messages"), functions.sum("failures").alias("failures told")
-    )
-    return [row.asDict() for row in sums.orderBy("origin", "last").collect()]
+    own = failed.where(functions.col("group").isin(group, ""))
+    last = grouped(own, ["id"], "max_by(outcome, timeMs) AS last", "count(*) AS failures")
+    why = found.select("origin", functions.col("msgId").alias("id")).join(last, "id", "left")
+    sums = grouped(why, ["origin", "last"], "count(*) AS messages", "sum(failures) AS `failures told`")
+    return rows_of(sums.orderBy("origin", "last"))
 
 
 def redrive(
@@ -126,7 +114,7 @@ def redrive(
         found = report(spark, source, group, where)
         return Summary("dlq redrive (dry run)", found.facts, found.tables)
     wanted = {"to": target.get("topic", ""), "group": group, "where": where}
-    run = checkpoint.begin(spark, folder, wanted, {})["run"]
+    run = checkpoint.begin(spark, folder, wanted)["run"]
     frame = stream(spark, {"topic": f"{DLQ_PREFIX}{group}", **source})
     steps = StepSender(spark, folder, target, run)
 
@@ -141,17 +129,9 @@ def redrive(
 
 
 def _with_origin(frame: DataFrame) -> DataFrame:
-    from pyspark.sql import functions
-
     return frame.withColumn("origin", functions.expr(_ORIGIN))
 
 
 def _again(group: str, goal: str) -> list[Column]:
-    from pyspark.sql import functions
-
     topic = functions.lit(goal) if goal else functions.col("origin")
     return [topic.alias("topic"), *passed_on({"REDRIVE_GROUP": functions.lit(group), "REDRIVE_ID": "msgId"})]
-
-
-def _named(rows: Any) -> dict[str, float]:
-    return {f"{row['origin']} {row['tag']}".strip(): row["messages"] for row in rows}

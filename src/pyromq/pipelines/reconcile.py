@@ -7,13 +7,13 @@ hashes: bodies are read, not moved.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import DataFrame, SparkSession, functions
+
+from .report.grouping import grouped, rows_of
 from .report.summary import Metrics, Plot, Summary, Table
-from .run.messages import chosen, messages, needed
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from .run.messages import messages
 
 _COLUMNS = ("topic", "brokerName", "queueId", "queueOffset", "msgId", "keys", "tags", "body", "properties", "storeSize")
 ID = "coalesce(properties['REPLAY_ID'], properties['REDRIVE_ID'], msgId)"
@@ -32,26 +32,23 @@ def reconcile(
     examples: int = 20,
 ) -> Summary:
     """Return what of `left` is in `right`. `by` is Spark SQL for the id, `where` chooses on both sides."""
-    from pyspark.sql import functions
-
     sides = [
-        _side(spark, each, where, since_ms, until_ms, by).withColumn("side", functions.lit(number))
+        messages(spark, each, _COLUMNS, where=where, since_ms=since_ms, until_ms=until_ms).selectExpr(
+            f"{by} AS id", "coalesce(properties['REPLAY_TOPIC'], topic) AS topic", "storeSize",
+            "xxhash64(body, coalesce(keys, ''), coalesce(tags, '')) AS hash",
+            "concat_ws('/', topic, brokerName, queueId, queueOffset) AS place", f"{number} AS side",
+        )
         for number, each in enumerate((left, right))
-    ]
+    ]  # fmt: skip
     judged = _judged(sides[0].unionByName(sides[1])).persist()
     try:
-        sums = judged.groupBy("topic", "verdict").agg(
-            functions.count("*").alias("messages"),
-            functions.sum("leftCount").alias("left"),
-            functions.sum("rightCount").alias("right"),
-            functions.sum("bytes").alias("bytes"),
-        )
-        found = [row.asDict() for row in sums.orderBy("topic", "verdict").collect()]
+        sums = ("count(*) AS messages", "sum(leftCount) AS `left`", "sum(rightCount) AS `right`", "sum(bytes) AS bytes")
+        found = rows_of(grouped(judged, ["topic", "verdict"], *sums).orderBy("topic", "verdict"))
         odd = judged.where("verdict <> 'equal'").orderBy("verdict", "topic", "id").limit(examples)
-        shown = odd.select("verdict", "id", "topic", "leftCount", "rightCount", "place").collect()
+        shown = rows_of(odd.select("verdict", "id", "topic", "leftCount", "rightCount", "place"))
     finally:
         judged.unpersist()
-    return _summary(found, [row.asDict() for row in shown])
+    return _summary(found, shown)
 
 
 def _summary(found: Sequence[Mapping[str, Any]], shown: Sequence[Mapping[str, Any]]) -> Summary:
@@ -67,28 +64,17 @@ def _summary(found: Sequence[Mapping[str, Any]], shown: Sequence[Mapping[str, An
     return Summary("reconcile", facts, [Table("by topic", rows), Table("examples", shown)], [plot], read)
 
 
-def _side(
-    spark: SparkSession, source: Mapping[str, str], where: str, since_ms: int | None, until_ms: int | None, by: str
-) -> DataFrame:
-    frame = chosen(messages(spark, source, needed(_COLUMNS, where), since_ms=since_ms, until_ms=until_ms), where)
-    return frame.selectExpr(
-        f"{by} AS id", "coalesce(properties['REPLAY_TOPIC'], topic) AS topic", "storeSize",
-        "xxhash64(body, coalesce(keys, ''), coalesce(tags, '')) AS hash",
-        "concat_ws('/', topic, brokerName, queueId, queueOffset) AS place",
-    )  # fmt: skip
-
-
 def _judged(both: DataFrame) -> DataFrame:
     """Return a row for each id. Doubled before differing: a second, other message of the same id is both."""
-    from pyspark.sql import functions
-
-    found = both.groupBy("id").agg(
-        functions.min("topic").alias("topic"),
-        functions.expr("count_if(side = 0) AS leftCount"),
-        functions.expr("count_if(side = 1) AS rightCount"),
-        functions.expr("min(hash) <> max(hash) AS isMixed"),
-        functions.sum("storeSize").alias("bytes"),
-        functions.min("place").alias("place"),
+    found = grouped(
+        both,
+        ["id"],
+        "min(topic) AS topic",
+        "count_if(side = 0) AS leftCount",
+        "count_if(side = 1) AS rightCount",
+        "min(hash) <> max(hash) AS isMixed",
+        "sum(storeSize) AS bytes",
+        "min(place) AS place",
     )
     verdict = """CASE WHEN rightCount = 0 THEN 'lost' WHEN leftCount = 0 THEN 'added'
                  WHEN rightCount > leftCount THEN 'doubled' WHEN rightCount < leftCount THEN 'lost'

@@ -8,8 +8,9 @@ a second try finds in the target is not sent again.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+
+from pyspark.sql import Column, DataFrame, SparkSession, functions
 
 from ..errors import ConfigError
 from ..model.message import Property
@@ -18,15 +19,13 @@ from ..spark.options import Use, read_options
 from ..spark.read.offsets import to_json
 from ..spark.read.starting import with_retries
 from .archive import batches, open_archive
+from .report.grouping import grouped, rows_of
 from .report.summary import Metrics, Summary, Table
 from .run import checkpoint
-from .run.messages import between, chosen, messages, needed, of_topics, stream
+from .run.messages import between, chosen, messages, of_topics, stream
 from .run.plan import planned
 from .run.sending import StepSender, delivery, in_order, passed_on
 from .run.streaming import run_stream
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 _COLUMNS = (
     "topic", "brokerName", "queueId", "queueOffset", "msgId", "keys", "tags", "body", "properties", "flag",
@@ -62,31 +61,38 @@ def replay(
     if backlog_of:
         source = {**source, "startingOffsets": _standing(source, backlog_of)}
     if dry_run:
-        return _counted(spark, source, target, since_ms, until_ms, where)
+        return _counted(spark, source, target["topic"], where, since_ms, until_ms)
     start = source.get("startingOffsets")
     rest = {name: value for name, value in source.items() if name != "startingOffsets"}
     settings = {"source": checkpoint.which(rest), "group": backlog_of, "to": target["topic"], "where": where}
-    fixed = checkpoint.begin(spark, folder, settings, {"since": since_ms, "until": until_ms, "start": start})
+    fixed = checkpoint.begin(spark, folder, settings, since=since_ms, until=until_ms, start=start)
     steps = StepSender(spark, folder, limited(target, rate), fixed["run"])
-    choice = _Choice(where, fixed["since"], fixed["until"], 1 if rate else tasks)  # the rate is that of a task
+    times, tasks = (fixed["since"], fixed["until"]), 1 if rate else tasks  # the rate is that of a task
     if "archive" in rest:
-        _archived(spark, rest, folder, choice, steps)
+        _send_archive(spark, rest, folder, steps, lambda rows: in_order(chosen(between(rows, *times), where), tasks))
     else:
         begin = {"startingOffsets": fixed["start"]} if fixed["start"] else {}
-        _streamed(spark, {**rest, **begin}, folder, choice, steps, every)
+        frame = between(stream(spark, {**rest, **begin}, _COLUMNS, where=where, since_ms=fixed["since"]), *times)
+
+        def pass_on(batch: DataFrame, number: int) -> None:
+            """Send a micro-batch, which is a step: its tasks are the queues, in their order."""
+            steps.send(batch.coalesce(1) if tasks == 1 else batch, number, outgoing)
+
+        run_stream(frame.writeStream.queryName("pyromq-replay"), pass_on, folder, every)
     sent = steps.sent
     facts = {"messages": sent.rows, "to": target["topic"], "checkpoint": folder, "delivery": delivery(sent)}
     return Summary("replay", facts, [Table("sent", steps.rows)], metrics=Metrics(sent.rows, sent.bytes))
 
 
-class _Choice(NamedTuple):
-    where: str
-    since_ms: int | None
-    until_ms: int | None
-    tasks: int
-
-    def of(self, rows: DataFrame) -> DataFrame:
-        return chosen(between(rows, self.since_ms, self.until_ms), self.where)
+def _counted(
+    spark: SparkSession, source: Mapping[str, str], goal: str, where: str, since_ms: int | None, until_ms: int | None
+) -> Summary:
+    frame = messages(spark, source, ("topic", "storeTimestamp"), where=where, since_ms=since_ms, until_ms=until_ms)
+    tables = [Table("from", rows_of(grouped(frame, ["topic"], "count(*) AS messages").orderBy("topic")))]
+    if "nameServer" in source and "archive" not in source:
+        tables += planned(source, since_ms=since_ms, until_ms=until_ms).tables
+    facts = {"messages": sum(row["messages"] for row in tables[0].rows), "to": goal}
+    return Summary("replay (dry run)", facts, tables)
 
 
 def limited(target: Mapping[str, str], rate: int) -> dict[str, str]:
@@ -94,28 +100,20 @@ def limited(target: Mapping[str, str], rate: int) -> dict[str, str]:
     return dict(target) | ({"maxMessagesPerSecond": str(rate)} if rate else {})
 
 
-def _archived(spark: SparkSession, source: Mapping[str, str], folder: str, choice: _Choice, steps: StepSender) -> None:
+def _send_archive(
+    spark: SparkSession,
+    source: Mapping[str, str],
+    folder: str,
+    steps: StepSender,
+    shape: Callable[[DataFrame], DataFrame],
+) -> None:
     """Replay an archive; a step is one of its batches."""
     kept = open_archive(spark, source["archive"])
     behind = checkpoint.done(spark, folder)
     for number in batches(spark, source["archive"]):
         if number not in behind:
-            rows = choice.of(of_topics(kept.read([number]), source))
-            sent = steps.send(in_order(rows, choice.tasks), number, outgoing)
+            sent = steps.send(shape(of_topics(kept.read([number]), source)), number, outgoing)
             checkpoint.mark_done(spark, folder, number, {"messages": sent.rows})
-
-
-def _streamed(
-    spark: SparkSession, source: Mapping[str, str], folder: str, choice: _Choice, steps: StepSender, every: str
-) -> None:
-    """Replay a topic; a step is a micro-batch: its tasks are the queues, in their order."""
-    frame = stream(spark, source, needed(_COLUMNS, choice.where), since_ms=choice.since_ms)
-
-    def pass_on(batch: DataFrame, number: int) -> None:
-        rows = choice.of(batch)
-        steps.send(rows.coalesce(1) if choice.tasks == 1 else rows, number, outgoing)
-
-    run_stream(frame.writeStream.queryName("pyromq-replay"), pass_on, folder, every)
 
 
 def _standing(source: Mapping[str, str], group: str) -> str:
@@ -129,29 +127,6 @@ def _standing(source: Mapping[str, str], group: str) -> str:
 
 def outgoing() -> list[Column]:
     """Return the columns of a write, with where each message came from."""
-    from pyspark.sql import functions
-
     place = functions.concat_ws("/", "brokerName", "queueId", "queueOffset")
     kept = passed_on({"REPLAY_TOPIC": "topic", "REPLAY_OFFSET": place, "REPLAY_ID": "msgId"})
     return [*kept, functions.element_at("properties", Property.SHARDING_KEY).alias("shardingKey")]
-
-
-def _counted(
-    spark: SparkSession,
-    source: Mapping[str, str],
-    target: Mapping[str, str],
-    since_ms: int | None,
-    until_ms: int | None,
-    where: str,
-) -> Summary:
-    from pyspark.sql import functions
-
-    names = needed(("topic", "storeTimestamp"), where)
-    frame = chosen(messages(spark, source, names, since_ms=since_ms, until_ms=until_ms), where)
-    found = frame.groupBy("topic").agg(functions.count("*").alias("messages")).orderBy("topic").collect()
-    rows = [row.asDict() for row in found]
-    tables = [Table("from", rows)]
-    if "nameServer" in source and "archive" not in source:
-        tables += planned(source, since_ms=since_ms, until_ms=until_ms).tables
-    facts = {"messages": sum(row["messages"] for row in rows), "to": target["topic"]}
-    return Summary("replay (dry run)", facts, tables)

@@ -8,23 +8,24 @@ took. The clocks of several machines meet in store and first delivery: what is b
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Observation, SparkSession, functions
 
 from ..model.message_trace import Consumed, ConsumeStarted, Sent
 from ..model.names import TRACE_TOPIC
 from ..protocol.trace import TraceError, decode_trace
+from .report.grouping import grouped, rows_of
 from .report.summary import Metrics, Plot, Summary, Table
 from .run.messages import messages
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, Observation, SparkSession
 
 EVENTS = (
     "what string, id string, request string, timeMs bigint, topic string, group string, costMs bigint, "
     "success boolean, retries int, outcome string"
 )
-_NAMES = [each.split()[0] for each in EVENTS.split(", ")]
+_ARROW = {"string": pa.string(), "bigint": pa.int64(), "int": pa.int32(), "boolean": pa.bool_()}
+_SCHEMA = pa.schema([(name, _ARROW[kind]) for name, kind in (each.split() for each in EVENTS.split(", "))])
 _STAGES = {"sendMs": "send", "storeMs": "store", "deliveryMs": "first delivery", "consumeMs": "consumption"}
 _PARTS = (50, 95, 99)
 
@@ -51,28 +52,11 @@ def traced(
     spark: SparkSession, source: Mapping[str, str], since_ms: int | None = None, seen: Observation | None = None
 ) -> DataFrame:
     """Return the events of the trace topic as rows; `seen` gets the bytes of the bodies."""
-    import pyarrow as pa
-    from pyspark.sql import functions
-
-    types = [
-        pa.string(),
-        pa.string(),
-        pa.string(),
-        pa.int64(),
-        pa.string(),
-        pa.string(),
-        pa.int64(),
-        pa.bool_(),
-        pa.int32(),
-        pa.string(),
-    ]
 
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            rows = list(events(batch.column(0).to_pylist()))
-            columns = list(zip(*rows, strict=True)) if rows else [()] * len(types)
-            arrays = [pa.array(list(values), kind) for values, kind in zip(columns, types, strict=True)]
-            yield pa.RecordBatch.from_arrays(arrays, _NAMES)
+            rows = (dict(zip(_SCHEMA.names, row, strict=True)) for row in events(batch.column(0).to_pylist()))
+            yield pa.RecordBatch.from_pylist(list(rows), _SCHEMA)
 
     options = {"topic": TRACE_TOPIC, **source}
     frame = messages(spark, options, ("body",), since_ms=since_ms)
@@ -93,18 +77,13 @@ def trace(
 
     `source` has the trace topic (RocketMQ's own unless named); `topics` are read too, for the time of the store.
     """
-    from pyspark.sql import Observation
-
     seen = Observation("traces")
     found = traced(spark, source, since_ms, seen).persist()  # read once, used for each kind of event
     try:
         timed = _stages(found, _stored(spark, source, topics, since_ms)).persist()
-        by_topic = [
-            row.asDict() for row in _sums(timed.dropDuplicates(["id"]), ["topic"], "sendMs", "storeMs").collect()
-        ]
-        deliveries = timed.where("group IS NOT NULL")
-        by_group = [row.asDict() for row in _sums(deliveries, ["topic", "group"], "deliveryMs", "consumeMs").collect()]
-        worst = [row.asDict() for row in _slowest(timed, slowest).collect()]
+        by_topic = _sums(timed.dropDuplicates(["id"]), ["topic"], "sendMs", "storeMs")
+        by_group = _sums(timed.where("group IS NOT NULL"), ["topic", "group"], "deliveryMs", "consumeMs")
+        worst = rows_of(_slowest(timed, slowest))
         count = found.count()
         timed.unpersist()
     finally:
@@ -122,65 +101,54 @@ def _stored(
         return None
     options = {**source, "topic": ",".join(topics)}
     frame = messages(spark, options, ("msgId", "storeTimestamp"), since_ms=since_ms)
-    return (
-        frame.selectExpr("msgId AS id", "unix_millis(storeTimestamp) AS storedMs")
-        .groupBy("id")
-        .min("storedMs")
-        .toDF("id", "storedMs")
-    )
+    return grouped(frame.withColumnRenamed("msgId", "id"), ["id"], "min(unix_millis(storeTimestamp)) AS storedMs")
 
 
 def _stages(found: DataFrame, stored: DataFrame | None) -> DataFrame:
     """Return a row for each message and group that received it; `group` is null where none did."""
-    from pyspark.sql import functions
-
-    sent = found.where("what = 'sent'").groupBy("id").agg(
-        functions.first("topic").alias("topic"),
-        functions.min("timeMs").alias("sentMs"),
-        functions.max("costMs").alias("sendMs"),
-        functions.min("success").alias("isSent"),
-    )  # fmt: skip
+    sent = grouped(
+        found.where("what = 'sent'"),
+        ["id"],
+        "first(topic) AS topic",
+        "min(timeMs) AS sentMs",
+        "max(costMs) AS sendMs",
+        "min(success) AS isSent",
+    )
     begun = found.where("what = 'begun'").select("id", "request", "group", "timeMs", "retries")
     ended = found.where("what = 'ended'").select("request", "costMs", "success")
-    had = begun.join(ended, "request", "left").groupBy("id", "group").agg(
-        functions.min("timeMs").alias("firstMs"),
-        functions.max("costMs").alias("consumeMs"),
-        functions.count("*").alias("deliveries"),
-        functions.sum(functions.expr("CASE WHEN success THEN 0 ELSE 1 END")).alias("failed"),
-    )  # fmt: skip
+    had = grouped(
+        begun.join(ended, "request", "left"),
+        ["id", "group"],
+        "min(timeMs) AS firstMs",
+        "max(costMs) AS consumeMs",
+        "count(*) AS deliveries",
+        "sum(CASE WHEN success THEN 0 ELSE 1 END) AS failed",
+    )
     whole = sent.join(had, "id", "left")
-    whole = whole.withColumn("storedMs", functions.expr("sentMs + sendMs div 2")) if stored is None else whole.join(
-        stored, "id", "left"
-    )  # fmt: skip
-    return whole.withColumns(
-        {
-            "storeMs": functions.expr("if(storedMs IS NULL, NULL, greatest(storedMs - sentMs, 0))"),
-            "deliveryMs": functions.expr("if(firstMs IS NULL, NULL, greatest(firstMs - sentMs, 0))"),
-        }
+    guessed = functions.expr("sentMs + sendMs div 2")
+    whole = whole.withColumn("storedMs", guessed) if stored is None else whole.join(stored, "id", "left")
+    return whole.selectExpr(
+        "*",
+        "if(storedMs IS NULL, NULL, greatest(storedMs - sentMs, 0)) AS storeMs",
+        "if(firstMs IS NULL, NULL, greatest(firstMs - sentMs, 0)) AS deliveryMs",
     )
 
 
-def _sums(frame: DataFrame, names: list[str], *stages: str) -> DataFrame:
-    from pyspark.sql import functions
-
-    columns = [functions.count("*").alias("messages")]
+def _sums(frame: DataFrame, names: list[str], *stages: str) -> list[dict[str, Any]]:
+    sums = ["count(*) AS messages"]
     if "group" in names:
-        columns += [functions.sum("deliveries").alias("deliveries"), functions.sum("failed").alias("failed")]
+        sums += ["sum(deliveries) AS deliveries", "sum(failed) AS failed"]
     else:
-        columns.append(functions.sum(functions.expr("CASE WHEN isSent THEN 0 ELSE 1 END")).alias("failed"))
+        sums.append("sum(CASE WHEN isSent THEN 0 ELSE 1 END) AS failed")
     for stage in stages:
-        columns += [
-            functions.percentile_approx(stage, part / 100).alias(f"{_STAGES[stage]} p{part}") for part in _PARTS
-        ]
-        columns.append(functions.max(stage).alias(f"{_STAGES[stage]} max"))
-    return frame.groupBy(*names).agg(*columns).orderBy(*names)
+        sums += [f"percentile_approx({stage}, {part / 100}) AS `{_STAGES[stage]} p{part}`" for part in _PARTS]
+        sums.append(f"max({stage}) AS `{_STAGES[stage]} max`")
+    return rows_of(grouped(frame, names, *sums).orderBy(*names))
 
 
 def _slowest(frame: DataFrame, most: int) -> DataFrame:
-    from pyspark.sql import functions
-
-    whole = functions.expr("greatest(coalesce(deliveryMs, 0) + coalesce(consumeMs, 0), sendMs)")
-    shown = frame.withColumn("totalMs", whole).orderBy(functions.desc("totalMs"), "id").limit(most)
+    total = functions.expr("greatest(coalesce(deliveryMs, 0) + coalesce(consumeMs, 0), sendMs)")
+    shown = frame.withColumn("totalMs", total).orderBy(functions.desc("totalMs"), "id").limit(most)
     return shown.select("id", "topic", "group", "sendMs", "storeMs", "deliveryMs", "consumeMs", "deliveries", "totalMs")
 
 

@@ -223,6 +223,12 @@ def declared(kind: type) -> dict[str, tuple[str, Declared]]:
     return {each.metadata["option"].name.lower(): (each.name, each.metadata["option"]) for each in fields(kind)}
 
 
+def net_part(given: Mapping[str, str]) -> dict[str, str]:
+    """Return those of the options that say how to reach a cluster."""
+    known = declared(NetOptions)
+    return {name: value for name, value in given.items() if name.lower() in known}
+
+
 def read_options(given: Mapping[str, str], use: Use) -> ReadOptions:
     """Read the options. ConfigError names option, value, what is allowed, and the nearest known option."""
     if given.get("store") is not None or any(key.lower() == "store" for key in given):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ...ambient import SystemClock
 from ...files import replace_file
 from ...pipelines.run.stopping import Stop, Stopped
-from ...spark.options import NetOptions, Use, connection_options, declared
+from ...spark.options import Use, connection_options, net_part
 from ...spark.session import check_machine, new_session
 from ..terminal.exits import NO
 from ..terminal.printing import print_drawn, print_lines, print_text
@@ -122,6 +122,7 @@ def job(command: F) -> F:
 
     @wraps(command)
     def call(**given: Any) -> Any:
+        check_machine()  # pipelines import Spark
         names = ("master", "memory", "conf", "as_json", "metrics", "report", "progress")
         return command(job=Job(**{name: given.pop(name) for name in names}), **given)
 
@@ -170,7 +171,6 @@ def _cancel_jobs(sessions: Sequence[SparkSession]) -> None:
 
 def check_source(source: Mapping[str, str]) -> None:
     """Raise for topics and stores that do not exist, before Spark is started. Patterns are left to the read."""
-    check_machine()
     from ...spark.connect.cluster import Cluster
     from ...spark.store.store_scan import plan
 
@@ -179,9 +179,7 @@ def check_source(source: Mapping[str, str]) -> None:
             plan(store.strip(), 1)
     topics = [each.strip() for each in source.get("topic", "").split(",") if each.strip()]
     if topics and source.get("nameServer") and "archive" not in source:
-        known = declared(NetOptions)
-        net = {name: value for name, value in source.items() if name.lower() in known}
-        with Cluster(connection_options(net, Use.BATCH)) as cluster:
+        with Cluster(connection_options(net_part(source), Use.BATCH)) as cluster:
             cluster.queues(topics)
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypedDict, TypeVar
 import click
 
 from ...ambient import SystemClock
-from ...spark.options import NetOptions, declared
+from ...spark.options import net_part
 from ..terminal.printing import print_lines
 from ..terminal.profiles import chosen_reach
 
@@ -126,11 +126,7 @@ def source_of(
 
 def target_of(namesrv: str, topic: str, options: tuple[str, ...]) -> dict[str, str]:
     """Return where a job writes, with the connection options of its read if that is from brokers."""
-    known = declared(NetOptions)
-    given = pairs("--option", options)
-    return {"nameServer": namesrv, "topic": topic} | {
-        name: value for name, value in given.items() if name.lower() in known
-    }
+    return {"nameServer": namesrv, "topic": topic} | net_part(pairs("--option", options))
 
 
 def pairs(name: str, given: tuple[str, ...]) -> dict[str, str]:

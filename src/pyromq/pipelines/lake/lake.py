@@ -6,25 +6,20 @@ out. Their packages are not part of Spark: without them a run is refused with wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
+
+from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql.types import StructType
 
 from ...errors import PyroError
 from ...spark.schema import DDL
 from .delta_table import DeltaLog
 from .iceberg_table import IcebergTable
-from .table_files import new_files, write_files
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
-
-    from .table_files import NewFile
+from .table_files import NewFile, new_files, write_files, write_parquet
 
 PARQUET, DELTA, ICEBERG = "parquet", "delta", "iceberg"
 _PACKAGES = {DELTA: "deltalake", ICEBERG: "pyiceberg"}
@@ -63,16 +58,16 @@ class Lake:
 
     def write(self, rows: DataFrame, batch: int) -> None:
         """Write the rows of a batch, which have a column `date`. Repeating it changes nothing."""
-        with _readable_times(rows.sparkSession):
+        with _readable_times(rows.sparkSession):  # a stream has one of its own
             if self.form == PARQUET:
-                self._write_parquet(rows, batch)
+                # A name in a path is escaped, and one that is a number becomes one: the topic is a column as well.
+                parts = rows.withColumn("messageTopic", functions.col("topic"))
+                write_parquet(parts, f"{self.folder}/data/batch={batch}", self.compression, "topic", "date")
             else:
                 self._write_table(rows, batch)
 
     def read(self, batches: Iterable[int]) -> DataFrame:
         """Return the rows of these batches, in no order."""
-        from pyspark.sql import functions
-
         numbers = list(batches)
         if self.form == PARQUET:
             paths = [f"{self.folder}/data/batch={number}" for number in numbers]
@@ -82,19 +77,7 @@ class Lake:
         reader = self.spark.read.schema(f"{DDL}, date date, batch bigint").option("recursiveFileLookup", "true")
         return reader.parquet(*self._table().files()).where(functions.col("batch").isin(numbers)).drop("batch")
 
-    def _write_parquet(self, rows: DataFrame, batch: int) -> None:
-        from pyspark.sql import functions
-
-        # A name in a path is escaped, and one that is a number becomes one: the topic is a column as well.
-        parts = rows.withColumn("messageTopic", functions.col("topic"))
-        writer = parts.write.mode("overwrite").option("compression", self.compression)
-        # Bodies do not repeat: a dictionary of them costs a fifth of the time and saves nothing.
-        writer = writer.option("parquet.enable.dictionary#body", "false")
-        writer.partitionBy("topic", "date").parquet(f"{self.folder}/data/batch={batch}")
-
     def _write_table(self, rows: DataFrame, batch: int) -> None:
-        from pyspark.sql import functions
-
         table = self._table()
         if table.has(batch):  # its files are part of the table: they must not be replaced
             return

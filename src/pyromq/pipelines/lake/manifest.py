@@ -11,13 +11,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
 
 from ...spark.read.offsets import Offsets, Queue, from_json, to_json
+from ..report.grouping import COUNTS, grouped, rows_of
+from ..report.summary import Metrics
 from .files import read_text, read_texts, write_text
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 _PLACES = ["topic", "brokerName", "queueId"]
 
@@ -50,23 +51,16 @@ def _last_before(spark: SparkSession, folder: str, batch: int) -> dict[str, Any]
         found: dict[str, Any] = json.loads(text)
         if "ends" in found:
             return found
-    earlier = [each for each in manifests(spark, folder) if int(each["batch"]) < batch]
     extent = Extent()
-    for each in earlier:
-        extent.add(each["queues"], whole=each.get("whole", True))
+    for each in manifests(spark, folder):
+        if int(each["batch"]) < batch:
+            extent.add(each["queues"], whole=each.get("whole", True))
     return {"ends": to_json(extent.ends), "safe": to_json(extent.safe)}
 
 
 def held(batch: DataFrame) -> list[dict[str, Any]]:
-    from pyspark.sql import functions
-
-    found = batch.groupBy(*_PLACES).agg(
-        functions.min("queueOffset").alias("begin"),
-        (functions.max("queueOffset") + 1).alias("end"),
-        functions.count("*").alias("messages"),
-        functions.sum("storeSize").alias("bytes"),
-    )
-    return [row.asDict() for row in found.orderBy(*_PLACES).collect()]
+    found = grouped(batch, _PLACES, "min(queueOffset) AS begin", "max(queueOffset) + 1 AS end", *COUNTS)
+    return rows_of(found.orderBy(*_PLACES))
 
 
 def queue_of(row: Mapping[str, Any]) -> Queue:
@@ -127,5 +121,5 @@ def kept(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def total(found: Iterable[Mapping[str, Any]], name: str) -> int:
-    return sum(row.get(name) or 0 for manifest in found for row in manifest["queues"])
+def totals(found: Iterable[Mapping[str, Any]]) -> Metrics:
+    return Metrics.of(row for manifest in found for row in manifest["queues"])

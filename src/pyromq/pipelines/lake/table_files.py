@@ -5,10 +5,9 @@ Spark's tasks read the footers and a few columns; nothing is read by the driver,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions
 
 _JUDGED = ("topic", "date", "queueId", "queueOffset", "storeTimestamp", "batch")  # what people look for
 
@@ -30,16 +29,17 @@ def write_files(rows: DataFrame, place: str, batch: int, compression: str) -> No
     A file has one topic and date, and their names stand in no path: some would have to be escaped, and readers differ
     in how they take that back.
     """
-    from pyspark.sql import functions
-
     parts = rows.withColumn("part", functions.xxhash64("topic", "date"))
-    writer = parts.write.mode("overwrite").option("compression", compression).partitionBy("part")
-    writer.option("parquet.enable.dictionary#body", "false").parquet(f"{place}/batch={batch}")
+    write_parquet(parts, f"{place}/batch={batch}", compression, "part")
+
+
+def write_parquet(rows: DataFrame, folder: str, compression: str, *by: str) -> None:
+    """Write the rows in place of what is there. Bodies do not repeat: a dictionary of them only costs time."""
+    writer = rows.write.mode("overwrite").option("compression", compression).partitionBy(*by)
+    writer.option("parquet.enable.dictionary#body", "false").parquet(folder)
 
 
 def new_files(spark: SparkSession, place: str, batch: int) -> list[NewFile]:
-    from pyspark.sql import functions
-
     folder = f"batch={batch}"
     seen = [f"_metadata.{name}" for name in ("file_path", "file_size", "file_modification_time")]
     frame = spark.read.parquet(f"{place}/{folder}").select(*seen, *_JUDGED)

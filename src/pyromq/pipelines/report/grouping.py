@@ -1,11 +1,23 @@
-"""Rows that Spark has grouped, put together into fewer groups on the driver. Pure."""
+"""Rows by group: grouped by Spark, brought to the driver, and folded there into fewer groups."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from pyspark.sql import Column, DataFrame, functions
+
 Fold = Callable[[Iterable[Any]], Any]
+COUNTS = ("count(*) AS messages", "sum(storeSize) AS bytes")
+
+
+def grouped(frame: DataFrame, by: Sequence[Column | str], *sums: str) -> DataFrame:
+    """Return a row for each value of the columns `by`; `sums` are Spark SQL with a name, such as those of `COUNTS`."""
+    return frame.groupBy(*by).agg(*map(functions.expr, sums))
+
+
+def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
+    return [row.asDict() for row in frame.collect()]
 
 
 def folded(rows: Iterable[Mapping[str, Any]], by: Sequence[str], how: Mapping[str, Fold]) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +39,12 @@ class Metrics:
 
     rows: int = 0
     bytes: int = 0
+
+    @classmethod
+    def of(cls, rows: Iterable[Mapping[str, Any]]) -> Metrics:
+        """Add up the rows' columns `messages` and `bytes`."""
+        sums = [(row["messages"], row.get("bytes") or 0) for row in rows]
+        return cls(sum(count for count, _ in sums), sum(size for _, size in sums))
 
 
 @dataclass(frozen=True, slots=True)

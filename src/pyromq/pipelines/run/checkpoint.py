@@ -8,26 +8,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import SparkSession
 
 from ...ambient import system_random
 from ...errors import ConfigError, PyroError
 from ..lake.files import read_text, read_texts, write_text
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 _NAME = "run.json"
 
 
-def begin(spark: SparkSession, folder: str, settings: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
+def begin(spark: SparkSession, folder: str, settings: Mapping[str, Any], **fixed: Any) -> dict[str, Any]:
     """Return `fixed` as at the first start, and `run`, its name. ConfigError if the settings have changed since."""
     kept = _kept(spark, folder)
     if kept:
         _check(folder, kept["told"], dict(settings))
         return {**kept["fixed"], "run": kept["run"]}
     run = f"{system_random().getrandbits(96):024x}"
-    write_text(spark, f"{folder}/{_NAME}", json.dumps({"run": run, "told": dict(settings), "fixed": dict(fixed)}))
+    write_text(spark, f"{folder}/{_NAME}", json.dumps({"run": run, "told": dict(settings), "fixed": fixed}))
     return {**fixed, "run": run}
 
 
@@ -38,8 +37,7 @@ def which(source: Mapping[str, str]) -> dict[str, str]:
 
 
 def recorded_options(spark: SparkSession, folder: str) -> dict[str, Any]:
-    kept = _kept(spark, folder)
-    return dict(kept.get("told", {}))
+    return dict(_kept(spark, folder).get("told", {}))
 
 
 def _kept(spark: SparkSession, folder: str) -> dict[str, Any]:

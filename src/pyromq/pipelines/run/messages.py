@@ -8,14 +8,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame, SparkSession, functions
 
 from ...errors import ConfigError
 from ...spark.schema import COLUMNS
 from ..archive import read_archive
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 
 def messages(
@@ -23,44 +21,45 @@ def messages(
     source: Mapping[str, str],
     columns: Sequence[str] = (),
     *,
+    where: str = "",
     since_ms: int | None = None,
     until_ms: int | None = None,
 ) -> DataFrame:
-    """Return the messages that are there now; all columns of a read unless some are named.
+    """Return the messages that are there now, chosen by Spark SQL and by store time, the end not included.
 
-    Times are store times, the end not included.
+    All columns of a read unless some are named; all with `where`, too, which may be about any.
     """
+    columns = () if where else columns
     if "archive" in source:
-        return _archived(spark, source, columns, since_ms, until_ms)
+        return chosen(_archived(spark, source, columns, since_ms, until_ms), where)
     options = _limited(source, since_ms)
     if until_ms is not None:
         options["endingTimestamp"] = str(until_ms)
-    return spark.read.format("rocketmq").schema(ddl(columns)).options(**options).load()
+    return chosen(spark.read.format("rocketmq").schema(_ddl(columns)).options(**options).load(), where)
 
 
 def stream(
-    spark: SparkSession, source: Mapping[str, str], columns: Sequence[str] = (), *, since_ms: int | None = None
+    spark: SparkSession,
+    source: Mapping[str, str],
+    columns: Sequence[str] = (),
+    *,
+    where: str = "",
+    since_ms: int | None = None,
 ) -> DataFrame:
     """Read as a stream, from the earliest message unless the options or `since_ms` say otherwise."""
     options = _limited(source, since_ms)
     if not any(name in options for name in ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")):
         options["startingOffsets"] = "earliest"
-    return spark.readStream.format("rocketmq").schema(ddl(columns)).options(**options).load()
+    schema = _ddl(() if where else columns)
+    return chosen(spark.readStream.format("rocketmq").schema(schema).options(**options).load(), where)
 
 
-def chosen(frame: DataFrame, *conditions: str) -> DataFrame:
+def chosen(frame: DataFrame, where: str) -> DataFrame:
     """Choose rows by Spark SQL on the columns; an empty text chooses all."""
-    for condition in conditions:
-        frame = frame.where(condition) if condition else frame
-    return frame
+    return frame.where(where) if where else frame
 
 
-def needed(columns: Sequence[str], where: str) -> Sequence[str]:
-    """Return the columns to read: all where a condition is given, since it may be about any."""
-    return () if where else columns
-
-
-def ddl(columns: Sequence[str]) -> str:
+def _ddl(columns: Sequence[str]) -> str:
     return ", ".join(f"{name} {COLUMNS[name][1]}" for name in columns or COLUMNS)
 
 
@@ -85,8 +84,6 @@ def _archived(
 
 def of_topics(frame: DataFrame, source: Mapping[str, str]) -> DataFrame:
     """Return the rows of the topics that `topic` or `topicPattern` names."""
-    from pyspark.sql import functions
-
     topic = functions.col("topic")
     if source.get("topic"):
         frame = frame.where(topic.isin([each.strip() for each in source["topic"].split(",")]))
@@ -100,8 +97,6 @@ def between(frame: DataFrame, since_ms: int | None, until_ms: int | None) -> Dat
 
     Where there is a date, by that too: Spark then leaves whole folders out.
     """
-    from pyspark.sql import functions
-
     for time_ms, is_since in ((since_ms, True), (until_ms, False)):
         if time_ms is not None:
             at = functions.timestamp_millis(functions.lit(time_ms))

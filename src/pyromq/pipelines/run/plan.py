@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
 
 from ...spark.connect.cluster import Cluster
 from ...spark.options import Use, read_options
@@ -14,11 +15,8 @@ from ...spark.read.offsets import Offsets
 from ...spark.read.planner import waiting
 from ...spark.read.starting import ending, starting, with_retries
 from ...spark.store.store_scan import plan as log_parts
-from ..lake.manifest import kept, manifests, total
+from ..lake.manifest import kept, manifests, totals
 from ..report.summary import Summary, Table
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def plan_of(
@@ -35,14 +33,14 @@ def plan_of(
     """
     if "archive" in source:
         found = manifests(spark, source["archive"])
-        facts = {"messages": total(found, "messages"), "bytes": total(found, "bytes"), "batches": len(found)}
+        sums = totals(found)
+        facts = {"messages": sums.rows, "bytes": sums.bytes, "batches": len(found)}
         return Summary(f"{name} (dry run)", facts, [Table("to do", kept(found))])
     if "store" in source:
         parts = [part for store in source["store"].split(",") for part in log_parts(store, 1)]
         rows = [{"store": part.store, "from": part.begin, "to": part.end} for part in parts]
-        return Summary(
-            f"{name} (dry run)", {"bytes": sum(row.end - row.begin for row in parts)}, [Table("to do", rows)]
-        )
+        size = sum(part.end - part.begin for part in parts)
+        return Summary(f"{name} (dry run)", {"bytes": size}, [Table("to do", rows)])
     plan = planned(source, since_ms=since_ms, until_ms=until_ms)
     return Summary(f"{name} (dry run)", plan.facts, plan.tables)
 

@@ -9,33 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import Column, DataFrame, SparkSession, functions
 
 from ...ambient import Clock, SystemClock
 from ...client.errors import TopicNotFound
 from ...spark.connect.cluster import Cluster
-from ...spark.options import NetOptions, declared, write_options
+from ...spark.options import net_part, write_options
+from ...spark.write.batch_write import write_rows
 from ...spark.write.sending import SendTotals
 from ...spark.write.writing import check_columns
 from ..lake.files import read_text, remove, write_text
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 MARK = "PIPELINE_ID"
 _MARGIN_MS = 300_000  # clocks of brokers and drivers differ
 _PLACE = ("topic", "brokerName", "queueId", "queueOffset")
 _RESULT = "rows bigint, bytes bigint, repeatable string"
-OWN = (
-    "REPLAY_TOPIC",
-    "REPLAY_OFFSET",
-    "REPLAY_ID",
-    "REDRIVE_GROUP",
-    "REDRIVE_ID",
-    MARK,
-)  # properties that pipelines write
+# Properties that pipelines write.
+OWN = ("REPLAY_TOPIC", "REPLAY_OFFSET", "REPLAY_ID", "REDRIVE_GROUP", "REDRIVE_ID", MARK)
 
 
 def delivery(sent: SendTotals) -> str:
@@ -49,11 +44,6 @@ def send(frame: DataFrame, target: Mapping[str, str], origin: str) -> SendTotals
     check_columns(frame.columns, options)
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-        from pyspark import TaskContext
-
-        from pyromq.spark.write.batch_write import write_rows
-
         context = TaskContext.get()
         assert context is not None
         some = iter(batches)
@@ -69,66 +59,57 @@ def send(frame: DataFrame, target: Mapping[str, str], origin: str) -> SendTotals
     return total
 
 
+@dataclass(slots=True, eq=False)
 class StepSender:
     """The steps of one run. `folder` is its checkpoint, `run` its name, the same after a restart."""
 
-    def __init__(
-        self, spark: SparkSession, folder: str, target: Mapping[str, str], run: str, clock: Clock | None = None
-    ) -> None:
-        self._spark = spark
-        self._folder = folder
-        self._target = target
-        self._run = run
-        self._clock = clock or SystemClock()
-        self.sent = SendTotals()
-        self.rows: list[dict[str, int]] = []
+    spark: SparkSession
+    folder: str
+    target: Mapping[str, str]
+    run: str
+    clock: Clock = field(default_factory=SystemClock)
+    sent: SendTotals = field(default_factory=SendTotals)
+    rows: list[dict[str, int]] = field(default_factory=list)
 
     def send(self, rows: DataFrame, number: int, shape: Callable[[], Sequence[Column]]) -> SendTotals:
         """Send rows, which have the columns of a read.
 
         `shape` makes the columns of a write of them, `properties` among them.
         """
-        from pyspark.sql import functions
-
-        name = functions.concat_ws("/", functions.lit(f"{self._run}/{number}"), *_PLACE)
+        name = functions.concat_ws("/", functions.lit(f"{self.run}/{number}"), *_PLACE)
         out = rows.select(name.alias(MARK), *shape())
-        begun, now_ms = read_text(self._spark, f"{self._folder}/begun/{number}"), self._clock.now_ms()
+        begun, now_ms = read_text(self.spark, f"{self.folder}/begun/{number}"), self.clock.now_ms()
         if begun is None:
-            write_text(self._spark, f"{self._folder}/begun/{number}", str(now_ms))
+            write_text(self.spark, f"{self.folder}/begun/{number}", str(now_ms))
         else:
             out = self._rest(out, number, int(begun))
         marked = functions.map_concat("properties", functions.create_map(functions.lit(MARK), functions.col(MARK)))
         # Ids of messages are made of the origin and the row's number: fewer rows must not get those of the first try.
-        sent = send(out.withColumn("properties", marked).drop(MARK), self._target, f"{self._run}/{number}/{now_ms}")
-        remove(self._spark, f"{self._folder}/begun/{number - 2}")  # Spark never goes further back than one batch
+        sent = send(out.withColumn("properties", marked).drop(MARK), self.target, f"{self.run}/{number}/{now_ms}")
+        remove(self.spark, f"{self.folder}/begun/{number - 2}")  # Spark never goes further back than one batch
         self.sent += sent
         self.rows.append({"step": number, "messages": sent.rows, "bytes": sent.bytes})
         return sent
 
     def _rest(self, out: DataFrame, number: int, begun_ms: int) -> DataFrame:
         """Return the rows that an earlier try of this step has not stored."""
-        from pyspark.sql import functions
-
         topics = self._topics(out)
         if not topics:
             return out
-        known = declared(NetOptions)
-        source = {name: value for name, value in self._target.items() if name.lower() in known}
-        source |= {"topic": ",".join(topics), "startingTimestamp": str(begun_ms - _MARGIN_MS)}
-        source |= {"startingOffsetsByTimestampStrategy": "latest"}
-        there = self._spark.read.format("rocketmq").schema("properties map<string,string>").options(**source).load()
+        source = net_part(self.target) | {"topic": ",".join(topics), "startingTimestamp": str(begun_ms - _MARGIN_MS)}
+        source["startingOffsetsByTimestampStrategy"] = "latest"
+        there = self.spark.read.format("rocketmq").schema("properties map<string,string>").options(**source).load()
         names = there.select(functions.element_at("properties", MARK).alias(MARK))
-        own = names.where(functions.col(MARK).startswith(f"{self._run}/{number}/"))
+        own = names.where(functions.col(MARK).startswith(f"{self.run}/{number}/"))
         return out.join(functions.broadcast(own), MARK, "left_anti")  # broadcast: rows keep their tasks and order
 
     def _topics(self, out: DataFrame) -> list[str]:
         """Return the rows' topics, without those that do not exist: these have none of the rows yet."""
-        named = [self._target["topic"]] if self._target.get("topic") else []
+        named = [self.target["topic"]] if self.target.get("topic") else []
         if "topic" in out.columns:
             named = sorted(row.topic for row in out.select("topic").distinct().collect())
         found = []
-        options = write_options(self._target)
-        with Cluster(options) as cluster:
+        with Cluster(write_options(self.target)) as cluster:
             for topic in named:
                 with suppress(TopicNotFound):
                     cluster.route(topic)
@@ -141,8 +122,6 @@ def passed_on(origin: Mapping[str, Column | str]) -> list[Column]:
 
     `origin` has these by name; those that an earlier pipeline wrote are dropped.
     """
-    from pyspark.sql import functions
-
     own = functions.map_filter("properties", lambda name, _: ~name.isin(*OWN))
     pairs = [each for name, value in origin.items() for each in (functions.lit(name), value)]
     kept = [functions.col(name) for name in ("body", "keys", "tags", "flag")]
