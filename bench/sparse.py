@@ -115,9 +115,9 @@ def jump(store: MessageStore, disk: RealDisk, topic: str, missing: int, now_ms: 
     behind = first
     for queue in queues:
         assert isinstance(queue, ConsumeQueue)
-        per_file = queue.files.file_bytes // QUEUE_ENTRY_BYTES
+        per_file = queue.entries.sequence.file_bytes // QUEUE_ENTRY_BYTES
         behind = -(-(first + missing // QUEUES) // per_file) * per_file
-        make_holes(disk, queue.files, behind * QUEUE_ENTRY_BYTES)
+        make_holes(disk, queue.entries.sequence, behind * QUEUE_ENTRY_BYTES)
         queue.tail.end = queue.tail.readable_end = behind
     size = log.sequence.file_bytes
     end = position + -(-missing * RECORD_BYTES // size) * size

@@ -9,7 +9,7 @@ from pyromq.broker.pull.long_poll import SuspendedPull
 from pyromq.broker.pull.suspended import AT_ONCE, SuspendedPulls
 from pyromq.broker.pull.tickets import AnyTicket
 from pyromq.kernel.state import QueueTail
-from pyromq.store.log.readable import Readable
+from pyromq.store.log.watermarks import Readable
 from pyromq.testing.clock import ManualClock
 from tests.broker.settings import live
 

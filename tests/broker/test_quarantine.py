@@ -19,8 +19,8 @@ from pyromq.protocol.properties import encode_properties
 from pyromq.protocol.record import Record
 from pyromq.protocol.requests import RequestCode
 from pyromq.store.files.disk import read_whole, replace_durably
-from pyromq.store.recovery.quarantine import TABLE, QuarantinedRecord, read_copy, read_quarantine
-from pyromq.store.tools.quarantine_by_hand import quarantine_by_hand, release_by_hand
+from pyromq.store.tables.quarantine import TABLE, QuarantinedRecord, read_copy, read_quarantine
+from pyromq.store.tools.by_hand import quarantine_by_hand, release_by_hand
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.transactions.test_copies_and_many import push_out

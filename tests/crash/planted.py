@@ -19,7 +19,7 @@ from pyromq.store.flushing import StoreFlusher
 from pyromq.store.index.index_file import IndexCommit, IndexFile
 from pyromq.store.log import commit_log, flush, whole_crc
 from pyromq.store.log.watermarks import Watermarks
-from pyromq.store.parts import StoreParts
+from pyromq.store.opening import StoreParts
 from pyromq.store.queues.consume_queue import ConsumeQueue
 from pyromq.store.recovery import checkpoint, log_scan, recovery
 from pyromq.store.recovery import store_state as marks

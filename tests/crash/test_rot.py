@@ -19,7 +19,7 @@ from pyromq.store.config import FlushMode
 from pyromq.store.errors import StoreDamaged
 from pyromq.store.message_store import MessageStore
 from pyromq.store.recovery.store_state import missing_log, read_store_state
-from pyromq.store.tools.accept_loss import accept_loss
+from pyromq.store.tools.by_hand import accept_loss
 from pyromq.store.tools.rebuild import rebuild_store
 from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock

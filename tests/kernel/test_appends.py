@@ -106,7 +106,7 @@ def _make_read_only(one: Life, part: str) -> None:
     assert store.index is not None
     files: dict[str, Callable[[], object]] = {
         "commitlog": lambda: store.commit_log.sequence.file_at(store.commit_log.end)[0],
-        "consumequeue": lambda: queue.files.file_at(queue.next_offset * 20)[0],  # type: ignore[attr-defined]
+        "consumequeue": lambda: queue.entries.sequence.file_at(queue.next_offset * 20)[0],
         "index": lambda: store.index.files[-1].file,  # type: ignore[union-attr]
     }
     file = files[part]()

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyromq.kernel import state
-from pyromq.kernel.python.append import place_burst
 from pyromq.kernel.python.keys import KEY, PAGE_SLOTS, big_endian
+from pyromq.kernel.python.placed import place_burst
 from pyromq.kernel.python.pull import Range, pick_entries
 from pyromq.kernel.python.scan import is_intact
 from pyromq.protocol.record import CRC_PROPERTY_BYTES, Record, whole_record_crc

@@ -6,9 +6,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyromq.kernel.python.append import place_burst
 from pyromq.kernel.python.keys import KEY
-from pyromq.kernel.python.placed import Placed
+from pyromq.kernel.python.placed import Placed, place_burst
 from pyromq.kernel.python.scan import scan_records, whole_places
 from pyromq.kernel.records import index_hash
 from pyromq.protocol.record import MAGIC_V1, MAGIC_V2, Record, whole_record_crc

@@ -277,7 +277,7 @@ async def test_on_a_real_disk(tmp_path: Path) -> None:
         life.broker.store.commit_log._files.close()
         queue = life.broker.store.queues.get("A", 0)
         assert queue is not None
-        queue.entries.sequence._files.close()  # type: ignore[attr-defined]
+        queue.entries.sequence._files.close()
 
     steps: list[Step] = [
         filled(90),

@@ -13,10 +13,9 @@ import pytest
 from pyromq.broker.send import verdicts
 from pyromq.broker.wiring import environment as composition
 from pyromq.broker.wiring import listeners
-from pyromq.kernel import pull_state, state
+from pyromq.kernel import state
 from pyromq.kernel.choice import is_built
 from pyromq.kernel.python import feeds as python_feeds
-from pyromq.kernel.python import pull_state as python_pull_state
 from pyromq.model.ids import pack_host
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.store.files.disk import Disk
@@ -79,8 +78,6 @@ def choose(patch: pytest.MonkeyPatch, module: ModuleType | None) -> None:
         patch.setattr(listeners, "kernel_verdicts", lambda parts: None)
     for name in state.KERNEL_CLASSES:
         patch.setattr(state, name, getattr(native or state.PYTHON, name))
-    for name in pull_state.__all__:
-        patch.setattr(pull_state, name, getattr(native or python_pull_state, name))
     patch.setattr(composition, "pack_host", lambda ip, _: pack_host(ip, 10911))
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyromq.errors import ConfigError, ProtocolError
-from pyromq.kernel.python import walk as python
+from pyromq.kernel.python import scan as python
 from pyromq.model.ids import pack_host
 from pyromq.model.message import WRAPPED_BATCH, SysFlag
 from pyromq.protocol.batch import BatchEntry, encode_batch

@@ -12,9 +12,9 @@ import pytest
 from pyromq.kernel.records import Placed
 from pyromq.store.config import StoreConfig
 from pyromq.store.files.disk import Disk, make_folder_durably, replace_durably
+from pyromq.store.files.file_sequence import segment_name
 from pyromq.store.files.open_files import OpenFiles
 from pyromq.store.files.real_disk import RealDisk, RealFile
-from pyromq.store.files.segment import segment_name
 from pyromq.store.files.unsynced import UnsyncedFiles
 from pyromq.store.message_store import MessageStore
 from pyromq.store.queues.queue_table import QueueTable

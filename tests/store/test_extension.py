@@ -8,7 +8,7 @@ from pathlib import Path
 from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.layout import FILLER_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from pyromq.store.message_store import MessageStore
-from pyromq.store.queues.extension import is_address
+from pyromq.store.queues.java_queues import is_address
 from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock
 from tests.store.conftest import GoldenStore

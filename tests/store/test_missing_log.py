@@ -9,7 +9,7 @@ import pytest
 from pyromq.store.errors import StoreDamaged
 from pyromq.store.message_store import MessageStore
 from pyromq.store.recovery.store_state import MissingRange
-from pyromq.store.tools.accept_loss import accept_loss
+from pyromq.store.tools.by_hand import accept_loss
 from pyromq.store.tools.findings import Level
 from pyromq.store.tools.rebuild import rebuild_store
 from pyromq.store.tools.verify import verify_store

@@ -16,7 +16,7 @@ from pyromq.store.message_store import MessageStore
 from pyromq.store.recovery.checkpoint import ABORT_FILE, CHECKPOINT_FILE, Checkpoint, CheckpointFile
 from pyromq.store.recovery.derived_files import read_derived
 from pyromq.store.recovery.store_state import MissingRange
-from pyromq.store.tools.accept_loss import accept_loss
+from pyromq.store.tools.by_hand import accept_loss
 from pyromq.store.tools.findings import Level
 from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock

@@ -10,8 +10,8 @@ from typing import TypeVar
 import pytest
 
 from pyromq.store.files.disk import FileMissing
+from pyromq.store.files.open_files import Removals
 from pyromq.store.files.real_disk import RealDisk
-from pyromq.store.files.removals import Removals
 from pyromq.store.message_store import MessageStore
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import PowerCut, SimulatedDisk, SimulatedFile
@@ -91,7 +91,7 @@ async def test_entries_that_are_not_in_memory_are_looked_at_in_the_helper(monkey
     store._reading._run_blocking = Medium(monkeypatch, SimulatedFile, page=64)  # the loop may read nothing that is cold
     await store.drop_oldest_log_file()
     assert 0 < queue.min_offset < 100
-    assert len(queue.file_names()) <= 3
+    assert len(queue.entries.file_names()) <= 3
 
 
 def with_a_queue_file_that_waits(disk: SimulatedDisk) -> MessageStore:
@@ -120,7 +120,7 @@ def test_a_stop_removes_what_waits() -> None:
     store = with_a_queue_file_that_waits(disk)
     left = store.queues.get("gone", 0)
     assert left is not None
-    names = left.file_names()
+    names = left.entries.file_names()
     store.close()
     assert [f"consumequeue/gone/0/{name}" for name in disk.list("consumequeue/gone/0")] == names
 

@@ -9,7 +9,7 @@ import pytest
 
 from pyromq.store.message_store import MessageStore
 from pyromq.store.queues.reserved_offsets import RESERVED_FILE
-from pyromq.store.tools.accept_loss import accept_loss
+from pyromq.store.tools.by_hand import accept_loss
 from pyromq.store.tools.rebuild import rebuild_store
 from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock

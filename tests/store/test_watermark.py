@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from pyromq.store.errors import StoreNotWritable
-from pyromq.store.log.watermark import Watermark
+from pyromq.store.log.watermarks import Watermark
 
 
 async def test_waiters_wake_in_order_once_their_position_is_reached() -> None:

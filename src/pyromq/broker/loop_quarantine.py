@@ -13,7 +13,7 @@ from ..model.codes import ResponseCode
 from ..protocol.record import HEAD, Record, decode_record
 from ..store.errors import StoreError
 from ..store.files.disk import DiskError
-from ..store.recovery.quarantine import Quarantine
+from ..store.tables.quarantine import Quarantine
 
 
 def is_fault_of_record(fault: Exception) -> bool:

@@ -15,7 +15,7 @@ from ..store.errors import StoreError
 from ..store.files.disk import Disk
 from ..store.log.reader import KeyQuery
 from ..store.message_store import MessageStore
-from ..store.recovery.quarantine import Quarantine, QuarantinedRecord, read_copy, remove_copy
+from ..store.tables.quarantine import Quarantine, QuarantinedRecord, read_copy, remove_copy
 from .intake.intake import Intake, Outcome
 from .intake.parking import fit_properties
 

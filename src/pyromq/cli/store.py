@@ -23,8 +23,8 @@ from msgspec import to_builtins
 from ..errors import ConfigError
 from ..store.config import StoreConfig
 from ..store.files.real_disk import RealDisk
-from ..store.recovery.quarantine import QuarantinedRecord
 from ..store.recovery.sizes import inferred_config
+from ..store.tables.quarantine import QuarantinedRecord
 from ..store.tools.findings import Report
 from .terminal.options import together
 from .terminal.printing import print_lines
@@ -176,7 +176,7 @@ def accept(path: Path, config_file: Path | None, as_json: bool, yes: bool, dry_r
 
     Records that are missing count as damaged from then on: nobody is shown them, their offsets stay taken.
     """
-    from ..store.tools.accept_loss import accept_loss
+    from ..store.tools.by_hand import accept_loss
 
     disk, config = _open(path, config_file)
     missing = accept_loss(disk, config, dry_run=True)
@@ -206,8 +206,8 @@ def quarantine(path: Path, config_file: Path | None, as_json: bool, position: in
     stays in the log; the broker's own loops (delays, timers, transactions, dead letters) leave it out.
     """
     from ..ambient import SystemClock
-    from ..store.recovery.quarantine import read_quarantine
-    from ..store.tools.quarantine_by_hand import quarantine_by_hand, release_by_hand
+    from ..store.tables.quarantine import read_quarantine
+    from ..store.tools.by_hand import quarantine_by_hand, release_by_hand
 
     disk, config = _open(path, config_file)
     if position is None and release:

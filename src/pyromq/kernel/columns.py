@@ -7,7 +7,7 @@ not need.
 from __future__ import annotations
 
 from .choice import native
-from .python import walk as python
+from .python import scan as python
 
 _native = native()
 walk_log = python.walk_log if _native is None else _native.walk_log

@@ -7,14 +7,14 @@ untouched, and nothing of it was noted before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from .seam import FeedConnection
 
 if TYPE_CHECKING:  # the native module imports this
-    from .pull_state import ChangeFlag, PulledOffset
-    from .state import QueueTail
+    from .state import ChangeFlag, PulledOffset, QueueTail, ResidentFiles
 
 
 class PullQuery(NamedTuple):
@@ -69,35 +69,44 @@ class PullCount(NamedTuple):
     behind: int  # bytes of log between the last answer's first record and the end
 
 
-class PullVerdict(Protocol):
-    """A verdict: such pulls may be answered, within limits and by tags, until something changes."""
+@dataclass(slots=True, eq=False)
+class PullGrant:
+    """A verdict: such pulls may be answered, within limits and by tags, until something changes. The native kernel has
+    a class of its own with the same arguments."""
 
-    pulled: PulledOffset | None  # None: `PullHost.note_pull` is called
+    verdict: object  # the broker's own, which it gets back with its questions
+    group: str
+    queue: QueueTail
+    entries: ResidentFiles
+    changes: Changes
+    limits: PullLimits
+    codes: Collection[int] | None
+    pieces: AnswerPieces
+    pulled: PulledOffset | None = None  # None: `PullHost.note_pull` is called
+    messages: int = 0
+    size: int = 0
+    answers: int = 0
+    behind: int = 0
+    took_ms: float = 0.0
 
     @property
-    def verdict(self) -> object:
-        """Return what the broker handed in, for its own use."""
-        ...
-
-    @property
-    def group(self) -> str: ...
-
-    @property
-    def queue(self) -> QueueTail: ...
+    def is_void(self) -> bool:
+        """Return whether something has changed that the verdict depends on."""
+        return self.queue.is_removed or any(flag.is_set for flag in self.changes)
 
 
 class PullHost(Protocol):
     """What a feed asks of the broker, on the event loop, within one call of `feed` or `resume`."""
 
-    def judge(self, query: PullQuery) -> PullVerdict | None:
+    def judge(self, query: PullQuery) -> PullGrant | None:
         """Return the verdict on such pulls; None: leave them to Python."""
         ...
 
-    def note_pull(self, grant: PullVerdict, offset: int, commit: int) -> None:
+    def note_pull(self, grant: PullGrant, offset: int, commit: int) -> None:
         """Note a pull for this offset, which says that all before `commit` is consumed (-1: does not)."""
         ...
 
-    def suspend(self, connection: FeedConnection, grant: PullVerdict, frame: bytes, offset: int, wait_ms: int) -> bool:
+    def suspend(self, connection: FeedConnection, grant: PullGrant, frame: bytes, offset: int, wait_ms: int) -> bool:
         """Keep a pull that finds nothing yet, and call `resume` when there is something. False: Python shall answer."""
         ...
 

@@ -7,11 +7,10 @@ or `native` forces one; without it the native one is taken where it was built. B
 from __future__ import annotations
 
 from .choice import native
-from .python.append import place_burst
 from .python.keys import KEY, PAGE_SLOTS, TAG_MARK, index_hash
 from .python.keys import big_endian as _big_endian
 from .python.keys import index_keys as _index_keys
-from .python.placed import DelayLevels, Placed, parse_delay_levels
+from .python.placed import DelayLevels, Placed, parse_delay_levels, place_burst
 from .python.pull import Picked, Range
 from .python.pull import cut_sealed as _cut_sealed
 from .python.pull import pick_entries as _pick_entries

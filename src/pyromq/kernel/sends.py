@@ -6,6 +6,7 @@ The kernel decides nothing; the broker (`broker/send/verdicts.py`) implements `S
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from .state import QueueTail
@@ -33,11 +34,15 @@ class SendSettings(NamedTuple):
     index_tags: bool
 
 
-class SendGrant(Protocol):
-    """A verdict that lets plain messages for the queues of this topic straight into the log. The kernel makes it."""
+@dataclass(slots=True, eq=False)
+class Grant:
+    """A verdict: plain messages for the queues of this topic go straight into the log. The native kernel has a class of
+    its own with the same arguments."""
 
-    @property
-    def topic(self) -> str: ...
+    topic: str
+    queues: int
+    is_typed: bool = False  # a message with one of `SendSettings.typed_special` is not plain here
+    tails: dict[int, QueueTail] = field(default_factory=dict, init=False)
 
 
 class SendHost(Protocol):
@@ -47,7 +52,7 @@ class SendHost(Protocol):
         """Return a peer's address as records hold it."""
         ...
 
-    def judge(self, topic: bytes) -> SendGrant | None:
+    def judge(self, topic: bytes) -> Grant | None:
         """Return the grant for a topic whose plain sends need no check by Python; None: leave them to Python.
 
         It holds until it is revoked (`SendFeed.revoke`).

@@ -19,41 +19,39 @@ from .python.state import Reason
 if TYPE_CHECKING:
     from .python.appender import Appender
     from .python.index_state import IndexState, IndexTail, SlotState
-    from .python.state import FileTail, Gate, LogTail, OpenFile, QueueTail, TimeSource, WatermarkState
-
-KERNEL_CLASSES = (
-    "Appender",
-    "FileTail",
-    "Gate",
-    "IndexState",
-    "IndexTail",
-    "LogTail",
-    "OpenFile",
-    "QueueTail",
-    "SlotState",
-    "TimeSource",
-    "WatermarkState",
-)
-PYTHON = SimpleNamespace(**vars(state) | vars(index_state) | vars(appender))
+    from .python.state import (
+        ChangeFlag,
+        FileTail,
+        Gate,
+        LogTail,
+        OpenFile,
+        PulledOffset,
+        QueueTail,
+        ResidentFiles,
+        TimeSource,
+        WatermarkState,
+    )
 
 __all__ = [
-    "KERNEL_CLASSES",
-    "PYTHON",
-    "AppendCalls",
     "Appender",
+    "ChangeFlag",
     "FileTail",
     "Gate",
     "IndexState",
     "IndexTail",
     "LogTail",
     "OpenFile",
+    "PulledOffset",
     "QueueTail",
-    "Reason",
+    "ResidentFiles",
     "SlotState",
     "TimeSource",
     "WatermarkState",
-    "time_source",
 ]
+KERNEL_CLASSES = tuple(__all__)
+PYTHON = SimpleNamespace(**vars(state) | vars(index_state) | vars(appender))
+
+__all__ += ["KERNEL_CLASSES", "PYTHON", "AppendCalls", "Reason", "time_source"]
 
 globals().update({name: getattr(native() or PYTHON, name) for name in KERNEL_CLASSES})
 

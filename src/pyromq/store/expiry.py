@@ -11,8 +11,8 @@ from ..ambient import Clock, RunBlocking
 from .files.file_age import LogFile
 from .flushing import StoreFlusher
 from .layout import COMMIT_LOG
-from .log.watermark import Watermark
-from .parts import StoreParts
+from .log.watermarks import Watermark
+from .opening import StoreParts
 from .reading import AsyncReader
 
 _QUEUES_AT_ONCE = 200

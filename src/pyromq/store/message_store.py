@@ -18,8 +18,7 @@ from .config import StoreConfig
 from .expiry import LogExpiry
 from .files.disk import Disk, DiskFull, DiskLock
 from .files.free_space import FreeSpace
-from .flush_loop import FlushLoop
-from .flushing import StoreFlusher
+from .flushing import FlushLoop, StoreFlusher
 from .log.flush import LogFlusher
 from .log.reader import Reader
 from .log.retention import FilesInUse

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from .. import logs
 from ..ambient import Clock
@@ -19,8 +20,7 @@ from .files.free_space import warn_if_no_file_fits
 from .log.commit_log import CommitLog
 from .log.flush import CheckpointFiles, FlushPlanner
 from .log.whole_crc import ranges_that_count, read_ranges, save_ranges
-from .parts import StoreParts
-from .queues.extension import drop_extensions
+from .queues.java_queues import drop_extensions
 from .queues.reserved_offsets import RESERVED_FILE
 from .queues.unchanged_queues import describe_queues, folder_stamps
 from .recovery.catalogue import Catalogue, encode_queues, write_catalogue
@@ -42,6 +42,18 @@ from .tables.json_tables import table_names
 log = logs.get("pyromq.store")
 
 _WARN_AGAIN_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class StoreParts:
+    """Its files, recovered, and what keeps them flushed."""
+
+    files: StoreFiles
+    lock: DiskLock
+    planner: FlushPlanner
+    checkpoints: CheckpointFiles
+    report: RecoveryReport
+    limited_log: logs.Limited  # for lines that a full disk would repeat twice a second
 
 
 def open_parts(

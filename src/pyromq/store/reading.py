@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from ..ambient import Clock, RunBlocking
 from ..protocol.record import Record
-from .files.read_mode import NotResident
+from .files.open_files import NotResident
 from .log.reader import SCAN_ENTRIES, KeyQuery, Reader, Selection
 from .log.retention import FilesInUse
 from .store_files import StoreFiles

@@ -9,9 +9,7 @@ from ..ambient import Clock
 from ..machine.descriptors import Shares
 from .config import StoreConfig
 from .files.disk import Disk
-from .files.open_files import OpenFiles
-from .files.read_mode import ReadMode
-from .files.removals import Removals
+from .files.open_files import OpenFiles, ReadMode, Removals
 from .files.unsynced import UnsyncedFiles
 from .index.key_index import Index
 from .log.commit_log import CommitLog

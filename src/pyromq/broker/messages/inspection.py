@@ -25,7 +25,7 @@ from ...protocol.bodies.own import (
 )
 from ...protocol.requests import ROWS
 from ...store.message_store import MessageStore
-from ...store.recovery.quarantine import Quarantine, QuarantinedRecord
+from ...store.tables.quarantine import Quarantine, QuarantinedRecord
 from ...supervision import Loops
 from ...transport.dispatch import Reply, Request
 from ...transport.server import Server

@@ -25,7 +25,7 @@ from ...protocol.record import Record
 from ...store.log.reader import KeyQuery
 from ...store.log.retention import RetentionConfig
 from ...store.message_store import MessageStore
-from ...store.recovery.quarantine import Quarantine
+from ...store.tables.quarantine import Quarantine
 from ...transport.dispatch import Reply, RequestOf
 from ..clients.consumers import Consumers
 from ..config import BrokerConfig

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from ...kernel import pull_state
-from ...kernel.pull_state import PulledOffset
+from ...kernel import state
+from ...kernel.state import PulledOffset
 from ...store.tables.json_tables import JsonTable
 from .table_content import entry, next_version, read_version, section
 
@@ -128,7 +128,7 @@ class Offsets:
         return None if known is None else known.value
 
     def _pulled_offset(self, offset: int, key: str) -> PulledOffset:
-        return pull_state.PulledOffset(offset, key, self._pulled_changed)
+        return state.PulledOffset(offset, key, self._pulled_changed)
 
     # --- reset by an administrator --------------------------------------------------------------------------------
 

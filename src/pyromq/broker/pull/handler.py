@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from ... import logs
 from ...ambient import Clock
 from ...config import Live
-from ...kernel.pull_state import PulledOffset
+from ...kernel.state import PulledOffset
 from ...model.codes import ResponseCode
 from ...protocol.headers.pull import PullMessage
 from ...protocol.pulls import PullFlag

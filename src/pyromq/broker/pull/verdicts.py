@@ -15,10 +15,10 @@ from typing import Any, cast
 from ...ambient import Clock
 from ...config import Live
 from ...errors import RequestRefused
-from ...kernel import pull_state
-from ...kernel.pull_state import ChangeFlag
-from ...kernel.pulls import AnswerPieces, Changes, PullLimits, PullQuery, PullVerdict
+from ...kernel import state
+from ...kernel.pulls import AnswerPieces, Changes, PullGrant, PullLimits, PullQuery
 from ...kernel.seam import Feed, FeedConnection
+from ...kernel.state import ChangeFlag
 from ...protocol.command import Command, Encoding, encode_header
 from ...protocol.headers.pull import PullMessage, PullMessageAnswer
 from ...protocol.requests import RequestCode
@@ -53,7 +53,7 @@ class PullChanges:
     def __init__(
         self, live: Live[BrokerConfig], topics: Topics, groups: Groups, consumers: Consumers, offsets: Offsets
     ) -> None:
-        self._settings = pull_state.ChangeFlag()
+        self._settings = state.ChangeFlag()
         self._topics: dict[str, ChangeFlag] = {}
         self._groups: dict[str, ChangeFlag] = {}
         live.watch(lambda _: self._settings_changed())
@@ -68,7 +68,7 @@ class PullChanges:
 
     def _settings_changed(self) -> None:
         self._settings.is_set = True
-        self._settings = pull_state.ChangeFlag()
+        self._settings = state.ChangeFlag()
 
     def _group_changed(self, group: str) -> None:
         _set(self._groups, group)
@@ -77,7 +77,7 @@ class PullChanges:
 def _flag(flags: dict[str, ChangeFlag], name: str) -> ChangeFlag:
     found = flags.get(name)
     if found is None:
-        found = flags[name] = pull_state.ChangeFlag()
+        found = flags[name] = state.ChangeFlag()
     return found
 
 
@@ -148,11 +148,11 @@ class PullVerdicts:
 
     # --- what the kernel asks -------------------------------------------------------------------------------------
 
-    def note_pull(self, grant: PullVerdict, offset: int, commit: int) -> None:
+    def note_pull(self, grant: PullGrant, offset: int, commit: int) -> None:
         queue = grant.queue
         grant.pulled = self._parts.handler.note_pull(queue.topic, grant.group, queue.queue_id, offset, commit)
 
-    def suspend(self, connection: FeedConnection, grant: PullVerdict, frame: bytes, offset: int, wait_ms: int) -> bool:
+    def suspend(self, connection: FeedConnection, grant: PullGrant, frame: bytes, offset: int, wait_ms: int) -> bool:
         peer, allowed = cast(FramePeer, connection), cast(Allowed, grant.verdict)
         ticket = KernelTicket(peer, frame, allowed, partial(self._kernel.resume, grant, frame))
         place = (grant.queue.topic, grant.queue.queue_id, offset)
@@ -166,7 +166,7 @@ class PullVerdicts:
                 one.topic, one.group, one.queue_id, one.messages, one.size, one.took_ms, times=one.answers
             )
 
-    def judge(self, query: PullQuery) -> PullVerdict | None:
+    def judge(self, query: PullQuery) -> PullGrant | None:
         parts, config = self._parts, self._parts.live.config
         header = _header(query)
         topic, group, queue_id = header.topic, header.consumer_group, header.queue_id
@@ -180,11 +180,11 @@ class PullVerdicts:
         if allowed.wanted.record_filter is not None or parts.offsets.has_reset(topic, group, queue_id):
             return None
         codes = allowed.wanted.tag_codes
-        grant: PullVerdict = self._grant(
+        grant: PullGrant = self._grant(
             allowed,
             group,
             queue.tail,
-            queue.files.resident(),
+            queue.entries.sequence.resident(),
             parts.changes.of(topic, group),
             _limits(header, config, is_filtered=codes is not None),
             codes,

@@ -15,7 +15,7 @@ from ...errors import RequestRefused
 from ...kernel.state import Gate, Reason
 from ...model.codes import ResponseCode
 from ...store.config import FlushMode
-from ...store.log.watermark import Watermark
+from ...store.log.watermarks import Watermark
 from ..config import BrokerConfig
 
 TICK_S = 0.1

@@ -18,7 +18,7 @@ from ...config import Live
 from ...errors import RequestRefused
 from ...kernel.choice import native
 from ...kernel.python import feeds as python_feeds
-from ...kernel.sends import SendGrant, SendSettings
+from ...kernel.sends import Grant, SendSettings
 from ...kernel.state import Gate, QueueTail, time_source
 from ...model.message import Property
 from ...model.names import is_retry
@@ -97,7 +97,7 @@ class Verdicts:
     def born_host(self, address: str) -> bytes:
         return born_host(address)
 
-    def judge(self, topic: bytes) -> SendGrant | None:
+    def judge(self, topic: bytes) -> Grant | None:
         parts, config = self._parts, self._parts.live.config
         name = topic.decode("ascii", "replace")
         found = parts.checks.standing(name, config)
@@ -105,7 +105,7 @@ class Verdicts:
             return None
         if config.start_accept_send_request_time_stamp:
             return None  # depends on the time
-        grant: SendGrant = self.module.Grant(
+        grant: Grant = self.module.Grant(
             name, max(found.write_queue_nums, found.read_queue_nums), bool(found.attributes)
         )
         return grant

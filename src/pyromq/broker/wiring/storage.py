@@ -12,7 +12,7 @@ from ...store.files.disk import DiskLock
 from ...store.log.flush import LogFlusher
 from ...store.log.retention import DiskSpaceGate, Retention, RetentionConfig
 from ...store.message_store import MessageStore
-from ...store.recovery.quarantine import TABLE, Quarantine
+from ...store.tables.quarantine import TABLE, Quarantine
 from ..intake.intake import Intake
 from ..loop_quarantine import LoopQuarantine
 from ..messages.expired import Expired

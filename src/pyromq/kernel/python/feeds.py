@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .pull_feed import PullFeed, PullGrant
-from .send_feed import Grant, SendFeed
+from ..pulls import PullGrant
+from ..sends import Grant
+from .pull_feed import PullFeed
+from .send_feed import SendFeed
 
 __all__ = ["Grant", "PullFeed", "PullGrant", "SendFeed"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from ...errors import ConfigError
@@ -11,6 +11,7 @@ from ...model.message import MOST_INNER_MESSAGES, WRAPPED_BATCH, SysFlag
 from ...model.names import SCHEDULE_TOPIC
 from ...model.wire_text import INT_MAX, LONG_MAX, whole_number
 from ...protocol.properties import find_property
+from ...protocol.record import CRC_NAME, Record, encode_record, with_room_for_crc
 
 DelayLevels: TypeAlias = Mapping[int, int]  # level -> milliseconds
 
@@ -81,3 +82,39 @@ def message_count(sys_flag: int, properties: bytes) -> int:
     if sys_flag & WRAPPED_BATCH != WRAPPED_BATCH:
         return 1
     return whole_number(find_property(properties, b"INNER_NUM"), 1, MOST_INNER_MESSAGES) or 1
+
+
+def place_burst(
+    records: Sequence[Record], position: int, store_time: int, delays: DelayLevels, with_crc: bool
+) -> tuple[list[bytes], list[Placed]]:
+    """Return bytes and places of records that stand one after another from `position` on.
+
+    Changes the records' own fields.
+    """
+    buffers: list[bytes] = []
+    places: list[Placed] = []
+    for record in records:
+        record.physical_offset = position
+        record.store_timestamp = store_time
+        if not with_crc and CRC_NAME in record.properties:
+            record.properties = with_room_for_crc(record.properties)  # a sender's own: no reader would take the record
+        raw = encode_record(record, with_crc=with_crc)
+        size = len(raw)
+        buffers.append(raw)
+        properties = record.properties
+        places.append(
+            Placed(
+                position,
+                size,
+                record.topic,
+                record.queue_id,
+                record.queue_offset,
+                record.sys_flag,
+                store_time,
+                tag_code(record.topic, properties, store_time, delays),
+                properties,
+                message_count(record.sys_flag, properties),
+            )
+        )
+        position += size
+    return buffers, places

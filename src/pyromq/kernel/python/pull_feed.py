@@ -6,25 +6,20 @@ it on that connection. Event loop only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from ...errors import RequestRefused
 from ...protocol.command import Command, Encoding
 from ...protocol.frame import FrameLimits
 from ...protocol.headers.pull import PullMessage
 from ...protocol.record import CRC_NAME, CRC_PROPERTY_BYTES
-from ..pulls import AnswerPieces, Changes, PullCount, PullLimits, PullQuery
+from ..pulls import AnswerPieces, PullCount, PullGrant, PullHost, PullQuery
 from ..seam import DRAIN, NOTHING, Fed, FeedConnection, as_fed
 from .frames import MOST_FIELDS, code_of, decoded, frame_end
 from .pull import ENTRY_BYTES, Picked, Range, pick_entries
-from .pull_state import PulledOffset, ResidentFiles
 from .scan import is_intact
-from .state import LogTail, QueueTail
-
-if TYPE_CHECKING:
-    from ..pulls import PullHost
-    from .send_feed import SendFeed
+from .send_feed import SendFeed
+from .state import LogTail, ResidentFiles
 
 _PULLS = (11, 361)
 _COMMITS, _MAY_SUSPEND = 1, 2  # bits of a pull's flags
@@ -35,38 +30,6 @@ _GRANTS_BYTES = 16 << 20  # of verdicts in use; as much again of those that were
 _MOST_UNCOUNTED = 10_000
 
 Key = tuple[object, ...]
-
-
-class PullGrant:
-    """A verdict: such pulls may be answered. `verdict` is the broker's own, which it gets back with its questions."""
-
-    def __init__(
-        self,
-        verdict: object,
-        group: str,
-        queue: QueueTail,
-        entries: ResidentFiles,
-        changes: Changes,
-        limits: PullLimits,
-        codes: Collection[int] | None,
-        pieces: AnswerPieces,
-    ) -> None:
-        self.verdict = verdict
-        self.group = group
-        self.queue = queue
-        self.entries = entries
-        self.changes = changes
-        self.limits = limits
-        self.codes = codes
-        self.pieces = pieces
-        self.pulled: PulledOffset | None = None
-        self.messages = self.size = self.answers = self.behind = 0
-        self.took_ms = 0.0
-
-    @property
-    def is_void(self) -> bool:
-        """Return whether something has changed that the verdict depends on."""
-        return self.queue.is_removed or any(flag.is_set for flag in self.changes)
 
 
 class PullFeed:
@@ -181,8 +144,7 @@ class PullFeed:
         if grant is None or grant.is_void:
             if self._grants.pop(key, None) is not None:
                 self.grants_bytes -= self._bytes_of(size, grant)
-            judged = self._host.judge(_query(code, header))
-            grant = judged if isinstance(judged, PullGrant) else None
+            grant = self._host.judge(_query(code, header))
         if grant is not None and key not in self._grants:
             if self.grants_bytes + self._bytes_of(size, grant) > _GRANTS_BYTES:
                 self.forget_unused()

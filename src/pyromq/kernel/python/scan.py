@@ -1,11 +1,13 @@
 """Walk the bytes of a log: which records are whole, where the first bad one is, and what is wrong with it.
 
 Recovery, rebuild, verify and reads stand on it. A record is valid if size, magic, its own physical offset and its
-CRCs fit: bytes of a reused file or of an older life of the log fail by their offset.
+CRCs fit: bytes of a reused file or of an older life of the log fail by their offset. Columns (spark/) are made of many
+records at once, and ask where each begins.
 """
 
 from __future__ import annotations
 
+from array import array
 from typing import NamedTuple
 from zlib import crc32
 
@@ -23,6 +25,7 @@ from ...protocol.record import (
     MAGIC_V2,
     RecordError,
     check_crc,
+    framed_bytes,
     locate,
     whole_record_crc,
 )
@@ -137,3 +140,37 @@ def is_intact(view: memoryview, position: int) -> bool:
     except RecordError:
         return False
     return True
+
+
+def walk_records(buffer: bytes | memoryview) -> bytes:
+    """Return where each record of a pulled body begins. RecordError if sizes and magics do not lead to its end."""
+    starts, at = array("q"), 0
+    try:
+        while at < len(buffer):
+            starts.append(at)
+            at += framed_bytes(buffer, at)
+    except RecordError as fault:
+        raise RecordError(f"at byte {at}: {fault}") from None
+    return starts.tobytes()
+
+
+def walk_log(buffer: bytes | memoryview, position: int, most: int, verify: bool) -> tuple[bytes, int]:
+    """Walk records from the first byte, which lies at `position` of the log, while they begin before `most`.
+
+    Return where each begins, up to the first that is not whole and intact, and where that is.
+    """
+    view = memoryview(buffer)
+    starts, at = array("q"), 0
+    while at < min(len(view), most):
+        try:
+            found = locate(view, at)
+            if found.physical_offset != position + at:
+                break
+            if verify:
+                check_crc(view, at, found)
+            str(view[found.topic_at : found.topic_end], "utf-8")
+        except (RecordError, UnicodeDecodeError):
+            break
+        starts.append(at)
+        at = found.end
+    return starts.tobytes(), at

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from ...errors import RequestRefused
 from ...protocol.command import Command, Encoding
@@ -18,15 +17,13 @@ from ...protocol.frame import FrameLimits
 from ...protocol.headers.send import SendMessage, SendMessageV2
 from ...protocol.record import Record
 from ..seam import DRAIN, NOTHING, Fed, FeedConnection, PendingReply
-from .append import place_burst
+from ..sends import Grant, SendHost, SendSettings
 from .appender import Appender
 from .frames import MOST_FIELDS, code_of, decoded, frame_end
 from .keys import KEY, TAG_MARK, index_hash
+from .placed import place_burst
 from .pull import ENTRY
 from .state import Gate, QueueTail, TimeSource
-
-if TYPE_CHECKING:
-    from ..sends import SendHost, SendSettings
 
 MOST_GRANTS = 10_000
 _SENDS = {10: SendMessage, 310: SendMessageV2}
@@ -41,16 +38,6 @@ class FrameOutcome(Enum):
     TAKEN = 1
     LEFT = 2
     STOP = 3  # the log's file has no room for it
-
-
-class Grant:
-    """A verdict: plain messages for the queues of this topic go straight into the log."""
-
-    def __init__(self, topic: str, queues: int, is_typed: bool = False) -> None:
-        self.topic = topic
-        self.queues = queues
-        self.is_typed = is_typed
-        self.tails: dict[int, QueueTail] = {}
 
 
 class Notes:
@@ -225,11 +212,11 @@ class SendFeed:
         """Return the verdict on a topic, as long as it is not revoked; else the broker is asked."""
         grant = self._grants.get(topic)
         if grant is None and topic.isascii():
-            judged = self._host.judge(topic.encode())
-            if isinstance(judged, Grant):
+            grant = self._host.judge(topic.encode())
+            if grant is not None:
                 if len(self._grants) >= MOST_GRANTS:
                     self._grants.clear()
-                grant = self._grants[topic] = judged
+                self._grants[topic] = grant
         return grant
 
     def _tail(self, grant: Grant, queue_id: int) -> QueueTail | None:

@@ -1,15 +1,90 @@
-"""A bounded number of open files by name: 50,000 queues must not hold 50,000 descriptors.
+"""Files as the writer's thread has them open: a bounded number, since 50,000 queues must not hold 50,000 descriptors.
 
-Writer's thread only. A helper thread opens files for itself, so that none is closed under it.
+Reads that must not wait: queries run on the event loop, and a cold page there would stop everyone. `AsyncReader.ask`
+runs a query with `resident_only`; what is not in the page cache raises NotResident, is fetched in a helper thread
+(`warm`), and the query is asked again. So a query is plain synchronous code, the same for loop and tools.
+
+Removals: freeing a large file takes long. The writer gives a name up in one step (nobody finds the file any more), adds
+it to `Removals`, and lets `carry_out` run elsewhere. Nothing is ever truncated: readers may have the file open.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from threading import Lock
 
-from .disk import Disk, DiskFile, TooManyFiles
-from .read_mode import ReadMode
-from .removals import Removals
+from .disk import Disk, DiskError, DiskFile, TooManyFiles, read_range
+
+
+class NotResident(Exception):
+    """A range that would have to come from the medium. Never leaves the store."""
+
+    def __init__(self, name: str, offset: int, length: int) -> None:
+        super().__init__(name, offset, length)
+        self.place = (name, offset, length)
+
+    def warm(self, disk: Disk) -> None:
+        """Read the range into the page cache. For a helper thread: with a descriptor of its own."""
+        name, offset, length = self.place
+        with suppress(DiskError):  # it went meanwhile, or is damaged: whoever reads it will see
+            read_range(disk, name, offset, length)
+
+
+class ReadMode:
+    """How the writer's thread reads files: it waits for the medium, except inside `resident_only`."""
+
+    __slots__ = ("_waits",)
+
+    def __init__(self) -> None:
+        self._waits = True
+
+    @contextmanager
+    def resident_only(self) -> Iterator[None]:
+        """Read without waiting, by raising NotResident. Nothing may be awaited inside."""
+        self._waits = False
+        try:
+            yield
+        finally:
+            self._waits = True
+
+    def pread(self, file: DiskFile, offset: int, length: int) -> bytes:
+        if self._waits:
+            return file.pread(offset, length)
+        data = file.pread_resident(offset, length)
+        if data is None:
+            raise NotResident(file.name, offset, length)
+        return data
+
+
+class Removals:
+    """`add` and `holds` in the writer's thread, `carry_out` in any."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._names: deque[str] = deque()
+        self._at_work = ""  # the name that goes right now
+        self._one_at_a_time = Lock()
+
+    def holds(self, beginning: str = "") -> bool:
+        """Return whether a name that begins so is still to be removed."""
+        # The queue before the one at work: a name is noted there before it leaves the queue.
+        return any(name.startswith(beginning) for name in (*tuple(self._names), self._at_work) if name)
+
+    def add(self, name: str) -> None:
+        self._names.append(name)
+
+    def carry_out(self) -> None:
+        """Remove everything that was added before. Blocking. A removal that fails is not tried again."""
+        with self._one_at_a_time:
+            try:
+                while self._names:
+                    self._at_work = self._names[0]
+                    self._names.popleft()
+                    self._disk.remove(self._at_work)
+            finally:
+                self._at_work = ""
 
 
 class OpenFiles:

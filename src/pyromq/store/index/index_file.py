@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from ...kernel import state
 from ...kernel.state import IndexTail
 from ..files.disk import Disk, DiskFile, FileMissing
-from ..files.open_files import OpenFiles
-from ..files.read_mode import ReadMode
+from ..files.open_files import OpenFiles, ReadMode
 from .slot_table import SLOT_BYTES, SlotImage, SlotTable
 
 HEADER = struct.Struct(">qqqqii")

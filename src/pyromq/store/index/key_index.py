@@ -17,8 +17,7 @@ from ...model.wire_text import whole_number
 from ...protocol.properties import find_property
 from ..config import StoreConfig
 from ..files.disk import Disk, make_folder_durably
-from ..files.open_files import OpenFiles
-from ..files.read_mode import ReadMode
+from ..files.open_files import OpenFiles, ReadMode
 from ..files.unsynced import UnsyncedFiles
 from ..layout import INDEX
 from ..recovery.catalogue import KnownIndexFile
@@ -63,7 +62,7 @@ class Index:
     def load(self) -> None:
         """Load the files.
 
-        One that is cut short goes: it is not to be trusted. Opening a store says what is lost (missing_index.py).
+        One that is cut short goes: it is not to be trusted. Opening a store says what is lost (missing_files.py).
         """
         length = index_file_bytes(self._config.index_slots, self._config.index_entries)
         for name in self._disk.list(INDEX):

@@ -18,11 +18,8 @@ from ...protocol.record import BLANK, BLANK_BYTES, FIXED_BYTES, HEAD, LONG, MAGI
 from ..config import StoreConfig
 from ..errors import RecordTooLarge
 from ..files.disk import Bytes, Disk, DiskError, DiskFile, DiskFull
-from ..files.file_sequence import FileSequence, IrregularFile
-from ..files.open_files import OpenFiles
-from ..files.read_mode import ReadMode
-from ..files.removals import Removals
-from ..files.segment import prepare_whole
+from ..files.file_sequence import FileSequence, IrregularFile, prepare_whole
+from ..files.open_files import OpenFiles, ReadMode, Removals
 from ..layout import COMMIT_LOG
 from .whole_crc import NO_RANGES
 

@@ -22,7 +22,7 @@ from ..index.key_search import KeySearch
 from ..queues.queue import StoredQueue
 from ..queues.queue_table import QueueTable
 from .commit_log import CommitLog
-from .readable import Readable
+from .watermarks import Readable
 
 log = logs.get("pyromq.store")
 

@@ -1,7 +1,7 @@
 """SYNC_FLUSH by the kernel's own thread: told of each append at once, it syncs and rings; no Python in between.
 
-The composition root makes one for a real disk where the native kernel serves; `flush_loop.py` starts and ends it. Its
-twin is that file's own loop, which a simulated disk and the Python kernel use. Event loop only.
+The composition root makes one for a real disk where the native kernel serves; `flushing.py` starts and ends it. Its
+twin is the loop there, which a simulated disk and the Python kernel use. Event loop only.
 """
 
 from __future__ import annotations

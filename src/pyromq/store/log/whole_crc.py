@@ -19,7 +19,7 @@ from ...protocol.record import BLANK, BLANK_BYTES, Record, RecordError, decode_r
 from ..config import StoreConfig
 from ..files.checksum import sealed, unsealed
 from ..files.disk import Disk, DiskError, read_if_there, read_range, read_whole, replace_durably
-from ..files.segment import segment_name
+from ..files.file_sequence import segment_name
 from ..layout import BATCH_ENTRY_BYTES, BATCH_QUEUES, COMMIT_LOG, ENTRY_HEAD, QUEUE_ENTRY_BYTES, QUEUES
 
 WHOLE_CRC_FILE = "pyromq/whole-crc"

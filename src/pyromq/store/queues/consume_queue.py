@@ -8,10 +8,9 @@ from ... import logs
 from ...kernel.records import Picked, Placed, pick_entries
 from ...model.boundary import Boundary
 from ...model.names import SCHEDULE_TOPIC
-from ..files.file_sequence import FileSequence, IrregularFile
+from ..files.file_sequence import IrregularFile
 from ..layout import FILLER, FILLER_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES, QueueEntry
-from .entry_log import EntryLog
-from .queue import QueueNumbers, SavedQueueState, StoreTimeAt
+from .queue import StoredQueue, StoreTimeAt
 from .time_search import search_by_time
 
 log = logs.get("pyromq.store")
@@ -20,19 +19,10 @@ _FILL_AT_ONCE = 4096
 _SEARCHED_TOGETHER = 100  # entries: half a page, so that reading them costs as much as reading one
 
 
-class ConsumeQueue(QueueNumbers):
-    """See queue.MessageQueue. State per queue stays small: there may be tens of thousands."""
+class ConsumeQueue(StoredQueue):
+    __slots__ = ()
 
-    __slots__ = ("entries",)
-
-    def __init__(self, entries: EntryLog) -> None:
-        super().__init__(entries.tail)
-        self.entries = entries
-
-    @property
-    def files(self) -> FileSequence:
-        """Return where the entries lie, for a kernel that reads them itself."""
-        return self.entries.sequence
+    is_batch = False
 
     def load(self) -> list[IrregularFile]:
         irregular = self.entries.load()
@@ -43,18 +33,7 @@ class ConsumeQueue(QueueNumbers):
         self.tail.readable_end = end
         return irregular
 
-    def saved_state(self) -> SavedQueueState | None:
-        return self.entries.saved_state(self.min_offset, is_batch=False)
-
-    def restore(self, state: SavedQueueState, next_offset: int) -> None:
-        self.entries.restore(state)
-        self.tail.min_offset = state.min_offset
-        self.tail.readable_end = state.end
-
     # -- writing ------------------------------------------------------------------------------------------------------
-
-    def reserve(self, records: int) -> None:
-        self.entries.reserve(records)
 
     def accept(self, places: Sequence[Placed]) -> None:
         run: list[bytes] = []
@@ -64,10 +43,12 @@ class ConsumeQueue(QueueNumbers):
             if placed.queue_offset != expected:
                 self._append(run)
                 run = []
-                if placed.queue_offset < self.entries.end and not self._starts_anew(placed):
-                    self._mend(placed, packed)
-                    continue
-                self._fill_to(placed.queue_offset)
+                if placed.queue_offset < self.entries.end:
+                    if not self._starts_anew(placed):
+                        self._mend(placed, packed)
+                        continue
+                    self._discard_at(placed.queue_offset)
+                self.reserve_up_to(placed.queue_offset)
             run.append(packed)
             expected = placed.queue_offset + 1
         self._append(run)
@@ -80,17 +61,11 @@ class ConsumeQueue(QueueNumbers):
             self.entries.reserve(len(run))
             self.entries.append(run[0] if len(run) == 1 else b"".join(run))
 
-    def _starts_anew(self, placed: Placed) -> bool:
-        """Return whether this newer record with an older offset ends what was there: its topic was deleted before."""
-        last = self.last_entry()
-        if last is None or last.position >= placed.position:
-            return False
-        log.warning("queue starts anew", topic=self.topic, queue=self.queue_id, offset=placed.queue_offset)
-        if placed.queue_offset <= self.min_offset:
+    def _discard_at(self, offset: int) -> None:
+        if offset <= self.min_offset:
             self.clear()
         else:
-            self.entries.cut(placed.queue_offset)
-        return True
+            self.entries.cut(offset)
 
     def _mend(self, placed: Placed, packed: bytes) -> None:
         """Mend the entry of a record that has one: leave it if it is right."""
@@ -108,7 +83,7 @@ class ConsumeQueue(QueueNumbers):
         position, size, due_ms = QUEUE_ENTRY.unpack(present)
         return (position, size) == (placed.position, placed.size) and due_ms >= placed.store_time
 
-    def _fill_to(self, offset: int) -> None:
+    def reserve_up_to(self, offset: int) -> None:
         """Add entries that stand for no record: in front of a queue that starts above 0, or where damage was."""
         if self.entries.is_empty:
             self.entries.clear()
@@ -120,9 +95,6 @@ class ConsumeQueue(QueueNumbers):
             count = min(_FILL_AT_ONCE, offset - self.entries.end)
             self.entries.reserve(count)
             self.entries.append(FILLER * count)
-
-    def reserve_up_to(self, offset: int) -> None:
-        self._fill_to(offset)
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -137,12 +109,6 @@ class ConsumeQueue(QueueNumbers):
         entries = QUEUE_ENTRY.iter_unpack(self.entries.read(offset, count))
         return next((number for number, (_, size, _) in enumerate(entries, offset) if size), offset + count)
 
-    def is_resident(self, offset: int, scan: int) -> bool:
-        return self.entries.is_resident(offset, scan)
-
-    def warm(self, offset: int, scan: int) -> None:
-        self.entries.warm(offset, scan)
-
     def entry_at(self, offset: int) -> QueueEntry | None:
         if not self.entries.first <= offset < self.entries.end:
             return None
@@ -151,15 +117,6 @@ class ConsumeQueue(QueueNumbers):
 
     def last_entry(self) -> QueueEntry | None:
         return self._real_entry(self.entries.end - 1)
-
-    def confirms(self, placed: Placed) -> bool:
-        entry = self.entry_at(placed.queue_offset)
-        return entry is not None and (entry.position, entry.size) == (placed.position, placed.size)
-
-    def positions_from(self, position: int) -> list[int]:
-        first = self._first_at_or_behind(position)
-        raw = self.entries.read(first, self.entries.end - first)
-        return [place for place, size, _ in QUEUE_ENTRY.iter_unpack(raw) if size != FILLER_SIZE]
 
     def offset_by_time(self, time_ms: int, boundary: Boundary, store_time_at: StoreTimeAt) -> int:
         first, held = 0, b""  # the last steps of a search are close together
@@ -237,10 +194,3 @@ class ConsumeQueue(QueueNumbers):
             return False  # the usual case: one look, not a search
         self.tail.min_offset = self._search(lambda entry: entry.position < log_start)
         return self.entries.drop_before(self.min_offset)
-
-    def file_names(self) -> list[str]:
-        return self.entries.file_names()
-
-    def clear(self) -> None:
-        self.entries.clear()
-        self.tail.min_offset = self.tail.readable_end = 0

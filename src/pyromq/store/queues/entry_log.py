@@ -9,16 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+import msgspec
+
 from ...kernel import state
 from ..files.disk import Bytes, Disk, DiskError, DiskFile
 from ..files.file_sequence import FileSequence, IrregularFile
 from ..files.open_files import OpenFiles
 from ..files.unsynced import UnsyncedFiles
 from ..layout import ENTRY_HEAD
-from .queue import SavedQueueState
 
 _PAGE = 4096
 _FAR = 64 << 10  # bytes into a file: whoever has entries there has more than a page of them
+
+
+class SavedQueueState(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Where a queue stands, so that it can be used without a look at its files; and their stamps when that was so."""
+
+    min_offset: int
+    end: int  # the number of the entry behind the last
+    first_file: int
+    last_file: int  # bases; without a hole between them
+    is_batch: bool = False
+    stamp: int = 0  # of the last file
+    folder_stamp: int = 0  # asked for only where there is more than one file
 
 
 class EntryLog:

@@ -11,9 +11,8 @@ from ... import logs
 from ..config import StoreConfig
 from ..errors import StoreError
 from ..files.disk import Disk
-from ..files.file_sequence import IrregularFile
+from ..files.file_sequence import IrregularFile, parse_queue_name
 from ..files.open_files import OpenFiles
-from ..files.segment import parse_queue_name
 from ..files.unsynced import UnsyncedFiles
 from ..layout import BATCH_ENTRY_BYTES, BATCH_QUEUES, QUEUE_ENTRY_BYTES, QUEUES
 from ..recovery.catalogue import KnownQueue
@@ -135,7 +134,7 @@ class QueueTable:
 
     def file_names(self) -> Iterator[str]:
         for queue in self.loaded():
-            yield from queue.file_names()
+            yield from queue.entries.file_names()
         yield from self.unchanged.file_names(self._config)
 
     def topics(self) -> list[str]:

@@ -28,7 +28,7 @@ def queue_ends(disk: Disk, config: StoreConfig, catalogue: Catalogue | None, end
     table = QueueTable(disk, files, UnsyncedFiles(), config)
     known = []
     for queue, _ in table.load():
-        ahead = len(queue.positions_from(end))  # entries for what the log does not have
+        ahead = queue.count_from(end)  # entries for what the log does not have
         last = queue.last_entry()
         if last is not None and last.position >= 0 and queue.next_offset > ahead:
             known.append(KnownQueue(queue.topic, queue.queue_id, queue.next_offset - ahead))

@@ -13,10 +13,11 @@ from msgspec.structs import replace
 
 from ..config import StoreConfig
 from ..files.disk import Disk, folder_of
-from ..files.segment import segment_name
+from ..files.file_sequence import segment_name
 from ..layout import BATCH_QUEUES, QUEUES
 from ..recovery.catalogue import KnownQueue, last_entry_of
-from .queue import SavedQueueState, StoredQueue
+from .entry_log import SavedQueueState
+from .queue import StoredQueue
 
 _FIRST_NAME = segment_name(0)  # with tens of thousands of queues nearly all have one file
 

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 import msgspec
 
 from ..files.disk import Disk, FileMissing, read_whole, replace_durably
-from ..queues.queue import SavedQueueState, StoredQueue
+from ..queues.entry_log import SavedQueueState
+from ..queues.queue import StoredQueue
 from .checkpoint import Checkpoint
 from .derived_files import DerivedListState
 

@@ -7,10 +7,11 @@ The broker and every tool that writes call `claim_store` before anything else; t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from ...errors import PyroError
 from ..files.disk import Disk, DiskLock
-from ..queues.light_queues import find_light_queue
+from ..queues.java_queues import find_light_queue
 
 LOCK_FILE = "lock"
 
@@ -26,6 +27,16 @@ def claim_store(disk: Disk) -> DiskLock:
     """Refuse what we cannot read, then take the `lock` file as Java does. Raises UnknownStoreKind, StoreLocked."""
     refuse_unknown_kinds(disk)
     return disk.lock(LOCK_FILE)
+
+
+@contextmanager
+def claimed(disk: Disk) -> Iterator[None]:
+    """Have the store for the time of a block, as `claim_store` does."""
+    lock = claim_store(disk)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def refuse_unknown_kinds(disk: Disk) -> None:

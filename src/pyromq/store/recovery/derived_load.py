@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ... import logs
-from ..files.file_sequence import IrregularFile
-from ..files.segment import parse_queue_name
+from ..files.file_sequence import IrregularFile, parse_queue_name
 from ..index.key_index import Index
 from ..layout import BATCH_QUEUES, QUEUES, QueueEntry
-from ..queues.extension import has_extensions
+from ..queues.java_queues import has_extensions
 from ..queues.queue import StoredQueue
 from ..queues.reserved_offsets import read_reserved
 from ..store_files import StoreFiles
 from .checkpoint import reset_checkpoint
-from .missing_index import damaged_index_files
+from .missing_files import damaged_index_files
 from .store_state import StoreState
 
 log = logs.get("pyromq.store")

@@ -1,10 +1,11 @@
 """The scan of recovery: every record from a position to the end of the log, and the decision where that end is.
 
-`recovery.py` runs it once and dispatches what it yields. Nothing is changed here.
+`recovery.py` runs it once and dispatches what it yields. Nothing of the log is changed here.
 
 Below the last synced position a bad record is damage: it is stepped over and reported. At or above it, it is a torn
 tail and ends the log. In a store without a synced position (only Java wrote it) records behind a bad one are kept where
-a queue entry confirms the first of them and store time does not go back.
+a queue entry confirms the first of them and store time does not go back. What is cut off is copied first: a person may
+want to see it. Below pyromq/cut-off, one file a cut, named by its position. Nobody reads it again; it may be removed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from collections.abc import Callable, Iterator
 from ... import logs
 from ...kernel.records import DelayLevels, Fault, Placed
 from ...protocol.record import whole_record_crc
+from ..files.disk import Disk, DiskError, replace_durably
+from ..files.file_sequence import FileSequence
 from ..log.commit_log import CommitLog
 from ..log.log_walk import Gap, LogWalk, Tail
 
@@ -114,3 +117,32 @@ class LogScan:
         A lost last sector takes the record's own CRC with it, while the CRC of its body still fits."""
         unsynced = self._synced is not None and placed.position >= self._synced
         return unsynced and placed.properties.endswith(b"\0") and whole_record_crc(placed.properties) is None
+
+
+CUT_OFF_FOLDER = "pyromq/cut-off"
+_PIECE = 1 << 20
+_MOST = 64 << 20
+
+
+def copy_truncated(disk: Disk, sequence: FileSequence, position: int) -> str | None:
+    """Copy the bytes from a position on, up to the first piece that is all zero. The copy's name; None if all is zero.
+
+    A copy that cannot be made (a full disk) is no reason not to open the store.
+    """
+    kept = bytearray()
+    try:
+        while len(kept) < _MOST and sequence.has(position + len(kept)):
+            piece = sequence.read(position + len(kept), _PIECE)
+            if not piece.strip(b"\0"):
+                break
+            kept += piece
+        content = bytes(kept).rstrip(b"\0")
+        if not content:
+            return None
+        name = f"{CUT_OFF_FOLDER}/{position:020d}"
+        replace_durably(disk, name, content)
+    except DiskError as fault:
+        log.warning("what is cut off the log could not be kept aside", position=position, why=str(fault))
+        return None
+    log.warning("the log's end is cut off, a copy is kept", position=position, bytes=len(content), copy=name)
+    return name

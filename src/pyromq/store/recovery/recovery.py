@@ -29,9 +29,8 @@ from ..store_files import StoreFiles
 from .catalogue import KnownQueue
 from .checkpoint import reset_checkpoint
 from .derived_load import DerivedLoad
-from .log_scan import LogScan
+from .log_scan import LogScan, copy_truncated
 from .store_state import StoreState
-from .truncated_tail import copy_truncated
 
 log = logs.get("pyromq.store")
 

@@ -15,7 +15,7 @@ from ...errors import ConfigError
 from ...model.wire_text import whole_number
 from ..config import StoreConfig
 from ..files.disk import Disk, read_range
-from ..files.segment import parse_queue_name, parse_segment_name
+from ..files.file_sequence import parse_queue_name, parse_segment_name
 from ..index.index_file import ENTRY, ENTRY_BYTES, HEADER, HEADER_BYTES
 from ..index.slot_table import SLOT_BYTES
 from ..layout import BATCH_ENTRY_BYTES, BATCH_QUEUES, COMMIT_LOG, INDEX, QUEUE_ENTRY_BYTES, QUEUES

@@ -12,7 +12,7 @@ from ...errors import ConfigError
 from ..config import StoreConfig
 from ..errors import StoreDamaged
 from ..files.disk import Disk
-from ..files.segment import parse_segment_name
+from ..files.file_sequence import parse_segment_name
 from ..layout import COMMIT_LOG
 from .catalogue import Catalogue, read_catalogue
 from .checkpoint import Checkpoint, read_checkpoint, read_log_start, read_synced, was_running_ours, was_stopped_cleanly

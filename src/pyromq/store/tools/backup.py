@@ -17,8 +17,8 @@ from ...errors import PyroError
 from ...kernel.records import Placed
 from ..config import StoreConfig
 from ..files.disk import Disk, FileMissing, folder_of, make_folder_durably, read_if_there
+from ..files.file_sequence import parse_segment_name
 from ..files.read_only import ReadOnlyDisk
-from ..files.segment import parse_segment_name
 from ..layout import BATCH_QUEUES, COMMIT_LOG
 from ..log.log_walk import LogWalk, Tail, opened_log
 from ..log.whole_crc import WHOLE_CRC_FILE, ranges_that_count, save_ranges

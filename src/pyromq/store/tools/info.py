@@ -6,10 +6,9 @@ from typing import Any
 
 from ..config import StoreConfig
 from ..files.disk import Disk
-from ..files.file_sequence import FileSequence
+from ..files.file_sequence import FileSequence, parse_queue_name
 from ..files.open_files import OpenFiles
 from ..files.read_only import ReadOnlyDisk
-from ..files.segment import parse_queue_name
 from ..layout import BATCH_ENTRY, BATCH_ENTRY_BYTES, BATCH_QUEUES, COMMIT_LOG, INDEX, QUEUE_ENTRY_BYTES, QUEUES
 from ..recovery.checkpoint import read_checkpoint, read_synced, was_stopped_cleanly
 from ..recovery.claim import LOCK_FILE, refuse_unknown_kinds

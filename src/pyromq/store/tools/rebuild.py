@@ -16,7 +16,7 @@ from ..log.whole_crc import ranges_that_count, save_ranges
 from ..message_store import MessageStore
 from ..queues.reserved_offsets import queue_ends, write_reserved
 from ..recovery.checkpoint import SYNCED_FILE, Checkpoint, CheckpointFile, SyncedFile, mark_running
-from ..recovery.claim import claim_store
+from ..recovery.claim import claimed
 from ..recovery.derived_files import DERIVED_FILE
 from ..recovery.recovery import RecoveryReport
 from ..recovery.store_state import read_state_to_open
@@ -34,8 +34,7 @@ def rebuild_store(
 
     Raises StoreLocked if a broker has it, UnknownStoreKind if we do not read it, ConfigError if it was written with
     other file sizes; then nothing has changed."""
-    lock = claim_store(disk)
-    try:
+    with claimed(disk):
         state = read_state_to_open(disk, config)  # before anything is removed
         # The queues may be all that tells damage from the end of the log (in a store of Java's), so the end is fixed
         # while they are there.
@@ -47,8 +46,6 @@ def rebuild_store(
             remove_durably(disk, SYNCED_FILE)  # its position may speak of records that are no longer there
         write_reserved(disk, queue_ends(disk, config, state.catalogue, end))
         _forget_derived(disk, end, process_id)
-    finally:
-        lock.release()
 
     def on_scan(position: int) -> None:
         progress((end + min(position, end)) // 2, end)

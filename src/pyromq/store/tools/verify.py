@@ -7,7 +7,7 @@ files are compared with the records of the log, one by one. Passes: 1 files, 2 t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ...kernel.records import Placed
 from ..config import StoreConfig
@@ -18,16 +18,23 @@ from ..files.read_only import ReadOnlyDisk
 from ..layout import COMMIT_LOG
 from ..log.deleted_topics import read_deleted
 from ..log.log_walk import Gap, LogWalk, Tail
-from ..log.whole_crc import ranges_that_count
-from ..recovery.checkpoint import CHECKPOINT_FILE
+from ..log.whole_crc import WHOLE_CRC_FILE, are_ranges_readable, ranges_that_count
+from ..recovery.catalogue import CATALOGUE_FILE, read_catalogue
+from ..recovery.checkpoint import (
+    CHECKPOINT_FILE,
+    SYNCED_FILE,
+    Checkpoint,
+    checkpoint_fault,
+    is_synced_position_readable,
+)
 from ..recovery.claim import LOCK_FILE, refuse_unknown_kinds
-from ..recovery.missing_queues import MissingQueues
-from ..recovery.store_state import TABLE_REMEDY, missing_log, read_store_state
+from ..recovery.derived_files import DERIVED_FILE, damaged_lines
+from ..recovery.missing_files import MissingQueues
+from ..recovery.store_state import TABLE_REMEDY, StoreState, missing_log, read_store_state
 from ..tables.json_tables import TableDamaged, read_table, table_names
 from .findings import OPEN, Level, Report
 from .verify_index import IndexChecks
 from .verify_queues import QueueChecks
-from .verify_state import check_state_files, check_times
 
 Progress = Callable[[int, int], None]  # position reached, position of the end
 
@@ -217,3 +224,41 @@ class _Verification:
             if name == "config/topics.json":
                 topics = list(content.get("topicConfigTable") or {})
         return topics
+
+
+_GONE = "it is gone"
+_UNREADABLE = "it cannot be read"
+
+
+def check_state_files(disk: Disk, state: StoreState, report: Report) -> None:
+    for name, what in _faults(disk, state):
+        report.add(Level.REPAIRABLE, name, None, what, OPEN)
+
+
+def _faults(disk: Disk, state: StoreState) -> Iterator[tuple[str, str]]:
+    has_synced = disk.exists(SYNCED_FILE)
+    if disk.exists(CHECKPOINT_FILE):
+        fault = checkpoint_fault(disk)
+        if fault is not None:
+            yield CHECKPOINT_FILE, fault
+    elif has_synced:  # a store that was just begun, of any broker, may have none
+        yield CHECKPOINT_FILE, _GONE
+    if has_synced and not is_synced_position_readable(disk):
+        yield SYNCED_FILE, _UNREADABLE
+    elif not has_synced and state.catalogue is not None:
+        yield SYNCED_FILE, _GONE
+    # None at all is right where a broker of ours was killed in its first life and Java went on.
+    if disk.exists(CATALOGUE_FILE) and read_catalogue(disk) is None:
+        yield CATALOGUE_FILE, _UNREADABLE
+    if not are_ranges_readable(disk):
+        yield WHOLE_CRC_FILE, f"{_UNREADABLE}: whether a record lost its own CRC is not known for older ones"
+    if damaged_lines(disk):
+        yield DERIVED_FILE, f"{damaged_lines(disk)} lines of it cannot be read"
+
+
+def check_times(checkpoint: Checkpoint, newest_ms: int, report: Report) -> None:
+    """Report a checkpoint that is ahead of the log. `newest_ms`: store time of the newest record."""
+    claimed = max(checkpoint.log_time_ms, checkpoint.queues_time_ms, checkpoint.index_time_ms)
+    if claimed > newest_ms:
+        what = f"it speaks of a record of the time {claimed}, the newest one in the log is of {newest_ms}"
+        report.add(Level.REPAIRABLE, CHECKPOINT_FILE, 0, what, OPEN)

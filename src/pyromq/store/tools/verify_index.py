@@ -21,7 +21,7 @@ from ..index.key_index import Index
 from ..index.slot_table import SLOT_BYTES
 from ..layout import INDEX
 from ..log.log_walk import Gap
-from ..recovery.missing_index import damaged_index_files
+from ..recovery.missing_files import damaged_index_files
 from ..recovery.store_state import StoreState
 from .findings import REBUILD, Level, Report, remedy_of_missing
 

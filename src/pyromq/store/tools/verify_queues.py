@@ -13,9 +13,8 @@ from dataclasses import replace
 from ...kernel.records import Placed
 from ..config import StoreConfig
 from ..files.disk import Disk
-from ..files.file_sequence import FileSequence
+from ..files.file_sequence import FileSequence, parse_queue_name
 from ..files.open_files import OpenFiles
-from ..files.segment import parse_queue_name
 from ..layout import (
     BATCH_ENTRY,
     BATCH_ENTRY_BYTES,
@@ -28,8 +27,8 @@ from ..layout import (
     QUEUES,
 )
 from ..log.log_walk import Gap
-from ..queues.extension import has_extensions, is_address
-from ..recovery.missing_queues import MissingQueues
+from ..queues.java_queues import has_extensions, is_address
+from ..recovery.missing_files import MissingQueues
 from .findings import OPEN, OPEN_ANEW, REBUILD, Level, Report, StoreFinding, remedy_of_missing
 
 _WINDOW_ENTRIES = 512

@@ -1,6 +1,11 @@
-"""LMQ queues of Java's: queues whose entries lead to records of other topics. Found, so that opening can refuse them.
+"""Two kinds of queue that Java's brokers may leave and that we never write.
 
-Their names begin with %LMQ%, but a topic may be called so as well: what counts is whose records the entries lead to.
+Extension files (enableConsumeQueueExt): a queue entry holds an address in `consumequeue_ext/` instead of the tag's
+hash, and would match no tag. What it should hold is in the log, so opening writes such entries anew (recovery.py) and
+then removes the extensions: nothing leads to them any more. Java opens the result, with the setting on or off.
+
+LMQ queues, whose entries lead to records of other topics: found, so that opening can refuse them. Their names begin
+with %LMQ%, but a topic may be called so as well: what counts is whose records the entries lead to.
 """
 
 from __future__ import annotations
@@ -8,10 +13,33 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 
+from ... import logs
 from ...protocol.record import RecordError, decode_record
-from ..files.disk import Disk, DiskError, read_range, read_whole
-from ..files.segment import parse_segment_name, segment_name
-from ..layout import COMMIT_LOG, FILLER_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES, QUEUES
+from ..files.disk import Disk, DiskError, read_range, read_whole, remove_tree
+from ..files.file_sequence import parse_segment_name, segment_name
+from ..layout import COMMIT_LOG, EXTENSIONS, FILLER_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES, QUEUES
+
+log = logs.get("pyromq.store")
+
+_LARGEST_ADDRESS = -(1 << 31) - 1  # tag hashes have 32 bits, so no hash is so small; delivery times are positive
+
+
+def has_extensions(disk: Disk) -> bool:
+    return disk.is_folder(EXTENSIONS) and bool(disk.list(EXTENSIONS))
+
+
+def is_address(tag_code: int) -> bool:
+    """Return whether the tag code of a queue entry is an address in the extension files."""
+    return tag_code <= _LARGEST_ADDRESS
+
+
+def drop_extensions(disk: Disk) -> None:
+    """Remove the extension files, after the queues were written again and synced."""
+    if has_extensions(disk):
+        remove_tree(disk, EXTENSIONS)
+        disk.sync_folder()
+        log.warning("extension files of consume queues are gone: the queues have tag hashes again", folder=EXTENSIONS)
+
 
 _PREFIX = "%LMQ%"
 _TRIES = 1000  # the newest entries may lead to records that are torn

@@ -17,7 +17,7 @@ import msgspec
 from ... import logs
 from ...errors import PyroError
 from ..files.disk import Disk, DiskError, read_if_there, replace_durably
-from ..tables.json_tables import JsonTable, read_table
+from .json_tables import JsonTable, read_table
 
 log = logs.get("pyromq.store")
 
