@@ -56,9 +56,9 @@ ALLOWED = {
 }
 
 PLACES = {  # single expressions that cannot be text, in files that may hold no other
-    "pyromq.broker.admin.runtime int(self._pulls.longest_ms)",
+    "pyromq.broker.admin.runtime int(self.pulls.longest_ms)",
     "pyromq.broker.clients.handlers int(flag)",
-    "pyromq.broker.metadata.system_topics int(perm)",
+    "pyromq.broker.metadata.topics int(perm)",
     "pyromq.mqadmin.command int(code)",
     "pyromq.mqadmin.groups.progress int(stats.consume_tps)",
     "pyromq.protocol.command int(language)",

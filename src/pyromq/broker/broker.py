@@ -142,7 +142,7 @@ class Broker:
         self.servers = self.listeners.servers
         self.verdicts, self.pull_verdicts = self.listeners.verdicts, self.listeners.pull_verdicts
         self._carry_before_deletion()
-        self.topics.watch(lambda name, topic: self._topic_changed(name))
+        self.topics.watch(self._topic_changed)
 
     def _parts(self) -> Parts:
         return Parts(

@@ -10,14 +10,13 @@ from ..protocol.requests import ROWS
 from ..protocol.requests import RequestCode as Code
 from ..protocol.row import AnyRow, ServedBy
 from ..transport.dispatch import Handler, Request, bind, bound
+from .admin.absent import AbsentFeatures
 from .admin.cold_reads import ColdReadAdmin
 from .admin.connections import ConnectionAdmin
 from .admin.groups import GroupAdmin
 from .admin.maintenance import Maintenance
 from .admin.offsets import OffsetAdmin
 from .admin.progress import ProgressAdmin
-from .admin.replicas import Replicas
-from .admin.rocksdb import RocksDbAdmin
 from .admin.runtime import RuntimeInfo
 from .admin.settings import SettingsAdmin
 from .admin.topics import TopicAdmin
@@ -71,8 +70,7 @@ def surface(
     connection: ConnectionAdmin,
     settings: SettingsAdmin,
     runtime: RuntimeInfo,
-    replicas: Replicas,
-    rocksdb: RocksDbAdmin,
+    absent: AbsentFeatures,
     upkeep: Maintenance,
     cold_reads: ColdReadAdmin,
     inspection: Inspection,
@@ -132,10 +130,10 @@ def surface(
         bind(Code.GET_BROKER_CONSUME_STATS, progress.all_consume_stats),
         bind(Code.QUERY_CONSUME_TIME_SPAN, progress.time_span),
         bind(Code.QUERY_CORRECTION_OFFSET, progress.correction),
-        bind(Code.VIEW_BROKER_STATS_DATA, progress.counters),
+        bind(Code.VIEW_BROKER_STATS_DATA, progress.stats_data),
         bind(Code.QUERY_CONSUME_QUEUE, progress.entries),
-        bind(Code.GET_CONSUMER_CONNECTION_LIST, connection.consumers),
-        bind(Code.GET_PRODUCER_CONNECTION_LIST, connection.producers),
+        bind(Code.GET_CONSUMER_CONNECTION_LIST, connection.consumer_connections),
+        bind(Code.GET_PRODUCER_CONNECTION_LIST, connection.producer_connections),
         bind(Code.GET_ALL_PRODUCER_INFO, connection.all_producers),
         bind(Code.QUERY_TOPIC_CONSUME_BY_WHO, connection.groups_of_topic),
         bind(Code.QUERY_TOPICS_BY_CONSUMER, connection.topics_of_group),
@@ -145,10 +143,10 @@ def surface(
         bind(Code.UPDATE_BROKER_CONFIG, settings.change),
         bind(Code.GET_BROKER_CONFIG, settings.show),
         bind(Code.GET_BROKER_RUNTIME_INFO, runtime),
-        bind(Code.GET_BROKER_HA_STATUS, replicas.status),
-        bind(Code.GET_BROKER_EPOCH_CACHE, replicas.epochs),
-        bind(Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, rocksdb.compare),
-        bind(Code.EXPORT_ROCKSDB_CONFIG_TO_JSON, rocksdb.export),
+        bind(Code.GET_BROKER_HA_STATUS, absent.replicas),
+        bind(Code.GET_BROKER_EPOCH_CACHE, absent.epochs),
+        bind(Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, absent.compare_queues),
+        bind(Code.EXPORT_ROCKSDB_CONFIG_TO_JSON, absent.export_tables),
         bind(Code.CLEAN_EXPIRED_CONSUMEQUEUE, upkeep.clean_expired_queues),
         bind(Code.CLEAN_UNUSED_TOPIC, upkeep.clean_unused_topics),
         bind(Code.DELETE_EXPIRED_COMMITLOG, upkeep.delete_expired_log),

@@ -5,6 +5,8 @@ What is set here lives as long as the broker does.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import msgspec
 
 from ...config import Live, properties
@@ -19,28 +21,27 @@ from ..config import BrokerConfig
 from ..pull.slow_readers import ColdReads
 
 
+@dataclass(slots=True, eq=False)
 class ColdReadAdmin:
     """Event loop only."""
 
-    def __init__(self, live: Live[BrokerConfig], cold: ColdReads, commit_log: CommitLog) -> None:
-        self._live = live
-        self._cold = cold
-        self._commit_log = commit_log
+    live: Live[BrokerConfig]
+    cold: ColdReads
+    commit_log: CommitLog
 
     def set_limits(self, request: Request) -> Reply:
         """Answer 2001: `group=bytes per second`, one a line; all or none."""
         limits = {}
         for entry in self._entries(request):
-            fault = group_fault(entry.key)
-            if fault is not None:
+            if (fault := group_fault(entry.key)) is not None:
                 raise RequestRefused(f"line {entry.line}: {fault}")
             limit = whole_number(entry.value, low=1)
             if limit is None:
                 raise RequestRefused(f"line {entry.line}: {entry.key}={entry.value}: bytes per second, at least 1")
             limits[entry.key] = limit
-        self._cold.check_room(limits)
+        self.cold.check_room(limits)
         for group, limit in limits.items():
-            self._cold.set_limit(group, limit)
+            self.cold.set_limit(group, limit)
         return Reply()
 
     def _entries(self, request: Request) -> list[properties.Entry]:
@@ -57,19 +58,18 @@ class ColdReadAdmin:
     def drop_limit(self, request: Request) -> Reply:
         """Answer 2002: the group's own limit goes, the general one counts again."""
         group = request.raw_body.decode("utf-8", "replace").strip()
-        fault = group_fault(group)
-        if fault is not None:
+        if (fault := group_fault(group)) is not None:
             raise RequestRefused(fault)
-        self._cold.drop_limit(group)
+        self.cold.drop_limit(group)
         return Reply()
 
     def show(self, request: Request) -> Reply:
-        return Reply(body=msgspec.json.encode(self._cold.info(self._live.config)))
+        return Reply(body=msgspec.json.encode(self.cold.info(self.live.config)))
 
     def read_mode(self, request: RequestOf[SetCommitLogReadMode, None]) -> Reply:
         """Answer 2004: 0, the system reads ahead in the commit log as it thinks best; 1, it does not."""
         mode = request.header.read_ahead_mode
         if mode not in ("0", "1"):
             raise RequestRefused(f"READ_AHEAD_MODE is {mode!r}: 0 normal, 1 random")
-        self._commit_log.expect_random_reads(mode == "1")
+        self.commit_log.expect_random_reads(mode == "1")
         return Reply()

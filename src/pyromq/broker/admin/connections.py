@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from ...errors import CallFailed, CallTimedOut, RequestRefused
 from ...model.client_info import Version
 from ...model.codes import ResponseCode
@@ -22,50 +25,25 @@ from ...protocol.headers.admin import QuerySubscriptionByConsumer
 from ...protocol.headers.clients import ConsumeMessageDirectly, GetConsumerRunningInfo, GetProducerConnectionList
 from ...protocol.headers.header import ConsumerGroupName, GroupName, TopicName
 from ...protocol.record import encode_record
-from ...protocol.requests import RequestCode
-from ...store.message_store import MessageStore
 from ...transport.dispatch import Reply, Request, RequestOf
 from ...transport.peer import Peer
-from ...transport.turns.slices import Slices
-from ..clients.consumers import Consumers
 from ..clients.producers import ConnectedProducer, Producers
-from ..metadata.groups import Groups
-from ..metadata.offsets import Offsets
-from ..metadata.topics import Topics
+from .view import BrokerView
 
 RELAY_S = 10.0
 
 
-class ConnectionAdmin:
+@dataclass(slots=True, eq=False)
+class ConnectionAdmin(BrokerView):
     """Event loop only."""
 
-    def __init__(
-        self,
-        broker_name: str,
-        address: str,
-        topics: Topics,
-        groups: Groups,
-        offsets: Offsets,
-        consumers: Consumers,
-        producers: Producers,
-        store: MessageStore,
-        slices: Slices,
-    ) -> None:
-        self._broker_name = broker_name
-        self._address = address
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
-        self._consumers = consumers
-        self._producers = producers
-        self._store = store
-        self._slices = slices
+    producers: Producers
 
     # --- who is connected -----------------------------------------------------------------------------------------
 
-    async def consumers(self, request: RequestOf[ConsumerGroupName, None]) -> Reply:
+    async def consumer_connections(self, request: RequestOf[ConsumerGroupName, None]) -> Reply:
         name = request.header.consumer_group
-        group = self._consumers.find(name)
+        group = self.consumers.find(name)
         if group is None:
             raise RequestRefused(f"the consumer group[{name}] not online", ResponseCode.CONSUMER_NOT_ONLINE)
         body = ConsumerConnection(
@@ -79,9 +57,9 @@ class ConnectionAdmin:
         remark = None if group.conflict is None else f"CONFLICT: {group.conflict}"
         return Reply(body=body, remark=remark)
 
-    async def producers(self, request: RequestOf[GetProducerConnectionList, None]) -> Reply:
+    async def producer_connections(self, request: RequestOf[GetProducerConnectionList, None]) -> Reply:
         name = request.header.producer_group
-        members = self._producers.members(name)
+        members = self.producers.members(name)
         if not members:
             raise RequestRefused(f"the producer group[{name}] not exist")
         connections = [_connection(peer, one.client_id) for peer, one in members.items()]
@@ -89,8 +67,8 @@ class ConnectionAdmin:
 
     async def all_producers(self, request: Request) -> Reply:
         data = {}
-        async for group in self._slices.each(list(self._producers.all())):
-            members = self._producers.members(group)
+        async for group in self.slices.each(list(self.producers.all())):
+            members = self.producers.members(group)
             if members:  # they have not left between two slices
                 data[group] = [_producer(peer, one) for peer, one in members.items()]
         return Reply(body=ProducerTableInfo(data=data))
@@ -100,16 +78,16 @@ class ConnectionAdmin:
     async def groups_of_topic(self, request: RequestOf[TopicName, None]) -> Reply:
         """Answer 300: online now, or with offsets."""
         topic = request.header.topic
-        groups = {*self._consumers.groups_on(topic), *self._offsets.groups_of(topic)}
-        return Reply(body=GroupList(group_list=await self._slices.in_order(groups)))
+        groups = {*self.consumers.groups_on(topic), *self.offsets.groups_of(topic)}
+        return Reply(body=GroupList(group_list=await self.slices.in_order(groups)))
 
     async def topics_of_group(self, request: RequestOf[GroupName, None]) -> Reply:
-        topics = self._offsets.topics_of(request.header.group)
-        return Reply(body=TopicList(topic_list=topics, broker_addr=self._address))
+        topics = self.offsets.topics_of(request.header.group)
+        return Reply(body=TopicList(topic_list=topics, broker_addr=self.address))
 
     def subscription(self, request: RequestOf[QuerySubscriptionByConsumer, None]) -> Reply:
         header = request.header
-        group = self._consumers.find(header.group)
+        group = self.consumers.find(header.group)
         found = None if group is None else group.subscriptions.get(header.topic or "")
         body = QuerySubscriptionResponseBody(group=header.group, topic=header.topic, subscription_data=found)
         return Reply(body=body)
@@ -117,14 +95,7 @@ class ConnectionAdmin:
     # --- passed on to a client ------------------------------------------------------------------------------------
 
     async def running_info(self, request: RequestOf[GetConsumerRunningInfo, None]) -> Reply:
-        header = request.header
-        return await self._relay(
-            header.consumer_group,
-            header.client_id,
-            RequestCode.GET_CONSUMER_RUNNING_INFO,
-            request.command.fields,
-            request.raw_body,
-        )
+        return await self._relay(request, request.command.fields, request.raw_body)
 
     async def consume_directly(self, request: RequestOf[ConsumeMessageDirectly, bytes]) -> Reply:
         """Answer 309: the client consumes this one message now and tells how it went."""
@@ -133,26 +104,22 @@ class ConnectionAdmin:
             place = parse_offset_message_id(header.msg_id or "").physical_offset
         except ValueError as fault:
             raise RequestRefused(f"msgId: {fault}") from None
-        record = await self._store.ask(lambda: self._store.reader.record_at(place))
+        record = await self.store.ask(lambda: self.store.reader.record_at(place))
         if record is None:
             raise RequestRefused(f"no message {header.msg_id} in this broker")
-        fields = dict(request.command.fields) | {"brokerName": self._broker_name}
-        topic = self._topics.find(header.topic or "")
+        fields = dict(request.command.fields) | {"brokerName": self.live.config.broker_name}
+        topic = self.topics.find(header.topic or "")
         if topic is not None:
             fields["topicSysFlag"] = str(topic.topic_sys_flag)
-        group = self._groups.find(header.consumer_group)
+        group = self.groups.find(header.consumer_group)
         if group is not None:
             fields["groupSysFlag"] = str(group.group_sys_flag)
-        return await self._relay(
-            header.consumer_group,
-            header.client_id or "",
-            RequestCode.CONSUME_MESSAGE_DIRECTLY,
-            fields,
-            encode_record(record),
-        )
+        return await self._relay(request, fields, encode_record(record))
 
-    async def _relay(self, group: str, client_id: str, code: int, fields: dict[str, str], body: bytes) -> Reply:
-        member = self._consumers.find_client(group, client_id)
+    async def _relay(self, request: Request, fields: Mapping[str, str], body: bytes) -> Reply:
+        """Ask the client that the request's header names, and return its answer."""
+        group, client_id = request.header.consumer_group, request.header.client_id or ""
+        member = self.consumers.find_client(group, client_id)
         if member is None:
             raise RequestRefused(f"The Consumer <{group}> <{client_id}> not online")
         if member.version < Version.V3_1_8_SNAPSHOT:
@@ -161,7 +128,7 @@ class ConnectionAdmin:
                 "please upgrade it to V3_1_8_SNAPSHOT"
             )
         try:
-            answer = await member.peer.call(Command(code=code, fields=dict(fields), body=body), RELAY_S)
+            answer = await member.peer.call(Command(code=request.command.code, fields=dict(fields), body=body), RELAY_S)
         except CallTimedOut as fault:
             raise RequestRefused(
                 f"consumer <{group}> <{client_id}> Timeout: {fault}", ResponseCode.CONSUME_MSG_TIMEOUT

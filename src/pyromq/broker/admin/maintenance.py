@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ... import logs
 from ...model import names
 from ...store.log.retention import Retention
-from ...store.message_store import MessageStore
 from ...transport.dispatch import Reply, Request
-from ...transport.turns.slices import Slices
-from ..metadata.topics import Topics
+from .view import BrokerView
 
 log = logs.get("pyromq.broker")
 
 
-class Maintenance:
+@dataclass(slots=True, eq=False)
+class Maintenance(BrokerView):
     """Event loop only."""
 
-    def __init__(self, topics: Topics, store: MessageStore, retention: Retention, slices: Slices) -> None:
-        self._topics = topics
-        self._store = store
-        self._retention = retention
-        self._slices = slices
+    retention: Retention
 
     async def clean_expired_queues(self, request: Request) -> Reply:
         """Answer 306: queue files that lie wholly below the log's start."""
-        start, gone = self._store.commit_log.start, 0
-        async for topic in self._slices.each(self._store.queues.topics()):
-            async for queue in self._slices.each(self._store.queues.of_topic(topic)):
+        start, gone = self.store.commit_log.start, 0
+        async for topic in self.slices.each(self.store.queues.topics()):
+            async for queue in self.slices.each(self.store.queues.of_topic(topic)):
                 gone += queue.raise_minimum(start)
         log.info("expired queue files removed", queues=gone, peer=request.peer.address)
         return Reply()
@@ -34,15 +31,15 @@ class Maintenance:
     async def clean_unused_topics(self, request: Request) -> Reply:
         """Answer 316: queues of topics that no longer exist."""
         removed = 0
-        async for name in self._slices.each(self._store.queues.topics()):
-            if name not in self._topics and not names.is_system_topic(name):
-                self._store.queues.remove_topic(name)
+        async for name in self.slices.each(self.store.queues.topics()):
+            if name not in self.topics and not names.is_system_topic(name):
+                self.store.queues.remove_topic(name)
                 removed += 1
         log.info("queues of deleted topics removed", topics=removed, peer=request.peer.address)
         return Reply()
 
     def delete_expired_log(self, request: Request) -> Reply:
         """Answer 329: the next rounds of retention take expired files at any hour."""
-        self._retention.delete_by_hand()
+        self.retention.delete_by_hand()
         log.info("expired log files are deleted by hand", peer=request.peer.address)
         return Reply()

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from ... import logs
-from ...config import Live
 from ...errors import CallFailed, RequestRefused
 from ...model.boundary import Boundary
 from ...model.client_info import Language
 from ...model.codes import ResponseCode
 from ...model.names import group_fault
 from ...protocol.bodies.body import decode_body, encode_body
-from ...protocol.bodies.keyed import ByQueue, MessageQueue
+from ...protocol.bodies.keyed import ByQueue
 from ...protocol.bodies.offsets import (
     ConsumerOffsetSerializeWrapper,
     GetConsumerStatusBody,
@@ -25,52 +25,30 @@ from ...protocol.command import ONEWAY_FLAG, Command
 from ...protocol.headers.offsets import CloneGroupOffset, GetConsumerStatus, ResetOffset
 from ...protocol.json import Dialect
 from ...protocol.requests import RequestCode
-from ...store.message_store import MessageStore
 from ...transport.dispatch import Reply, Request, RequestOf
-from ...transport.turns.slices import Slices
-from ..clients.consumers import ConsumerGroup, Consumers, Member
-from ..config import BrokerConfig
-from ..metadata.groups import Groups
-from ..metadata.offsets import Offsets
-from ..metadata.topics import Topics
+from ..clients.consumers import ConsumerGroup, Member
+from .view import BrokerView, check
 
 log = logs.get("pyromq.broker")
 
 STATUS_S = 5.0
 
 
-class OffsetAdmin:
+@dataclass(slots=True, eq=False)
+class OffsetAdmin(BrokerView):
     """Event loop only. `saved` hands the offsets to the disk and returns once they are there."""
 
-    def __init__(
-        self,
-        live: Live[BrokerConfig],
-        topics: Topics,
-        groups: Groups,
-        offsets: Offsets,
-        consumers: Consumers,
-        store: MessageStore,
-        saved: Callable[[], Awaitable[None]],
-        slices: Slices,
-    ) -> None:
-        self._live = live
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
-        self._consumers = consumers
-        self._store = store
-        self._saved = saved
-        self._slices = slices
+    saved: Callable[[], Awaitable[None]]
 
     async def show_all(self, request: Request) -> Reply:
         """Answer 43. The version is that of the beginning: who asks by it again gets what changed meanwhile."""
-        version, offsets = self._offsets.version, self._offsets.all()
+        version, offsets = self.offsets.version, self.offsets.all()
         table: dict[str, dict[int, int]] = {}
-        async for key in self._slices.each(list(offsets)):
+        async for key in self.slices.each(list(offsets)):
             if key in offsets:  # not dropped between two slices
                 table[key] = dict(offsets[key])
         body = ConsumerOffsetSerializeWrapper(
-            data_version=version, group_topic_map=self._offsets.group_topics(), offset_table=table
+            data_version=version, group_topic_map=self.offsets.group_topics(), offset_table=table
         )
         return Reply(body=body)
 
@@ -79,7 +57,7 @@ class OffsetAdmin:
     async def reset(self, request: RequestOf[ResetOffset, None]) -> Reply:
         """Answer where each queue was set to. The next pull is sent there, or, the old way, the clients are told."""
         header = request.header
-        topic = self._topics.find(header.topic)
+        topic = self.topics.find(header.topic)
         if topic is None:
             raise RequestRefused(f"Topic {header.topic} does not exist", ResponseCode.TOPIC_NOT_EXIST)
         queues = [header.queue_id] if header.queue_id >= 0 else list(range(topic.read_queue_nums))
@@ -87,21 +65,21 @@ class OffsetAdmin:
             raise RequestRefused(f"No queues to reset: topic {header.topic} has none to read")
         if header.queue_id >= topic.read_queue_nums:
             raise RequestRefused(f"topic {header.topic} has no queue {header.queue_id} to read")
-        if not self._live.config.use_server_side_reset_offset:
+        if not self.live.config.use_server_side_reset_offset:
             return await self._notify_clients(header, queues)
-        if header.group not in self._groups:
+        if header.group not in self.groups:
             raise RequestRefused(f"Group {header.group} does not exist", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
-        targets = {queue_id: await self._target(header, queue_id) async for queue_id in self._slices.each(queues)}
+        targets = {queue_id: await self._target(header, queue_id) async for queue_id in self.slices.each(queues)}
         body = ResetOffsetBody()
-        async for queue_id, offset in self._slices.each(targets.items()):
-            self._offsets.reset(header.topic, header.group, queue_id, offset)
-            body.offset_table[self._queue(header.topic, queue_id)] = offset
-        await self._saved()
+        async for queue_id, offset in self.slices.each(targets.items()):
+            self.offsets.reset(header.topic, header.group, queue_id, offset)
+            body.offset_table[self.queue(header.topic, queue_id)] = offset
+        await self.saved()
         log.warning("offsets reset", group=header.group, topic=header.topic, peer=request.peer.address)
         return Reply(body=body)
 
     async def _target(self, header: ResetOffset, queue_id: int) -> int:
-        low, high = self._range(header.topic, queue_id)
+        low, high = self.offset_range(header.topic, queue_id)
         if header.queue_id >= 0 and header.offset is not None and header.offset != -1:
             if not low <= header.offset <= high + 1:
                 raise RequestRefused(f"Target offset {header.offset} not in consume queue range [{low}-{high}]")
@@ -110,28 +88,21 @@ class OffsetAdmin:
 
     async def _by_time(self, topic: str, queue_id: int, timestamp: int) -> int:
         if timestamp < 0:
-            return self._range(topic, queue_id)[1]
-        return await self._store.ask(
-            lambda: self._store.reader.offset_by_time(topic, queue_id, timestamp, Boundary.LOWER)
+            return self.offset_range(topic, queue_id)[1]
+        return await self.store.ask(
+            lambda: self.store.reader.offset_by_time(topic, queue_id, timestamp, Boundary.LOWER)
         )
 
-    def _range(self, topic: str, queue_id: int) -> tuple[int, int]:
-        queue = self._store.queues.get(topic, queue_id)
-        return (0, 0) if queue is None else (queue.min_offset, queue.readable_end)
-
     def _body(self, topic: str, targets: dict[int, int]) -> ResetOffsetBody:
-        table = ByQueue({self._queue(topic, queue_id): offset for queue_id, offset in targets.items()})
+        table = ByQueue({self.queue(topic, queue_id): offset for queue_id, offset in targets.items()})
         return ResetOffsetBody(offset_table=table)
-
-    def _queue(self, topic: str, queue_id: int) -> MessageQueue:
-        return MessageQueue(broker_name=self._live.config.broker_name, queue_id=queue_id, topic=topic)
 
     async def _notify_clients(self, header: ResetOffset, queues: list[int]) -> Reply:
         """Reset as 4.9 does it: every online client is notified by request 220 and moves by itself."""
         targets = {}
-        async for queue_id in self._slices.each(queues):
+        async for queue_id in self.slices.each(queues):
             found = await self._by_time(header.topic, queue_id, header.timestamp)
-            now = self._offsets.find(header.topic, header.group, queue_id)
+            now = self.offsets.find(header.topic, header.group, queue_id)
             if now is None:
                 raise RequestRefused(f"THe consumer group <{header.group}> not exist")  # Java's words and mqadmin's
             targets[queue_id] = found if header.is_force or found < now else now
@@ -143,7 +114,7 @@ class OffsetAdmin:
         if member.peer.language is Language.CPP:
             queues = [
                 MessageQueueForC(
-                    broker_name=self._live.config.broker_name, queue_id=queue_id, topic=header.topic, offset=offset
+                    broker_name=self.live.config.broker_name, queue_id=queue_id, topic=header.topic, offset=offset
                 )
                 for queue_id, offset in targets.items()
             ]
@@ -186,7 +157,7 @@ class OffsetAdmin:
         return decode_body(GetConsumerStatusBody, answer.body).message_queue_table
 
     def _online(self, name: str) -> ConsumerGroup:
-        group = self._consumers.find(name)
+        group = self.consumers.find(name)
         if group is None:
             raise RequestRefused(
                 f"Consumer not online, so can not reset offset or show its status: group {name} has no member",
@@ -199,20 +170,13 @@ class OffsetAdmin:
     async def clone(self, request: RequestOf[CloneGroupOffset, None]) -> Reply:
         """Copy the offsets of one topic, or (where Java copies nothing) of all topics of the source."""
         header = request.header
-        if (fault := group_fault(header.dest_group)) is not None:
-            raise RequestRefused(fault, ResponseCode.INVALID_PARAMETER)
-        topics = [header.topic] if (header.topic or "").strip() else self._offsets.topics_of(header.src_group)
-        members = self._consumers.find(header.src_group)
+        check(group_fault(header.dest_group))
+        topics = [header.topic] if (header.topic or "").strip() else self.offsets.topics_of(header.src_group)
         for topic in topics:
-            if topic is None or topic not in self._topics:
+            if topic is None or topic not in self.topics:
                 continue
-            if (
-                not header.offline
-                and members is not None
-                and members.subscriptions
-                and topic not in members.subscriptions
-            ):
+            if not header.offline and not self.is_of_interest(header.src_group, topic):
                 continue
-            self._offsets.clone(header.src_group, header.dest_group, topic)
-        await self._saved()
+            self.offsets.clone(header.src_group, header.dest_group, topic)
+        await self.saved()
         return Reply()

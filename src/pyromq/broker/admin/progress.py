@@ -5,13 +5,14 @@ offsets move on, groups and topics come and go."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import datetime
 
 from ...errors import RequestRefused
 from ...model.codes import ResponseCode
 from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.heartbeat import SubscriptionData
-from ...protocol.bodies.keyed import ByQueue, MessageQueue
+from ...protocol.bodies.keyed import ByQueue
 from ...protocol.bodies.offsets import (
     ConsumeStats,
     ConsumeStatsList,
@@ -35,58 +36,32 @@ from ...protocol.headers.header import TopicName
 from ...protocol.headers.offsets import QueryCorrectionOffset
 from ...protocol.headers.pull import QueryConsumeQueue
 from ...protocol.json import Dialect
-from ...store.message_store import MessageStore
 from ...transport.dispatch import Reply, RequestOf
-from ...transport.turns.slices import Slices
-from ..clients.consumers import Consumers
 from ..clients.filter_data import ConsumerFilters
 from ..messages.entry_matches import entry_matches
-from ..metadata.groups import Groups
-from ..metadata.offsets import Offsets
-from ..metadata.topics import Topics
 from ..stats.counters import GROUP_GET_NUMS, TOPIC_PUT_NUMS, Counters
+from .view import BrokerView
 
 MOST_ENTRIES = 1_000  # of a queue in one answer
 
 
-class ProgressAdmin:
+@dataclass(slots=True, eq=False)
+class ProgressAdmin(BrokerView):
     """Event loop only."""
 
-    def __init__(
-        self,
-        broker_name: str,
-        address: str,
-        now_ms: Callable[[], int],
-        topics: Topics,
-        groups: Groups,
-        offsets: Offsets,
-        consumers: Consumers,
-        store: MessageStore,
-        counters: Counters,
-        filters: ConsumerFilters,
-        slices: Slices,
-    ) -> None:
-        self._broker_name = broker_name
-        self._address = address
-        self._now_ms = now_ms
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
-        self._consumers = consumers
-        self._store = store
-        self._counters = counters
-        self._filters = filters
-        self._slices = slices
+    now_ms: Callable[[], int]
+    counters: Counters
+    filters: ConsumerFilters
 
     # --- of a topic -----------------------------------------------------------------------------------------------
 
     async def topic_stats(self, request: RequestOf[TopicName, None]) -> Reply:
         topic = self._topic(request.header.topic)
-        table = TopicStatsTable(topic_put_tps=self._counters.rate(TOPIC_PUT_NUMS, topic.topic_name))
-        async for queue_id in self._slices.each(range(max(topic.write_queue_nums, topic.read_queue_nums))):
-            low, high = self._range(topic.topic_name, queue_id)
+        table = TopicStatsTable(topic_put_tps=self.counters.rate(TOPIC_PUT_NUMS, topic.topic_name))
+        async for queue_id in self.slices.each(range(max(topic.write_queue_nums, topic.read_queue_nums))):
+            low, high = self.offset_range(topic.topic_name, queue_id)
             last = await self._time(topic.topic_name, queue_id, high - 1) if high > 0 else 0
-            table.offset_table[self._queue(topic.topic_name, queue_id)] = TopicOffset(
+            table.offset_table[self.queue(topic.topic_name, queue_id)] = TopicOffset(
                 min_offset=low, max_offset=high, last_update_timestamp=last
             )
         return Reply(body=table)
@@ -101,51 +76,46 @@ class ProgressAdmin:
             wanted: Iterable[str] = listed
         else:
             one = (header.topic or "").strip()
-            wanted = [one] if one else self._offsets.topics_of(group)
-            wanted = [topic for topic in wanted if self._is_of_interest(group, topic)]
+            wanted = [one] if one else self.offsets.topics_of(group)
+            wanted = [topic for topic in wanted if self.is_of_interest(group, topic)]
         table: ByQueue[OffsetWrapper] = ByQueue()
         rate = 0.0
-        async for name in self._slices.each(wanted):
-            topic = self._topics.find(name)
+        async for name in self.slices.each(wanted):
+            topic = self.topics.find(name)
             if topic is not None:
                 await self._progress(table, group, topic, topic.read_queue_nums)
-                rate += self._counters.rate(GROUP_GET_NUMS, f"{name}@{group}")
+                rate += self.counters.rate(GROUP_GET_NUMS, f"{name}@{group}")
         stats = ConsumeStats(offset_table=table, consume_tps=rate)
         return Reply(body=stats)
 
     async def all_consume_stats(self, request: RequestOf[GetBrokerConsumeStats, None]) -> Reply:
         """Answer 317: every group of this broker."""
         only_ordered = request.header.is_order
-        answer = ConsumeStatsList(broker_addr=self._address)
-        async for group in self._slices.each(list(self._groups.all())):
+        answer = ConsumeStatsList(broker_addr=self.address)
+        async for group in self.slices.each(list(self.groups.all())):
             stats = []
-            for name in self._offsets.topics_of(group):
-                topic = self._topics.find(name)
-                if topic is None or (only_ordered and not topic.order) or not self._is_of_interest(group, name):
+            for name in self.offsets.topics_of(group):
+                topic = self.topics.find(name)
+                if topic is None or (only_ordered and not topic.order) or not self.is_of_interest(group, name):
                     continue
                 table: ByQueue[OffsetWrapper] = ByQueue()
                 await self._progress(table, group, topic, topic.write_queue_nums)
                 answer.total_diff += sum(one.difference for one in table.values())
                 answer.total_inflight_diff += sum(one.in_flight for one in table.values())
-                rate = self._counters.rate(GROUP_GET_NUMS, f"{name}@{group}")
+                rate = self.counters.rate(GROUP_GET_NUMS, f"{name}@{group}")
                 stats.append(ConsumeStats(offset_table=table, consume_tps=rate))
             answer.consume_stats_list.append({group: stats})
         return Reply(body=answer)
 
-    def _is_of_interest(self, group: str, topic: str) -> bool:
-        """Return whether its offsets matter: those of topics that an online group no longer subscribes to are old."""
-        members = self._consumers.find(group)
-        return members is None or not members.subscriptions or topic in members.subscriptions
-
     async def _progress(self, table: ByQueue[OffsetWrapper], group: str, topic: TopicConfig, queues: int) -> None:
         """Add a group's progress on the queues of a topic to the table."""
         name = topic.topic_name
-        async for queue_id in self._slices.each(range(queues)):
-            done = max(0, self._offsets.find(name, group, queue_id) or 0)
-            pulled = max(done, self._offsets.pulled(name, group, queue_id) or 0)
+        async for queue_id in self.slices.each(range(queues)):
+            done = max(0, self.offsets.find(name, group, queue_id) or 0)
+            pulled = max(done, self.offsets.pulled(name, group, queue_id) or 0)
             last = await self._time(name, queue_id, done - 1) if done > 0 else 0
-            table[self._queue(name, queue_id)] = OffsetWrapper(
-                broker_offset=self._range(name, queue_id)[1],
+            table[self.queue(name, queue_id)] = OffsetWrapper(
+                broker_offset=self.offset_range(name, queue_id)[1],
                 consumer_offset=done,
                 pull_offset=pulled,
                 last_timestamp=max(0, last),
@@ -157,19 +127,19 @@ class ProgressAdmin:
         topic = self._topic(header.topic)
         name = topic.topic_name
         spans = []
-        async for queue_id in self._slices.each(range(topic.write_queue_nums)):
-            low, high = self._range(name, queue_id)
+        async for queue_id in self.slices.each(range(topic.write_queue_nums)):
+            low, high = self.offset_range(name, queue_id)
             first, last = await self._time(name, queue_id, low), await self._time(name, queue_id, high - 1)
-            done = self._offsets.find(name, header.group, queue_id)
+            done = self.offsets.find(name, header.group, queue_id)
             consumed = await self._time(name, queue_id, done - 1) if done else first
             next_time = await self._time(name, queue_id, done or 0) if (done or 0) < high else -1
             spans.append(
                 QueueTimeSpan(
-                    message_queue=self._queue(name, queue_id),
+                    message_queue=self.queue(name, queue_id),
                     min_time_stamp=first,
                     max_time_stamp=last,
                     consume_time_stamp=consumed,
-                    delay_time=max(0, self._now_ms() - next_time) if next_time > 0 else 0,
+                    delay_time=max(0, self.now_ms() - next_time) if next_time > 0 else 0,
                     min_time_stamp_str=_time_text(first),
                     max_time_stamp_str=_time_text(last),
                     consume_time_stamp_str=_time_text(consumed),
@@ -182,14 +152,14 @@ class ProgressAdmin:
         header = request.header
         left_out = {name.strip() for name in set((header.filter_groups or "").split(","))}
         smallest: dict[int, int] = {}
-        async for group in self._slices.each(self._offsets.groups_of(header.topic)):
+        async for group in self.slices.each(self.offsets.groups_of(header.topic)):
             if group in left_out:
                 continue
-            async for queue_id, offset in self._slices.each(list(self._offsets.queues(header.topic, group).items())):
-                if offset >= self._range(header.topic, queue_id)[0]:
+            async for queue_id, offset in self.slices.each(list(self.offsets.queues(header.topic, group).items())):
+                if offset >= self.offset_range(header.topic, queue_id)[0]:
                     smallest[queue_id] = min(offset, smallest.get(queue_id, offset))
-        compared = list(self._offsets.queues(header.topic, header.compare_group).items())
-        async for queue_id, offset in self._slices.each(compared):
+        compared = list(self.offsets.queues(header.topic, header.compare_group).items())
+        async for queue_id, offset in self.slices.each(compared):
             if smallest.get(queue_id, 0) > offset:
                 smallest[queue_id] = (1 << 63) - 1
         body = QueryCorrectionOffsetBody(correction_offsets=smallest)
@@ -197,14 +167,14 @@ class ProgressAdmin:
 
     # --- counters and entries -------------------------------------------------------------------------------------
 
-    def counters(self, request: RequestOf[ViewBrokerStatsData, None]) -> Reply:
+    def stats_data(self, request: RequestOf[ViewBrokerStatsData, None]) -> Reply:
         header = request.header
-        data = self._counters.data(header.stats_name, header.stats_key)
+        data = self.counters.data(header.stats_name, header.stats_key)
         if data is None:
             raise RequestRefused(
                 f"The stats <{header.stats_name}> <{header.stats_key}> not exist: nothing was counted under it"
             )
-        of_day = self._counters.of_day(header.stats_name, header.stats_key)
+        of_day = self.counters.of_day(header.stats_name, header.stats_key)
         return Reply(header=ViewBrokerStatsDataAnswer(sum_of_day=of_day), body=data)
 
     async def entries(self, request: RequestOf[QueryConsumeQueue, None]) -> Reply:
@@ -212,22 +182,22 @@ class ProgressAdmin:
         header = request.header
         if header.topic is None:
             raise RequestRefused("the field topic is missing")
-        queue = self._store.queues.get(header.topic or "", header.queue_id)
+        queue = self.store.queues.get(header.topic or "", header.queue_id)
         nothing = Reply(remark=f"Index {header.index} of {header.queue_id}@{header.topic} is not exist!")
         if queue is None:
             return nothing
         body = QueryConsumeQueueResponseBody(max_queue_index=queue.readable_end, min_queue_index=queue.min_offset)
         if header.consumer_group is not None:
-            members = self._consumers.find(header.consumer_group)
+            members = self.consumers.find(header.consumer_group)
             body.subscription_data = members.subscriptions.get(header.topic or "") if members is not None else None
             body.filter_data = self._filter_text(header.topic, header.consumer_group, body.subscription_data)
         if not queue.min_offset <= header.index < queue.readable_end:
             return nothing
         end = min(queue.readable_end, header.index + min(header.count, MOST_ENTRIES))
-        found = await self._store.ask(lambda: [queue.entry_at(offset) for offset in range(header.index, end)])
+        found = await self.store.ask(lambda: [queue.entry_at(offset) for offset in range(header.index, end)])
         entries = [one for one in found if one is not None]
-        record_filter = self._filters.record_filter(header.topic, header.consumer_group or "")
-        matches = await entry_matches(self._store, entries, body.subscription_data, record_filter, self._slices)
+        record_filter = self.filters.record_filter(header.topic, header.consumer_group or "")
+        matches = await entry_matches(self.store, entries, body.subscription_data, record_filter, self.slices)
         body.queue_data = [
             ConsumeQueueData(physic_offset=one.position, physic_size=one.size, tags_code=one.tag_code, eval=is_wanted)
             for one, is_wanted in zip(entries, matches, strict=True)
@@ -238,26 +208,19 @@ class ProgressAdmin:
         """Return the filter that a group is known by, as JSON; a group by tags has none."""
         if wanted is None:
             return f"{group}@{topic} is not online!"
-        data = self._filters.find(topic, group)
+        data = self.filters.find(topic, group)
         return "null" if data is None else encode_body(data, Dialect.JAVA).decode()
 
     # --- shared ---------------------------------------------------------------------------------------------------
 
     def _topic(self, name: str) -> TopicConfig:
-        topic = self._topics.find(name)
+        topic = self.topics.find(name)
         if topic is None:
             raise RequestRefused(f"topic[{name}] not exist", ResponseCode.TOPIC_NOT_EXIST)
         return topic
 
-    def _queue(self, topic: str, queue_id: int) -> MessageQueue:
-        return MessageQueue(broker_name=self._broker_name, queue_id=queue_id, topic=topic)
-
-    def _range(self, topic: str, queue_id: int) -> tuple[int, int]:
-        queue = self._store.queues.get(topic, queue_id)
-        return (0, 0) if queue is None else (queue.min_offset, queue.readable_end)
-
     async def _time(self, topic: str, queue_id: int, offset: int) -> int:
-        return await self._store.ask(lambda: self._store.reader.store_time(topic, queue_id, offset))
+        return await self.store.ask(lambda: self.store.reader.store_time(topic, queue_id, offset))
 
 
 def _time_text(time_ms: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 from ...ambient import Clock
@@ -24,6 +25,7 @@ VERSION = "V5_5_0"  # what we speak as; mqadmin prints it
 MINUTE_S = 60.0
 
 
+@dataclass(eq=False)
 class RuntimeInfo:
     """Event loop only. `sample` is to be called every second.
 
@@ -31,68 +33,55 @@ class RuntimeInfo:
     where its queue ends, `timers` how far the timer is behind, `faults` what went wrong inside, under names of ours.
     """
 
-    def __init__(
-        self,
-        live: Live[BrokerConfig],
-        clock: Clock,
-        store: MessageStore,
-        disk: Disk,
-        counters: Counters,
-        waiting: Callable[[RequestClass], int],
-        lag_ms: Callable[[], float],
-        holds: LoopHolds,
-        put_times: PutTimes,
-        pulls: PullHandler,
-        delays: Callable[[], Mapping[int, tuple[int, int]]],
-        timers: Callable[[], Mapping[str, str]],
-        faults: Callable[[], Mapping[str, str]],
-    ) -> None:
-        now = clock.now_ms()
-        self._live = live
-        self._clock = clock
-        self._store = store
-        self._disk = disk
-        self._counters = counters
-        self._waiting = waiting
-        self._lag_ms = lag_ms
-        self._holds = holds
-        self._put_times = put_times
-        self._pulls = pulls
-        self._delays = delays
-        self._timers = timers
-        self._faults = faults
-        self._booted_ms = now
-        self._booted = clock.monotonic()
+    live: Live[BrokerConfig]
+    clock: Clock
+    store: MessageStore
+    disk: Disk
+    counters: Counters
+    waiting: Callable[[RequestClass], int]
+    lag_ms: Callable[[], float]
+    holds: LoopHolds
+    put_times: PutTimes
+    pulls: PullHandler
+    delays: Callable[[], Mapping[int, tuple[int, int]]]
+    timers: Callable[[], Mapping[str, str]]
+    faults: Callable[[], Mapping[str, str]]
+
+    def __post_init__(self) -> None:
+        now = self._booted_ms = self.clock.now_ms()
+        self._booted = self.clock.monotonic()
         self._rates = Rates(now)
         self._puts, self._gets = ByDay(now, midnight), ByDay(now, midnight)
-        self._minute_ends = clock.monotonic() + MINUTE_S
+        self._minute_ends = self._booted + MINUTE_S
 
     def sample(self) -> None:
-        now = self._clock.now_ms()
-        put, got = self._counters.put_total, self._counters.got_total
-        self._rates.sample(now, Totals(put, got, self._pulls.missed, got))
+        now = self.clock.now_ms()
+        put, got = self.counters.put_total, self.counters.got_total
+        self._rates.sample(now, Totals(put, got, self.pulls.missed, got))
         self._puts.sample(now, put)
         self._gets.sample(now, got)
-        if self._clock.monotonic() >= self._minute_ends:
+        if self.clock.monotonic() >= self._minute_ends:
             self._minute_ends += MINUTE_S
-            self._put_times.end_minute()
+            self.put_times.end_minute()
 
     async def __call__(self, request: Request) -> Reply:
-        log = self._store.commit_log
-        first = await self._store.ask(lambda: log.store_time_at(log.start))
+        log = self.store.commit_log
+        first = await self.store.ask(lambda: log.store_time_at(log.start))
         table = self._store_part(first) | self._traffic_part() | self._times_part() | self._queue_part()
-        table |= self._holds_part()
-        for level, (offset, end) in self._delays().items():
+        table["pyromqLoopHolds"] = str(self.holds.total)  # ours: requests that held the event loop
+        for hold in self.holds.all():
+            table[f"pyromqLoopHolds_{hold.code}"] = f"{hold.times} times, {hold.longest_ms:.0f} ms at most"
+        for level, (offset, end) in self.delays().items():
             table[f"scheduleMessageOffset_{level}"] = f"{offset},{end}"
         return Reply(body=KVTable(table=table))
 
     def _store_part(self, first: int | None) -> dict[str, str]:
-        usage = self._disk.usage()
-        log, root = self._store.commit_log, self._live.config.store_path_root_dir
+        usage = self.disk.usage()
+        log, root = self.store.commit_log, self.live.config.store_path_root_dir
         ratio, free = f"{usage.ratio:.2f}", usage.total - usage.used
         return {
             "bootTimestamp": str(self._booted_ms),
-            "runtime": duration_text(int(self._clock.monotonic() - self._booted)),
+            "runtime": duration_text(int(self.clock.monotonic() - self._booted)),
             "brokerActive": "true",
             "brokerVersionDesc": VERSION,
             "pyromqKernel": kernel_name(),  # ours alone: which kernel serves, docs/kernel.md
@@ -105,10 +94,10 @@ class RuntimeInfo:
             "earliestMessageTimeStamp": str(-1 if first is None else first),
             "dispatchBehindBytes": "0",  # queues are written in the same call as the record
             "dispatchMaxBuffer": "0",
-            "pageCacheLockTimeMills": str(round(self._lag_ms())),
-            "remainHowManyDataToFlush": bytes_text(self._store.unflushed),
+            "pageCacheLockTimeMills": str(round(self.lag_ms())),
+            "remainHowManyDataToFlush": bytes_text(self.store.unflushed),
             "remainTransientStoreBufferNumbs": str((1 << 31) - 1),  # as Java says where it is off
-            "startAcceptSendRequestTimeStamp": str(self._live.config.start_accept_send_request_time_stamp),
+            "startAcceptSendRequestTimeStamp": str(self.live.config.start_accept_send_request_time_stamp),
         }
 
     def _traffic_part(self) -> dict[str, str]:
@@ -121,18 +110,18 @@ class RuntimeInfo:
             "getTotalTps": text(lambda totals: totals.found + totals.missed, complete=True),
             "getTransferredTps": got,
             "getTransferedTps": got,  # 4.9's spelling
-            "putMessageTimesTotal": str(self._counters.put_total),
+            "putMessageTimesTotal": str(self.counters.put_total),
             "msgPutTotalYesterdayMorning": str(self._puts.yesterday_morning),
             "msgPutTotalTodayMorning": str(self._puts.today_morning),
-            "msgPutTotalTodayNow": str(self._counters.put_total),
+            "msgPutTotalTodayNow": str(self.counters.put_total),
             "msgGetTotalYesterdayMorning": str(self._gets.yesterday_morning),
             "msgGetTotalTodayMorning": str(self._gets.today_morning),
-            "msgGetTotalTodayNow": str(self._counters.got_total),
+            "msgGetTotalTodayNow": str(self.counters.got_total),
         }
 
     def _times_part(self) -> dict[str, str]:
         """Format times as whole milliseconds, as Java does."""
-        times, counters = self._put_times, self._counters
+        times, counters = self.put_times, self.counters
         return {
             "putMessageEntireTimeMax": str(times.longest_ms),
             "putMessageDistributeTime": times.histogram_text(),
@@ -141,41 +130,26 @@ class RuntimeInfo:
             "putMessageAverageSize": str(counters.put_bytes / max(1, counters.put_total)),
             "putLatency99": times.percentile_text(0.99),
             "putLatency999": times.percentile_text(0.999),
-            "getMessageEntireTimeMax": str(int(self._pulls.longest_ms)),
+            "getMessageEntireTimeMax": str(int(self.pulls.longest_ms)),
         }
-
-    def _holds_part(self) -> dict[str, str]:
-        """Return the requests, which Java does not count, that held the event loop longer than `loopHoldMs`."""
-        table = {"pyromqLoopHolds": str(self._holds.total)}
-        for hold in self._holds.all():
-            table[f"pyromqLoopHolds_{hold.code}"] = f"{hold.times} times, {hold.longest_ms:.0f} ms at most"
-        return table
 
     def _queue_part(self) -> dict[str, str]:
         """Return what waits to be served, where Java shows its thread pools; transactions have nothing waiting."""
-        capacity = str(self._live.config.queued_requests)
-        waits = {
-            "send": RequestClass.SEND,
-            "pull": RequestClass.PULL,
-            "litePull": RequestClass.PULL,
-            "query": RequestClass.QUERY,
-            "ack": RequestClass.PULL,
-        }
+        capacity = str(self.live.config.queued_requests)
+        send, pull, query = RequestClass.SEND, RequestClass.PULL, RequestClass.QUERY
         table = {}
-        for name, kind in waits.items():
-            table[f"{name}ThreadPoolQueueSize"] = str(self._waiting(kind))
+        for name, kind in {"send": send, "pull": pull, "litePull": pull, "query": query, "ack": pull}.items():
+            table[f"{name}ThreadPoolQueueSize"] = str(self.waiting(kind))
             table[f"{name}ThreadPoolQueueCapacity"] = capacity
-            table[f"{name}ThreadPoolQueueHeadWaitTimeMills"] = str(round(self._lag_ms()))
+            table[f"{name}ThreadPoolQueueHeadWaitTimeMills"] = str(round(self.lag_ms()))
         return table | {
             "EndTransactionQueueSize": "0",
             "EndTransactionThreadPoolQueueCapacity": capacity,
-            "timerReadBehind": "0",
-            "timerOffsetBehind": "0",
+            **self.timers(),
             "timerCongestNum": "0",
             "timerEnqueueTps": "0.0",
             "timerDequeueTps": "0.0",
-            **self._timers(),
-            **self._faults(),
+            **self.faults(),
         }
 
 

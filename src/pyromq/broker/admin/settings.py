@@ -6,6 +6,7 @@ Only settings marked live may be changed; what is changed is kept in the overlay
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from ... import logs
 from ...config import Live, properties
@@ -20,29 +21,23 @@ from ..metadata.table_content import next_version
 log = logs.get("pyromq.broker")
 
 
+@dataclass(slots=True, eq=False)
 class SettingsAdmin:
     """Event loop only. `changed` is told the Java keys that have new values; `address` is what clients are told."""
 
-    def __init__(
-        self,
-        live: Live[BrokerConfig],
-        now_ms: Callable[[], int],
-        address: str,
-        changed: Callable[[set[str]], None],
-    ) -> None:
-        self._live = live
-        self._now_ms = now_ms
-        self._address = address
-        self._changed = changed
-        self._version = DataVersion()
+    live: Live[BrokerConfig]
+    now_ms: Callable[[], int]
+    address: str
+    changed: Callable[[set[str]], None]
+    version: DataVersion = field(default_factory=DataVersion)
 
     def show(self, request: Request) -> Reply:
-        shown = dict(sorted(self._live.shown().items()))
+        shown = dict(sorted(self.live.shown().items()))
         # Where the configuration leaves it to us, what came of it.
-        host, _, port = self._address.rpartition(":")
+        host, _, port = self.address.rpartition(":")
         shown |= {"brokerIP1": host.strip("[]"), "listenPort": port}
         text = properties.render(shown)
-        return Reply(header=GetBrokerConfigAnswer(version=encode_body(self._version).decode()), body=text.encode())
+        return Reply(header=GetBrokerConfigAnswer(version=encode_body(self.version).decode()), body=text.encode())
 
     def change(self, request: Request) -> Reply:
         if not request.raw_body:
@@ -52,10 +47,10 @@ class SettingsAdmin:
         except UnicodeDecodeError as fault:
             raise RequestRefused(f"the body is no UTF-8 at byte {fault.start}") from None
         try:
-            changed = self._live.change(text, "the request")
+            changed = self.live.change(text, "the request")
         except ConfigError as fault:
             raise RequestRefused(str(fault), ResponseCode.NO_PERMISSION) from None
-        self._version = next_version(self._version, self._now_ms())
+        self.version = next_version(self.version, self.now_ms())
         log.warning("settings changed over the wire", peer=request.peer.address, **changed)
-        self._changed(set(changed))
+        self.changed(set(changed))
         return Reply()

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 import msgspec
 
 from ... import logs
-from ...config import Live
 from ...errors import RequestRefused
 from ...model import names
 from ...model.codes import ResponseCode
 from ...model.topic import Perm
-from ...protocol.bodies.body import DataVersion, decode_body
 from ...protocol.bodies.topics import (
     CreateTopicListRequestBody,
     TopicConfig,
@@ -22,41 +21,22 @@ from ...protocol.bodies.topics import (
 )
 from ...protocol.headers.admin import CreateTopic, GetAllTopicConfig, GetAllTopicConfigAnswer
 from ...protocol.headers.header import RpcHeader, TopicName
-from ...store.queues.queue_table import QueueTable
 from ...transport.dispatch import Reply, Request, RequestOf
-from ...transport.turns.slices import Slices
-from ..config import BrokerConfig
 from ..metadata.attributes import MESSAGE_TYPE, TOPIC_ATTRIBUTES, alter, parse_changes
-from ..metadata.offsets import Offsets
-from ..metadata.topics import Topics
+from .view import MOST_QUEUES, BrokerView, check, illegal
 
 log = logs.get("pyromq.broker")
 
 FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
-MOST_QUEUES = 1 << 16
 PERMISSIONS = range(int(Perm.INHERIT | Perm.READ_WRITE | Perm.PRIORITY) + 1)
 
 
-class TopicAdmin:
+@dataclass(slots=True, eq=False)
+class TopicAdmin(BrokerView):
     """Event loop only. `saved` returns once the table is on disk; `forget` is told of deleted topics."""
 
-    def __init__(
-        self,
-        live: Live[BrokerConfig],
-        topics: Topics,
-        offsets: Offsets,
-        queues: QueueTable,
-        saved: Callable[[], Awaitable[None]],
-        forget: Callable[[str], None],
-        slices: Slices,
-    ) -> None:
-        self._live = live
-        self._topics = topics
-        self._offsets = offsets
-        self._queues = queues
-        self._saved = saved
-        self._forget = forget
-        self._slices = slices
+    saved: Callable[[], Awaitable[None]]
+    forget: Callable[[str], None]
 
     # --- 17, 18 ---------------------------------------------------------------------------------------------------
 
@@ -72,38 +52,38 @@ class TopicAdmin:
             order=header.order,
             attributes=parse_changes(header.attributes),
         )
-        self._topics.put(self._checked(wanted, header.force))
-        await self._saved()
+        self.topics.put(self._checked(wanted, header.force))
+        await self.saved()
         return Reply()
 
     async def create_many(self, request: RequestOf[RpcHeader, CreateTopicListRequestBody]) -> Reply:
         """Create all or none: what is wrong with one is said before the first is made."""
         wanted = request.body.topic_config_list
         if not wanted:
-            raise RequestRefused("topicConfigList is empty", ResponseCode.INVALID_PARAMETER)
-        checked = [self._checked(one, force=False) async for one in self._slices.each(wanted)]
-        async for topic in self._slices.each(checked):
-            self._topics.put(topic)
-        await self._saved()
+            raise illegal("topicConfigList is empty")
+        checked = [self._checked(one, force=False) async for one in self.slices.each(wanted)]
+        async for topic in self.slices.each(checked):
+            self.topics.put(topic)
+        await self.saved()
         return Reply()
 
     def _checked(self, wanted: TopicConfig, force: bool) -> TopicConfig:
         """Return the topic as it will be, its attributes altered from what they were."""
         name = wanted.topic_name
         self._check_name(name)
-        before = self._topics.find(name)
+        before = self.topics.find(name)
         if wanted.topic_filter_type not in FILTER_TYPES:
             raise RequestRefused(
                 f"topicFilterType {wanted.topic_filter_type!r} of topic {name}: it is one of {', '.join(FILTER_TYPES)}"
             )
         if wanted.perm not in PERMISSIONS:
-            raise _illegal(f"perm {wanted.perm} of topic {name}: 2 is write, 4 read, 6 both, 1 more is inherited")
+            raise illegal(f"perm {wanted.perm} of topic {name}: 2 is write, 4 read, 6 both, 1 more is inherited")
         for what, count in (("readQueueNums", wanted.read_queue_nums), ("writeQueueNums", wanted.write_queue_nums)):
             if not 0 <= count <= MOST_QUEUES:
-                raise _illegal(f"{what} {count} of topic {name}: it must be from 0 to {MOST_QUEUES}")
+                raise illegal(f"{what} {count} of topic {name}: it must be from 0 to {MOST_QUEUES}")
         changes = wanted.attributes
-        if changes.get(f"+{MESSAGE_TYPE}") == "MIXED" and not self._live.config.enable_mixed_message_type:
-            raise _illegal("MIXED message type is not supported: set enableMixedMessageType=true to allow it")
+        if changes.get(f"+{MESSAGE_TYPE}") == "MIXED" and not self.live.config.enable_mixed_message_type:
+            raise illegal("MIXED message type is not supported: set enableMixedMessageType=true to allow it")
         attributes = alter(TOPIC_ATTRIBUTES, None if before is None else before.attributes, changes)
         topic = msgspec.structs.replace(wanted, attributes=attributes)
         if before is not None:
@@ -111,11 +91,9 @@ class TopicAdmin:
         return topic
 
     def _check_name(self, name: str) -> None:
-        fault = names.topic_fault(name)
-        if fault is not None:
-            raise _illegal(fault)
-        if self._live.config.validate_system_topic_when_update_topic and self._topics.is_system(name):
-            raise _illegal(f"The topic[{name}] is conflict with system topic: it is the broker's own")
+        check(names.topic_fault(name))
+        if self.live.config.validate_system_topic_when_update_topic and self.topics.is_system(name):
+            raise illegal(f"The topic[{name}] is conflict with system topic: it is the broker's own")
 
     # --- 215 ------------------------------------------------------------------------------------------------------
 
@@ -123,19 +101,19 @@ class TopicAdmin:
         """Delete a topic. Its queues and offsets go too; its records leave the log when they expire."""
         name = request.header.topic
         if not name.strip():
-            raise _illegal("The specified topic is blank.")
+            raise illegal("The specified topic is blank.")
         self._check_name(name)
         doomed = [name]
-        if self._live.config.clear_retry_topic_when_delete_topic:
-            for group in self._offsets.groups_of(name):
+        if self.live.config.clear_retry_topic_when_delete_topic:
+            for group in self.offsets.groups_of(name):
                 doomed += [f"{names.RETRY_PREFIX}{group}+{name}", f"{names.RETRY_PREFIX}{group}_{name}"]
         for topic in doomed:
-            if self._topics.delete(topic):
+            if self.topics.delete(topic):
                 log.info("topic deleted", topic=topic, peer=request.peer.address)
-            self._offsets.drop_topic(topic)
-            self._queues.remove_topic(topic)
-            self._forget(topic)
-        await self._saved()
+            self.offsets.drop_topic(topic)
+            self.store.queues.remove_topic(topic)
+            self.forget(topic)
+        await self.saved()
         return Reply()
 
     # --- 21, 305, 351 ---------------------------------------------------------------------------------------------
@@ -143,40 +121,29 @@ class TopicAdmin:
     async def get_all(self, request: RequestOf[GetAllTopicConfig, None]) -> Reply:
         """Answer the whole table, or a page of it: slaves ask for pages, tools for everything."""
         header = request.header
-        topics = dict(self._topics.all())
-        if header.max_topic_num is not None and header.max_topic_num > 0:
-            start = header.topic_seq or 0 if self._is_current(header.data_version) else 0
-            topics = self._topics.page(start, header.max_topic_num)
-        wrapper = TopicConfigAndMappingSerializeWrapper(data_version=self._topics.version, topic_config_table=topics)
-        count = GetAllTopicConfigAnswer(total_topic_num=len(self._topics))
+        topics = self.topics.page(header.data_version, header.topic_seq, header.max_topic_num)
+        wrapper = TopicConfigAndMappingSerializeWrapper(data_version=self.topics.version, topic_config_table=topics)
+        count = GetAllTopicConfigAnswer(total_topic_num=len(self.topics))
         return Reply(header=count, body=wrapper)
-
-    def _is_current(self, version: str | None) -> bool:
-        """Return whether the table is still in that state: pages of two states would leave gaps."""
-        return bool(version) and decode_body(DataVersion, (version or "").encode()) == self._topics.version
 
     def get(self, request: RequestOf[TopicName, None]) -> Reply:
         name = request.header.topic
-        topic = self._topics.find(name)
+        topic = self.topics.find(name)
         if topic is None:
             raise RequestRefused(f"No topic in this broker. topic: {name}", ResponseCode.TOPIC_NOT_EXIST)
         body = msgspec.convert(msgspec.to_builtins(topic), TopicConfigAndQueueMapping)
         return Reply(body=body)
 
     def system_topics(self, request: Request) -> Reply:
-        return Reply(body=TopicList(topic_list=self._topics.system_names()))
+        return Reply(body=TopicList(topic_list=self.topics.system_names()))
 
 
 def _check_order(before: TopicConfig, after: TopicConfig, force: bool) -> None:
     """Refuse another number of queues: a key's queue follows from it, and the order of keys under way is lost."""
     if force or not before.order or before.write_queue_nums == after.write_queue_nums:
         return
-    raise _illegal(
+    raise illegal(
         f"topic {before.topic_name} is ordered: from {before.write_queue_nums} to {after.write_queue_nums} queues, "
         "keys move to other queues and messages under way may be consumed out of order; "
         "wait until it is empty, or say force=true"
     )
-
-
-def _illegal(remark: str) -> RequestRefused:
-    return RequestRefused(remark, ResponseCode.INVALID_PARAMETER)

@@ -6,13 +6,14 @@ leaves nothing behind: what a group subscribes to is what its members said last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
 from ...model.group import ConsumeFromWhere, ConsumeType, MessageModel
 from ...protocol.bodies.heartbeat import ConsumerData, SubscriptionData
 from ...transport.peer import Peer
+from ..metadata.config_table import Watched
 
 ALL_TAGS = "*"
 NOTHING = "nothing"
@@ -95,24 +96,17 @@ class HeartbeatEffect:
     wants_subscriptions: bool = False  # the short heartbeat will not do: we do not know what the client subscribes to
 
 
-class Consumers:
+class Consumers(Watched):
     """Event loop only. Invariant: a group is here while it has members; `_groups_of` mirrors the members, `_heard` has
-    each of their connections, and `table_bytes` is about what all of them take."""
+    each of their connections, and `table_bytes` is about what all of them take. Watchers are called with each
+    group whose subscriptions or manner of consuming change, or may have."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.table_bytes = 0
         self._groups: dict[str, ConsumerGroup] = {}
         self._groups_of: dict[Peer, set[str]] = {}
         self._heard: dict[Peer, float] = {}
-        self._watchers: list[Callable[[str], None]] = []
-
-    def watch(self, watcher: Callable[[str], None]) -> None:
-        """Call it with the name of each group whose subscriptions or manner of consuming change, or may have."""
-        self._watchers.append(watcher)
-
-    def _notify(self, group: str) -> None:
-        for watcher in self._watchers:
-            watcher(group)
 
     def find(self, group: str) -> ConsumerGroup | None:
         return self._groups.get(group)

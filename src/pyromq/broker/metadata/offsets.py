@@ -13,6 +13,7 @@ import msgspec
 from ...kernel import state
 from ...kernel.state import PulledOffset
 from ...store.tables.json_tables import JsonTable
+from .config_table import Watched
 from .table_content import entry, next_version, read_version, section
 
 OFFSETS = "offsetTable"
@@ -23,9 +24,10 @@ MANY_PAIRS = 200_000
 _BY_QUEUE = dict[str, dict[int, int]]
 
 
-class Offsets:
+class Offsets(Watched):
     """Event loop only. Keys are `topic@group`, on disk too; topics and groups cannot hold an @. New pairs are taken
-    while there are fewer than `most_pairs` says; those that are known always are."""
+    while there are fewer than `most_pairs` says; those that are known always are. Watchers are called with each key
+    whose offsets are reset or dropped."""
 
     def __init__(
         self,
@@ -34,6 +36,7 @@ class Offsets:
         version_step: int = 500,
         most_pairs: Callable[[], int] = lambda: MANY_PAIRS,
     ) -> None:
+        super().__init__()
         self._table = table
         self._now_ms = now_ms
         self._version_step = version_step
@@ -49,23 +52,13 @@ class Offsets:
         }
         self._topics_of: dict[str, dict[str, None]] = {}  # by group; both mirror the keys of `_offsets`, in their order
         self._groups_of: dict[str, dict[str, None]] = {}  # by topic
-        self._groups_changed: set[str] | None = (
-            None  # other topics than in the table; None: all, the file is from others
-        )
+        # Groups with other topics than in the table; None: all, the file is from others.
+        self._groups_changed: set[str] | None = None
         for key in self._offsets:
             self._note(key)
         self._resets: dict[str, dict[int, int]] = {}
         self._changed: set[str] = set()
         self._commits = 0
-        self._watchers: list[Callable[[str], None]] = []
-
-    def watch(self, watcher: Callable[[str], None]) -> None:
-        """Call it with each `topic@group` whose offsets are reset or dropped, before anything else can run."""
-        self._watchers.append(watcher)
-
-    def _notify(self, key: str) -> None:
-        for watcher in self._watchers:
-            watcher(key)
 
     # --- consumed ------------------------------------------------------------------------------------------------
 

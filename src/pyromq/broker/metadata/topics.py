@@ -1,75 +1,39 @@
 """The topics of this broker: one versioned table, kept in `config/topics.json` as Java keeps it.
 
-Send, pull and administration ask it; whoever must know of changes (registration, verdicts) watches. A change counts at
-once and is on disk soon after: an administrator is answered after that, a send is not held up (`saving.py`).
+Send, pull and administration ask it; whoever must know of changes (registration, verdicts) watches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 
 import msgspec
 
 from ...model import names
-from ...model.topic import Perm
+from ...model.topic import SYNC_BROKER_MEMBER_PREFIX, Perm
 from ...protocol.bodies.topics import TopicConfig
 from ...store.tables.json_tables import JsonTable
-from .table_content import entry, next_version, read_version, section, with_name
-
-SECTION = "topicConfigTable"
-
-# A topic's name and its configuration, None once it is deleted.
-TopicWatcher = Callable[[str, TopicConfig | None], None]
+from ..config import BrokerConfig
+from .config_table import ConfigTable
 
 DLQ_QUEUES = 1  # of the dead letters of a group
+INHERITED = Perm.INHERIT | Perm.READ_WRITE
 
 
-class Topics:
-    """Event loop only. Configurations that it hands out are shared: change a copy and `put` it."""
+class Topics(ConfigTable[TopicConfig]):
+    """Event loop only."""
+
+    SECTION, KIND, NOUN = "topicConfigTable", TopicConfig, "topic"
 
     def __init__(
         self,
         table: JsonTable,
         now_ms: Callable[[], int],
-        system: Iterable[TopicConfig] = (),
+        system: Collection[TopicConfig] = (),
         changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`changed` is called whenever there is something new to write."""
-        self._table = table
-        self._now_ms = now_ms
-        self._changed = changed
-        self._watchers: list[TopicWatcher] = []
-        content = table.load()
-        self.version = read_version(content, table.name)
-        self._topics: dict[str, TopicConfig] = {}
+        super().__init__(table, table.load(), now_ms, changed, system)
         self._system = frozenset(topic.topic_name for topic in system)
-        for topic in system:
-            self._topics[topic.topic_name] = topic
-        for name, value in section(content, SECTION).items():
-            self._topics[name] = entry(
-                TopicConfig, with_name(value, "topicName", name), f"topic {name} in {table.name}"
-            )
-        missing = [topic for topic in system if topic.topic_name not in section(content, SECTION)]
-        if missing:
-            for topic in missing:
-                self._keep(topic)
-            self._new_version()
-
-    def __len__(self) -> int:
-        return len(self._topics)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._topics
-
-    def find(self, name: str) -> TopicConfig | None:
-        return self._topics.get(name)
-
-    def all(self) -> Mapping[str, TopicConfig]:
-        return self._topics
-
-    def page(self, start: int, count: int) -> dict[str, TopicConfig]:
-        """Return a stretch of the topics in order of their names."""
-        return {name: self._topics[name] for name in sorted(self._topics)[start : start + count]}
 
     def is_system(self, name: str) -> bool:
         return name in self._system or names.is_system_topic(name)
@@ -78,71 +42,70 @@ class Topics:
         """Return what request 305 lists: names by rule and those of this broker."""
         return sorted(self._system | names.SYSTEM_TOPICS)
 
-    def watch(self, watcher: TopicWatcher) -> None:
-        """Call the listener with each change, before anything else can run."""
-        self._watchers.append(watcher)
-
-    def put(self, topic: TopicConfig) -> bool:
-        """Create or replace. False: it was so already, and nothing has changed."""
-        if self._topics.get(topic.topic_name) == topic:
-            return False
-        self._topics[topic.topic_name] = topic
-        self._keep(topic)
-        self._new_version()
-        for watcher in self._watchers:
-            watcher(topic.topic_name, topic)
-        return True
-
-    def delete(self, name: str) -> bool:
-        if self._topics.pop(name, None) is None:
-            return False
-        self._table.drop(SECTION, name)
-        self._new_version()
-        for watcher in self._watchers:
-            watcher(name, None)
-        return True
-
     def inherit(self, name: str, parent: str, client_queues: int, sys_flag: int = 0) -> TopicConfig | None:
         """Return the topic, made from `parent` if it is missing; None if the parent does not pass itself on."""
-        existing = self._topics.get(name)
+        existing = self._configs.get(name)
         if existing is not None:
             return existing
-        model = self._topics.get(parent)
+        model = self._configs.get(parent)
         if model is None or not model.perm & Perm.INHERIT:
             return None
         queues = max(0, min(client_queues, model.write_queue_nums))
-        topic = TopicConfig(
-            topic_name=name,
-            read_queue_nums=queues,
-            write_queue_nums=queues,
-            perm=model.perm & ~int(Perm.INHERIT),
-            topic_sys_flag=sys_flag,
-            topic_filter_type=model.topic_filter_type,
-        )
+        topic = _topic(name, queues, model.perm & ~Perm.INHERIT, sys_flag, model.topic_filter_type)
         self.put(topic)
         return topic
 
     def ensure(self, name: str, queues: int, perm: int = int(Perm.READ_WRITE), sys_flag: int = 0) -> TopicConfig:
         """Return the topic, made with these values if it is missing: retry and dead-letter topics."""
-        existing = self._topics.get(name)
+        existing = self._configs.get(name)
         if existing is None:
-            existing = TopicConfig(
-                topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm, topic_sys_flag=sys_flag
-            )
+            existing = _topic(name, queues, perm, sys_flag)
             self.put(existing)
         return existing
 
     def declare_ordered(self, names_: Iterable[str]) -> None:
         """Make the topics ordered that the name server's configuration declares as ordered."""
         for name in names_:
-            topic = self._topics.get(name)
+            topic = self._configs.get(name)
             if topic is not None and not topic.order:
                 self.put(msgspec.structs.replace(topic, order=True))
 
-    def _keep(self, topic: TopicConfig) -> None:
-        self._table.put(SECTION, topic.topic_name, msgspec.to_builtins(topic))
 
-    def _new_version(self) -> None:
-        self.version = next_version(self.version, self._now_ms())
-        self._table.replace("dataVersion", msgspec.to_builtins(self.version))
-        self._changed()
+def system_topics(config: BrokerConfig) -> list[TopicConfig]:
+    """Return the topics that a broker has from birth, as Java's does."""
+    cluster, broker = config.broker_cluster_name, config.broker_name
+    topics = [
+        _topic(names.SELF_TEST_TOPIC),
+        _topic(names.BENCHMARK_TOPIC, 1024),
+        _topic(cluster, 16, INHERITED if config.cluster_topic_enable else Perm.INHERIT),
+        _topic(broker, 1, INHERITED if config.broker_topic_enable else Perm.INHERIT),
+        _topic(names.OFFSET_MOVED_TOPIC),
+        _topic(names.SCHEDULE_TOPIC, max(18, len(config.delay_levels))),
+        _topic(cluster + names.REPLY_SUFFIX),
+        _topic(names.REVIVE_PREFIX + cluster, 8),
+        _topic(SYNC_BROKER_MEMBER_PREFIX + broker, 1, Perm.INHERIT),
+        _topic(names.HALF_TOPIC),
+        _topic(names.OP_HALF_TOPIC),
+        _topic(names.ROCKSDB_HALF_TOPIC),
+        _topic(names.ROCKSDB_OP_HALF_TOPIC),
+        _topic(names.CHECKS_EXHAUSTED_TOPIC),
+        _topic(names.TIMER_TOPIC),
+    ]
+    if config.auto_create_topic_enable:
+        topics.append(_topic(names.AUTO_CREATE_TOPIC, config.default_topic_queue_nums, INHERITED))
+    if config.trace_topic_enable:
+        topics.append(_topic(config.msg_trace_topic_name))
+    return topics
+
+
+def _topic(
+    name: str, queues: int = 1, perm: int = Perm.READ_WRITE, sys_flag: int = 0, filter_type: str = "SINGLE_TAG"
+) -> TopicConfig:
+    return TopicConfig(
+        topic_name=name,
+        read_queue_nums=queues,
+        write_queue_nums=queues,
+        perm=int(perm),
+        topic_sys_flag=sys_flag,
+        topic_filter_type=filter_type,
+    )

@@ -57,7 +57,7 @@ class PullChanges:
         self._topics: dict[str, ChangeFlag] = {}
         self._groups: dict[str, ChangeFlag] = {}
         live.watch(lambda _: self._settings_changed())
-        topics.watch(lambda topic, _: _set(self._topics, topic))
+        topics.watch(lambda topic: _set(self._topics, topic))
         groups.watch(self._group_changed)
         consumers.watch(self._group_changed)
         offsets.watch(lambda pair: self._group_changed(pair.partition(SEPARATOR)[2].partition(SEPARATOR)[0]))

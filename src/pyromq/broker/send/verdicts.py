@@ -139,7 +139,7 @@ class Verdicts:
     def _use(self, config: BrokerConfig) -> None:
         self._kernel.use(_settings(self._parts, config))
 
-    def _note_topic(self, name: str, _: TopicConfig | None) -> None:
+    def _note_topic(self, name: str) -> None:
         self._kernel.revoke(name.encode())
 
 

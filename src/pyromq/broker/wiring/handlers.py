@@ -9,14 +9,13 @@ from ...store.log.retention import RetentionConfig
 from ...transport.dispatch import Handler
 from ...transport.server import Server
 from ...transport.turns.slices import Slices
+from ..admin.absent import AbsentFeatures
 from ..admin.cold_reads import ColdReadAdmin
 from ..admin.connections import ConnectionAdmin
 from ..admin.groups import GroupAdmin
 from ..admin.maintenance import Maintenance
 from ..admin.offsets import OffsetAdmin
 from ..admin.progress import ProgressAdmin
-from ..admin.replicas import Replicas
-from ..admin.rocksdb import RocksDbAdmin
 from ..admin.runtime import RuntimeInfo
 from ..admin.settings import SettingsAdmin
 from ..admin.topics import TopicAdmin
@@ -61,10 +60,10 @@ class Parts:
 def handlers(parts: Parts) -> dict[int, Handler]:
     environment, tables, storage, clients = parts.environment, parts.tables, parts.storage, parts.clients
     timing, sends, pulls = parts.timing, parts.sends, parts.pulls
-    live, now_ms, name = environment.live, environment.clock.now_ms, environment.config.broker_name
+    live, now_ms = environment.live, environment.clock.now_ms
     store, topics, groups, offsets = storage.store, tables.topics, tables.groups, tables.offsets
-    known = (topics, groups, offsets, clients.consumers)
     counters, slices = parts.statistics.counters, Slices(environment.clock)
+    view = (live, environment.address, topics, groups, offsets, clients.consumers, store, slices)
     topics_saved, groups_saved = tables.topic_save.saved, tables.group_save.saved
     return surface(
         send=sends.handler,
@@ -79,18 +78,18 @@ def handlers(parts: Parts) -> dict[int, Handler]:
         offsets=OffsetHandlers(live, topics, groups, offsets, store, environment.budget.memory_bytes),
         queues=QueueHandlers(store),
         queries=MessageQueries(live, store),
-        topic=TopicAdmin(live, topics, offsets, store.queues, topics_saved, counters.forget_topic, slices),
-        group=GroupAdmin(groups, offsets, groups_saved, counters.forget_group, slices),
-        offset=OffsetAdmin(live, *known, store, tables.offsets_saved, slices),
-        progress=ProgressAdmin(name, environment.address, now_ms, *known, store, counters, clients.filters, slices),
-        connection=ConnectionAdmin(name, environment.address, *known, clients.producers, store, slices),
+        topic=TopicAdmin(*view, topics_saved, counters.forget_topic),
+        group=GroupAdmin(*view, groups_saved, counters.forget_group),
+        offset=OffsetAdmin(*view, tables.offsets_saved),
+        progress=ProgressAdmin(*view, now_ms, counters, clients.filters),
+        connection=ConnectionAdmin(*view, clients.producers),
         settings=_settings(parts),
         runtime=parts.runtime,
-        replicas=Replicas(store),
-        rocksdb=RocksDbAdmin(
-            {"topics": topics_saved, "subscriptionGroups": groups_saved, "consumerOffsets": tables.offsets_saved}
+        absent=AbsentFeatures(
+            store,
+            {"topics": topics_saved, "subscriptionGroups": groups_saved, "consumerOffsets": tables.offsets_saved},
         ),
-        upkeep=Maintenance(topics, store, storage.retention, slices),
+        upkeep=Maintenance(*view, storage.retention),
         cold_reads=ColdReadAdmin(live, pulls.cold_reads, store.commit_log),
         inspection=_inspection(parts),
         life=_message_life(parts),

@@ -6,8 +6,7 @@ from ..metadata.attributes import QUEUE_TYPE
 from ..metadata.groups import Groups
 from ..metadata.new_topics import NewTopics
 from ..metadata.offsets import Offsets
-from ..metadata.system_topics import system_topics
-from ..metadata.topics import Topics
+from ..metadata.topics import Topics, system_topics
 from .environment import Environment
 
 

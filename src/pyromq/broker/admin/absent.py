@@ -1,38 +1,48 @@
-"""What tools ask of RocksDB (requests 354 and 355), of a broker whose queues and tables are plain files."""
+"""What tools ask of replication (907, 1007) and RocksDB (354, 355), of a lone master on plain files, as in Java."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 
 from ...errors import RequestRefused
+from ...protocol.bodies.replication import HARuntimeInfo
 from ...protocol.bodies.stats import CheckRocksdbCqWriteResult
 from ...protocol.headers.admin import ExportRocksdbConfig
+from ...store.message_store import MessageStore
 from ...transport.dispatch import Reply, Request, RequestOf
 
 CANNOT = 3
 NOTHING_TO_COMPARE = "this broker keeps its queues in files alone: there are none in RocksDB to compare them with"
 
 
-class RocksDbAdmin:
+@dataclass(slots=True, eq=False)
+class AbsentFeatures:
     """Event loop only. `tables`: how each is brought to disk, by the name that mqadmin has for it."""
 
-    def __init__(self, tables: Mapping[str, Callable[[], Awaitable[None]]]) -> None:
-        self._tables = tables
+    store: MessageStore
+    tables: Mapping[str, Callable[[], Awaitable[None]]]
 
-    def compare(self, request: Request) -> Reply:
+    def replicas(self, request: Request) -> Reply:
+        return Reply(body=HARuntimeInfo(master=True, master_commit_log_max_offset=self.store.commit_log.end))
+
+    def epochs(self, request: Request) -> Reply:
+        raise RequestRefused("this request only for controllerMode ")
+
+    def compare_queues(self, request: Request) -> Reply:
         """Answer 354: queues in RocksDB with those in files."""
         return Reply(body=CheckRocksdbCqWriteResult(check_status=CANNOT, check_result=NOTHING_TO_COMPARE))
 
-    async def export(self, request: RequestOf[ExportRocksdbConfig, None]) -> Reply:
+    async def export_tables(self, request: RequestOf[ExportRocksdbConfig, None]) -> Reply:
         """Answer 355: tables as JSON files.
 
         Ours are that already, and are on disk as they are now when this is answered.
         """
         wanted = [name.strip() for name in request.header.config_type.split(";") if name.strip()]
-        known = {name.lower(): save for name, save in self._tables.items()}
+        known = {name.lower(): save for name, save in self.tables.items()}
         for name in wanted:
             if name.lower() not in known:
-                raise RequestRefused(f"configType {name} is none of {', '.join(self._tables)}")
+                raise RequestRefused(f"configType {name} is none of {', '.join(self.tables)}")
         for name in wanted:
             await known[name.lower()]()
         return Reply(remark="export done.")
