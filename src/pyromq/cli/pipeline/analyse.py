@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,13 +19,11 @@ from .options import (
     SINCE,
     UNTIL,
     WHERE,
+    Options,
     name_server,
-    options,
-    pairs,
+    pairs_option,
     reading,
     source_of,
-    time_of,
-    times_of,
 )
 
 if TYPE_CHECKING:
@@ -40,18 +38,14 @@ if TYPE_CHECKING:
 )
 @reading
 @click.option("--group", "groups", multiple=True, help="Also show this group's lag; may be given again.")
-@options(EVERY, DRY_RUN)
-@job
-def backlog(job: Job, source: dict[str, str], groups: tuple[str, ...], every: str, dry_run: bool) -> None:
+@job(EVERY, DRY_RUN)
+def backlog(job: Job, source: Options, groups: tuple[str, ...]) -> None:
     """How much waits where: by queue, tag and group."""
     from ...pipelines.backlog import backlog as run
 
     if groups and "nameServer" not in source:
         raise click.UsageError("--group: lag is known to brokers alone; leave out --archive or --store")
-    if dry_run:
-        job.plan("backlog", source)
-    else:
-        job.run("backlog", lambda spark: run(spark, source, groups), every=every, reads=[source])
+    job.run_or_plan("backlog", lambda spark: run(spark, source, groups), source, every=job.every)
 
 
 @command(
@@ -61,33 +55,19 @@ def backlog(job: Job, source: dict[str, str], groups: tuple[str, ...], every: st
 @click.option("--trace-topic", default=TRACE_TOPIC, show_default=True, help="Where clients write their traces.")
 @click.option("--topic", default="", help="Read these topics too: the time of the store is then measured.")
 @click.option("--slowest", default=20, show_default=True, help="Messages to list.")
-@options(OPTION, SINCE, EVERY, DRY_RUN)
-@job
-def trace(
-    job: Job,
-    namesrv: str,
-    trace_topic: str,
-    topic: str,
-    slowest: int,
-    options: tuple[str, ...],
-    since: str,
-    every: str,
-    dry_run: bool,
-) -> None:
+@OPTION
+@job(SINCE, EVERY, DRY_RUN)
+def trace(job: Job, namesrv: str, trace_topic: str, topic: str, slowest: int, options: Options) -> None:
     """How long messages take: send, store, first delivery, consumption."""
     from ...pipelines.trace import trace as run
 
-    source = {"nameServer": namesrv, "topic": trace_topic} | pairs("--option", options)
+    source = {"nameServer": namesrv, "topic": trace_topic} | options
     topics = [each.strip() for each in topic.split(",") if each.strip()]
-    if dry_run:
-        job.plan("trace", source, since_ms=time_of("since", since))
-    else:
-        job.run(
-            "trace",
-            lambda spark: run(spark, source, topics=topics, since_ms=time_of("since", since), slowest=slowest),
-            every=every,
-            reads=[source, *(source | {"topic": each} for each in topics)],
-        )
+
+    def work(spark: SparkSession) -> Summary:  # `1h ago` is another time each time
+        return run(spark, source, topics=topics, since_ms=job.times()["since_ms"], slowest=slowest)
+
+    job.run_or_plan("trace", work, source, *(source | {"topic": each} for each in topics), every=job.every)
 
 
 @command(
@@ -101,50 +81,29 @@ def trace(
 @click.option("--with-namesrv", default="", help="Name servers of the other side.  [default: the same]")
 @click.option("--by", default="", help="Spark SQL for the id.  [default: the unique id, or that of what was replayed]")
 @click.option("--examples", default=20, show_default=True, help="Messages to list that do not agree.")
-@options(SINCE, UNTIL, WHERE, DRY_RUN)
-@job
-@click.pass_context
-def reconcile(
-    context: click.Context,
-    /,
-    job: Job,
-    source: dict[str, str],
-    with_topic: str,
-    with_archive: str,
-    with_store: str,
-    with_namesrv: str,
-    by: str,
-    examples: int,
-    since: str,
-    until: str,
-    where: str,
-    dry_run: bool,
-) -> None:
+@job(SINCE, UNTIL, WHERE, DRY_RUN)
+def reconcile(job: Job, source: Options, by: str, examples: int, **given: str) -> None:
     """Which messages of one side the other has not, has twice, or has otherwise. Exit 1 if they do not agree."""
     from ...pipelines.reconcile import ID
     from ...pipelines.reconcile import reconcile as run
     from ...pipelines.run.plan import plan_of
 
-    if not (with_topic or with_archive or with_store):
+    context = click.get_current_context()
+    topic, archive, store, namesrv = (given[f"with_{name}"] for name in ("topic", "archive", "store", "namesrv"))
+    if not (topic or archive or store):
         raise click.UsageError("--with-topic, --with-archive or --with-store says what to compare with; give one")
-    topics = with_topic or ("" if not (with_archive or with_store) else source.get("topic", ""))
-    other = source_of(with_namesrv or context.params["namesrv"], topics, "", with_archive, with_store, ())
-    times = times_of(since, until)
-    if dry_run:
-        job.run(
-            "reconcile",
-            lambda spark: _both(plan_of(spark, source, "left", **times), plan_of(spark, other, "right", **times)),
-            reads=[source, other],
-        )
-        return
+    other = source_of(namesrv or context.params["namesrv"], topic or source.get("topic", ""), "", archive, store, {})
+    times = job.times()
     agree: list[bool] = []
 
     def work(spark: SparkSession) -> Summary:
-        done = run(spark, source, other, where=where, by=by or ID, examples=examples, **times)
+        if job.dry_run:
+            return _both(plan_of(spark, source, "left", **times), plan_of(spark, other, "right", **times))
+        done = run(spark, source, other, where=job.where, by=by or ID, examples=examples, **times)
         agree.append(bool(done.facts["agree"]))
         return done
 
-    job.run("reconcile", work, reads=[source, other])
+    job.run("reconcile", work, source, other)
     if not all(agree):
         context.exit(1)
 
@@ -164,70 +123,33 @@ def _both(left: Summary, right: Summary) -> Summary:
 @reading
 @click.option("--key", default="", help="One of the message's keys.")
 @click.option("--id", "message_id", default="", help="Its unique id.")
-@click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="A property; may be given again.")
+@pairs_option("--property", "properties", metavar="NAME=VALUE", help="A property; may be given again.")
 @click.option("--body", default="", help="A text that the body contains.")
 @click.option("--body-pattern", default="", help="An expression that fits somewhere in the body.")
 @click.option("--most", default=100, show_default=True, help="Messages to show.")
-@options(SINCE, UNTIL, WHERE, DRY_RUN)
-@job
-def search(
-    job: Job,
-    source: dict[str, str],
-    key: str,
-    message_id: str,
-    properties: tuple[str, ...],
-    body: str,
-    body_pattern: str,
-    most: int,
-    since: str,
-    until: str,
-    where: str,
-    dry_run: bool,
-) -> None:
+@job(SINCE, UNTIL, WHERE, DRY_RUN)
+def search(job: Job, source: Options, most: int, **wanted: Any) -> None:
     """Messages by key, property or body, over archives and stores too."""
     from ...pipelines.search import search as run
 
-    wanted = pairs("--property", properties)
-    if not (key or message_id or wanted or body or body_pattern or where):
+    if not (any(wanted.values()) or job.where):
         raise click.UsageError("--key, --id, --property, --body, --body-pattern or --where says what to look for")
-    times = times_of(since, until)
-    if dry_run:
-        job.plan("search", source, **times)
-        return
-
-    def work(spark: SparkSession) -> Summary:
-        return run(
-            spark,
-            source,
-            key=key,
-            message_id=message_id,
-            properties=wanted,
-            body=body,
-            body_pattern=body_pattern,
-            where=where,
-            most=most,
-            **times,
-        )
-
-    job.run("search", work, reads=[source])
+    times = job.times()
+    job.run_or_plan("search", lambda spark: run(spark, source, where=job.where, most=most, **wanted, **times), source)
 
 
 @command("pyromq pipeline forensics /data/store --report damage.html")
 @click.argument("stores", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--topic", default="", help="Count the messages of these topics alone.")
 @click.option("--tasks", default=0, help="Cut the logs into at least so many tasks.")
-@DRY_RUN
-@job
-def forensics(job: Job, stores: tuple[Path, ...], topic: str, tasks: int, dry_run: bool) -> None:
+@job(DRY_RUN)
+def forensics(job: Job, stores: tuple[Path, ...], topic: str, tasks: int) -> None:
     """What of STORES can be read: messages by topic, damaged ranges, missing offsets. Needs no broker."""
     from ...pipelines.forensics import forensics as run
 
     folders = [str(each) for each in stores]
     source = {"store": ",".join(folders)}
-    if dry_run:
-        job.plan("forensics", source)
-    else:
-        job.run("forensics", lambda spark: run(spark, folders, topic=topic, tasks=tasks), reads=[source])
+    job.run_or_plan("forensics", lambda spark: run(spark, folders, topic=topic, tasks=tasks), source)
 
 
 @command(
@@ -237,41 +159,24 @@ def forensics(job: Job, stores: tuple[Path, ...], topic: str, tasks: int, dry_ru
 @reading
 @click.option("--window", default="1m", show_default=True, help="Length of a window.")
 @click.option("--late", default="10m", show_default=True, help="How late a message may be that counts (a stream).")
-@options(SINCE, UNTIL, WHERE, CHECKPOINT, EVERY, DRY_RUN)
-@job
-def analytics(
-    job: Job,
-    source: dict[str, str],
-    window: str,
-    late: str,
-    since: str,
-    until: str,
-    where: str,
-    checkpoint: str,
-    every: str,
-    dry_run: bool,
-) -> None:
+@job(SINCE, UNTIL, WHERE, CHECKPOINT, EVERY, DRY_RUN)
+def analytics(job: Job, source: Options, window: str, late: str) -> None:
     """Messages, bytes, rates and distinct keys by window, topic and tag; with --checkpoint as a stream that goes on."""
     from ...pipelines.analytics import analytics as run
     from ...pipelines.analytics import analytics_stream
 
-    if every and not checkpoint:
+    if job.every and not job.checkpoint:
         raise click.UsageError("--every: a stream needs --checkpoint, where its windows are kept too")
-    if checkpoint and (since or until or "nameServer" not in source):
+    if job.checkpoint and (job.since or job.until or "nameServer" not in source):
         raise click.UsageError(
             "--checkpoint: a stream reads brokers, from their first message on; leave out the others"
         )
-    times = times_of(since, until)
-    if dry_run:
-        job.plan("analytics", source, **times)
-    elif checkpoint:
-        job.run(
-            "analytics",
-            lambda spark: analytics_stream(
-                spark, source, checkpoint, window=window, late=late, where=where, every=every
-            ),
-            reads=[source],
-            goes_on=True,
-        )
-    else:
-        job.run("analytics", lambda spark: run(spark, source, window=window, where=where, **times), reads=[source])
+    times = job.times()
+
+    def work(spark: SparkSession) -> Summary:
+        if not job.checkpoint:
+            return run(spark, source, window=window, where=job.where, **times)
+        how = {"window": window, "late": late, "where": job.where, "every": job.every}
+        return analytics_stream(spark, source, job.checkpoint, **how)
+
+    job.run_or_plan("analytics", work, source, goes_on=bool(job.checkpoint))

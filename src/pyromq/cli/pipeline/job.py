@@ -1,6 +1,7 @@
 """What every `pyromq pipeline` shares while it runs: a session, progress, and the ways to show a summary.
 
-A command is decorated with `job`; it gets a `Job` and calls `job.run` with what is to be done in a session.
+A command is decorated with `job`; it gets a `Job` and calls `job.run` with what is to be done in a session, or
+`job.run_or_plan` where --dry-run only shows what would be read.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
@@ -22,9 +23,10 @@ from ...pipelines.run.stopping import Stop, Stopped
 from ...spark.options import Use, connection_options, net_part
 from ...spark.session import check_machine, new_session
 from ..terminal.exits import NO
+from ..terminal.options import together
 from ..terminal.printing import print_drawn, print_lines, print_text
 from .faults import JobFailed, is_debugging, plain_faults, quieten
-from .options import SHARED, options, pairs
+from .options import SHARED, Times
 from .stop import run_stoppable
 
 if TYPE_CHECKING:
@@ -37,23 +39,37 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """The shared options of one call."""
+    """The options of one call that several commands share."""
 
     master: str
     memory: str
-    conf: tuple[str, ...]
+    conf: Mapping[str, str]
     as_json: bool
     metrics: Path | None
     report: Path | None
     progress: str
+    since: str = ""
+    until: str = ""
+    where: str = ""
+    checkpoint: str = ""
+    every: str = ""
+    dry_run: bool = False
+
+    def times(self) -> Times:
+        """Return --since and --until, as of now."""
+        from ...pipelines.run.times import moment
+
+        def time_ms(name: str, text: str) -> int | None:
+            return moment(name, text, SystemClock().now_ms()) if text else None
+
+        return {"since_ms": time_ms("since", self.since), "until_ms": time_ms("until", self.until)}
 
     def run(
         self,
         name: str,
         work: Callable[[SparkSession], Summary],
-        *,
+        *reads: Mapping[str, str],
         every: str = "",
-        reads: Sequence[Mapping[str, str]] = (),
         goes_on: bool = False,
     ) -> None:
         """Run the work once, or again and again: for reports, which have no end of their own.
@@ -64,7 +80,6 @@ class Job:
         from ...pipelines.run.times import span_s
 
         wait = span_s("every", every) if every else 0.0
-        pairs("--conf", self.conf)
         for source in reads:
             check_source(source)
         sessions: list[SparkSession] = []
@@ -85,25 +100,39 @@ class Job:
                 raise JobFailed(f"{name}: stopped before its end{again}", NO) from None
             print_lines(f"{name}: stopped", err=True)
 
-    def plan(
-        self, name: str, source: Mapping[str, str], *, since_ms: int | None = None, until_ms: int | None = None
+    def run_or_plan(
+        self,
+        name: str,
+        work: Callable[[SparkSession], Summary],
+        *reads: Mapping[str, str],
+        every: str = "",
+        goes_on: bool = False,
     ) -> None:
-        """Show what the job would read of `source`, and run nothing (--dry-run)."""
+        """Run the work; with --dry-run only show what it would read of its first source."""
         from ...pipelines.run.plan import plan_of
 
-        self.run(name, lambda spark: plan_of(spark, source, name, since_ms=since_ms, until_ms=until_ms), reads=[source])
+        if self.dry_run:
+            times = self.times()
+            self.run(name, lambda spark: plan_of(spark, reads[0], name, **times), reads[0])
+        else:
+            self.run(name, work, *reads, every=every, goes_on=goes_on)
 
     def _once(self, spark: SparkSession, name: str, work: Callable[[SparkSession], Summary]) -> None:
         from ...pipelines.run.progress import ProgressListener
 
         bar = self.progress == "bar" or (self.progress == "auto" and sys.stderr.isatty())
-        progress = _quiet if self.progress == "off" else _print_progress
+
+        def progress(text: str) -> None:
+            if self.progress != "off":
+                print_drawn(text, err=True)
+
         with ProgressListener(spark, name, progress, bar=bar, each=self._measured) as watch:
             summary = work(spark)
         found = watch.metrics(summary)
         count, rate = (f"{found[name]:,}" for name in ("rows", "rowsPerSecond"))
         print_lines(f"{name}: {count} rows, {found['bytes']:,} bytes in {found['seconds']} s, {rate} rows/s", err=True)
-        show(summary, self.as_json)
+        text = summary.as_json() if self.as_json else summary.as_text(get_terminal_size((120, 40)).columns)
+        print_text(text, nl=self.as_json)
         self._measured(found)
         if self.report is not None:
             from ...pipelines.report.html_page import page
@@ -117,26 +146,29 @@ class Job:
             replace_file(self.metrics, json.dumps(metrics).encode() + b"\n", keep_backup=False)
 
 
-def job(command: F) -> F:
-    """Add the shared options; they arrive as `job`."""
+def job(*several: Callable[[F], F]) -> Callable[[F], F]:
+    """Add options that several commands have, then those of all; they arrive as `job`."""
 
-    @wraps(command)
-    def call(**given: Any) -> Any:
-        check_machine()  # pipelines import Spark
-        names = ("master", "memory", "conf", "as_json", "metrics", "report", "progress")
-        return command(job=Job(**{name: given.pop(name) for name in names}), **given)
+    def decorate(command: F) -> F:
+        @wraps(command)
+        def call(**given: Any) -> Any:
+            check_machine()  # pipelines import Spark
+            shared = {each.name: given.pop(each.name) for each in fields(Job) if each.name in given}
+            return command(job=Job(**shared), **given)
 
-    return options(*SHARED)(call)  # type: ignore[return-value]
+        return together(*several, *SHARED)(call)  # type: ignore[arg-type]
+
+    return decorate
 
 
 @contextmanager
-def spark_for(name: str, master: str, memory: str, conf: tuple[str, ...]) -> Iterator[SparkSession]:
+def spark_for(name: str, master: str, memory: str, conf: Mapping[str, str]) -> Iterator[SparkSession]:
     """Yield a Spark session. Progress goes to stderr: a first answer takes Spark about ten seconds."""
     check_machine()
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
     print_lines(f"{name}: starting Spark on {master or 'this machine'}", err=True)
-    session = new_session(name, master=master, memory=memory, settings=pairs("--conf", conf), apart=True)
+    session = new_session(name, master=master, memory=memory, settings=conf, apart=True)
     if not is_debugging():
         quieten()
         session.sparkContext.setLogLevel("OFF")
@@ -181,15 +213,3 @@ def check_source(source: Mapping[str, str]) -> None:
     if topics and source.get("nameServer") and "archive" not in source:
         with Cluster(connection_options(net_part(source), Use.BATCH)) as cluster:
             cluster.queues(topics)
-
-
-def show(summary: Summary, as_json: bool) -> None:
-    print_text(summary.as_json() if as_json else summary.as_text(get_terminal_size((120, 40)).columns), nl=as_json)
-
-
-def _print_progress(text: str) -> None:
-    print_drawn(text, err=True)
-
-
-def _quiet(text: str) -> None:
-    """Print nothing (--progress off)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,13 +19,11 @@ from .options import (
     SINCE,
     UNTIL,
     WHERE,
+    Options,
     checkpoint_of,
     name_server,
-    options,
-    pairs,
     reading,
     target_of,
-    times_of,
 )
 
 if TYPE_CHECKING:
@@ -54,59 +52,38 @@ MOST = click.option("--most", default=500_000, show_default=True, help="Messages
 )
 @click.option("--catalog", default="", help="Of Iceberg: a catalog that pyiceberg knows.  [default: a file in FOLDER]")
 @click.option("--table", default="", help="Of Iceberg: the table's name.  [default: archive.messages]")
-@options(OPTION, MOST, EVERY, DRY_RUN)
-@job
-def archive(
-    job: Job,
-    folder: str,
-    namesrv: str,
-    topic: str,
-    topic_pattern: str,
-    group: str,
-    expiring: str,
-    dead_letters: bool,
-    options: tuple[str, ...],
-    most: int,
-    every: str,
-    dry_run: bool,
-    form: str,
-    catalog: str,
-    table: str,
-) -> None:
+@OPTION
+@MOST
+@job(EVERY, DRY_RUN)
+def archive(job: Job, folder: str, namesrv: str, options: Options, most: int, **given: Any) -> None:
     """Keep topics in FOLDER as Parquet (or a Delta or Iceberg table), with a manifest of offsets."""
     from ...pipelines.archive import archive as run
     from ...pipelines.lake.lake import check
 
-    check(form)
-    given = {"topic": topic, "topicPattern": topic_pattern, "consumerGroup": group}
-    source = {"nameServer": namesrv, "maxOffsetsPerTrigger": str(most)} | pairs("--option", options)
-    source |= {name: value for name, value in given.items() if value}
+    topic, topic_pattern, group = (given.pop(name) for name in ("topic", "topic_pattern", "group"))
+    which = {"topic": topic, "topicPattern": topic_pattern, "consumerGroup": group}
+    expiring, dead_letters = given.pop("expiring"), given.pop("dead_letters")
+    check(given["form"])
+    source = {"nameServer": namesrv, "maxOffsetsPerTrigger": str(most)} | options
+    source |= {name: value for name, value in which.items() if value}
     if not (topic or topic_pattern or expiring or dead_letters):
         raise click.UsageError("--topic, --topic-pattern, --expiring or --dead-letters says what to keep; give one")
     first = _first(namesrv, expiring, dead_letters)
-    if not (topic or topic_pattern or first or every):
+    if not (topic or topic_pattern or first or job.every):
         print_lines("archive: nothing goes within that time, nothing to keep", err=True)
         return
-    if dry_run and not (topic or topic_pattern):
+    if job.dry_run and not (topic or topic_pattern):
         source["topic"] = ",".join(first)
     by_age = bool(expiring or dead_letters)  # which topics these are changes: they are asked for again each time
 
     def work(spark: SparkSession) -> Summary:
-        soon = _first(namesrv, expiring, dead_letters) if every else first
-        going_on = "" if by_age else every
+        soon = _first(namesrv, expiring, dead_letters) if job.every else first
+        going_on = "" if by_age else job.every
         return run(
-            spark,
-            source,
-            folder,
-            first=soon,
-            every=going_on,
-            form=form,
-            catalog=catalog,
-            table=table,
-            dry_run=dry_run,
-        )
+            spark, source, folder, first=soon, every=going_on, dry_run=job.dry_run, **given
+        )  # form, catalog, table
 
-    job.run("archive", work, every=every if by_age else "", reads=[source], goes_on=True)
+    job.run("archive", work, source, every=job.every if by_age else "", goes_on=True)
 
 
 def _first(namesrv: str, expiring: str, dead_letters: bool) -> list[str]:
@@ -133,59 +110,25 @@ def _first(namesrv: str, expiring: str, dead_letters: bool) -> list[str]:
 @click.option("--rate", default=0, help="Messages a second.  [default: as fast as it goes]")
 @click.option("--queues", default=0, help="Give the topic at least so many queues on each broker first.")
 @click.option("--backlog-of", default="", metavar="GROUP", help="Begin where this group stands.")
-@options(SINCE, UNTIL, WHERE, MOST, CHECKPOINT, EVERY, DRY_RUN)
-@job
-@click.pass_context
-def replay(
-    context: click.Context,
-    /,
-    job: Job,
-    source: dict[str, str],
-    target: str,
-    to_namesrv: str,
-    rate: int,
-    queues: int,
-    backlog_of: str,
-    since: str,
-    until: str,
-    where: str,
-    most: int,
-    checkpoint: str,
-    every: str,
-    dry_run: bool,
-) -> None:
+@job(SINCE, UNTIL, WHERE, MOST, CHECKPOINT, EVERY, DRY_RUN)
+def replay(job: Job, source: Options, target: str, to_namesrv: str, queues: int, most: int, **how: Any) -> None:
     """Send messages of a topic or an archive to a topic again."""
     from ...pipelines.replay import replay as run
     from ...pipelines.run.queues import widen
 
     if "store" in source:
         raise click.UsageError("--store: replay reads topics and archives; `pyromq pipeline search` reads stores")
-    namesrv = to_namesrv or str(context.params["namesrv"])
-    goal = target_of(namesrv, target, context.params["options"])
-    if "archive" not in source and not dry_run:
+    namesrv = to_namesrv or str(click.get_current_context().params["namesrv"])
+    goal = target_of(namesrv, target)
+    if "archive" not in source and not job.dry_run:
         source["maxOffsetsPerTrigger"] = str(most)
-    if backlog_of and (since or "archive" in source):
+    if how["backlog_of"] and (job.since or "archive" in source):
         raise click.UsageError("--backlog-of: the group says where a topic's read begins; leave out the other")
-    if queues and not dry_run:
+    if queues and not job.dry_run:
         widen(namesrv, target, queues)
-    folder = "" if dry_run else checkpoint_of("replay", checkpoint)
-    times = times_of(since, until)
-
-    def work(spark: SparkSession) -> Summary:
-        return run(
-            spark,
-            source,
-            goal,
-            folder,
-            backlog_of=backlog_of,
-            where=where,
-            rate=rate,
-            every=every,
-            dry_run=dry_run,
-            **times,
-        )
-
-    job.run("replay", work, reads=[source], goes_on=bool(checkpoint))
+    folder = "" if job.dry_run else checkpoint_of("replay", job.checkpoint)
+    how |= {"where": job.where, "every": job.every, "dry_run": job.dry_run, **job.times()}
+    job.run("replay", lambda spark: run(spark, source, goal, folder, **how), source, goes_on=bool(job.checkpoint))
 
 
 @command(
@@ -199,48 +142,42 @@ def replay(
 @click.option("--trace-topic", default=TRACE_TOPIC, show_default=True, help="Where clients write their traces.")
 @click.option("--redrive", "again", is_flag=True, help="Send the selection to the topics where it failed.")
 @click.option("--to", "target", default="", help="Send it to this topic instead.")
-@options(OPTION, CHECKPOINT, EVERY, DRY_RUN)
-@job
+@OPTION
+@job(CHECKPOINT, EVERY, DRY_RUN)
 def dlq(
     job: Job,
     namesrv: str,
     group: str,
-    where: str,
     traces: bool,
     trace_topic: str,
     again: bool,
     target: str,
-    options: tuple[str, ...],
-    checkpoint: str,
-    every: str,
-    dry_run: bool,
+    options: Options,
 ) -> None:
     """Which dead letters a group has, and a selection of them sent again."""
     from ...pipelines.dlq import redrive, report
 
     if target and not again:
         raise click.UsageError("--to says where --redrive sends to; give that too")
-    if traces and (again or dry_run):
+    if traces and (again or job.dry_run):
         raise click.UsageError("--traces is for the report; leave it out with --redrive and --dry-run")
-    if checkpoint and not again:
+    if job.checkpoint and not again:
         raise click.UsageError("--checkpoint is for --redrive: a report remembers nothing; leave it out")
-    source = {"nameServer": namesrv} | pairs("--option", options)
-    dead = [source | {"topic": dlq_topic(group)}]
-    if not again and dry_run:
-        job.plan("dlq", dead[0])
-        return
+    source = {"nameServer": namesrv} | options
+    dead = source | {"topic": dlq_topic(group)}
     if not again:
         trace_of = trace_topic if traces else ""
-        job.run("dlq", lambda spark: report(spark, source, group, where, traces=trace_of), every=every, reads=dead)
+        job.run_or_plan(
+            "dlq", lambda spark: report(spark, source, group, job.where, traces=trace_of), dead, every=job.every
+        )
         return
-    goal = {name: value for name, value in target_of(namesrv, target, options).items() if value}
-    folder = "" if dry_run else checkpoint_of("dlq", checkpoint)
-    job.run(
-        "dlq",
-        lambda spark: redrive(spark, source, goal, group, folder, where, every=every, dry_run=dry_run),
-        reads=dead,
-        goes_on=bool(checkpoint),
-    )
+    goal = {name: value for name, value in target_of(namesrv, target).items() if value}
+    folder = "" if job.dry_run else checkpoint_of("dlq", job.checkpoint)
+
+    def work(spark: SparkSession) -> Summary:
+        return redrive(spark, source, goal, group, folder, job.where, every=job.every, dry_run=job.dry_run)
+
+    job.run("dlq", work, dead, goes_on=bool(job.checkpoint))
 
 
 @command("pyromq pipeline dedup --topic orders --by keys --within 1h /data/orders-once")
@@ -249,36 +186,15 @@ def dlq(
 @click.option("--by", default="msgId", show_default=True, help="What makes two messages the same, in Spark SQL.")
 @click.option("--within", default="10m", show_default=True, help="How far apart in time two of them may be.")
 @click.option("--to", "target", default="", help="Send what is left to this topic too.")
-@options(WHERE, MOST, EVERY, DRY_RUN)
-@job
-@click.pass_context
-def dedup(
-    context: click.Context,
-    /,
-    job: Job,
-    folder: str,
-    source: dict[str, str],
-    by: str,
-    within: str,
-    target: str,
-    where: str,
-    most: int,
-    every: str,
-    dry_run: bool,
-) -> None:
+@job(WHERE, MOST, EVERY, DRY_RUN)
+def dedup(job: Job, folder: str, source: Options, target: str, most: int, **how: Any) -> None:
     """Keep each message of topics once in FOLDER, as an archive, and send it on where wanted."""
     from ...pipelines.dedup import dedup as run
 
     if "nameServer" not in source:
         raise click.UsageError("--archive, --store: repeats are dropped from topics of brokers; leave them out")
-    if dry_run:
-        job.plan("dedup", source)
-        return
-    source["maxOffsetsPerTrigger"] = str(most)
-    goal = target_of(source["nameServer"], target, context.params["options"]) if target else None
-    job.run(
-        "dedup",
-        lambda spark: run(spark, source, folder, target=goal, by=by, within=within, where=where, every=every),
-        reads=[source],
-        goes_on=True,
-    )
+    if not job.dry_run:
+        source["maxOffsetsPerTrigger"] = str(most)
+    goal = target_of(source["nameServer"], target) if target else None
+    how |= {"where": job.where, "every": job.every}
+    job.run_or_plan("dedup", lambda spark: run(spark, source, folder, target=goal, **how), source, goes_on=True)

@@ -1,11 +1,11 @@
 """Options that several `pyromq pipeline` commands take, and what they mean: sources, targets, times, checkpoints.
 
-A command is decorated with `reading` if it reads messages, and gets a source.
+A command is decorated with `reading` if it reads messages, and gets a source. Pairs (-o, --conf) arrive as a dict.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
 from tempfile import mkdtemp
@@ -13,16 +13,30 @@ from typing import Any, TypedDict, TypeVar
 
 import click
 
-from ...ambient import SystemClock
 from ...spark.options import net_part
+from ..terminal.options import together
 from ..terminal.printing import print_lines
 from ..terminal.profiles import chosen_reach
 
 F = TypeVar("F", bound=Callable[..., Any])
+Options = dict[str, str]  # of the data source
+
+
+def pairs_option(*names: str, **how: Any) -> Callable[[F], F]:
+    """Return an option of `KEY=VALUE`, given as often as one wants; it arrives as a dict."""
+
+    def pairs(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+        if wrong := [each for each in given if "=" not in each]:
+            raise click.UsageError(f"{option.opts[-1]} {wrong[0]}: write KEY=VALUE")
+        return {key: value for key, _, value in (each.partition("=") for each in given)}
+
+    return click.option(*names, multiple=True, callback=pairs, **how)
+
+
 SESSION = (
     click.option("--master", default="", help="Spark cluster, such as spark://host:7077.  [default: this machine]"),
     click.option("--memory", default="2g", show_default=True, help="Of the driver."),
-    click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark setting; may be given again."),
+    pairs_option("--conf", metavar="KEY=VALUE", help="Spark setting; may be given again."),
 )
 SHARED = (
     *SESSION,
@@ -44,33 +58,26 @@ def _name_servers(context: click.Context, option: click.Parameter, value: str | 
     return chosen_reach(value, context.meta.get(_PROFILE), TlsChoice()).namesrv or "127.0.0.1:9876"
 
 
-def name_server(command: F) -> F:
-    """Add `-n` and `--profile`; they arrive as namesrv, never empty."""
-    profile = click.option(
+# They arrive as namesrv, never empty.
+name_server = together(
+    click.option(
+        "-n",
+        "--namesrv",
+        metavar="HOST:PORT",
+        callback=_name_servers,
+        help="Name servers.  [default: PYROMQ_NAMESRV, NAMESRV_ADDR, 127.0.0.1:9876]",
+    ),
+    click.option(
         "--profile",
         metavar="NAME",
         is_eager=True,
         expose_value=False,
         callback=_keep_profile,
         help="Name servers by the name of a profile.  [PYROMQ_PROFILE]",
-    )
-    address = click.option(
-        "-n",
-        "--namesrv",
-        metavar="HOST:PORT",
-        callback=_name_servers,
-        help="Name servers.  [default: PYROMQ_NAMESRV, NAMESRV_ADDR, 127.0.0.1:9876]",
-    )
-    return address(profile(command))
-
-
-OPTION = click.option(
-    "-o",
-    "--option",
-    "options",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Option of the data source; may be given again.",
+    ),
+)
+OPTION = pairs_option(
+    "-o", "--option", "options", metavar="KEY=VALUE", help="Option of the data source; may be given again."
 )
 READ = (
     name_server,
@@ -90,17 +97,6 @@ WHERE = click.option("--where", default="", help="Spark SQL on the columns of a 
 CHECKPOINT = click.option("--checkpoint", default="", help="Folder that remembers how far it came, for a restart.")
 
 
-def options(*given: Callable[[F], F]) -> Callable[[F], F]:
-    """Return several click options as one decorator, shown in this order."""
-
-    def decorate(command: F) -> F:
-        for each in reversed(given):
-            command = each(command)
-        return command
-
-    return decorate
-
-
 def reading(command: F) -> F:
     """Add the options that say what to read; they arrive as `source`, options of the data source or an archive."""
 
@@ -109,11 +105,11 @@ def reading(command: F) -> F:
         names = ("namesrv", "topic", "topic_pattern", "archive", "store", "options")
         return command(source=source_of(**{name: given.pop(name) for name in names}), **given)
 
-    return options(*READ)(call)  # type: ignore[return-value]
+    return together(*READ)(call)  # type: ignore[return-value]
 
 
 def source_of(
-    namesrv: str, topic: str, topic_pattern: str, archive: str, store: str, options: tuple[str, ...]
+    namesrv: str, topic: str, topic_pattern: str, archive: str, store: str, options: Mapping[str, str]
 ) -> dict[str, str]:
     if archive and store:
         raise click.UsageError("--archive and --store: each says what to read; give one of them")
@@ -121,34 +117,18 @@ def source_of(
     if "nameServer" in where and not topic and not topic_pattern:
         raise click.UsageError("--topic, --topic-pattern, --archive or --store says what to read; give one of them")
     which = {"topic": topic, "topicPattern": topic_pattern}
-    return where | {name: value for name, value in which.items() if value} | pairs("--option", options)
+    return where | {name: value for name, value in which.items() if value} | dict(options)
 
 
-def target_of(namesrv: str, topic: str, options: tuple[str, ...]) -> dict[str, str]:
-    """Return where a job writes, with the connection options of its read if that is from brokers."""
-    return {"nameServer": namesrv, "topic": topic} | net_part(pairs("--option", options))
-
-
-def pairs(name: str, given: tuple[str, ...]) -> dict[str, str]:
-    wrong = [each for each in given if "=" not in each]
-    if wrong:
-        raise click.UsageError(f"{name} {wrong[0]}: write KEY=VALUE")
-    return {key: value for key, _, value in (each.partition("=") for each in given)}
-
-
-def time_of(name: str, text: str) -> int | None:
-    from ...pipelines.run.times import moment
-
-    return moment(name, text, SystemClock().now_ms()) if text else None
+def target_of(namesrv: str, topic: str) -> dict[str, str]:
+    """Return where the running command writes, with the connection options of its read (-o)."""
+    options = click.get_current_context().params["options"]
+    return {"nameServer": namesrv, "topic": topic} | net_part(options)
 
 
 class Times(TypedDict):
     since_ms: int | None
     until_ms: int | None
-
-
-def times_of(since: str, until: str) -> Times:
-    return {"since_ms": time_of("since", since), "until_ms": time_of("until", until)}
 
 
 def checkpoint_of(name: str, folder: str) -> str:

@@ -6,9 +6,10 @@ import code
 
 import click
 
+from ..terminal.options import together
 from ..terminal.tree import Tree
 from .job import spark_for
-from .options import SESSION, name_server, options
+from .options import SESSION, name_server
 
 GUIDE = """\
 `spark` is a Spark {version} session. To begin:
@@ -24,8 +25,8 @@ def spark() -> None:
 
 @spark.command()
 @name_server
-@options(*SESSION)
-def shell(namesrv: str, master: str, memory: str, conf: tuple[str, ...]) -> None:
+@together(*SESSION)
+def shell(namesrv: str, master: str, memory: str, conf: dict[str, str]) -> None:
     """An interactive Python with `spark` in it."""
     with spark_for("shell", master, memory, conf) as session:
         banner = GUIDE.format(version=session.version, namesrv=namesrv)
