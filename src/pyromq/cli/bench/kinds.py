@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from ...client.received import Received  # at the top: the SDK reads the types of handlers
 from ..terminal.options import Number
-from ..terminal.shell import Shell, talks
 from ..terminal.tree import command
 from .counts import BatchesSent, TransactionsSent
 from .shared import (
     BenchMessage,
-    conclude,
+    BenchRun,
+    count_option,
     interval_option,
     java_truth,
+    measures,
+    properties_option,
     quantity_option,
-    run_senders,
+    tags_option,
     topic_option,
     trace_option,
 )
@@ -25,46 +25,34 @@ from .shared import (
 
 @command("pyromq bench batch -w 16 -s 1024 -b 32 -q 100000", "pyromq bench batch -t orders -ri 1000")
 @topic_option
-@click.option("-w", "--thread-count", "threads", type=click.IntRange(min=1), default=64, help="Senders.  [default: 64]")
-@click.option("-s", "--message-size", "size", type=click.IntRange(min=1), default=128, help="Bytes.  [default: 128]")
-@click.option("-b", "--batch-size", type=click.IntRange(min=1), default=16, help="Messages a batch.  [default: 16]")
-@click.option("-p", "--property-size", type=click.IntRange(min=0), default=0, help="Bytes of properties.")
-@click.option("-l", "--tag-count", "tags", type=click.IntRange(min=0), default=0, help="So many different tags.")
+@count_option("-w", "--thread-count", "threads", default=64, text="Senders.  [default: 64]")
+@count_option("-s", "--message-size", "size", default=128, text="Bytes.  [default: 128]")
+@count_option("-b", "--batch-size", default=16, text="Messages a batch.  [default: 16]")
+@properties_option
+@tags_option
 @quantity_option
 @trace_option
 @interval_option
-@talks
+@measures
 async def batch(
-    shell: Shell,
-    topic: str,
-    threads: int,
-    batch_size: int,
-    quantity: int,
-    trace: bool,
-    report_interval: int,
-    **how: Any,
+    run: BenchRun, threads: int, batch_size: int, size: int, property_size: int, tags: int, trace: bool
 ) -> None:
     """Send batches until Ctrl-C, or -q messages. TPS counts batches, MPS messages."""
-    shell.say(
-        f"topic: {topic}, threadCount: {threads}, messageSize: {how['size']}, batchSize: {batch_size}, "
-        f"keyEnable: false, propertySize: {how['property_size']}, tagCount: {how['tags']}, "
-        f"traceEnable: {java_truth(trace)}, reportInterval: {report_interval}"
+    run.shell.say(
+        f"topic: {run.topic}, threadCount: {threads}, messageSize: {size}, batchSize: {batch_size}, "
+        f"keyEnable: false, propertySize: {property_size}, tagCount: {tags}, "
+        f"traceEnable: {java_truth(trace)}, reportInterval: {run.interval_ms}"
     )
-    clock = shell.session.clock
-    message = BenchMessage(how | {"keys": False, "delays": False, "delay_level": 1})
-    counts = BatchesSent(clock.monotonic(), batch_size)
+    message = BenchMessage(size, property_size, tags)
+    counts = BatchesSent(run.clock.monotonic(), batch_size)
     bodies = [message.body] * batch_size
-    async with shell.client(trace=trace) as client, client.producer("benchmark_batch_producer") as sender:
-        await run_senders(
-            shell,
-            counts,
-            threads,
-            lambda: sender.send_many(topic, bodies, **message.arguments(clock.now_ms())),
-            quantity,
-            report_interval,
-            batch_size,
-        )
-    conclude(shell, counts)
+    async with run.shell.client(trace=trace) as client, client.producer("benchmark_batch_producer") as sender:
+
+        async def send() -> None:
+            await sender.send_many(run.topic, bodies, **message.arguments(run.clock.now_ms()))
+
+        await run.send(counts, threads, send, batch_size)
+    run.conclude(counts)
 
 
 _share = Number(0, 1)
@@ -72,8 +60,8 @@ _share = Number(0, 1)
 
 @command("pyromq bench transaction -w 16 -s 1024 -q 10000", "pyromq bench transaction -sr 0.1 -su 0.1 -cr 0.5 -q 1000")
 @topic_option
-@click.option("-w", "--thread-count", "threads", type=click.IntRange(min=1), default=32, help="Senders.  [default: 32]")
-@click.option("-s", "--message-size", "size", type=click.IntRange(min=1), default=2048, help="Bytes.  [default: 2048]")
+@count_option("-w", "--thread-count", "threads", default=32, text="Senders.  [default: 32]")
+@count_option("-s", "--message-size", "size", default=2048, text="Bytes.  [default: 2048]")
 @click.option("-sr", "--send-rollback-rate", "rolled", type=_share, default=0.0, help="Share that is rolled back.")
 @click.option("-su", "--send-unknown-rate", "unknown", type=_share, default=0.0, help="Share that is left open.")
 @click.option("-cr", "--check-rollback-rate", "check_rolled", type=_share, default=0.0, help="The same by checks.")
@@ -81,14 +69,12 @@ _share = Number(0, 1)
 @quantity_option
 @trace_option
 @interval_option
-@talks
-async def transaction(
-    shell: Shell, topic: str, threads: int, size: int, quantity: int, trace: bool, report_interval: int, **shares: float
-) -> None:
+@measures
+async def transaction(run: BenchRun, threads: int, size: int, trace: bool, **shares: float) -> None:
     """Send transactions until Ctrl-C, or -q of them; brokers ask about those that are left open while it runs."""
-    clock, rng = shell.session.clock, shell.session.rng
-    counts = TransactionsSent(clock.monotonic())
-    body = (b"0123456789abcdefghijklmnopqrstuvwxyz" * (size // 36 + 1))[:size]
+    rng = run.shell.session.rng
+    counts = TransactionsSent(run.clock.monotonic())
+    body = BenchMessage(size).body
 
     def answer(msg: Received) -> bool | None:
         counts.checked(msg.id)
@@ -96,16 +82,16 @@ async def transaction(
             return False
         return None if rng.random() < shares["check_unknown"] else True
 
-    async with shell.client(trace=trace) as client, client.producer("benchmark_transaction_producer") as sender:
-        sender.transaction_check(topic, answer)
+    async with run.shell.client(trace=trace) as client, client.producer("benchmark_transaction_producer") as sender:
+        sender.transaction_check(run.topic, answer)
 
         async def send() -> None:
-            async with sender.transaction(topic, body) as tx:
+            async with sender.transaction(run.topic, body) as tx:
                 if rng.random() < shares["rolled"]:
                     tx.rollback()
                 elif rng.random() < shares["unknown"]:
                     tx.leave_open()
                     counts.open_ids.add(tx.message_id)
 
-        await run_senders(shell, counts, threads, send, quantity, report_interval)
-    conclude(shell, counts)
+        await run.send(counts, threads, send)
+    run.conclude(counts)

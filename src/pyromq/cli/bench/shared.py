@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -11,42 +13,42 @@ import click
 from ...client.errors import Error, Refused
 from ..terminal.exits import NO, NO_ANSWER
 from ..terminal.printing import print_text
-from ..terminal.shell import Shell
+from ..terminal.shell import Shell, talks
 from ..terminal.tables import moment
 from ..terminal.tree import Fail
 
 if TYPE_CHECKING:
     from ...ambient import Clock
-    from .counts import MessagesSent
+    from .counts import MessagesConsumed, MessagesSent, TimersDelivered
+
+    Counts = MessagesSent | MessagesConsumed | TimersDelivered
 
 F = TypeVar("F", bound=Callable[..., Any])
-TOPIC = "BenchmarkTest"
 FAILED_PAUSE_S = 3.0
 
 
-def count_option(*names: str, default: int, text: str) -> Callable[[F], F]:
-    """Return an option that is a number from 1 on."""
-    return click.option(*names, type=click.IntRange(min=1), default=default, show_default=True, help=text)
+def count_option(*names: str, default: int, text: str, least: int = 1, is_shown: bool = False) -> Callable[[F], F]:
+    """Return an option that is a number from `least` on; `is_shown`: its help ends with the default."""
+    return click.option(*names, type=click.IntRange(min=least), default=default, show_default=is_shown, help=text)
 
 
-topic_option = click.option("-t", "--topic", default=TOPIC, show_default=True, help="Topic name.")
-interval_option = click.option(
-    "-ri", "--report-interval", type=click.IntRange(min=1), default=10_000, show_default=True, help="ms between lines."
-)
+topic_option = click.option("-t", "--topic", default="BenchmarkTest", show_default=True, help="Topic name.")
+interval_option = count_option("-ri", "--report-interval", default=10_000, text="ms between lines.", is_shown=True)
 trace_option = click.option("-m", "--msg-trace-enable", "trace", type=bool, default=False, help="Write traces.")
-quantity_option = click.option(
-    "-q", "--message-quantity", "quantity", type=click.IntRange(min=0), default=0, help="0: until Ctrl-C."
-)
+quantity_option = count_option("-q", "--message-quantity", "quantity", least=0, default=0, text="0: until Ctrl-C.")
+properties_option = count_option("-p", "--property-size", least=0, default=0, text="Bytes of properties.")
+tags_option = count_option("-l", "--tag-count", "tags", least=0, default=0, text="So many different tags.")
 
 
 class BenchMessage:
     """What each send carries, made once where it can be."""
 
-    def __init__(self, how: dict[str, Any]) -> None:
-        self.body = (b"0123456789abcdefghijklmnopqrstuvwxyz" * (how["size"] // 36 + 1))[: how["size"]]
-        self._keys, self._tags = how["keys"], how["tags"]
-        self._props = _properties(how["property_size"])
-        self._level = how["delay_level"] if how["delays"] else None
+    def __init__(
+        self, size: int, property_size: int = 0, tags: int = 0, *, keys: bool = False, delay_s: float | None = None
+    ) -> None:
+        self.body = (b"0123456789abcdefghijklmnopqrstuvwxyz" * (size // 36 + 1))[:size]
+        self._props = _properties(property_size)
+        self._tags, self._keys, self._delay_s = tags, keys, delay_s
 
     def arguments(self, now_ms: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -56,22 +58,15 @@ class BenchMessage:
             found["tag"] = f"tag{now_ms % self._tags}"
         if self._props:
             found["props"] = self._props
-        if self._level is not None:
-            found["delay"] = LEVEL_SECONDS[self._level - 1]
+        if self._delay_s is not None:
+            found["delay"] = self._delay_s
         return found
-
-
-LEVEL_SECONDS = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 
 
 def _properties(size: int) -> dict[str, str]:
     found: dict[str, str] = {}
-    length = number = 0
-    while length < size:
-        pair = f"prop{number}", f"hello{number}"
-        found[pair[0]] = pair[1]
-        length += len(pair[0]) + len(pair[1])
-        number += 1
+    while sum(len(name) + len(value) for name, value in found.items()) < size:
+        found[f"prop{len(found)}"] = f"hello{len(found)}"
     return found
 
 
@@ -91,66 +86,74 @@ async def send_loop(
             await send()
         except Error as fault:
             counts.last_fault = str(fault)
-            if isinstance(fault, Refused):
-                counts.response_failed += 1
-            else:
-                counts.failed += 1
+            counts.response_failed += isinstance(fault, Refused)
+            counts.failed += not isinstance(fault, Refused)
             if not is_bounded or left[0] > 0:
                 await clock.sleep(FAILED_PAUSE_S)
         else:
             counts.sent((clock.monotonic() - began) * 1000)
 
 
-async def run_senders(
-    shell: Shell,
-    counts: MessagesSent,
-    senders: int,
-    send: Callable[[], Awaitable[object]],
-    quantity: int,
-    ri: int,
-    step: int = 1,
-) -> None:
-    """Send with all senders at once, and print a line each interval (`ri`, ms)."""
-    clock, left = shell.session.clock, [quantity]
-    work = asyncio.gather(*(send_loop(send, counts, left, bool(quantity), clock, step) for _ in range(senders)))
-    await until_stopped(shell, work, ri, lambda: counts.line(clock.monotonic(), now_in_words(clock), shell.as_json))
+@dataclass(frozen=True, slots=True)
+class BenchRun:
+    """One run: its topic (-t), after how many messages it ends (-q; 0: never), the ms between its lines (-ri)."""
+
+    shell: Shell
+    topic: str
+    quantity: int
+    interval_ms: int
+
+    @property
+    def clock(self) -> Clock:
+        return self.shell.session.clock
+
+    async def send(
+        self, counts: MessagesSent, senders: int, send: Callable[[], Awaitable[object]], step: int = 1
+    ) -> None:
+        """Send with all senders at once, and print a line each interval."""
+        left = [self.quantity]
+        loops = (send_loop(send, counts, left, bool(self.quantity), self.clock, step) for _ in range(senders))
+        await self.until_stopped(asyncio.gather(*loops), lambda: [counts])
+
+    async def until_stopped(self, work: asyncio.Future[Any], counts: Callable[[], Iterable[Counts]]) -> None:
+        """Print a line of all counts each interval until the work is done or Ctrl-C."""
+        from ..serve.stopping import stop_on_signals
+
+        stop = asyncio.ensure_future(stop_on_signals().wait())
+        try:
+            while not work.done() and not stop.done():
+                try:
+                    async with self.clock.timeout(self.interval_ms / 1000):
+                        await asyncio.wait((work, stop), return_when=asyncio.FIRST_COMPLETED)
+                except TimeoutError:
+                    now, at = self.clock.monotonic(), moment(self.clock.now_ms()).replace(".", ",")  # as Java writes it
+                    print_text("\n".join(one.line(now, at, self.shell.as_json) for one in counts()))
+            if work.done():
+                work.result()
+        finally:
+            for one in (work, stop):
+                one.cancel()
+            await asyncio.gather(work, stop, return_exceptions=True)
+
+    def print_total(self, counts: Counts) -> None:
+        now = self.clock.monotonic()
+        self.shell.rows([counts.total(now)]) if self.shell.as_json else print_text(counts.complete(now))
+
+    def conclude(self, counts: MessagesSent) -> None:
+        """Print the last line. Fail if a send failed: the text says how many did, and why the last one."""
+        self.print_total(counts)
+        if counts.last_fault:
+            fault = f"{counts.failed + counts.response_failed} sends failed, the last one: {counts.last_fault}"
+            raise Fail(fault, NO if counts.count else NO_ANSWER)
 
 
-def conclude(shell: Shell, counts: MessagesSent) -> None:
-    """Print the last line. Fail if a send failed: the text says how many did, and why the last one."""
-    now = shell.session.clock.monotonic()
-    if shell.as_json:
-        shell.rows([counts.total(now)])
-    else:
-        print_text(counts.complete(now))
-    if counts.last_fault:
-        fault = f"{counts.failed + counts.response_failed} sends failed, the last one: {counts.last_fault}"
-        raise Fail(fault, NO if counts.count else NO_ANSWER)
+def measures(function: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Make a command of the coroutine function, as `talks` does: it gets a BenchRun first, then its own options."""
 
+    async def run(shell: Shell, *, topic: str, quantity: int, report_interval: int, **own: Any) -> None:
+        await function(BenchRun(shell, topic, quantity, report_interval), **own)
 
-async def until_stopped(shell: Shell, work: asyncio.Future[Any], interval_ms: int, line: Callable[[], str]) -> None:
-    """Print a line each interval until the work is done or Ctrl-C."""
-    from ..serve.stopping import stop_on_signals
-
-    clock, stop = shell.session.clock, asyncio.ensure_future(stop_on_signals().wait())
-    try:
-        while not work.done() and not stop.done():
-            try:
-                async with clock.timeout(interval_ms / 1000):
-                    await asyncio.wait((work, stop), return_when=asyncio.FIRST_COMPLETED)
-            except TimeoutError:
-                print_text(line())
-        if work.done():
-            work.result()
-    finally:
-        for one in (work, stop):
-            one.cancel()
-        await asyncio.gather(work, stop, return_exceptions=True)
-
-
-def now_in_words(clock: Clock) -> str:
-    """Return the time as Java's benchmark writes it."""
-    return moment(clock.now_ms()).replace(".", ",")
+    return talks(update_wrapper(run, function))
 
 
 def java_truth(value: bool) -> str:

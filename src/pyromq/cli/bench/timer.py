@@ -18,19 +18,9 @@ from ...client.received import Received  # at the top: the SDK reads the types o
 from ...model.group import ConsumeFromWhere
 from ...model.wire_text import whole_number
 from ..terminal.options import seconds
-from ..terminal.printing import print_text
-from ..terminal.shell import Shell, talks
 from ..terminal.tree import command
 from .counts import TimersDelivered, TimersSent
-from .shared import (
-    conclude,
-    interval_option,
-    now_in_words,
-    quantity_option,
-    send_loop,
-    topic_option,
-    until_stopped,
-)
+from .shared import BenchRun, count_option, interval_option, measures, quantity_option, send_loop, topic_option
 
 if TYPE_CHECKING:
     from ...client.client import Client
@@ -46,23 +36,19 @@ ROUTE_POLL_S = 0.2  # for a topic that the first send makes
     "pyromq bench timer --only consume -t timers",
 )
 @topic_option
-@click.option("-tc", "--thread-count", "threads", type=click.IntRange(min=1), default=16, help="Senders.  [16]")
-@click.option("-ms", "--message-size", "size", type=click.IntRange(min=1), default=1024, help="Bytes.  [1024]")
-@click.option("-p", "--precision-ms", "precision", type=click.IntRange(min=1), default=1000, help="Of times.  [1000]")
-@click.option("-st", "--slots-total", "slots", type=click.IntRange(min=1), default=100, help="Slots.  [100]")
-@click.option(
-    "-mt", "--msgs-total-per-slot-thread", "each", type=click.IntRange(min=1), default=5000, help="In each.  [5000]"
-)
-@click.option(
-    "-sd", "--slot-dis", "distance", type=click.IntRange(min=1), default=1000, help="ms between them.  [1000]"
-)
+@count_option("-tc", "--thread-count", "threads", default=16, text="Senders.  [16]")
+@count_option("-ms", "--message-size", "size", default=1024, text="Bytes.  [1024]")
+@count_option("-p", "--precision-ms", "precision", default=1000, text="Of times.  [1000]")
+@count_option("-st", "--slots-total", "slots", default=100, text="Slots.  [100]")
+@count_option("-mt", "--msgs-total-per-slot-thread", "each", default=5000, text="In each.  [5000]")
+@count_option("-sd", "--slot-dis", "distance", default=1000, text="ms between them.  [1000]")
 @click.option("--first", type=seconds(or_none=True), default=120.0, help="Seconds until the first slot.  [120]")
 @click.option("-g", "--group", default="benchmark_consumer", show_default=True, help="Consumer group.")
 @click.option("--only", type=click.Choice(["send", "consume"]), help="One half of it: the other runs elsewhere.")
 @quantity_option
 @interval_option
-@talks
-async def timer(shell: Shell, topic: str, report_interval: int, group: str, only: str | None, **how: Any) -> None:
+@measures
+async def timer(run: BenchRun, group: str, only: str | None, **how: Any) -> None:
     """Send messages with delivery times, and measure how late they come. Ends when all have come, or by Ctrl-C.
 
     -mt counts for each slot and each sender: the defaults are eight million messages. -q ends it sooner, and is
@@ -70,34 +56,36 @@ async def timer(shell: Shell, topic: str, report_interval: int, group: str, only
     """
     from ...client.produce.outgoing import Packing
 
-    shell.say(
-        f"topic: {topic}, threadCount: {how['threads']}, messageSize: {how['size']}, precisionMs: {how['precision']}, "
-        f"slotsTotal: {how['slots']}, msgsTotalPerSlotThread: {how['each']}, slotDis: {how['distance']}"
+    run.shell.say(
+        f"topic: {run.topic}, threadCount: {how['threads']}, messageSize: {how['size']}, "
+        f"precisionMs: {how['precision']}, slotsTotal: {how['slots']}, msgsTotalPerSlotThread: {how['each']}, "
+        f"slotDis: {how['distance']}"
     )
-    await shell.session.name_servers.topics()  # a consumer would wait for a name server for ever
+    await run.shell.session.name_servers.topics()  # a consumer would wait for a name server for ever
     async with (
-        shell.client() as client,
+        run.shell.client() as client,
         client.producer("benchmark_producer", packing=Packing(compression=None)) as sender,
         AsyncExitStack() as consuming,
     ):
-        run = TimerRun(shell, topic, how, only)  # it counts from here
-        work = asyncio.ensure_future(run.run(sender, client, group, consuming))
-        await until_stopped(shell, work, report_interval, run.line)
-    run.conclude()
+        timers = TimerRun(run, how, only)  # it counts from here
+        await run.until_stopped(
+            asyncio.ensure_future(timers.run(sender, client, group, consuming)), timers.counts_in_progress
+        )
+    timers.conclude()
 
 
 class TimerRun:
     """One run: what is sent, what came, and when it ends."""
 
-    def __init__(self, shell: Shell, topic: str, how: dict[str, Any], only: str | None) -> None:
-        self._shell, self._topic, self._how = shell, topic, how
-        self._clock = shell.session.clock
+    def __init__(self, run: BenchRun, how: dict[str, Any], only: str | None) -> None:
+        self._run, self._how = run, how
+        self._clock = run.clock
         self._sends, self._consumes = only != "consume", only != "send"
         self._began_ms = self._clock.now_ms()
-        self._mark = f"{self._began_ms}-{shell.session.rng.random()}"
+        self._mark = f"{self._began_ms}-{run.shell.session.rng.random()}"
         self._sent = TimersSent(self._clock.monotonic())
         self._came = TimersDelivered(self._clock.monotonic())
-        self._awaited: int | None = None if self._sends else how["quantity"] or None  # known when all is sent
+        self._awaited: int | None = None if self._sends else run.quantity or None  # known when all is sent
         self._all_came = asyncio.Event()
 
     async def run(self, sender: Any, client: Client, group: str, consuming: AsyncExitStack) -> None:
@@ -113,10 +101,10 @@ class TimerRun:
         async def send() -> None:
             due_ms = next(dues)
             props = {DUE: str(due_ms), RUN: self._mark}
-            await sender.send(self._topic, body, deliver_at_ms=due_ms, props=props)
+            await sender.send(self._run.topic, body, deliver_at_ms=due_ms, props=props)
 
         all_of_them = self._how["threads"] * self._how["slots"] * self._how["each"]
-        left = [min(all_of_them, self._how["quantity"] or all_of_them)]
+        left = [min(all_of_them, self._run.quantity or all_of_them)]
         loops = (send_loop(send, self._sent, left, True, self._clock) for _ in range(self._how["threads"]))
         await asyncio.gather(*loops)
         self._awaited = self._sent.count
@@ -127,13 +115,13 @@ class TimerRun:
         how = self._how
         first = self._began_ms // how["precision"] * how["precision"] + round(how["first"] * 1000) + 10
         dues = [first + slot * how["distance"] for slot in range(how["slots"]) for _ in range(how["each"])]
-        self._shell.session.rng.shuffle(dues)
+        self._run.shell.session.rng.shuffle(dues)
         return chain.from_iterable(repeat(dues, how["threads"]))
 
     async def _consume(self, client: Client, group: str, consuming: AsyncExitStack) -> None:
         while True:  # a consumer looks for its topic every 20 s only
             try:
-                await self._shell.session.route(self._topic)
+                await self._run.shell.session.route(self._run.topic)
                 break
             except TopicNotFound:
                 await self._clock.sleep(ROUTE_POLL_S)
@@ -141,7 +129,7 @@ class TimerRun:
                     return
         where: dict[str, Any] = {"begin": ConsumeFromWhere.TIMESTAMP, "begin_ms": self._began_ms}
         await consuming.enter_async_context(
-            client.push_consumer(self._topic, self._handle, group=group, grace_s=1.0, **where)
+            client.push_consumer(self._run.topic, self._handle, group=group, grace_s=1.0, **where)
         )
         await self._all_came.wait()
 
@@ -155,14 +143,14 @@ class TimerRun:
         if self._awaited is not None and self._came.count >= self._awaited:
             self._all_came.set()
 
-    def line(self) -> str:
-        now, at = self._clock.monotonic(), now_in_words(self._clock)
-        counts = [self._sent] * (self._sends and self._awaited is None) + [self._came] * self._consumes
-        return "\n".join(one.line(now, at, self._shell.as_json) for one in counts)
+    def counts_in_progress(self) -> Iterator[TimersSent | TimersDelivered]:
+        if self._sends and self._awaited is None:
+            yield self._sent
+        if self._consumes:
+            yield self._came
 
     def conclude(self) -> None:
         if self._consumes:
-            now = self._clock.monotonic()
-            self._shell.rows([self._came.total(now)]) if self._shell.as_json else print_text(self._came.complete(now))
+            self._run.print_total(self._came)
         if self._sends:
-            conclude(self._shell, self._sent)
+            self._run.conclude(self._sent)
