@@ -16,7 +16,7 @@ from pyromq.cli.terminal.options import cluster_options
 from pyromq.cli.terminal.profiles import chosen_reach
 from pyromq.client.connect.tls_choice import TlsChoice, from_environment
 from pyromq.mqadmin.main import run as mqadmin
-from pyromq.transport import tls_hints
+from pyromq.transport.connection import security
 from pyromq.transport.tls import TlsMode, Verify
 from tests.cli.standing import Standing, standing
 from tests.cli.test_tree import LEAVES
@@ -166,7 +166,7 @@ def test_the_sdk_and_mqadmin_read_the_same_variables(
 ) -> None:
     out: list[str] = []
     assert mqadmin(["clusterList", "-n", secret.names], out.append, out.append) == 2
-    assert tls_hints.SILENT in "".join(out)
+    assert security.SILENT in "".join(out)
     monkeypatch.setenv("PYROMQ_TLS", "true")
     monkeypatch.setenv("PYROMQ_TLS_CA", str(authority.file))
     assert mqadmin(["clusterList", "-n", secret.names], out.append, out.append) == 0
@@ -194,25 +194,25 @@ def test_plain_commands_are_told_that_tls_may_be_enforced(secret: Standing) -> N
     for words in (["topic", "list"], ["inspect", "-b", secret.world.brokers["broker-a"].address]):
         done = pyromq_command(*words) if words[0] == "inspect" else secret.run(*words)
         assert done.exit_code == 2
-        assert tls_hints.SILENT in done.stderr
+        assert security.SILENT in done.stderr
         assert "Is one running" not in done.stderr
         assert "brokerIP1" not in done.stderr
 
 
 def test_doctor_advises_tls(secret: Standing) -> None:
     found = [json.loads(line) for line in secret.run("doctor", "--json").stdout.splitlines()]
-    assert [one["cure"] for one in found] == [tls_hints.SILENT, "See above"]
+    assert [one["cure"] for one in found] == [security.SILENT, "See above"]
 
 
 def test_certificate_faults_say_so(secret: Standing, authority: Authority) -> None:
     untrusted = secret.refused("topic", "list", "--tls", code=2)
     assert "certificate verify failed" in untrusted
     assert untrusted.count("\n") == 1
-    assert tls_hints.UNTRUSTED in untrusted
+    assert security.UNTRUSTED in untrusted
     port = secret.names.rpartition(":")[2]
     ca = ["--tls-ca", str(authority.file)]
     other = pyromq_command("-n", f"localhost:{port}", "topic", "list", *ca)
     assert other.exit_code == 2
-    assert tls_hints.OTHER_NAME in other.stderr
+    assert security.OTHER_NAME in other.stderr
     assert pyromq_command("-n", f"localhost:{port}", "topic", "list", *ca, "--tls-verify", "ca").exit_code == 0
     assert "TLS files cannot be used" in secret.refused("topic", "list", "--tls-ca", "/none.pem", code=78)

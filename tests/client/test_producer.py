@@ -494,7 +494,7 @@ async def test_with_the_duplicate_window_a_lost_answer_costs_no_second_message(w
         return served
 
     for server in running.broker.servers:
-        server._service._dispatch = lose_answers(server._service._dispatch)
+        server.service._dispatch = lose_answers(server.service._dispatch)
     async with world.client() as client, client.producer(policy=SendPolicy(once=True, timeout_s=20)) as producer:
         for number in range(5):
             await producer.send("T", str(number))

@@ -84,9 +84,9 @@ async def test_whatever_comes(tmp_path: Path) -> None:
     async with native_life(tmp_path, commit_log_file_bytes=64 << 20) as one:
         await one.write(filled(30))
         watch = Watch(one)
-        one.broker.servers[0]._service.feed = watch
+        one.broker.servers[0].service.feed = watch
         handed_on: Any = lambda request: None  # noqa: E731 - what Python would do about it is not asked here
-        one.broker.servers[0]._service._dispatch = handed_on
+        one.broker.servers[0].service._dispatch = handed_on
         for _ in range(BUFFERS):
             peer = raw_peer(one.broker.servers[0], kind=BytesPeer)
             wire = b"".join(frames(rng, rng.randrange(1, 7)))
@@ -105,7 +105,7 @@ async def test_whatever_comes(tmp_path: Path) -> None:
 async def test_every_find_of_the_fuzzer_alone(tmp_path: Path) -> None:
     async with native_life(tmp_path) as one:
         watch = Watch(one)
-        one.broker.servers[0]._service.feed = watch
+        one.broker.servers[0].service.feed = watch
         for _, _, wire in fuzz.kept():
             raw_peer(one.broker.servers[0], kind=BytesPeer).write(wire)
             await one.life.clock.settle()

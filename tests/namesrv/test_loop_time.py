@@ -98,7 +98,7 @@ async def longest_ms(client: RemotingClient, address: str, held: Held, code: int
 
 async def test_no_request_holds_the_loop_of_a_name_server(tmp_path: Path) -> None:
     async with running(tmp_path) as (namesrv, address, client):
-        dispatcher = namesrv.server._service._dispatch
+        dispatcher = namesrv.server.service._dispatch
         assert isinstance(dispatcher, Dispatcher)
         assert QUESTIONS.keys() == dispatcher._handlers.keys()
         with held_loop() as held:

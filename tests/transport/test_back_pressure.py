@@ -62,7 +62,7 @@ async def test_a_peer_that_does_not_read_is_not_served_on(make_server: MakeServe
         deaf.write(frames(*(command(opaque=n) for n in range(20))))
         await clock.settle(4)
     assert handler.served.count("deaf:1") <= 20  # 100 KiB of answers, and what one flush brings
-    assert server.buffered_bytes < 250 * KIB
+    assert server.service.buffered_bytes < 250 * KIB
     other.write(frames(command()))
     await other.answers(1)
 
@@ -91,7 +91,7 @@ async def test_it_goes_on_when_the_peer_reads_again(make_server: MakeServer, clo
     peer.stream.resume_reading()
     answers = await peer.answers(500)
     assert [each.opaque for each in answers] == list(range(500))
-    assert server.buffered_bytes == 0
+    assert server.service.buffered_bytes == 0
     await clock.advance(60)
     assert not peer.is_lost
 
@@ -108,7 +108,7 @@ async def test_a_peer_that_does_not_read_for_long_is_closed(
     await clock.advance(2)
     assert server.connections == 0
     assert violations(caplog) == [{"event": "slow peer", "peer": "deaf:1", "limit": "blocked_s", "value": 60.0}]
-    assert server.buffered_bytes == 0
+    assert server.service.buffered_bytes == 0
 
 
 async def test_answers_that_were_on_their_way_are_bounded_too(
@@ -213,10 +213,10 @@ async def test_bodies_that_wait_are_bounded_in_bytes(make_server: MakeServer, cl
     peer = raw_peer(server)
     peer.write(frames(*(command(opaque=n, body=bytes(50 * KIB)) for n in range(100))))
     await clock.settle(200)
-    assert 500 * KIB <= server.buffered_bytes < 700 * KIB
+    assert 500 * KIB <= server.service.buffered_bytes < 700 * KIB
     go.set_result(None)
     await peer.answers(100)
-    assert server.buffered_bytes == 0
+    assert server.service.buffered_bytes == 0
 
 
 async def test_headers_that_wait_are_bounded_in_bytes_too(make_server: MakeServer, clock: ManualClock) -> None:
@@ -230,10 +230,10 @@ async def test_headers_that_wait_are_bounded_in_bytes_too(make_server: MakeServe
     peer = raw_peer(server)
     peer.write(frames(*(command(opaque=n, body=b"x" * n, text="x" * 50 * KIB) for n in range(100))))
     await clock.settle(200)
-    assert 500 * KIB <= server.buffered_bytes < 700 * KIB
+    assert 500 * KIB <= server.service.buffered_bytes < 700 * KIB
     go.set_result(None)
     await peer.answers(100)
-    assert server.buffered_bytes == 0
+    assert server.service.buffered_bytes == 0
 
 
 async def test_all_peers_together_are_bounded(make_server: MakeServer, clock: ManualClock, caplog: Logs) -> None:
@@ -244,7 +244,7 @@ async def test_all_peers_together_are_bounded(make_server: MakeServer, clock: Ma
     for peer in peers:
         peer.write(wire[: 100 * KIB])
     await clock.settle()
-    assert 0 < server.buffered_bytes <= 1000 * KIB
+    assert 0 < server.service.buffered_bytes <= 1000 * KIB
     assert sum(not peer.is_lost for peer in peers) == 10
     line = violations(caplog)[0]
     assert (line["event"], line["limit"], line["value"]) == ("too much held for peers", "held_bytes", 1000 * KIB)
@@ -252,7 +252,7 @@ async def test_all_peers_together_are_bounded(make_server: MakeServer, clock: Ma
         assert peer.stream is not None
         peer.stream.abort()
     await clock.settle()
-    assert server.buffered_bytes == 0
+    assert server.service.buffered_bytes == 0
 
 
 async def test_a_peer_whose_frames_end_goes_on_while_others_fill_what_may_be_held(
@@ -333,7 +333,7 @@ async def test_without_memory_for_what_came_the_connection_ends_and_who_has_stal
         "no memory for a peer",
         "no memory: too much is held for peers",
     ]
-    assert server.buffered_bytes == 0
+    assert server.service.buffered_bytes == 0
 
 
 async def test_a_handler_without_memory_refuses_its_request(make_server: MakeServer, caplog: Logs) -> None:
@@ -367,11 +367,11 @@ async def test_our_own_calls_wait_for_a_server_that_does_not_read(
     oneway = asyncio.create_task(client.send(ADDRESS, command()))
     await clock.advance(1)
     peer = await client.connect(ADDRESS)
-    buffered = peer._stream.get_write_buffer_size()  # type: ignore[attr-defined]
+    buffered = peer._stream.get_write_buffer_size()  # type: ignore[union-attr]
     assert buffered < 300 * KIB  # of a megabyte
     late = [asyncio.create_task(client.call(ADDRESS, command(body=bytes(10 * KIB)), timeout_s=3)) for _ in range(100)]
     await clock.advance(1)
-    assert buffered == peer._stream.get_write_buffer_size()  # type: ignore[attr-defined]
+    assert buffered == peer._stream.get_write_buffer_size()  # type: ignore[union-attr]
     await clock.advance(5)
     for call in (*calls, *late):
         with pytest.raises(CallTimedOut):
@@ -394,7 +394,7 @@ async def test_a_real_socket_that_is_not_read_does_not_make_memory_grow() -> Non
         await other.answers(len(other.received) + 1)
     await other.until(lambda: len(other.received) == 20)
     # What the two kernels buffer for a socket, a few megabytes, may have been served; 2000 answers are 128 MB.
-    assert server.buffered_bytes < 2 * 256 * KIB
+    assert server.service.buffered_bytes < 2 * 256 * KIB
     assert len(handler.served) < 500
     deaf.stream.abort()  # type: ignore[union-attr]
     await server.stop(grace_s=10)
@@ -422,7 +422,7 @@ async def test_a_real_socket_is_cut_off_when_its_write_buffer_is_full(caplog: Lo
     assert [(each["event"], each["limit"]) for each in violations(caplog)] == [
         ("peer does not read", "write_max_bytes")
     ]
-    assert server.buffered_bytes == 0
+    assert server.service.buffered_bytes == 0
     deaf.stream.abort()  # type: ignore[union-attr]
     await server.stop(grace_s=10)
 

@@ -187,7 +187,7 @@ async def test_cancelling_a_call_leaves_nothing_behind(
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    assert (await client.connect(ADDRESS)).pending_calls == 0  # type: ignore[attr-defined]
+    assert (await client.connect(ADDRESS)).pending_calls == 0
     assert (await client.call(ADDRESS, command(12), 3)).code == ResponseCode.SUCCESS
 
 

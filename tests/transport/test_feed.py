@@ -105,10 +105,10 @@ async def test_kernel_and_python_share_a_connection(
     await clock.settle()
     assert sorted((each.opaque, each.remark) for each in peer.received) == [(2, "python"), (3, "kernel")]
     assert kernel.log == ["1", "4"]
-    server.release(readable=1)
+    server.service.release(readable=1)
     await peer.answers(3)
     assert peer.opaques[2:] == [1]
-    server.release(readable=2)
+    server.service.release(readable=2)
     await peer.answers(4)
     assert peer.opaques[2:] == [1, 4]
 
@@ -124,10 +124,10 @@ async def test_waiting_replies_leave_when_readable_passes_their_position(
     two.write(frames(send(3)))
     await clock.settle()
     assert (one.opaques, two.opaques) == ([], [])
-    server.release(readable=1)
+    server.service.release(readable=1)
     await clock.settle()
     assert (one.opaques, two.opaques) == ([1], [])
-    server.release(readable=3)
+    server.service.release(readable=3)
     await clock.settle()
     assert (one.opaques, two.opaques) == ([1, 2], [3])
 
@@ -224,7 +224,7 @@ async def test_replies_for_a_connection_that_is_gone_are_dropped(make_server: Ma
     assert gone.stream is not None
     gone.stream.abort()
     await clock.settle()
-    server.release(readable=2)
+    server.service.release(readable=2)
     await here.answers(1)
 
 
@@ -242,7 +242,7 @@ async def test_a_stopping_server_waits_for_parked_replies_and_leaves_the_kernel_
     refused = (await peer.answers(1))[0]
     assert (refused.opaque, refused.remark) == (2, "this server is stopping: use another one, or try again later")
     assert kernel.log == ["1"]
-    server.release(readable=1)
+    server.service.release(readable=1)
     await stopping
     await peer.lost()
     assert peer.opaques == [2, 1]
@@ -270,13 +270,13 @@ async def test_a_log_that_does_not_become_readable_holds_up_its_writers(
     peer.write(frames(*(send(n) for n in range(300))))
     await clock.settle(300)
     taken = len(kernel.log)
-    assert 2000 < server.buffered_bytes < 4000
+    assert 2000 < server.service.buffered_bytes < 4000
     assert taken < 50
     for _ in range(100):
-        server.release(readable=len(kernel.log))
+        server.service.release(readable=len(kernel.log))
         await clock.settle()
     assert peer.opaques == list(range(300))
-    assert server.buffered_bytes == 0
+    assert server.service.buffered_bytes == 0
 
 
 async def test_all_answers_to_a_buffer_leave_in_one_write(
@@ -306,6 +306,6 @@ async def test_all_answers_to_a_buffer_leave_in_one_write(
         peer.write(frames(send(n)))
         await clock.settle()
     written.clear()
-    server.release(readable=20)  # a sync serves all that wait
+    server.service.release(readable=20)  # a sync serves all that wait
     await clock.settle()
     assert len(written) == 1

@@ -61,7 +61,7 @@ async def test_a_length_word_alone_costs_no_memory(make_server: MakeServer, cloc
     peer = raw_peer(server)
     peer.write(struct.pack(">iI", 16 << 20, 100) + b"{}")
     await clock.settle()
-    assert server.buffered_bytes == 10
+    assert server.service.buffered_bytes == 10
 
 
 async def test_message_properties_over_the_limit_are_refused(make_server: MakeServer, caplog: Logs) -> None:

@@ -72,7 +72,7 @@ async def test_a_request_knows_when_it_came_and_the_server_how_many_wait(
     seen: list[tuple[float, int]] = []
 
     def look(request: Request) -> Reply:
-        seen.append((request.arrived, server.waiting(RequestClass.QUERY)))
+        seen.append((request.arrived, server.service.waiting(RequestClass.QUERY)))
         return Reply()
 
     server = make_server(look, Limits(shares=SHARES))

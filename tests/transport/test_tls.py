@@ -14,8 +14,8 @@ from pyromq.ambient import SystemClock
 from pyromq.errors import ConfigError, ConnectionLost
 from pyromq.model.codes import ResponseCode
 from pyromq.testing.clock import ManualClock
-from pyromq.transport import tls_hints
 from pyromq.transport.client import Reconnect, RemotingClient
+from pyromq.transport.connection import security
 from pyromq.transport.dispatch import Dispatcher
 from pyromq.transport.limits import Limits
 from pyromq.transport.memory import MemoryNetwork
@@ -121,12 +121,12 @@ async def test_the_hint_says_what_is_wrong(
         "foreign one": ClientTls(ca=ca.file, certificate=mine.certificate, key=mine.key),
     }.get(how, ClientTls(ca=ca.file))
     told = {
-        "plain": tls_hints.SILENT,
-        "untrusted": tls_hints.UNTRUSTED,
-        "other name": tls_hints.OTHER_NAME,
-        "no TLS there": tls_hints.NO_ANSWER_TO_TLS,
-        "no certificate": tls_hints.NOT_OURS,
-        "foreign one": tls_hints.NOT_OURS,
+        "plain": security.SILENT,
+        "untrusted": security.UNTRUSTED,
+        "other name": security.OTHER_NAME,
+        "no TLS there": security.NO_ANSWER_TO_TLS,
+        "no certificate": security.NOT_OURS,
+        "foreign one": security.NOT_OURS,
     }
     address = await server.start("127.0.0.1", 0)
     patient = Reconnect(first_s=600, most_s=600, attempt_s=60)
@@ -167,14 +167,16 @@ async def test_the_hint_of_a_full_server_names_its_limit_and_not_tls_alone(
 
 
 def test_hints_of_endings_that_are_not_seen_above() -> None:
-    def hint(reason: str, by_peer: bool = False) -> str:
-        return tls_hints.hint(reason, is_tls=True, is_secured=False, by_peer=by_peer)
+    session = TlsSession(ClientTls(verify=Verify.NONE).new_context(), server_side=False, host="x")
 
-    assert hint("TLS handshake: [SSL: CERTIFICATE_VERIFY_FAILED] certificate has expired") == tls_hints.EXPIRED
-    assert hint("TLS handshake: [SSL: WRONG_VERSION_NUMBER] wrong version number") == tls_hints.NO_TLS
-    assert hint("TLS handshake: [SSL: UNSUPPORTED_PROTOCOL]") == tls_hints.FAULTY
+    def hint(reason: str) -> str:
+        return security.Security(None, session).hint(reason, by_peer=False)
+
+    assert hint("TLS handshake: [SSL: CERTIFICATE_VERIFY_FAILED] certificate has expired") == security.EXPIRED
+    assert hint("TLS handshake: [SSL: WRONG_VERSION_NUMBER] wrong version number") == security.NO_TLS
+    assert hint("TLS handshake: [SSL: UNSUPPORTED_PROTOCOL]") == security.FAULTY
     assert hint("the client is closed") == ""
-    assert tls_hints.hint("the client is closed", is_tls=False, is_secured=False, by_peer=False) == ""
+    assert security.Security(None, None).hint("the client is closed", by_peer=False) == ""
 
 
 async def test_no_hint_where_nobody_listens_or_the_server_has_spoken() -> None:

@@ -25,6 +25,7 @@ from ..protocol.command import ONEWAY_FLAG, Command
 from ..protocol.frame import MOST_HEADER_BYTES, FrameLimits
 from .address import host_of, parse_address
 from .connection.connection import Connection
+from .connection.security import retrieve
 from .dispatch import Dispatcher, Handler
 from .limits import Limits
 from .peer import Peer
@@ -54,18 +55,16 @@ class Reconnect:
         return full * (0.5 + 0.5 * rng.random())
 
 
+@dataclass(slots=True)
 class _Route:
     """What is known of one address."""
 
-    __slots__ = ("attempt", "connection", "failures", "hint", "last_fault", "not_before")
-
-    def __init__(self) -> None:
-        self.connection: Connection | None = None
-        self.attempt: asyncio.Task[Connection] | None = None
-        self.failures = 0
-        self.not_before = float("-inf")
-        self.last_fault = ""
-        self.hint = ""  # what to do about that
+    connection: Connection | None = None
+    attempt: asyncio.Task[Connection] | None = None
+    failures: int = 0
+    not_before: float = float("-inf")
+    last_fault: str = ""
+    hint: str = ""  # what to do about that
 
 
 ANY_ANSWER = FrameLimits(header_bytes=MOST_HEADER_BYTES)  # a batch is answered with an id for each message
@@ -97,13 +96,8 @@ class RemotingClient:
         self._connections: dict[Connection, str] = {}
         self._retired: set[Connection] = set()  # told to go away: for pending calls only
         self._is_closed = False
-        self._service = Service(
-            dispatch or Dispatcher({}),
-            clock=clock,
-            limits=self._limits,
-            opened=lambda _: True,
-            closed=self._forget,
-        )
+        serve = dispatch or Dispatcher({})
+        self._service = Service(serve, clock=clock, limits=self._limits, opened=lambda _: True, closed=self._forget)
 
     async def call(self, address: str, request: Command, timeout_s: float) -> Command:
         """Return the response, whatever its code. CallTimedOut or ConnectionLost if none comes."""
@@ -112,7 +106,7 @@ class RemotingClient:
             began = self._clock.monotonic()
             try:
                 async with self._clock.timeout(timeout_s):
-                    peer = await self._connected(address)
+                    peer = await self.connect(address)
             except TimeoutError:
                 raise CallTimedOut(f"{address} was not reached within {timeout_s:g} s") from None
             timeout_s -= self._clock.monotonic() - began
@@ -126,13 +120,9 @@ class RemotingClient:
     async def send(self, address: str, request: Command) -> None:
         """Send a request that nobody answers. ConnectionLost if the address cannot be reached."""
         request.flag |= ONEWAY_FLAG
-        connection = await self._connected(address)
+        connection = await self.connect(address)
         await connection.writable()
         connection.send(request)
-
-    async def connect(self, address: str) -> Peer:
-        """Return the connection to the address, made if there is none."""
-        return await self._connected(address)
 
     async def close(self) -> None:
         """Close all connections. Calls that wait fail with ConnectionLost."""
@@ -163,7 +153,8 @@ class RemotingClient:
         connection = None if route is None else route.connection
         return connection if connection is not None and connection.is_open and connection not in self._retired else None
 
-    async def _connected(self, address: str) -> Connection:
+    async def connect(self, address: str) -> Connection:
+        """Return the connection to the address, made if there is none."""
         if self._is_closed:
             raise ConnectionLost("this client is closed")
         connection = self._ready(address)
@@ -180,7 +171,7 @@ class RemotingClient:
                 text = f"{address} not reached ({route.last_fault}); next attempt in {wait_s:.1f} s"
                 raise ConnectionLost(text, hint=route.hint)
             route.attempt = asyncio.get_running_loop().create_task(self._open(address, route))
-            route.attempt.add_done_callback(_retrieve)
+            route.attempt.add_done_callback(retrieve)
         # Shielded: the attempt is shared, one caller that gives up does not end it for the others.
         return await asyncio.shield(route.attempt)
 
@@ -190,12 +181,7 @@ class RemotingClient:
             async with self._clock.timeout(self._reconnect.attempt_s):
                 await self._connect(address, connection)
                 await connection.ready()
-        except (
-            OSError,
-            TimeoutError,
-            ConnectionLost,
-            ValueError,
-        ) as fault:  # ValueError: a host that no resolver takes
+        except (OSError, ConnectionLost, ValueError) as fault:  # ValueError: a host that no resolver takes
             connection.abort("not connected")
             route.failures += 1
             route.last_fault = str(fault) or f"no answer within {self._reconnect.attempt_s:g} s"
@@ -241,12 +227,6 @@ class RemotingClient:
                 del self._routes[address]
         if self._on_close is not None:
             self._on_close(connection)
-
-
-def _retrieve(attempt: asyncio.Task[Connection]) -> None:
-    """Mark a failure as seen: those who wait get it themselves, and the last of them may have given up."""
-    if not attempt.cancelled():
-        attempt.exception()
 
 
 def _check_address(address: str) -> None:

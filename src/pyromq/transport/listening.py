@@ -1,6 +1,8 @@
-"""Bound sockets of one listener: who composes a daemon binds first, and makes everything else knowing the address.
+"""Listening sockets: bound before anything else of a daemon is made, then accepted on by a `Server`, one by one.
 
-Who connects before a `Server` accepts on these sockets is refused, as if nobody were there.
+Who connects before that is refused, as if nobody were there. The event loops' own servers take as many sockets as are
+waiting before anybody can count them; here the server decides on each at once, so that the descriptors of files are
+never taken. A shortage that comes from elsewhere (the whole machine's limit, say) makes a pause, not an end.
 """
 
 from __future__ import annotations
@@ -8,11 +10,16 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
+from .. import logs
+from ..ambient import Clock, Timer
 from ..errors import ConfigError
 from .address import socket_address
+from .connection.connection import Connection
 
 _BACKLOG = 1024
 
@@ -85,3 +92,99 @@ def _cannot_listen(host: str, port: int, fault: OSError) -> str:
     if fault.errno == errno.EACCES:
         return f"port {port} on {host} needs rights that this process lacks: choose one above 1023"
     return f"cannot listen on {host} port {port}: {fault.strerror or fault}"
+
+
+_AT_ONCE = 64  # sockets accepted in one pass of the loop: others want their turn
+_PAUSE_S = 0.5
+_SHORTAGE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+# Make a connection for a peer's address; None: refused, and said why.
+Welcome = Callable[[str], Connection | None]
+
+
+@dataclass(slots=True, eq=False)
+class Acceptor:
+    """Event loop only. Made by `Server`; `failed` is called with a connection that never began."""
+
+    welcome: Welcome
+    failed: Callable[[Connection], object]
+    clock: Clock
+    warn: logs.Limited
+    name: str
+    _sockets: list[socket.socket] = field(default_factory=list)
+    _joining: set[asyncio.Task[None]] = field(default_factory=set)
+    _pause: Timer | None = None
+
+    def accept_on(self, listening: Listening) -> None:
+        """Take connections from these sockets, which are the acceptor's to close from now on."""
+        self._sockets += listening.sockets
+        listening.listen()
+        self._resume()
+
+    def close(self) -> None:
+        """Accept nothing more. What was accepted already becomes a connection: await `joined`."""
+        if self._pause is not None:
+            self._pause.cancel()
+            self._pause = None
+        self._stop_accepting()
+        for each in self._sockets:
+            each.close()
+        self._sockets.clear()
+
+    async def joined(self) -> None:
+        """Wait until every accepted socket is a connection."""
+        await asyncio.gather(*self._joining, return_exceptions=True)
+
+    def _resume(self) -> None:
+        self._pause = None
+        loop = asyncio.get_running_loop()
+        for each in self._sockets:
+            loop.add_reader(each, self._accept, each)
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                accepted, address = listening.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as fault:
+                if fault.errno in _SHORTAGE:
+                    self._pause_accepting(fault)
+                    return
+                continue  # this one left before we came to it
+            self._begin(accepted, socket_address(address))
+
+    def _begin(self, accepted: socket.socket, address: str) -> None:
+        connection = self.welcome(address)
+        if connection is None:
+            accepted.close()
+            return
+        accepted.setblocking(False)
+        task = asyncio.get_running_loop().create_task(self._join(accepted, connection))
+        self._joining.add(task)
+        task.add_done_callback(self._joining.discard)
+
+    async def _join(self, accepted: socket.socket, connection: Connection) -> None:
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, accepted)
+        except (OSError, MemoryError) as fault:
+            accepted.close()
+            self.failed(connection)
+            self.warn.warning("an accepted connection cannot be served", listener=self.name, why=str(fault))
+
+    def _pause_accepting(self, fault: OSError) -> None:
+        """Leave who waits to be accepted in the system's queue for a moment."""
+        self.warn.warning(
+            "no connections are taken for a moment: the system has no descriptor or memory for one",
+            listener=self.name,
+            why=fault.strerror,
+            pause_s=_PAUSE_S,
+        )
+        self._stop_accepting()
+        if self._pause is None:
+            self._pause = self.clock.call_later(_PAUSE_S, self._resume)
+
+    def _stop_accepting(self) -> None:
+        loop = asyncio.get_running_loop()
+        for each in self._sockets:
+            loop.remove_reader(each)

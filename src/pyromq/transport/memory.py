@@ -29,7 +29,7 @@ class MemoryStream(asyncio.Transport):
         self._chunk_bytes = chunk_bytes
         self._loop = asyncio.get_running_loop()
         self._protocol: asyncio.BaseProtocol | None = None
-        self._other: MemoryStream | None = None
+        self.other: MemoryStream  # `pair` sets it
         self._unsent = bytearray()
         self._high, self._low = _WRITE_HIGH_BYTES, _WRITE_HIGH_BYTES // 4
         self._writing_is_paused = False
@@ -48,7 +48,7 @@ class MemoryStream(asyncio.Transport):
         if len(self._unsent) > self._high and not self._writing_is_paused and self._protocol is not None:
             self._writing_is_paused = True
             self._protocol.pause_writing()
-        self._end().deliver_soon()
+        self.other.deliver_soon()
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
         self.write(b"".join(list_of_data))
@@ -93,7 +93,7 @@ class MemoryStream(asyncio.Transport):
         self._delivery_is_due = False
         if self._lost or not self._reading or self._protocol is None:
             return
-        sender = self._end()
+        sender = self.other
         piece = sender.take(self._chunk_bytes)
         if piece:
             _hand_over(self._protocol, piece)
@@ -114,7 +114,7 @@ class MemoryStream(asyncio.Transport):
     @property
     def is_under_way(self) -> bool:
         """Return whether the other end will take something that was written, without anything else happening first."""
-        return bool(self._unsent) and self._end().is_reading() and not self._end().is_closing()
+        return bool(self._unsent) and self.other.is_reading() and not self.other.is_closing()
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -126,7 +126,7 @@ class MemoryStream(asyncio.Transport):
         if self._closing or self._lost:
             return
         self._closing = True
-        self._end().deliver_soon()
+        self.other.deliver_soon()
         if not self._unsent:
             self._loop.call_soon(self._lose, None)
 
@@ -135,7 +135,7 @@ class MemoryStream(asyncio.Transport):
         self._closing = self.was_reset = True
         self._unsent.clear()
         self._loop.call_soon(self._lose, None)
-        self._loop.call_soon(self._end()._lose, ConnectionResetError("connection reset by peer"))
+        self._loop.call_soon(self.other._lose, ConnectionResetError("connection reset by peer"))
 
     def _lose(self, fault: Exception | None) -> None:
         if self._lost:
@@ -144,14 +144,7 @@ class MemoryStream(asyncio.Transport):
         self._unsent.clear()
         if self._protocol is not None:
             self._protocol.connection_lost(fault)
-        self._end().deliver_soon()
-
-    def _end(self) -> MemoryStream:
-        assert self._other is not None
-        return self._other
-
-    def join(self, other: MemoryStream) -> None:
-        self._other = other
+        self.other.deliver_soon()
 
 
 def pair(
@@ -159,8 +152,7 @@ def pair(
 ) -> tuple[MemoryStream, MemoryStream]:
     """Make the two ends of one stream; each sees the other's address as its peer's."""
     near_end, far_end = MemoryStream(near, far, chunk_bytes), MemoryStream(far, near, chunk_bytes)
-    near_end.join(far_end)
-    far_end.join(near_end)
+    near_end.other, far_end.other = far_end, near_end
     return near_end, far_end
 
 
@@ -171,21 +163,12 @@ class MemoryNetwork:
         self._chunk_bytes = chunk_bytes
         self._listeners: dict[str, Callable[[asyncio.Transport], object]] = {}
         self._port = 49_152
-        self._streams: list[weakref.ref[MemoryStream]] = []
+        self._streams: weakref.WeakSet[MemoryStream] = weakref.WeakSet()
 
     @property
     def is_quiet(self) -> bool:
         """Return whether nothing is under way between two ends that read."""
-        is_quiet, gone = True, False
-        for one in self._streams:
-            stream = one()
-            if stream is None or stream.is_closing():
-                gone = True
-            elif stream.is_under_way:
-                is_quiet = False
-        if gone:
-            self._streams = [one for one in self._streams if (kept := one()) is not None and not kept.is_closing()]
-        return is_quiet
+        return not any(each.is_under_way for each in self._streams if not each.is_closing())
 
     def listen(self, address: str, attach: Callable[[asyncio.Transport], object]) -> None:
         self._listeners[address] = attach
@@ -200,7 +183,7 @@ class MemoryNetwork:
             raise ConnectionRefusedError(f"nobody listens at {address}")
         self._port += 1
         near, far = pair(f"client:{self._port}", address, self._chunk_bytes)
-        self._streams += (weakref.ref(near), weakref.ref(far))
+        self._streams.update((near, far))
         attach(far)
         near.set_protocol(protocol)
         protocol.connection_made(near)

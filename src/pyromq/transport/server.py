@@ -18,15 +18,13 @@ from .. import logs
 from ..ambient import Clock
 from ..kernel.seam import Feed, feed_nothing
 from ..machine.connection_quota import ConnectionQuota, ListenerQuota
-from ..protocol.row import RequestClass
 from .address import host_of
-from .connection.acceptor import Acceptor
 from .connection.buffered_bytes import BufferedBytes
 from .connection.connection import Connection
 from .connection.pending_replies import ReplyTimeout
 from .dispatch import Handler
 from .limits import Limits
-from .listening import Listening, bind
+from .listening import Acceptor, Listening, bind
 from .peer import Peer
 from .service import Service
 from .tls import ServerTls, opening
@@ -53,11 +51,13 @@ class Server:
         on_close: Callable[[Peer], None] | None = None,
         quota: ConnectionQuota | None = None,
         buffered: BufferedBytes | None = None,
+        reply_timeout: ReplyTimeout | None = None,
         name: str = "main",
     ) -> None:
         """`on_close` is called once for each connection that ended; `name` stands in log lines and verdicts.
 
         `quota` and `buffered`: connections and bytes that this listener and others may have together.
+        `reply_timeout` bounds how long the kernel's replies wait for the log. `service` has those that wait.
         """
         self._clock = clock
         self._limits = limits or Limits()
@@ -68,7 +68,7 @@ class Server:
         self._connections: dict[Connection, str] = {}  # and their hosts; with those that were accepted a moment ago
         self._per_host: Counter[str] = Counter()
         self._is_stopping = False
-        self._service = Service(
+        self.service = Service(
             dispatch,
             clock=clock,
             limits=self._limits,
@@ -76,8 +76,9 @@ class Server:
             opened=self._admit,
             closed=self._forget,
             buffered=buffered,
+            reply_timeout=reply_timeout,
         )
-        self._acceptor = Acceptor(self._welcome, self._drop_connection, clock=clock, warn=self._service.warn, name=name)
+        self._acceptor = Acceptor(self._welcome, self._drop_connection, clock, self.service.warn, name)
 
     def accept_on(self, listening: Listening) -> None:
         """Take connections from sockets that were bound before; `stop` closes them."""
@@ -104,47 +105,21 @@ class Server:
         """Return the connections that are open and have asked for something."""
         return (connection for connection in tuple(self._connections) if connection.is_open and connection.has_spoken)
 
-    @property
-    def buffered_bytes(self) -> int:
-        """Return what is kept for peers now: unfinished frames and requests, answers that they do not read."""
-        return self._service.buffered_bytes
-
-    def waiting(self, kind: RequestClass) -> int:
-        """Return how many requests of a class wait to be served."""
-        return self._service.waiting(kind)
-
-    @property
-    def pending_replies(self) -> int:
-        """Return how many answers of the kernel wait for the log, those of a received buffer together."""
-        return self._service.pending_replies
-
-    def release(self, readable: int) -> None:
-        """Send the kernel's replies that waited until the log is readable up to here."""
-        self._service.release(readable)
-
-    def set_reply_timeout(self, timeout: ReplyTimeout) -> None:
-        """Bound how long replies wait for the log, and set what is answered in their place then."""
-        self._service.set_reply_timeout(timeout)
-
-    def abort_pending_replies(self) -> None:
-        """Cut off the connections with replies that wait for the log: it will not become readable any more."""
-        self._service.abort_pending_replies()
-
     async def stop(self, grace_s: float) -> None:
         """Accept nothing more, finish what is in flight, write it out, close. After the grace it is all cut off."""
         self._is_stopping = True
         self._acceptor.close()
         await self._acceptor.joined()
-        self._service.refuse_new()
+        self.service.refuse_new()
         try:
             async with self._clock.timeout(grace_s):
-                await self._service.until_quiet()
+                await self.service.until_quiet()
                 for connection in tuple(self._connections):
                     connection.close("the server stops")
                 await self._all_gone()
         except TimeoutError:
             log.warning("stopped before all requests were finished", listener=self.name, grace_s=grace_s)
-        await self._service.cancel()
+        await self.service.cancel()
         for connection in tuple(self._connections):
             connection.abort("the server stops")
         await self._all_gone()
@@ -154,7 +129,7 @@ class Server:
             await connection.gone()
 
     def _connection(self) -> Connection:
-        return Connection(self._service, opening=self._opening, listener=self.name)
+        return Connection(self.service, opening=self._opening, listener=self.name)
 
     # --- who may come in ---------------------------------------------------------------------------------------------
 
@@ -188,7 +163,7 @@ class Server:
         return True
 
     def _refuse(self, address: str, limit: str, value: int, **more: object) -> None:
-        self._service.warn.warning("connection refused", peer=address, limit=limit, value=value, **more)
+        self.service.warn.warning("connection refused", peer=address, limit=limit, value=value, **more)
 
     def _forget(self, connection: Connection) -> None:
         if self._drop_connection(connection) and self._on_close is not None:

@@ -44,6 +44,7 @@ class Service:
         opened: Callable[[Connection], bool],
         closed: Callable[[Connection], None],
         buffered: BufferedBytes | None = None,
+        reply_timeout: ReplyTimeout | None = None,
     ) -> None:
         """`buffered`: what this one and others of the daemon keep for their peers together."""
         self.clock = clock
@@ -56,10 +57,10 @@ class Service:
         self._closed = closed
         self._dispatch = dispatch
         self._queue: FairQueue[Connection, Request] = FairQueue(limits.shares)
-        self._replies = PendingReplies(clock, self._check_quiet)
+        self._replies = PendingReplies(clock, self._check_quiet, reply_timeout)
         self._departed: set[Connection] = set()  # lost, with requests that are not finished
         self.buffered = BufferedBytes(limits.held_bytes) if buffered is None else buffered
-        self.buffered_bytes = 0  # of our own connections
+        self.buffered_bytes = 0  # kept for our own peers: unfinished frames and requests, answers that they do not read
         self._unflushed: list[Connection] = []
         self._turn_is_due = False
         self._flush_is_due = False
@@ -115,6 +116,7 @@ class Service:
         self._turn_soon()
 
     def waiting(self, kind: RequestClass) -> int:
+        """Return how many requests of a class wait to be served."""
         return self._queue.waiting(kind)
 
     def account(self, connection: Connection, change: int) -> None:
@@ -124,24 +126,16 @@ class Service:
     # --- refusals before anything is queued --------------------------------------------------------------------------
 
     def _overload(self, connection: Connection, kind: RequestClass) -> Reply:
-        limit = self.limits.queued_requests
-        self._warn_of_refusal(connection, "queued_requests", limit)
-        return Reply(
-            ResponseCode.SYSTEM_BUSY,
-            remark=f"[OVERLOAD] {limit} {kind.name.lower()} requests wait, which is the limit (queued_requests): "
-            "try again later",
-        )
+        limit, waiting = self.limits.queued_requests, f"{kind.name.lower()} requests wait"
+        self.warn.warning("request refused", peer=connection.address, limit="queued_requests", value=limit)
+        remark = f"[OVERLOAD] {limit} {waiting}, which is the limit (queued_requests): try again later"
+        return Reply(ResponseCode.SYSTEM_BUSY, remark)
 
     def _long_properties(self, connection: Connection, size: int) -> Reply:
         limit = self.limits.property_bytes
-        self._warn_of_refusal(connection, "property_bytes", limit)
-        return Reply(
-            ResponseCode.MESSAGE_ILLEGAL,
-            remark=f"message properties of {size} bytes, the limit (property_bytes) is {limit}: put data into the body",
-        )
-
-    def _warn_of_refusal(self, connection: Connection, limit: str, value: int) -> None:
-        self.warn.warning("request refused", peer=connection.address, limit=limit, value=value)
+        self.warn.warning("request refused", peer=connection.address, limit="property_bytes", value=limit)
+        remark = f"message properties of {size} bytes, the limit (property_bytes) is {limit}: put data into the body"
+        return Reply(ResponseCode.MESSAGE_ILLEGAL, remark)
 
     # --- service -----------------------------------------------------------------------------------------------------
 
@@ -229,18 +223,18 @@ class Service:
     # --- pending replies and the end ---------------------------------------------------------------------------------
 
     def release(self, readable: int) -> None:
+        """Send the kernel's replies that waited until the log is readable up to here."""
         self._replies.release(readable)
         self._check_quiet()
 
-    def set_reply_timeout(self, timeout: ReplyTimeout) -> None:
-        self._replies.set_reply_timeout(timeout)
-
     def abort_pending_replies(self) -> None:
+        """Cut off the connections with replies that wait for the log: it will not become readable any more."""
         self._replies.abort_all("what it waits for will not be stored")
         self._check_quiet()
 
     @property
     def pending_replies(self) -> int:
+        """Return how many answers of the kernel wait for the log, those of a received buffer together."""
         return len(self._replies)
 
     def refuse_new(self) -> None:

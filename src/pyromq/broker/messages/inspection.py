@@ -109,7 +109,7 @@ class Inspection:
             unflushed_bytes=self._store.unflushed,
             loop_lag_ms=round(self._lag_ms(), 1),
             loop_holds=[_loop_hold(hold) for hold in self._holds.all()],
-            buffered_bytes=sum(server.buffered_bytes for server in self._servers()),
+            buffered_bytes=sum(server.service.buffered_bytes for server in self._servers()),
             connections=sum(server.connections for server in self._servers()),
             open_files=self._budget.shown(),
             consumer_groups={group.name: len(group.members) for group in islice(self._consumers.all(), MOST)},

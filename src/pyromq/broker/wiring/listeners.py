@@ -103,6 +103,7 @@ class Listeners:
 
     def _server(self, name: str, serve: Handler, feed: Feed) -> Server:
         environment = self._environment
+        is_sync = feed is not feed_nothing and environment.config.flush_mode is FlushMode.SYNC
         server = Server(
             serve,
             clock=environment.clock,
@@ -112,12 +113,12 @@ class Listeners:
             on_close=self._on_close,
             quota=environment.budget.quota,
             buffered=self._buffered,
+            reply_timeout=reply_timeout(environment.live) if is_sync else None,
             name=name,
         )
-        if feed is not feed_nothing and environment.config.flush_mode is FlushMode.SYNC:
-            self._store.readable.on_advance(server.release)
-            self._store.readable.on_failure(server.abort_pending_replies)
-            server.set_reply_timeout(reply_timeout(environment.live))
+        if is_sync:
+            self._store.readable.on_advance(server.service.release)
+            self._store.readable.on_failure(server.service.abort_pending_replies)
         return server
 
     def accept(self) -> None:
@@ -134,10 +135,10 @@ class Listeners:
 
     def waiting(self, kind: RequestClass) -> int:
         """Return how many requests of a class wait to be served."""
-        return sum(server.waiting(kind) for server in self.servers)
+        return sum(server.service.waiting(kind) for server in self.servers)
 
     def pending_replies(self) -> int:
-        return sum(server.pending_replies for server in self.servers)
+        return sum(server.service.pending_replies for server in self.servers)
 
 
 def _unless(faults: InjectedFaults, feed: Feed) -> Feed:

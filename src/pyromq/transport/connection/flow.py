@@ -1,7 +1,7 @@
 """Flow control of one connection: nothing is read from its peer while any reason to pause holds.
 
-The connection tells what comes, leaves and waits; here it is counted, and the stream is read on when the last reason
-has ended. Event loop only.
+The connection tells what comes, leaves and waits; here it is counted, its requests that are not finished too, and the
+stream is read on when the last reason has ended. Event loop only.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import Enum
 
 from ...protocol.command import Command
 from ..limits import Limits
-from .unfinished import UnfinishedRequests
+from ..turns.request_class import keeps_order
 
 
 class Pause(Enum):
@@ -31,16 +31,7 @@ class FlowControl:
     `account` is told of bytes that are kept for the peer, more or fewer; it may close the connection.
     """
 
-    __slots__ = (
-        "_account",
-        "_limits",
-        "_reply_bytes",
-        "_stream",
-        "_unblocked",
-        "_unread",
-        "reasons",
-        "requests",
-    )
+    __slots__ = ("_account", "_limits", "_reply_bytes", "_stream", "_unblocked", "_unread", "reasons", "requests")
 
     def __init__(self, stream: asyncio.Transport, limits: Limits, account: Callable[[int], None]) -> None:
         self._stream = stream
@@ -133,3 +124,54 @@ class FlowControl:
         if self._unblocked is not None:
             self._unblocked.set_result(None)
             self._unblocked = None
+
+
+_SMALL_HEADER = 4096  # bytes; headers below are not counted
+
+
+class UnfinishedRequests:
+    """Those of one peer that Python has: how many, and how many bytes they hold.
+
+    `sends` are those of the requests that later sends of the peer wait for.
+    """
+
+    __slots__ = ("_bytes", "_header_bytes", "_most", "_most_bytes", "count", "sends")
+
+    def __init__(self, limits: Limits) -> None:
+        self._most = limits.unfinished_requests
+        self._most_bytes = limits.unfinished_bytes
+        self._bytes = 0
+        self._header_bytes = 0  # of these: headers, where they are large
+        self.count = 0
+        self.sends = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self.count >= self._most or self._bytes >= self._most_bytes
+
+    @property
+    def is_half_free(self) -> bool:
+        return self.count <= self._most // 2 and self._bytes <= self._most_bytes // 2
+
+    def add(self, requests: Sequence[Command], received: int) -> int:
+        """Count requests that came in so many bytes; return the bytes that they hold."""
+        size = sum(len(request.body) for request in requests)
+        if received - size > _SMALL_HEADER * len(requests):
+            self._header_bytes += received - size
+            size = received
+        self.count += len(requests)
+        self.sends += sum(keeps_order(request.code) for request in requests)
+        self._bytes += size
+        return size
+
+    def remove(self, request: Command) -> int:
+        """Count a request no longer; return the bytes that it held."""
+        size = len(request.body)
+        if self._header_bytes:  # nobody counts them one by one: each request takes its share along
+            share = self._header_bytes // self.count
+            self._header_bytes -= share
+            size += share
+        self.count -= 1
+        self.sends -= keeps_order(request.code)
+        self._bytes -= size
+        return size

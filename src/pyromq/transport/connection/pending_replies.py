@@ -39,20 +39,16 @@ class PendingReplies:
     Should a feed break that promise, a reply leaves late, never early.
     """
 
-    def __init__(self, clock: Clock, gone: Callable[[], None]) -> None:
-        """`gone` is called after replies left because they had waited too long."""
+    def __init__(self, clock: Clock, gone: Callable[[], None], timeout: ReplyTimeout | None) -> None:
+        """`gone` is called after replies left because they had waited too long. No `timeout`: as long as it takes."""
         self._clock = clock
         self._gone = gone
+        self._timeout = timeout
         self._replies: deque[_PendingReply] = deque()
-        self._timeout: ReplyTimeout | None = None
         self._timer: Timer | None = None
 
     def __len__(self) -> int:
         return len(self._replies)
-
-    def set_reply_timeout(self, timeout: ReplyTimeout) -> None:
-        """Bound the wait. Without this, replies wait for as long as it takes."""
-        self._timeout = timeout
 
     def add(self, position: int, replies: bytes, writer: FrameWriter) -> None:
         deadline = 0.0
