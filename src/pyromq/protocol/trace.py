@@ -6,8 +6,10 @@ clients leave fields out at the end. The SDK writes them; `model/message_trace.p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Iterable
+from dataclasses import fields
+from enum import Enum
+from typing import Any, NamedTuple
 
 from ..errors import ProtocolError
 from ..model.message_trace import (
@@ -28,8 +30,6 @@ FIELD = "\x01"
 RECORD = "\x02"
 MOST_MESSAGES = 1024  # that a query asks for; brokers have bounds of their own
 
-T = TypeVar("T")
-
 
 class TraceError(ProtocolError):
     """A record that is no trace; the text says which field."""
@@ -37,7 +37,7 @@ class TraceError(ProtocolError):
 
 def encode_trace(events: Iterable[Traced]) -> bytes:
     """Encode the events. ValueError names a field that cannot be written."""
-    return "".join(FIELD.join(_checked(_fields(event))) + RECORD for event in events).encode()
+    return "".join(FIELD.join(_fields(event)) + RECORD for event in events).encode()
 
 
 def decode_trace(body: bytes) -> list[Traced]:
@@ -79,165 +79,75 @@ def answered_events(body: bytes | memoryview) -> list[Traced]:
     return events
 
 
-# --- writing --------------------------------------------------------------------------------------------------------
+# --- the fields of each kind ----------------------------------------------------------------------------------------
+
+
+class _Layout(NamedTuple):
+    kind: type[Traced]
+    members: list[tuple[str, object]]  # of `kind` with their types, in the order of the record
+    required: int  # of these; the oldest clients leave out the others, which have defaults
+
+
+def _layout(kind: type[Traced], names: str, required: int) -> _Layout:
+    types = {member.name: member.type for member in fields(kind)}
+    return _Layout(kind, [(name, types[name]) for name in names.split()], required)
+
+
+_PUB = "time_ms region group topic message_id tags keys store_host"
+_LAYOUTS = {
+    "Pub": _layout(Sent, f"{_PUB} body_length cost_ms kind offset_id success", 11),
+    "EndTransaction": _layout(TransactionEnded, f"{_PUB} kind transaction_id state from_check", 12),
+    "SubBefore": _layout(ConsumeStarted, "time_ms region group request_id message_id retries keys", 6),
+    "SubAfter": _layout(Consumed, "request_id message_id cost_ms success keys outcome time_ms group", 4),
+    "Recall": _layout(Recalled, "time_ms region group topic message_id success", 6),
+}
+_WORDS = {layout.kind: word for word, layout in _LAYOUTS.items()}
+_ENUMS: dict[object, type[Enum]] = {"MessageKind": MessageKind, "ConsumeOutcome": ConsumeOutcome}
 
 
 def _fields(event: Traced) -> list[str]:
-    match event:
-        case Sent():
-            numbers = [str(event.body_length), str(event.cost_ms), str(event.kind.value)]
-            return [*_pub_head("Pub", event), *numbers, event.offset_id, _flag(event.success)]
-        case TransactionEnded():
-            tail = [str(event.kind.value), event.transaction_id, event.state, _flag(event.from_check)]
-            return [*_pub_head("EndTransaction", event), *tail]
-        case ConsumeStarted():
-            head = ["SubBefore", str(event.time_ms), event.region, event.group, event.request_id]
-            return [*head, event.message_id, str(event.retries), event.keys]
-        case Consumed():
-            head = ["SubAfter", event.request_id, event.message_id, str(event.cost_ms), _flag(event.success)]
-            return [*head, event.keys, str(event.outcome.value), str(event.time_ms), event.group]
-        case Recalled():
-            head = ["Recall", str(event.time_ms), event.region, event.group, event.topic]
-            return [*head, event.message_id, _flag(event.success)]
-    raise TypeError(f"no trace event: {event!r}")
-
-
-def _pub_head(word: str, event: Sent | TransactionEnded) -> list[str]:
-    where = [word, str(event.time_ms), event.region, event.group, event.topic]
-    return [*where, event.message_id, event.tags, event.keys, event.store_host]
-
-
-def _flag(value: bool) -> str:
-    return "true" if value else "false"
-
-
-def _checked(fields: list[str]) -> list[str]:
-    for place, text in enumerate(fields):
+    word = _WORDS[type(event)]
+    texts = [word, *(_text(getattr(event, name)) for name, _ in _LAYOUTS[word].members)]
+    for place, text in enumerate(texts):
         if FIELD in text or RECORD in text:
-            raise ValueError(f"field {place} of a {fields[0]} trace holds 0x01 or 0x02: {text!r}")
-    return fields
+            raise ValueError(f"field {place} of a {word} trace holds 0x01 or 0x02: {text!r}")
+    return texts
 
 
-# --- reading --------------------------------------------------------------------------------------------------------
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value.value if isinstance(value, Enum) else value)
 
 
-def _event(fields: list[str]) -> Traced | None:
-    readers: dict[str, Callable[[_Fields], Traced]] = {
-        "Pub": _sent,
-        "SubBefore": _consume_started,
-        "SubAfter": _consumed,
-        "EndTransaction": _transaction_ended,
-        "Recall": _recalled,
-    }
-    reader = readers.get(fields[0])
-    return None if reader is None else reader(_Fields(fields))
+def _event(texts: list[str]) -> Traced | None:
+    word, count = texts[0], len(texts)
+    if word not in _LAYOUTS:
+        return None
+    layout = _LAYOUTS[word]
+    if count <= layout.required:
+        raise TraceError(f"a {word} trace has {count} fields, field {count} is missing")
+    members = layout.members
+    if layout.kind is Sent and count <= len(members):  # success was last before there were ids of places
+        members = [member for member in members if member[0] != "offset_id"]
+    values = {}
+    for place, (text, (name, kind)) in enumerate(zip(texts[1:], members, strict=False), 1):
+        if (value := _value(text, kind)) is None:
+            raise TraceError(f"field {place} of a {word} trace is no number: {text[:80]!r}")
+        values[name] = value
+    return layout.kind(**values)
 
 
-class _Fields:
-    """One record's fields; what is missing at the end has a default, what must be there raises."""
-
-    def __init__(self, fields: list[str]) -> None:
-        self._fields = fields
-
-    def __len__(self) -> int:
-        return len(self._fields)
-
-    def text(self, place: int, missing: str | None = None) -> str:
-        if place < len(self._fields):
-            return self._fields[place]
-        if missing is None:
-            raise TraceError(f"a {self._fields[0]} trace has {len(self._fields)} fields, field {place} is missing")
-        return missing
-
-    def number(self, place: int, missing: int | None = None) -> int:
-        text = self.text(place, None if missing is None else str(missing))
-        found = whole_number(text, -LONG_MAX)
-        if found is None:
-            raise TraceError(f"field {place} of a {self._fields[0]} trace is no number: {text[:80]!r}")
-        return found
-
-    def flag(self, place: int, missing: str | None = None) -> bool:
-        return self.text(place, missing).lower() == "true"
-
-    def kind(self, place: int) -> MessageKind:
-        return _member(MessageKind, self.number(place), MessageKind.NORMAL)
-
-
-def _member(kind: Callable[[int], T], value: int, otherwise: T) -> T:
+def _value(text: str, kind: object) -> Any:
+    """Return the text as a value of an annotated type, None if it had to be a number and is none."""
+    if kind == "str":
+        return text
+    if kind == "bool":
+        return text.lower() == "true"
+    number = whole_number(text, -LONG_MAX)
+    if kind == "int" or number is None:
+        return number
     try:
-        return kind(value)
+        return _ENUMS[kind](number)
     except ValueError:
-        return otherwise
-
-
-def _sent(fields: _Fields) -> Traced:
-    """Read a sent message: 12 fields, success last, from the oldest clients; 13 with the place's id; 14 today."""
-    has_place = len(fields) > 13
-    return Sent(
-        time_ms=fields.number(1),
-        region=fields.text(2),
-        group=fields.text(3),
-        topic=fields.text(4),
-        message_id=fields.text(5),
-        tags=fields.text(6),
-        keys=fields.text(7),
-        store_host=fields.text(8),
-        body_length=fields.number(9),
-        cost_ms=fields.number(10),
-        kind=fields.kind(11),
-        offset_id=fields.text(12) if has_place else "",
-        success=fields.flag(13 if has_place else 12, "true"),
-    )
-
-
-def _transaction_ended(fields: _Fields) -> Traced:
-    return TransactionEnded(
-        time_ms=fields.number(1),
-        region=fields.text(2),
-        group=fields.text(3),
-        topic=fields.text(4),
-        message_id=fields.text(5),
-        tags=fields.text(6),
-        keys=fields.text(7),
-        store_host=fields.text(8),
-        kind=fields.kind(9),
-        transaction_id=fields.text(10),
-        state=fields.text(11),
-        from_check=fields.flag(12),
-    )
-
-
-def _consume_started(fields: _Fields) -> Traced:
-    return ConsumeStarted(
-        time_ms=fields.number(1),
-        region=fields.text(2),
-        group=fields.text(3),
-        request_id=fields.text(4),
-        message_id=fields.text(5),
-        retries=fields.number(6),
-        keys=fields.text(7, ""),
-    )
-
-
-def _consumed(fields: _Fields) -> Traced:
-    return Consumed(
-        request_id=fields.text(1),
-        message_id=fields.text(2),
-        cost_ms=fields.number(3),
-        success=fields.flag(4),
-        keys=fields.text(5, ""),
-        outcome=_member(ConsumeOutcome, fields.number(6, 0), ConsumeOutcome.SUCCESS),
-        time_ms=fields.number(7, 0),
-        group=fields.text(8, ""),
-    )
-
-
-def _recalled(fields: _Fields) -> Traced:
-    return Recalled(
-        time_ms=fields.number(1),
-        region=fields.text(2),
-        group=fields.text(3),
-        topic=fields.text(4),
-        message_id=fields.text(5),
-        success=fields.flag(6),
-    )
+        return _ENUMS[kind](0)  # of later versions
