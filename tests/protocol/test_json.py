@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyromq.errors import ProtocolError
-from pyromq.protocol.json import ANSWER_LIMITS, JsonLimits, parse_json, quote_keys, read_json, standard_json
+from pyromq.protocol.fastjson import quote_keys, standard_json
+from pyromq.protocol.json import ANSWER_LIMITS, JsonLimits, parse_json, read_json
 
 values = st.recursive(
     st.booleans()

@@ -52,13 +52,16 @@ def body_parts(body: Any, dialect: Dialect = Dialect.STANDARD) -> Iterator[bytes
     return json_parts(body, dialect)
 
 
-def decode_body(kind: type[T], data: bytes | memoryview, limits: JsonLimits = DEFAULT_LIMITS) -> T:
-    """Return a body of type `kind` (a Body, or a list or dict of them) from any JSON that a Java peer would read."""
+def decode_body(kind: type[T], data: bytes | memoryview, limits: JsonLimits = DEFAULT_LIMITS, name: str = "") -> T:
+    """Return a body of type `kind` (a Body, or a list or dict of them) from any JSON that a Java peer would read.
+
+    Malformed says what is wrong; `name` is what it calls the type, if that is not its own.
+    """
     decoder: msgspec.json.Decoder[T] = _decoder(kind)  # type: ignore[arg-type]
     try:
         return read_json(decoder.decode, data, limits)
     except (msgspec.DecodeError, ProtocolError) as fault:
-        raise Malformed(f"the body is no {getattr(kind, '__name__', kind)}: {fault}") from None
+        raise Malformed(f"the body is no {name or getattr(kind, '__name__', kind)}: {fault}") from None
 
 
 @cache

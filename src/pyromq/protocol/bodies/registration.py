@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TypeVar
 
 import msgspec
 
-from ...errors import Malformed, ProtocolError
+from ...errors import Malformed
 from ...model.client_info import Version
-from ..json import Dialect, JsonLimits, read_json
+from ..json import Dialect, JsonLimits
 from .body import Body, DataVersion, always, always_new, decode_body, encode_body
 from .topics import (
     TopicConfig,
@@ -59,17 +59,6 @@ class _RawBody(Body, kw_only=True):
     topic_config_serialize_wrapper: _RawTable = always_new(_RawTable)
 
 
-_TABLE = msgspec.json.Decoder(_RawTable, strict=False)
-_BODY = msgspec.json.Decoder(_RawBody, strict=False)
-
-
-def _texts(decode: Callable[[bytes | memoryview], T], data: bytes) -> T:
-    try:
-        return read_json(decode, data, LIMITS)
-    except (msgspec.DecodeError, ProtocolError) as fault:
-        raise Malformed(f"the body is no RegisterBrokerBody: {fault}") from None
-
-
 def _decode_each(kind: type[T], texts: dict[str, msgspec.Raw], into: dict[str, T]) -> Iterator[None]:
     for name, text in texts.items():
         if text != _NULL:
@@ -98,7 +87,7 @@ class RegistrationReader:
         if not data:
             return
         if self._version < Version.V3_0_11:  # sends the bare table; a whole body here reads as one without topics
-            yield from self._table(_texts(_TABLE.decode, data))
+            yield from self._table(decode_body(_RawTable, data, LIMITS, "RegisterBrokerBody"))
         # Brokers of 5.x say compressed=false even when they compress, so the first byte decides: 0x78 starts a zlib
         # stream and no JSON.
         elif self._compressed or data[0] == 0x78:
@@ -108,7 +97,7 @@ class RegistrationReader:
                 yield
             yield from _Parts(plain).read_slices(self.body, self._version)
         else:
-            raw = _texts(_BODY.decode, data)
+            raw = decode_body(_RawBody, data, LIMITS, "RegisterBrokerBody")
             self.body.filter_server_list = decode_body(list[str], raw.filter_server_list)
             yield from self._table(raw.topic_config_serialize_wrapper)
             yield from self._mappings(raw.topic_config_serialize_wrapper)

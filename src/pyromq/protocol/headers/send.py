@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self, cast, get_type_hints
+from functools import cache
+from typing import Self, cast
 
 import msgspec
 
@@ -58,7 +59,7 @@ class SendMessageV2(SendMessage, kw_only=True):
     def from_fields(cls, fields: Mapping[str, str]) -> Self:
         """Read quickly: every send that Python serves passes here. Long names are taken too."""
         try:
-            return msgspec.convert(fields, _SHORT, strict=False)  # type: ignore[return-value]
+            return msgspec.convert(fields, _short_form(), strict=False)  # type: ignore[return-value]
         except msgspec.ValidationError:
             return cls._from_any_names(fields)
 
@@ -75,18 +76,14 @@ class SendMessageV2(SendMessage, kw_only=True):
         return {LONG_NAMES.get(name, name): value for name, value in super().to_fields().items()}
 
 
+@cache
 def _short_form() -> type[SendMessageV2]:
     """Return this struct with the short names as its fields' own: reading it renames nothing."""
-    kinds = get_type_hints(SendMessageV2, include_extras=True)
-    fields: list[tuple[str, Any, Any]] = []
-    for each in msgspec.structs.fields(SendMessageV2):
-        name = LONG_NAMES.get(each.encode_name, each.encode_name)
-        fields.append((each.name, kinds[each.name], msgspec.field(name=name, default=each.default)))
-    made: Any = msgspec.defstruct("ShortSend", fields, bases=(SendMessageV2,), kw_only=True)
-    return cast(type[SendMessageV2], made)
-
-
-_SHORT = _short_form()
+    fields = [
+        (each.name, each.type, msgspec.field(name=LONG_NAMES.get(long := each.encode_name, long), default=each.default))
+        for each in msgspec.structs.fields(SendMessageV2)
+    ]
+    return cast(type[SendMessageV2], msgspec.defstruct("ShortSend", fields, bases=(SendMessageV2,), kw_only=True))
 
 
 class SendMessageAnswer(Header, kw_only=True):
