@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pyromq.errors import ProtocolError
 from pyromq.protocol.fastjson import quote_keys, standard_json
-from pyromq.protocol.json import ANSWER_LIMITS, JsonLimits, parse_json, read_json
+from pyromq.protocol.json import ANSWER_LIMITS, DEFAULT_LIMITS, JsonLimits, parse_json, read_json
 
 values = st.recursive(
     st.booleans()
@@ -26,6 +26,11 @@ values = st.recursive(
     ),
     max_leaves=20,
 )
+
+
+def scanned(text: bytes) -> bytes:
+    limits = DEFAULT_LIMITS
+    return standard_json(text, longest=limits.scanned_bytes, most_steps=limits.scanned_steps, deepest=limits.depth)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +73,7 @@ def test_the_dialect(text: bytes, value: object) -> None:
             parse_json(text)
     else:
         assert parse_json(text) == value
-        assert json.loads(standard_json(text)) == value
+        assert json.loads(scanned(text)) == value
 
 
 @given(values)
@@ -79,7 +84,7 @@ def test_standard_json_reads_as_itself(value: object) -> None:
 @given(values)
 def test_the_scanner_agrees_with_the_fast_parser(value: object) -> None:
     for text in (json.dumps(value), json.dumps(value, ensure_ascii=False), json.dumps(value, indent=2)):
-        assert json.loads(standard_json(text.encode())) == value
+        assert json.loads(scanned(text.encode())) == value
 
 
 @pytest.mark.parametrize(
@@ -94,19 +99,19 @@ def test_the_scanner_agrees_with_the_fast_parser(value: object) -> None:
     ],
 )
 def test_odd_keys_are_quoted_outside_of_strings_only(text: bytes, quoted: bytes) -> None:
-    assert quote_keys(text) == quoted
+    assert quote_keys(text, DEFAULT_LIMITS.quoted_keys) == quoted
 
 
 @given(values)
 def test_quoting_keys_leaves_standard_json_alone(value: object) -> None:
     text = json.dumps(value, separators=(",", ":")).encode()
-    assert quote_keys(text) == text
+    assert quote_keys(text, DEFAULT_LIMITS.quoted_keys) == text
 
 
 @given(st.binary(max_size=60) | st.text("{}[]:,'\"\\ 01aeN.-+/*\n", max_size=40).map(str.encode))
 def test_any_text_is_a_value_or_a_protocol_error(text: bytes) -> None:
     try:
-        standard = standard_json(text)
+        standard = scanned(text)
     except ProtocolError:
         return
     parse_json(standard)

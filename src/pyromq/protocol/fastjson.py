@@ -13,7 +13,6 @@ import re
 import msgspec
 
 from ..errors import ProtocolError
-from .json import DEFAULT_LIMITS, JsonLimits
 
 # Possessive repeats (*+) keep no way back, so that a long string costs no memory of its own.
 _TEXT_BYTES = rb'"(?:[^"\\]++|\\.)*+"'
@@ -36,39 +35,40 @@ _LONGEST_NUMBER = 64
 _LONGEST_ODD_STRING = 1 << 20  # these are unescaped one by one
 
 
-def quote_keys(data: bytes | memoryview, limits: JsonLimits = DEFAULT_LIMITS) -> bytes:
-    """Put quotes around keys that are numbers or flat objects, in compact JSON. Fast, for tables of any size."""
-    text = bytes(data)
+def quote_keys(text: bytes, most: int) -> bytes:
+    """Put quotes around keys that are numbers or flat objects, in compact JSON. Fast, for tables of any size.
+
+    ProtocolError if there are more than `most`.
+    """
     pieces: list[bytes] = []
     at = 0
     while (match := _UP_TO_KEY.match(text, at)) is not None:
         before, number, queue = match.groups()
         pieces += (before, b'"%b"' % number if number else msgspec.json.encode(queue.decode("utf-8", "replace")))
         at = match.end()
-        if len(pieces) > 2 * limits.quoted_keys:
-            raise ProtocolError(f"JSON with more than {limits.quoted_keys} keys that are no strings")
+        if len(pieces) > 2 * most:
+            raise ProtocolError(f"JSON with more than {most} keys that are no strings")
     pieces.append(text[at:])
     return b"".join(pieces)
 
 
-def standard_json(data: bytes | memoryview, limits: JsonLimits = DEFAULT_LIMITS) -> bytes:
+def standard_json(text: bytes, *, longest: int, most_steps: int, deepest: int) -> bytes:
     """Return the same value in standard JSON, members that are null left out.
 
-    ProtocolError says what is wrong and where.
+    ProtocolError says what is wrong and where, or which limit does not hold; a step is a value, a key or a comma.
     """
-    if len(data) > limits.scanned_bytes:
-        raise ProtocolError(
-            f"{len(data)} bytes that are no standard JSON, the limit of the dialect is {limits.scanned_bytes}"
-        )
-    return _Scanner(bytes(data).decode("utf-8", "replace"), limits).whole().encode()
+    if len(text) > longest:
+        raise ProtocolError(f"{len(text)} bytes that are no standard JSON, the limit of the dialect is {longest}")
+    return _Scanner(text.decode("utf-8", "replace"), most_steps, deepest).whole().encode()
 
 
 class _Scanner:
-    """One pass over one text. Recursive, so `depth` bounds the stack as well."""
+    """One pass over one text. Recursive, so `deepest` bounds the stack as well."""
 
-    def __init__(self, text: str, limits: JsonLimits) -> None:
+    def __init__(self, text: str, most_steps: int, deepest: int) -> None:
         self._text = text
-        self._limits = limits
+        self._most_steps = most_steps
+        self._deepest = deepest
         self._at = 0
         self._steps = 0
         self._in_key = False
@@ -88,15 +88,15 @@ class _Scanner:
 
     def _step(self) -> None:
         self._steps += 1
-        if self._steps > self._limits.scanned_steps:
-            raise self._fault(f"more than {self._limits.scanned_steps} values, keys and commas")
+        if self._steps > self._most_steps:
+            raise self._fault(f"more than {self._most_steps} values, keys and commas")
 
     def _value(self, depth: int) -> str:
         self._step()
         char = self._next()
         if char in ("{", "["):
-            if depth >= self._limits.depth:
-                raise self._fault(f"nested deeper than {self._limits.depth}")
+            if depth >= self._deepest:
+                raise self._fault(f"nested deeper than {self._deepest}")
             return self._object(depth) if char == "{" else self._array(depth)
         if char in ('"', "'"):
             return self._string(char)

@@ -107,8 +107,9 @@ def read_json(decode: Callable[[bytes | memoryview], T], data: bytes | memoryvie
     from .fastjson import quote_keys, standard_json  # not at the top: its patterns take 3 ms, and few need them
 
     with suppress(*_REFUSALS):
-        return decode(text[:odd_from] + quote_keys(text[odd_from:], limits))
-    return decode(standard_json(text, limits))
+        return decode(text[:odd_from] + quote_keys(text[odd_from:], limits.quoted_keys))
+    scanned = standard_json(text, longest=limits.scanned_bytes, most_steps=limits.scanned_steps, deepest=limits.depth)
+    return decode(scanned)
 
 
 def _check_size(data: bytes | memoryview, limits: JsonLimits) -> None:
