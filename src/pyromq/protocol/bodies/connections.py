@@ -39,17 +39,7 @@ class ProducerInfo(Body, kw_only=True):
 
 
 class ProducerTableInfo(Body, kw_only=True):
-    """All producers by group."""
-
-    data: dict[str, list[ProducerInfo]] = always_new(dict)
-
-
-class ConsumeByWho(Body, kw_only=True):
-    consumed_group: list[str] = always_new(list)
-    not_consumed_group: list[str] = always_new(list)
-    offset: Int64 = always(0)
-    queue_id: Int32 = always(0)
-    topic: str | None = None
+    data: dict[str, list[ProducerInfo]] = always_new(dict)  # by group
 
 
 class QuerySubscriptionResponseBody(Body, kw_only=True):
@@ -68,8 +58,6 @@ class ConsumeMessageDirectlyResult(Body, kw_only=True):
 
 
 class ProcessQueueInfo(Body, kw_only=True):
-    """What a consumer holds of one queue."""
-
     cached_msg_count: Int32 = always(0)
     cached_msg_max_offset: Int64 = always(0)
     cached_msg_min_offset: Int64 = always(0)
@@ -104,8 +92,6 @@ class ConsumeStatus(Body, kw_only=True):
 
 
 class ConsumerRunningInfo(Body, kw_only=True):
-    """A consumer's own account of itself."""
-
     jstack: str | None = None
     mq_pop_table: ByQueue[PopProcessQueueInfo] = always_new(ByQueue)
     mq_table: ByQueue[ProcessQueueInfo] = always_new(ByQueue)

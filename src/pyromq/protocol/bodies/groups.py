@@ -13,9 +13,7 @@ class ExponentialRetryPolicy(Body, kw_only=True):
 
 
 class CustomizedRetryPolicy(Body, kw_only=True):
-    """Milliseconds before each redelivery."""
-
-    next: list[Int64] = always_new(list)
+    next: list[Int64] = always_new(list)  # milliseconds before each redelivery
 
 
 class GroupRetryPolicy(Body, kw_only=True):
@@ -54,10 +52,8 @@ class SubscriptionGroupList(Body, kw_only=True):
 
 
 class SubscriptionGroupWrapper(Body, kw_only=True):
-    """All groups of a broker. Forbidden: by group, then by topic, bits of what is not allowed."""
-
     data_version: DataVersion = always_new(DataVersion)
-    forbidden_table: dict[str, dict[str, Int32]] = always_new(dict)
+    forbidden_table: dict[str, dict[str, Int32]] = always_new(dict)  # by group and topic, bits of what is not allowed
     subscription_group_table: dict[str, SubscriptionGroupConfig] = always_new(dict)
 
 

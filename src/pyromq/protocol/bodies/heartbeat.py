@@ -84,8 +84,6 @@ class GetConsumerListByGroupResponseBody(Body, kw_only=True):
 
 
 class LockBatchRequestBody(Body, kw_only=True):
-    """41, and 42 with the same members."""
-
     client_id: str
     consumer_group: str
     mq_set: list[MessageQueue] = always_new(list)
@@ -125,8 +123,7 @@ class SetMessageRequestModeRequestBody(Body, kw_only=True):
 
 
 class MessageRequestModeSerializeWrapper(Body, kw_only=True):
-    """By topic, then by group."""
-
+    # by topic, then by group
     message_request_mode_map: dict[str, dict[str, SetMessageRequestModeRequestBody]] = always_new(dict)
 
 

@@ -9,19 +9,15 @@ from .keyed import ByQueue, MessageQueue
 
 
 class ConsumerOffsetSerializeWrapper(Body, kw_only=True):
-    """All committed offsets, by `topic@group` and queue id."""
-
     data_version: DataVersion | None = None
     group_topic_map: dict[str, list[str]] | None = None
-    offset_table: dict[str, dict[Int32, Int64]] = always_new(dict)
+    offset_table: dict[str, dict[Int32, Int64]] = always_new(dict)  # committed, by `topic@group` and queue id
     pull_offset_table: dict[str, dict[Int32, Int64]] | None = None
 
 
 class DelayOffsetSerializeWrapper(Body, kw_only=True):
-    """Progress of each delay level."""
-
     data_version: DataVersion | None = None
-    offset_table: dict[Int32, Int64] = always_new(dict)
+    offset_table: dict[Int32, Int64] = always_new(dict)  # by delay level
 
 
 class OffsetWrapper(Body, kw_only=True):
@@ -58,10 +54,8 @@ class ConsumeStats(Body, kw_only=True):
 
 
 class ConsumeStatsList(Body, kw_only=True):
-    """All groups of a broker: a list of maps with one group each."""
-
     broker_addr: str | None = None
-    consume_stats_list: list[dict[str, list[ConsumeStats]]] = always_new(list)
+    consume_stats_list: list[dict[str, list[ConsumeStats]]] = always_new(list)  # maps with one group each
     total_diff: Int64 = always(0)
     total_inflight_diff: Int64 = always(0)
 
@@ -128,15 +122,6 @@ class QueueTimeSpan(Body, kw_only=True):
 
 class QueryConsumeTimeSpanBody(Body, kw_only=True):
     consume_time_span_set: list[QueueTimeSpan] = always_new(list)
-
-
-class OffsetMovedEvent(Body, kw_only=True):
-    """Body of the messages in OFFSET_MOVED_EVENT."""
-
-    consumer_group: str | None = None
-    message_queue: MessageQueue | None = None
-    offset_new: Int64 = always(0)
-    offset_request: Int64 = always(0)
 
 
 class BatchAck(Body, kw_only=True):

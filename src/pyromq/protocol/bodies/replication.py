@@ -60,9 +60,7 @@ class ReplicasInfo(Body, kw_only=True):
 
 
 class BrokerReplicasInfo(Body, kw_only=True):
-    """By broker name."""
-
-    replicas_info_table: dict[str, ReplicasInfo] = always_new(dict)
+    replicas_info_table: dict[str, ReplicasInfo] = always_new(dict)  # by broker name
 
 
 class EpochEntry(Body, kw_only=True):
@@ -77,12 +75,3 @@ class EpochEntryCache(Body, kw_only=True):
     cluster_name: str | None = None
     epoch_list: list[EpochEntry] | None = None
     max_offset: Int64 = always(0)
-
-
-class RoleChangeNotifyEntry(Body, kw_only=True):
-    broker_member_group: BrokerMemberGroup | None = None
-    master_address: str | None = None
-    master_broker_id: Int64 | None = None
-    master_epoch: Int32 = always(0)
-    sync_state_set: list[Int64] | None = None
-    sync_state_set_epoch: Int32 = always(0)

@@ -38,10 +38,8 @@ class QueryConsumeQueueResponseBody(Body, kw_only=True):
 
 
 class CheckRocksdbCqWriteResult(Body, kw_only=True):
-    """Status 0 is fine, 1 is not, 2 still running, 3 an error."""
-
     check_result: str | None = None
-    check_status: Int32 = always(0)
+    check_status: Int32 = always(0)  # 0 fine, 1 not, 2 still running, 3 an error
 
 
 class TimerCount(Body, kw_only=True):
@@ -50,10 +48,8 @@ class TimerCount(Body, kw_only=True):
 
 
 class TimerMetrics(Body, kw_only=True):
-    """Messages waiting in the timer, by topic."""
-
     data_version: DataVersion = always_new(DataVersion)
-    timing_count: dict[str, TimerCount] = always_new(dict)
+    timing_count: dict[str, TimerCount] = always_new(dict)  # messages that wait, by topic
 
 
 class AccAndTimeStamp(Body, kw_only=True):

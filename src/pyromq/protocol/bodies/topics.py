@@ -10,8 +10,6 @@ GLOBAL_SCOPE = "__global__"
 
 
 class TopicConfig(Body, kw_only=True):
-    """One topic on one broker."""
-
     attributes: dict[str, str] = always_new(dict)
     order: bool = always(False)
     perm: Int32 = always(int(Perm.READ_WRITE))
@@ -54,9 +52,7 @@ class TopicQueueMappingDetail(TopicQueueMappingInfo, kw_only=True):
 
 
 class TopicConfigAndQueueMapping(TopicConfig, kw_only=True):
-    """Answer of GET_TOPIC_CONFIG: with its mapping where the topic is static."""
-
-    mapping_detail: TopicQueueMappingDetail | None = None
+    mapping_detail: TopicQueueMappingDetail | None = None  # where the topic is static
 
 
 class TopicConfigSerializeWrapper(Body, kw_only=True):
@@ -74,13 +70,6 @@ class TopicConfigAndMappingSerializeWrapper(TopicConfigSerializeWrapper, kw_only
     topic_queue_mapping_info_map: dict[str, TopicQueueMappingInfo] = always_new(dict)
 
 
-class TopicQueueMappingSerializeWrapper(Body, kw_only=True):
-    """The mapping table as a broker keeps it."""
-
-    data_version: DataVersion = always_new(DataVersion)
-    topic_queue_mapping_info_map: dict[str, TopicQueueMappingDetail] = always_new(dict)
-
-
 class TopicList(Body, kw_only=True):
     broker_addr: str | None = None
     topic_list: list[str] = always_new(list)
@@ -88,16 +77,6 @@ class TopicList(Body, kw_only=True):
 
 class CreateTopicListRequestBody(Body, kw_only=True):
     topic_config_list: list[TopicConfig] = always_new(list)
-
-
-class TopicQueueMappingOne(Body, kw_only=True):
-    """One logical queue with its stretches."""
-
-    bname: str | None = None
-    global_id: Int32 | None = None
-    items: list[LogicQueueMappingItem] = always_new(list)
-    mapping_detail: TopicQueueMappingDetail | None = None
-    topic: str | None = None
 
 
 class TopicRemappingDetailWrapper(Body, kw_only=True):
