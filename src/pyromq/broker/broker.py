@@ -119,11 +119,11 @@ class Broker:
             self.naming.auto_created,
         )
         self.intake = intake = self.sends.intake
-        self.timing = TimingParts(environment, self.storage, parks, self.topics, intake, self.counters)
+        self.timing = TimingParts(environment, self.storage, parks, self.topics, self.sends.access)
         self.transactions = TransactionParts(
-            environment, self.storage, self.offsets, self.producers, self.sends, parks.levels, self.counters
+            environment, self.storage, self.offsets, self.producers, self.sends, parks.levels
         )
-        self.retries = RetryParts(environment, self.storage, tables, intake, parks.levels, self.counters)
+        self.retries = RetryParts(environment, self.storage, tables, self.sends.access, parks.levels)
         self.pull_parts = PullParts(environment, self.store, tables, self.clients, self.counters)
         self.pulls = self.pull_parts.handler
         self.runtime = self.statistics.runtime_info(

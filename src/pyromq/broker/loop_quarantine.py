@@ -1,19 +1,25 @@
 """Quarantine for the records that one of the broker's own loops cannot handle.
 
-A loop puts the record that fails into the store's quarantine (`store/recovery/quarantine.py`) and goes on with the next
+A loop puts the record that fails into the store's quarantine (`store/tables/quarantine.py`) and goes on with the next
 one. A fault of the disk or of the whole store belongs to no record: it is raised, and the loop tries again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
 
 from ..errors import RequestRefused
+from ..kernel.records import Placed
 from ..model.codes import ResponseCode
 from ..protocol.record import HEAD, Record, decode_record
 from ..store.errors import StoreError
 from ..store.files.disk import DiskError
 from ..store.tables.quarantine import Quarantine
+from .intake.intake import Done, Outcome
+
+T = TypeVar("T")
 
 
 def is_fault_of_record(fault: Exception) -> bool:
@@ -23,15 +29,15 @@ def is_fault_of_record(fault: Exception) -> bool:
     return not isinstance(fault, DiskError | StoreError)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class LoopQuarantine:
     """The quarantine as one loop uses it: every entry carries the loop's name. Event loop only."""
 
-    def __init__(self, quarantine: Quarantine, loop: str) -> None:
-        self._quarantine = quarantine
-        self._loop = loop
+    quarantine: Quarantine
+    loop: str
 
     def __contains__(self, position: int) -> bool:
-        return position in self._quarantine
+        return position in self.quarantine
 
     def put(self, record: Record, why: Exception | str) -> None:
         """Put a record into quarantine. Raise `why` instead where it is not the record's own fault."""
@@ -41,7 +47,7 @@ class LoopQuarantine:
         """Put a record that was not decoded into quarantine."""
         if isinstance(why, Exception) and not is_fault_of_record(why):
             raise why
-        self._quarantine.add(self._loop, position, size, topic, queue_id, why)
+        self.quarantine.add(self.loop, position, size, topic, queue_id, why)
 
     def put_refused(self, record: Record, refusal: RequestRefused) -> bool:
         """Put a record into quarantine whose put would be refused for ever. False: a later try may succeed."""
@@ -49,6 +55,36 @@ class LoopQuarantine:
             return False
         self.put(record, refusal)
         return True
+
+    def done(
+        self,
+        record: Record,
+        refusals: list[RequestRefused],
+        left: Callable[[Placed | None], None] = lambda placed: None,
+    ) -> Done:
+        """Return what to call with the outcome of a put for `record`.
+
+        It calls `left` with where the message is now, or with None if that would be refused for ever and the record is
+        in quarantine. Any other refusal is added to `refusals`.
+        """
+
+        def done(outcome: Outcome) -> None:
+            if outcome.refusal is None:
+                left(outcome.places[-1])
+            elif self.put_refused(record, outcome.refusal):
+                left(None)
+            else:
+                refusals.append(outcome.refusal)
+
+        return done
+
+    async def tried(self, record: Record, work: Awaitable[T]) -> T | None:
+        """Return what the work on a record gives; None if it failed, and the record is in quarantine."""
+        try:
+            return await work
+        except Exception as fault:
+            self.put(record, fault)
+            return None
 
     def decode(self, raws: Iterable[bytes], topic: str) -> list[Record]:
         """Decode records, without those in quarantine. One that cannot be decoded goes there."""
@@ -59,7 +95,7 @@ class LoopQuarantine:
             except Exception as fault:
                 self.put_at(position_of(raw), len(raw), topic, 0, fault)
                 continue
-            if record.physical_offset not in self._quarantine:
+            if record.physical_offset not in self.quarantine:
                 records.append(record)
         return records
 

@@ -77,7 +77,7 @@ async def test_a_recall_holds_over_a_restart(tmp_path: Path, how: str) -> None:
 
 def waits(life: Virtual) -> tuple[dict[str, int], int]:
     assert life.broker.timing.timers is not None
-    return life.broker.timing.timers.counts.by_topic(), life.broker.timing.timers.waiting
+    return life.broker.timing.timers.counts.by_topic(), life.broker.timing.timer_store.waiting
 
 
 async def test_a_second_recall_takes_nothing_more_from_the_count(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ async def test_kills_lose_and_repeat_nothing(tmp_path: Path, seed: int) -> None:
             await life.advance(10)
             look(life, seen)
         assert life.broker.timing.timers is not None
-        assert (life.broker.timing.timers.lost, life.broker.timing.timers.waiting) == (0, 0)
+        assert (life.broker.timing.timers.lost, life.broker.timing.timer_store.waiting) == (0, 0)
         assert life.broker.timing.timer_store.known_before == 0  # a kill is no damage: nothing was made anew
     checker.check(seen, once=True)
 

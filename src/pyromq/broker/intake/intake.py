@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
 from ... import logs
@@ -24,6 +25,7 @@ from ...store.config import FlushMode
 from ...store.errors import RecordTooLarge, StoreError, StoreNotWritable
 from ...store.files.disk import DiskError, DiskFull
 from ...store.message_store import MessageStore
+from ..stats.counters import PutCounter
 from ..stats.put_times import PutTimes
 from .parking import Park
 
@@ -237,6 +239,19 @@ class Intake:
         while self._unsynced and self._unsynced[0].end <= safe:
             one = self._unsynced.popleft()
             self._answer(one.done, Outcome(one.places))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LogAccess:
+    """The log for those who put messages on from there: what is stored, the one way in, time, this broker's address as
+    it stands in records. `count` is called for every message that reached its topic.
+    """
+
+    store: MessageStore
+    intake: Intake
+    clock: Clock
+    store_host: bytes
+    count: PutCounter
 
 
 def illegal_batch(why: str) -> RequestRefused:

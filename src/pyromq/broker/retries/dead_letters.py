@@ -7,7 +7,7 @@ queue, with the time of its death in a property of ours. Administration asks `le
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -22,10 +22,9 @@ from ...protocol.record import Record
 from ...store.files.file_age import LogFile
 from ...store.log.reader import GetStatus, KeyQuery
 from ...store.log.retention import RetentionConfig
-from ...store.message_store import MessageStore
 from ...store.queues.queue import StoredQueue
 from ..config import BrokerConfig
-from ..intake.intake import Intake, Outcome
+from ..intake.intake import LogAccess
 from ..intake.parking import fit_properties
 from ..loop_quarantine import LoopQuarantine
 
@@ -44,50 +43,35 @@ def died_ms(record: Record) -> int:
 
 
 def file_leaves_ms(files: Sequence[LogFile], position: int, reserved_hours: int, now_ms: int) -> int:
-    """Return the time before which the file that holds a position does not go by its age.
-
-    The last file is still written to.
-    """
-    if not files or position >= files[-1].start:
+    """Return the time before which the file that holds a position does not go by its age."""
+    if not files or position >= files[-1].start:  # it is still written to
         return now_ms + reserved_hours * HOUR_MS
     written = next((file.modified_ms for file in files if position < file.end), now_ms)
     return written + reserved_hours * HOUR_MS
 
 
+@dataclass(slots=True, eq=False)
 class DeadLetters:
-    """Event loop only. `is_short`: files go for want of space now, whatever their age."""
+    """Event loop only."""
 
-    def __init__(
-        self,
-        live: Live[BrokerConfig],
-        store: MessageStore,
-        intake: Intake,
-        quarantine: LoopQuarantine,
-        store_host: bytes,
-        now_ms: Callable[[], int],
-        is_short: Callable[[], bool],
-    ) -> None:
-        self._live = live
-        self._store = store
-        self._intake = intake
-        self._quarantine = quarantine
-        self._store_host = store_host
-        self._now_ms = now_ms
-        self.is_short = is_short
-        self.lost = 0  # that should have stayed, but there was no space
+    live: Live[BrokerConfig]
+    access: LogAccess
+    quarantine: LoopQuarantine
+    is_short: Callable[[], bool]  # files go for want of space now, whatever their age
+    lost: int = 0  # that should have stayed, but there was no space
 
     @property
     def _kept_ms(self) -> int:
-        return self._live.config.dead_letter_reserved_hours * HOUR_MS
+        return self.live.config.dead_letter_reserved_hours * HOUR_MS
 
     def queues(self) -> list[StoredQueue]:
-        queues = self._store.queues
+        queues = self.access.store.queues
         return [queue for topic in queues.topics() if topic.startswith(DLQ_PREFIX) for queue in queues.of_topic(topic)]
 
     def leaves_ms(self, record: Record, files: Sequence[LogFile]) -> int:
         """Return when the dead letter may go, at the earliest; sooner only for want of space."""
-        hours = self._live.config.part(RetentionConfig).file_reserved_hours
-        by_log = file_leaves_ms(files, record.physical_offset, hours, self._now_ms())
+        hours = self.live.config.part(RetentionConfig).file_reserved_hours
+        by_log = file_leaves_ms(files, record.physical_offset, hours, self.access.clock.now_ms())
         return max(by_log, died_ms(record) + self._kept_ms)
 
     # --- carried past their file ----------------------------------------------------------------------------------
@@ -102,7 +86,7 @@ class DeadLetters:
         refusals: list[RequestRefused] = []
         for queue in self.queues():
             async for record in self.read(queue, end):
-                if not await self._stays_or_quarantine(record, end):
+                if not await self.quarantine.tried(record, self._stays(record, end)):
                     continue
                 if record.size > free_bytes:
                     lost += 1
@@ -111,13 +95,13 @@ class DeadLetters:
                 carried += 1
                 self._put_again(record, refusals)
                 if carried % AT_ONCE == 0:
-                    self._intake.flush()  # not a whole file of them at once
-            self._intake.flush()
+                    self.access.intake.flush()  # not a whole file of them at once
+            self.access.intake.flush()
         if refusals:
             raise refusals[0]
         self.lost += lost
         if carried:
-            await self._store.flush_log()  # the old copies go next
+            await self.access.store.flush_log()  # the old copies go next
             log.info("dead letters carried forward", messages=carried, start=start, end=end)
         if lost:
             log.error(
@@ -129,50 +113,39 @@ class DeadLetters:
         """Yield the dead letters of a queue, the oldest first, up to a place in the log."""
         offset = queue.min_offset
         while True:
-            selection = await self._store.select(
+            selection = await self.access.store.select(
                 queue.topic, queue.queue_id, offset, max_count=AT_ONCE, max_bytes=BYTES_AT_ONCE, scan=AT_ONCE
             )
             wanted = [one for one in selection.ranges if end is None or one.position < end]
             if selection.status is GetStatus.FOUND and not wanted:
                 return
-            raws = await self._store.read(replace(selection, ranges=wanted)) if wanted else ()
-            for record in self._quarantine.decode(raws, queue.topic):
+            raws = await self.access.store.read(replace(selection, ranges=wanted)) if wanted else ()
+            for record in self.quarantine.decode(raws, queue.topic):
                 yield record
             if selection.next_offset <= offset:
                 return
             offset = selection.next_offset
 
-    async def _stays_or_quarantine(self, record: Record, end: int) -> bool:
-        try:
-            return await self._stays(record, end)
-        except Exception as fault:
-            self._quarantine.put(record, fault)
-            return False
-
     async def _stays(self, record: Record, end: int) -> bool:
         """Return whether it is carried on: not if its time has passed, nor if a kill left a copy beside it."""
         died = died_ms(record)
-        if died + self._kept_ms <= self._now_ms():
+        if died + self._kept_ms <= self.access.clock.now_ms():
             return False
         unique = decode_properties(record.properties).get(Property.UNIQ_KEY)
         return unique is None or not any(
             found.physical_offset >= end and died_ms(found) == died
-            for found in await self._store.by_key(KeyQuery(record.topic, unique))
+            for found in await self.access.store.by_key(KeyQuery(record.topic, unique))
         )
 
     def _put_again(self, record: Record, refusals: list[RequestRefused]) -> None:
-        def done(outcome: Outcome) -> None:
-            if outcome.refusal is not None and not self._quarantine.put_refused(record, outcome.refusal):
-                refusals.append(outcome.refusal)
-
         try:
             copy = msgspec.structs.replace(
-                record, properties=_with_death(record), physical_offset=0, store_host=self._store_host
+                record, properties=_with_death(record), physical_offset=0, store_host=self.access.store_host
             )
         except Exception as fault:
-            self._quarantine.put(record, fault)
+            self.quarantine.put(record, fault)
         else:
-            self._intake.put(copy, done)
+            self.access.intake.put(copy, self.quarantine.done(record, refusals))
 
 
 def _with_death(record: Record) -> bytes:

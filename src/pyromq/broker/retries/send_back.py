@@ -9,6 +9,7 @@ the delay levels: 3 for the first retry, then one more each time. A list (CUSTOM
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from ... import logs
@@ -26,15 +27,13 @@ from ...protocol.bodies.topics import TopicConfig
 from ...protocol.headers.send import ConsumerSendMsgBack
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record
-from ...store.message_store import MessageStore
 from ...transport.dispatch import Reply, Request, RequestOf
 from ..config import BrokerConfig
-from ..intake.intake import Intake, Outcome
+from ..intake.intake import LogAccess, Outcome
 from ..intake.parking import copy_record, fit_properties
 from ..intake.put_answers import answer, reply_to_put
 from ..metadata.groups import Groups
 from ..metadata.topics import DLQ_QUEUES, Topics
-from ..stats.counters import PutCounter
 from .dead_letters import DIED
 
 log = logs.get("pyromq.broker")
@@ -59,41 +58,25 @@ class Delay(Protocol):
     def until(self, record: Record, level: int, due_ms: int, now_ms: int) -> Record: ...
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class SendBack:
     """Event loop only. `pick` chooses one of n queues."""
 
-    def __init__(
-        self,
-        live: Live[BrokerConfig],
-        topics: Topics,
-        groups: Groups,
-        store: MessageStore,
-        intake: Intake,
-        delay: Delay,
-        store_host: bytes,
-        now_ms: Callable[[], int],
-        pick: Callable[[int], int],
-        count: PutCounter = lambda topic, queue_id, messages, size: None,
-    ) -> None:
-        self._live = live
-        self._topics = topics
-        self._groups = groups
-        self._store = store
-        self._intake = intake
-        self._delay = delay
-        self._store_host = store_host
-        self._now_ms = now_ms
-        self._pick = pick
-        self._count = count
+    live: Live[BrokerConfig]
+    topics: Topics
+    groups: Groups
+    access: LogAccess
+    delay: Delay
+    pick: Callable[[int], int]
 
     async def __call__(self, request: RequestOf[ConsumerSendMsgBack, None]) -> Reply | None:
         header = request.header
-        config = self._live.config
+        config = self.live.config
         group = self._group(header, config)
         if group.retry_queue_nums <= 0:
             return Reply()  # the group does without redelivery, and Java says so with success
         retry = self._retry_topic(header, group)
-        failed = await self._store.ask(lambda: self._failed(header))
+        failed = await self.access.store.ask(lambda: self._failed(header))
         most = group.retry_max_times
         if request.command.version >= Version.V3_4_9 and header.max_reconsume_times is not None:
             most = header.max_reconsume_times
@@ -107,7 +90,7 @@ class SendBack:
     # --- checks ---------------------------------------------------------------------------------------------------
 
     def _group(self, header: ConsumerSendMsgBack, config: BrokerConfig) -> SubscriptionGroupConfig:
-        group = self._groups.ensure(header.group, config)
+        group = self.groups.ensure(header.group, config)
         if group is None:
             raise RequestRefused(
                 f"subscription group not exist, {header.group}: create it (mqadmin updateSubGroup -g {header.group}), "
@@ -124,7 +107,7 @@ class SendBack:
 
     def _retry_topic(self, header: ConsumerSendMsgBack, group: SubscriptionGroupConfig) -> TopicConfig:
         flag = int(TopicFlag.UNIT_SUB) if header.unit_mode else 0
-        topic = self._topics.ensure(names.retry_topic(header.group), group.retry_queue_nums, sys_flag=flag)
+        topic = self.topics.ensure(names.retry_topic(header.group), group.retry_queue_nums, sys_flag=flag)
         if not topic.perm & WRITE:
             raise RequestRefused(
                 f"the topic[{topic.topic_name}] sending message is forbidden: its permission is {topic.perm}",
@@ -133,11 +116,11 @@ class SendBack:
         return topic
 
     def _failed(self, header: ConsumerSendMsgBack) -> Record:
-        record = self._store.reader.record_at(header.offset)
+        record = self.access.store.reader.record_at(header.offset)
         if record is None:
             raise RequestRefused(
                 f"look message by offset failed, {header.offset}: no record starts there, the log holds "
-                f"{self._store.commit_log.start} to {self._store.readable.value}"
+                f"{self.access.store.commit_log.start} to {self.access.store.readable.value}"
             )
         if record.sys_flag & WRAPPED_BATCH:
             raise RequestRefused(
@@ -152,17 +135,17 @@ class SendBack:
         self, header: ConsumerSendMsgBack, failed: Record, group: SubscriptionGroupConfig, retry: TopicConfig
     ) -> Record:
         before = failed.reconsume_times
-        level = header.delay_level or level_for(before)
+        level = header.delay_level or FIRST_LEVEL + before
         pairs = self._pairs(failed) | {Property.DELAY: str(level)}
-        record = self._record(failed, retry.topic_name, self._pick(max(1, retry.write_queue_nums)), pairs)
+        record = self._record(failed, retry.topic_name, self.pick(max(1, retry.write_queue_nums)), pairs)
         own_ms = policy_delay_ms(group.group_retry_policy, before) if header.delay_level == 0 else None
         if own_ms is None:
-            return self._delay.at_level(record, level)
-        now_ms = self._now_ms()
-        return self._delay.until(record, level, now_ms + own_ms, now_ms)
+            return self.delay.at_level(record, level)
+        now_ms = self.access.clock.now_ms()
+        return self.delay.until(record, level, now_ms + own_ms, now_ms)
 
     def _dead(self, header: ConsumerSendMsgBack, failed: Record) -> Record:
-        topic = self._topics.ensure(names.dlq_topic(header.group), DLQ_QUEUES)
+        topic = self.topics.ensure(names.dlq_topic(header.group), DLQ_QUEUES)
         pairs = self._pairs(failed) | {Property.DELAY: "0"}
         log.warning(
             "message goes to the dead letters",
@@ -171,7 +154,7 @@ class SendBack:
             key=pairs.get(Property.UNIQ_KEY),
             attempts=failed.reconsume_times + 1,
         )
-        return self._record(failed, topic.topic_name, self._pick(DLQ_QUEUES), pairs)
+        return self._record(failed, topic.topic_name, self.pick(DLQ_QUEUES), pairs)
 
     def _pairs(self, failed: Record) -> dict[str, str]:
         """Return the message's properties. Its first topic and first id stay with it through all retries."""
@@ -183,22 +166,18 @@ class SendBack:
         return pairs
 
     def _record(self, failed: Record, topic: str, queue_id: int, pairs: Mapping[str, str]) -> Record:
-        record = copy_record(failed, fit_properties(pairs, "retry", _WAY), topic, queue_id, self._store_host)
+        record = copy_record(failed, fit_properties(pairs, "retry", _WAY), topic, queue_id, self.access.store_host)
         record.reconsume_times = min(failed.reconsume_times + 1, INT_MAX)  # a sender may have set it to anything
         return record
 
     def _put(self, request: Request, record: Record, config: BrokerConfig) -> None:
         def done(outcome: Outcome) -> None:
             if outcome.refusal is None and not outcome.late:
-                self._count(record.topic, record.queue_id, 1, outcome.places[-1].size)
+                self.access.count(record.topic, record.queue_id, 1, outcome.places[-1].size)
             answer(request, reply_to_put(outcome, config))
 
         # The consumer commits the old message once this is answered: it waits for the disk where sends do.
-        self._intake.put(record, done, config.sync_flush_timeout / 1000)
-
-
-def level_for(failed_before: int) -> int:
-    return FIRST_LEVEL + failed_before
+        self.access.intake.put(record, done, config.sync_flush_timeout / 1000)
 
 
 def policy_delay_ms(policy: GroupRetryPolicy, failed_before: int) -> int | None:

@@ -8,23 +8,22 @@ goes. Nobody else moves these queues.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from ... import logs
 from ...ambient import Clock
 from ...errors import PyroError, RequestRefused
-from ...kernel.records import Range
+from ...kernel.records import Placed, Range
 from ...kernel.state import QueueTail
 from ...model.message import Property
 from ...model.names import HALF_TOPIC, SCHEDULE_TOPIC
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record
 from ...store.log.reader import KeyQuery, Selection
-from ...store.message_store import MessageStore
-from ..intake.intake import Intake, Outcome
+from ..intake.intake import LogAccess
 from ..loop_quarantine import LoopQuarantine
-from ..stats.counters import PutCounter
 from .level_park import LevelPark, due_of, unpark, wanted_level
 from .level_queues import AT_ONCE, FEW, LevelQueue, LevelQueues
 from .progress import DelayProgress
@@ -37,32 +36,18 @@ AGAIN_S = 1.0  # after a put that was refused
 
 
 class LevelDelivery:
-    """Event loop only. `count` is called for every message that reached its topic."""
+    """Event loop only."""
 
-    def __init__(
-        self,
-        store: MessageStore,
-        intake: Intake,
-        clock: Clock,
-        park: LevelPark,
-        progress: DelayProgress,
-        quarantine: LoopQuarantine,
-        store_host: bytes,
-        count: PutCounter = lambda topic, queue_id, messages, size: None,
-    ) -> None:
-        self._store = store
-        self._intake = intake
-        self._clock = clock
+    def __init__(self, access: LogAccess, park: LevelPark, progress: DelayProgress, quarantine: LoopQuarantine) -> None:
+        self._access = access
         self._park = park
         self._quarantine = quarantine
-        self._store_host = store_host
-        self._count = count
-        self._queues = LevelQueues(store, clock, park, progress)
+        self._queues = LevelQueues(access.store, access.clock, park, progress)
         self._arrived = asyncio.Event()
         self._turn = asyncio.Lock()  # the loop and `carry` must not move one queue at the same time
         # Delivered just before a kill, and not yet noted: what came due until now may have left already.
-        self._doubtful_until = 0 if store.recovery.clean_stop else clock.now_ms()
-        store.on_arrival(SCHEDULE_TOPIC, self._on_arrival)
+        self._doubtful_until = 0 if access.store.recovery.clean_stop else access.clock.now_ms()
+        access.store.on_arrival(SCHEDULE_TOPIC, self._on_arrival)
 
     @property
     def lost(self) -> int:
@@ -76,14 +61,7 @@ class LevelDelivery:
     # --- the loop -------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        while True:
-            self._arrived.clear()
-            wait = await self.round()
-            try:
-                async with self._clock.timeout(wait):
-                    await self._arrived.wait()
-            except TimeoutError:
-                pass
+        await run_rounds(self._access.clock, self._arrived, self.round)
 
     async def round(self) -> float:
         """Deliver what is due, and return the seconds until there is more to do."""
@@ -94,7 +72,7 @@ class LevelDelivery:
     async def _drain(self, level: LevelQueue) -> float:
         """Deliver what is due of one level, and return the seconds until its next message is."""
         while True:
-            now = self._clock.now_ms()
+            now = self._access.clock.now_ms()
             if (due_ms := self._queues.waits_until(level, now)) is not None:
                 return min(LONGEST_SLEEP_S, (due_ms - now) / 1000)
             selection = await self._queues.read(level, level.batch)
@@ -115,45 +93,30 @@ class LevelDelivery:
 
         Return False if one was refused, and is to be tried again.
         """
-        raws = await self._store.read(selection)
+        raws = await self._access.store.read(selection)
         records = {record.queue_offset: record for record in self._quarantine.decode(raws, SCHEDULE_TOPIC)}
         departed: dict[int, int] = {}  # queue offset -> end of what was put for it
         refusals: list[RequestRefused] = []
         for one, due_ms in zip(selection.ranges, times, strict=False):
             record = records.get(one.queue_offset)
-            target = None if record is None else await self._target_or_quarantine(record, due_ms, now_ms)
+            target = (
+                None if record is None else await self._quarantine.tried(record, self._target(record, due_ms, now_ms))
+            )
             if record is None or target is None or one.queue_offset in level.ahead:
                 departed[one.queue_offset] = 0
             else:
-                self._intake.put(target, self._put(record, target, departed, refusals))
-        self._intake.flush()
+                left = partial(self._left, one.queue_offset, target, departed)
+                self._access.intake.put(target, self._quarantine.done(record, refusals, left))
+        self._access.intake.flush()
         self._queues.advance(level, selection.ranges, departed)
         if refusals:
             log.error("delayed messages wait: they cannot be stored", level=level.number, why=str(refusals[0]))
         return not refusals
 
-    def _put(
-        self, record: Record, target: Record, departed: dict[int, int], refusals: list[RequestRefused]
-    ) -> Callable[[Outcome], None]:
-        def done(outcome: Outcome) -> None:
-            if outcome.refusal is not None:
-                if self._quarantine.put_refused(record, outcome.refusal):
-                    departed[record.queue_offset] = 0
-                else:
-                    refusals.append(outcome.refusal)
-                return
-            placed = outcome.places[-1]
-            departed[record.queue_offset] = placed.end
-            self._count(target.topic, target.queue_id, 1, placed.size)
-
-        return done
-
-    async def _target_or_quarantine(self, record: Record, due_ms: int, now_ms: int) -> Record | None:
-        try:
-            return await self._target(record, due_ms, now_ms)
-        except Exception as fault:
-            self._quarantine.put(record, fault)
-            return None
+    def _left(self, offset: int, target: Record, departed: dict[int, int], placed: Placed | None) -> None:
+        departed[offset] = 0 if placed is None else placed.end
+        if placed is not None:
+            self._access.count(target.topic, target.queue_id, 1, placed.size)
 
     async def _target(self, record: Record, due_ms: int, now_ms: int) -> Record | None:
         """Return the record to put for a waiting message; None if nothing is to be put."""
@@ -161,9 +124,9 @@ class LevelDelivery:
         due_ms = due_of(pairs, due_ms)
         if due_ms > now_ms:
             onward = self._park.until(record, wanted_level(pairs), due_ms, now_ms)
-            onward.store_host = self._store_host
+            onward.store_host = self._access.store_host
             return onward
-        target = unpark(record, pairs, self._store_host)
+        target = unpark(record, pairs, self._access.store_host)
         if target is None or target.topic == HALF_TOPIC:
             log.error(
                 "A DELAYED MESSAGE IS LEFT OUT: it does not say where it belongs",
@@ -187,7 +150,7 @@ class LevelDelivery:
             and found.reconsume_times == target.reconsume_times
             and found.born_timestamp == target.born_timestamp
             and found.body == target.body
-            for found in await self._store.by_key(KeyQuery(target.topic, unique, begin=due_ms))
+            for found in await self._access.store.by_key(KeyQuery(target.topic, unique, begin=due_ms))
         )
 
     # --- retention and stop ---------------------------------------------------------------------------------------
@@ -199,7 +162,7 @@ class LevelDelivery:
             for level in self._queues.all():
                 carried += await self._carry_level(level, end)
         if carried:
-            await self._store.flush_log()  # the old copies go next
+            await self._access.store.flush_log()  # the old copies go next
             log.info("delayed messages carried forward", messages=carried, start=start, end=end)
 
     async def _carry_level(self, level: LevelQueue, end: int) -> int:
@@ -208,7 +171,7 @@ class LevelDelivery:
             going = [one for one in selection.ranges if one.position < end]
             if not going:
                 break
-            now = self._clock.now_ms()
+            now = self._access.clock.now_ms()
             times = await self._queues.due_times(level, going, now)
             if not await self._deliver(level, replace(selection, ranges=going), times, now):
                 raise RequestRefused(f"messages of delay level {level.number} could not be carried forward")
@@ -220,9 +183,25 @@ class LevelDelivery:
     async def close(self) -> None:
         """Sync the log once nothing is delivered any more, so that all of the progress may be written."""
         try:
-            await self._store.flush_log()
+            await self._access.store.flush_log()
         except PyroError as fault:
             log.error("the last delayed messages may be delivered again: the log cannot be synced", why=str(fault))
+
+
+async def run_rounds(
+    clock: Clock, arrived: asyncio.Event, run_round: Callable[[], Awaitable[float]], gather_s: float = 0.0
+) -> None:
+    """Run round after round, each when something arrives or when the seconds that the last one returned are over."""
+    while True:
+        arrived.clear()
+        wait = await run_round()
+        try:
+            async with clock.timeout(wait):
+                await arrived.wait()
+                if gather_s:
+                    await clock.sleep(gather_s)
+        except TimeoutError:
+            pass
 
 
 def _split(ranges: Sequence[Range], times: Sequence[int], now_ms: int) -> tuple[Sequence[Range], int | None]:

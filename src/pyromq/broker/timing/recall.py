@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from ...config import Live
 from ...errors import RequestRefused
@@ -21,10 +22,9 @@ from ...protocol.headers.send import RecallMessage
 from ...protocol.properties import decode_properties, encode_properties
 from ...protocol.record import Record
 from ...store.log.reader import KeyQuery
-from ...store.message_store import MessageStore
 from ...transport.dispatch import Reply, RequestOf
 from ..config import BrokerConfig
-from ..intake.intake import Intake, Outcome
+from ..intake.intake import LogAccess, Outcome
 from ..metadata.topics import Topics
 from .timer_park import TimerPark
 
@@ -34,39 +34,24 @@ REMEMBERED = 1_000  # markers that the index may not know yet
 _Identity = tuple[str | None, ...]
 
 
+@dataclass(slots=True, eq=False)
 class Recall:
-    """Event loop only. `born_host` packs a peer's address as a record holds it."""
+    """Event loop only."""
 
-    def __init__(
-        self,
-        live: Live[BrokerConfig],
-        topics: Topics,
-        store: MessageStore,
-        intake: Intake,
-        park: TimerPark,
-        store_host: bytes,
-        now_ms: Callable[[], int],
-        born_host: Callable[[str], bytes],
-        count: Callable[[str, int, int, int], None] = lambda topic, queue_id, messages, size: None,
-    ) -> None:
-        self._live = live
-        self._topics = topics
-        self._store = store
-        self._intake = intake
-        self._park = park
-        self._store_host = store_host
-        self._now_ms = now_ms
-        self._born_host = born_host
-        self._count = count
-        self._latest: dict[_Identity, asyncio.Future[Outcome]] = {}
+    live: Live[BrokerConfig]
+    topics: Topics
+    access: LogAccess
+    park: TimerPark
+    born_host: Callable[[str], bytes]  # packs a peer's address as a record holds it
+    _latest: dict[_Identity, asyncio.Future[Outcome]] = field(default_factory=dict)
 
     async def __call__(self, request: RequestOf[RecallMessage, None]) -> Reply:
         header = request.header
-        config = self._live.config
+        config = self.live.config
         region = {"MSG_REGION": config.region_id}
         try:
             handle = self._checked(header, config)
-            marker = self._park.until(self._marker(header, handle, request.peer.address), handle.time_ms)
+            marker = self.park.until(self._marker(header, handle, request.peer.address), handle.time_ms)
         except RequestRefused as refused:
             refused.fields = region
             raise
@@ -82,7 +67,7 @@ class Recall:
         wanted = _identity(marker)
         if wanted in self._latest:
             return False  # its put is asked
-        return any(_identity(one) == wanted for one in await self._store.by_key(KeyQuery(TIMER_TOPIC, unique)))
+        return any(_identity(one) == wanted for one in await self.access.store.by_key(KeyQuery(TIMER_TOPIC, unique)))
 
     def _put(self, marker: Record, wait_s: float) -> asyncio.Future[Outcome]:
         """Return its outcome, or that of the same one just before. Who goes away must not end it for others."""
@@ -94,7 +79,7 @@ class Recall:
 
         def end(outcome: Outcome) -> None:
             if outcome.refusal is None:
-                self._count(TIMER_TOPIC, 0, 1, outcome.places[-1].size)
+                self.access.count(TIMER_TOPIC, 0, 1, outcome.places[-1].size)
             else:
                 self._latest.pop(identity, None)
             if not ended.done():
@@ -103,7 +88,7 @@ class Recall:
         if len(self._latest) >= REMEMBERED:
             del self._latest[next(iter(self._latest))]
         self._latest[identity] = ended
-        self._intake.put(marker, end, wait_s)
+        self.access.intake.put(marker, end, wait_s)
         return ended
 
     def _checked(self, header: RecallMessage, config: BrokerConfig) -> RecallHandle:
@@ -113,9 +98,9 @@ class Recall:
                 "recall failed, operation is forbidden: recallMessageEnable is false", ResponseCode.NO_PERMISSION
             )
         writable = config.broker_permission & Perm.WRITE or config.allow_recall_when_broker_not_writeable
-        if self._now_ms() < config.start_accept_send_request_time_stamp or not writable:
+        if self.access.clock.now_ms() < config.start_accept_send_request_time_stamp or not writable:
             raise RequestRefused("recall failed, broker service not available", ResponseCode.SERVICE_NOT_AVAILABLE)
-        if self._topics.find(header.topic) is None:
+        if self.topics.find(header.topic) is None:
             raise RequestRefused(f"recall failed, the topic[{header.topic}] not exist", ResponseCode.TOPIC_NOT_EXIST)
         try:
             handle = decode_handle(header.recall_handle)
@@ -125,7 +110,7 @@ class Recall:
             raise _illegal(f"recall failed, topic not match: the handle is of {handle.topic}")
         if handle.broker != config.broker_name:
             raise _illegal(f"recall failed, broker service not available: the message is at {handle.broker}")
-        ahead_ms = handle.time_ms - self._now_ms()
+        ahead_ms = handle.time_ms - self.access.clock.now_ms()
         if ahead_ms <= 0:
             raise _illegal(f"recall failed, timestamp invalid: the message was due {-ahead_ms} ms ago, it is too late")
         if ahead_ms >= config.timer_max_delay_sec * 1000:
@@ -136,7 +121,7 @@ class Recall:
         return handle
 
     def _marker(self, header: RecallMessage, handle: RecallHandle, address: str) -> Record:
-        now, config = self._now_ms(), self._live.config
+        now, config = self.access.clock.now_ms(), self.live.config
         unique = handle.unique
         pairs = {
             Property.TAGS: TAG,
@@ -156,8 +141,8 @@ class Recall:
             body=b"0",
             properties=properties,
             born_timestamp=now,
-            born_host=self._born_host(address),
-            store_host=self._store_host,
+            born_host=self.born_host(address),
+            store_host=self.access.store_host,
         )
 
 

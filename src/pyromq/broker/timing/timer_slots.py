@@ -6,26 +6,25 @@ at a time, so that a slot may be as large as it likes. What could not be stored 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
 from ... import logs
-from ...ambient import Clock, RunBlocking
+from ...ambient import RunBlocking
 from ...errors import RequestRefused
-from ...kernel.records import Range
+from ...kernel.records import Placed, Range
 from ...model.message import Property
 from ...model.names import HALF_TOPIC, TIMER_TOPIC
 from ...model.wire_text import whole_number
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record
 from ...store.log.reader import GetStatus, KeyQuery, Selection
-from ...store.message_store import MessageStore
 from ...store.timer.timer_log import Unit
 from ...store.timer.timer_store import Due, TimerStore
-from ..intake.intake import Intake, Outcome
+from ..intake.intake import LogAccess
 from ..loop_quarantine import LoopQuarantine
-from ..stats.counters import PutCounter
 from .progress import TimerCounts
 from .timer_park import timer_copy, unpark
 
@@ -41,45 +40,31 @@ class _Message(NamedTuple):
     pairs: dict[str, str]
 
 
+@dataclass(slots=True, eq=False)
 class TimerSlots:
     """Event loop only, one call at a time."""
 
-    def __init__(
-        self,
-        store: MessageStore,
-        intake: Intake,
-        timers: TimerStore,
-        counts: TimerCounts,
-        run_blocking: RunBlocking,
-        clock: Clock,
-        quarantine: LoopQuarantine,
-        store_host: bytes,
-        topic_in_key: bool,
-        count: PutCounter,
-    ) -> None:
-        """`topic_in_key`: a recall names topic and id, not the id alone (appendTopicForTimerDeleteKey)."""
-        self._store = store
-        self._intake = intake
-        self._timers = timers
-        self._counts = counts
-        self._run_blocking = run_blocking
-        self._clock = clock
-        self._quarantine = quarantine
-        self._store_host = store_host
-        self._topic_in_key = topic_in_key
-        self._count = count
-        # Units of the present slot that are done and counted, though others of it were refused.
-        self._departed: set[int] = set()
-        # Delivered just before a kill, and not yet noted: what came due until now may have left already.
-        self._doubtful_until = 0 if store.recovery.clean_stop else clock.now_ms()
-        self.lost = 0
+    access: LogAccess
+    timers: TimerStore
+    counts: TimerCounts
+    run_blocking: RunBlocking
+    quarantine: LoopQuarantine
+    topic_in_key: bool  # a recall names topic and id, not the id alone (appendTopicForTimerDeleteKey)
+    lost: int = 0
+    # Units of the present slot that are done and counted, though others of it were refused.
+    _departed: set[int] = field(default_factory=set)
+    # Delivered just before a kill, and not yet noted: what came due until now may have left already.
+    _doubtful_until: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._doubtful_until = 0 if self.access.store.recovery.clean_stop else self.access.clock.now_ms()
 
     async def empty(self, due: Due) -> bool:
         """Deliver all of a due slot. False: some could not be stored, try the slot again later."""
         recalled = await self._recalled(due)
         for start in range(0, len(due.messages), AT_ONCE):
             positions = [at for at in due.messages[start : start + AT_ONCE] if at not in self._departed]
-            units = await self._run_blocking(partial(self._timers.units, positions))
+            units = await self.run_blocking(partial(self.timers.units, positions))
             for share in _shares(units):
                 if not await self._deliver(share, recalled):
                     return False
@@ -89,7 +74,7 @@ class TimerSlots:
     def start_anew(self) -> None:
         """Forget what departed: the timer's files were made anew, and the index knows what departed of a slot."""
         self._departed.clear()
-        self._doubtful_until = self._clock.now_ms()
+        self._doubtful_until = self.access.clock.now_ms()
 
     # --- recalls --------------------------------------------------------------------------------------------------
 
@@ -101,38 +86,35 @@ class TimerSlots:
         """
         found: set[str] = set()
         for start in range(0, len(due.recalls), AT_ONCE):
-            units = await self._run_blocking(partial(self._timers.units, due.recalls[start : start + AT_ONCE].tolist()))
+            units = await self.run_blocking(partial(self.timers.units, due.recalls[start : start + AT_ONCE].tolist()))
             for one in await self._read(units):
                 found.add(one.pairs.get(Property.TIMER_DEL_UNIQKEY, ""))
                 if one.unit.position not in self._departed:
                     self._departed.add(one.unit.position)
-                    self._counts.add(one.pairs.get(Property.REAL_TOPIC, ""), 1)
+                    self.counts.add(one.pairs.get(Property.REAL_TOPIC, ""), 1)
         return found
 
     def _key(self, pairs: dict[str, str]) -> str:
         unique = pairs.get(Property.UNIQ_KEY, "")
-        return f"{pairs.get(Property.REAL_TOPIC, '')}+{unique}" if self._topic_in_key else unique
+        return f"{pairs.get(Property.REAL_TOPIC, '')}+{unique}" if self.topic_in_key else unique
 
     # --- messages -------------------------------------------------------------------------------------------------
 
     async def _read(self, units: Sequence[Unit]) -> list[_Message]:
-        """Return the messages whose records are there.
-
-        One that was carried forward waits elsewhere; any other is lost, loudly.
-        """
-        start = self._store.commit_log.start
-        own = [unit for unit in units if unit.record_position >= self._timers.carried_to]
+        """Return the messages whose records are there. One that was carried waits elsewhere; the others are lost."""
+        start = self.access.store.commit_log.start
+        own = [unit for unit in units if unit.record_position >= self.timers.carried_to]
         ranges = [Range(one.record_position, one.record_size, 0) for one in own if one.record_position >= start]
-        raws = await self._store.read(Selection(GetStatus.FOUND, ranges, 0, 0, 0)) if ranges else []
-        records = {record.physical_offset: record for record in self._quarantine.decode(raws, TIMER_TOPIC)}
+        raws = await self.access.store.read(Selection(GetStatus.FOUND, ranges, 0, 0, 0)) if ranges else []
+        records = {record.physical_offset: record for record in self.quarantine.decode(raws, TIMER_TOPIC)}
         found = []
         for unit in own:
             record = records.get(unit.record_position)
-            if unit.record_position in self._quarantine:
-                self._counts.lose(unit.topic_hash)
+            if unit.record_position in self.quarantine:
+                self.counts.lose(unit.topic_hash)
             elif record is None or record.topic != TIMER_TOPIC:
                 self.lost += 1
-                self._counts.lose(unit.topic_hash)
+                self.counts.lose(unit.topic_hash)
                 log.error(
                     "A TIMED MESSAGE IS LOST: its record is gone or damaged",
                     position=unit.record_position,
@@ -147,49 +129,36 @@ class TimerSlots:
         refusals: list[RequestRefused] = []
         seen: set[tuple[str, str, int]] = set()
         for one in await self._read(units):
-            target = await self._target_unless_departed(one, recalled, seen)
+            target = await self.quarantine.tried(one.record, self._target(one, recalled, seen))
+            left = partial(self._left, one, target)
             if target is None:
-                self._departed.add(one.unit.position)
-                self._counts.add(one.pairs.get(Property.REAL_TOPIC, ""), -1)
+                left(None)
             else:
-                self._intake.put(target, self._put(one, target, refusals))
-        self._intake.flush()
+                self.access.intake.put(target, self.quarantine.done(one.record, refusals, left))
+        self.access.intake.flush()
         if refusals:
             log.error("timed messages wait: they cannot be stored", why=str(refusals[0]))
             return False
         self._departed.update(unit.position for unit in units)
         return True
 
-    def _put(self, one: _Message, target: Record, refusals: list[RequestRefused]) -> Callable[[Outcome], None]:
-        def done(outcome: Outcome) -> None:
-            if outcome.refusal is not None and not self._quarantine.put_refused(one.record, outcome.refusal):
-                refusals.append(outcome.refusal)
-                return
-            self._departed.add(one.unit.position)
-            self._counts.add(one.pairs.get(Property.REAL_TOPIC, ""), -1)
-            if outcome.refusal is not None:
-                return
-            self._count(target.topic, target.queue_id, 1, outcome.places[-1].size)
+    def _left(self, one: _Message, target: Record | None, placed: Placed | None) -> None:
+        self._departed.add(one.unit.position)
+        self.counts.add(one.pairs.get(Property.REAL_TOPIC, ""), -1)
+        if target is not None and placed is not None:
+            self.access.count(target.topic, target.queue_id, 1, placed.size)
 
-        return done
-
-    async def _target_unless_departed(
-        self, one: _Message, recalled: set[str], seen: set[tuple[str, str, int]]
-    ) -> Record | None:
-        """Return the record to put; None if it departed or was recalled, or went into quarantine."""
-        try:
-            is_recalled = not one.unit.is_roll and self._key(one.pairs) in recalled
-            return None if is_recalled or await self._has_departed(one, seen) else self._target(one)
-        except Exception as fault:
-            self._quarantine.put(one.record, fault)
+    async def _target(self, one: _Message, recalled: set[str], seen: set[tuple[str, str, int]]) -> Record | None:
+        """Return the record to put for a message whose slot has come; None if it departed or was recalled, or does not
+        say where it belongs.
+        """
+        is_recalled = not one.unit.is_roll and self._key(one.pairs) in recalled
+        if is_recalled or await self._has_departed(one, seen):
             return None
-
-    def _target(self, one: _Message) -> Record | None:
-        """Return the record to put for a message whose slot has come; None if it does not say where it belongs."""
-        now = self._clock.now_ms()
+        now = self.access.clock.now_ms()
         if one.unit.is_roll:
-            return timer_copy(one.record, one.pairs, one.unit.written_ms, now, self._store_host)
-        target = unpark(one.record, one.pairs, one.unit.written_ms, now, self._store_host)
+            return timer_copy(one.record, one.pairs, one.unit.written_ms, now, self.access.store_host)
+        target = unpark(one.record, one.pairs, one.unit.written_ms, now, self.access.store_host)
         if target is None or target.topic == HALF_TOPIC:
             self.lost += 1
             log.error(
@@ -197,7 +166,7 @@ class TimerSlots:
                 position=one.record.physical_offset,
                 real_topic=one.pairs.get(Property.REAL_TOPIC),
             )
-            self._quarantine.put(one.record, "it does not say where it belongs")
+            self.quarantine.put(one.record, "it does not say where it belongs")
             return None
         return target
 
@@ -218,10 +187,10 @@ class TimerSlots:
         is_roll, slot_ms = one.unit.is_roll, one.unit.slot_ms
         out_ms = whole_number(one.pairs.get(Property.TIMER_OUT_MS)) or 0
         is_late = out_ms < slot_ms  # it came into the timer after its time, perhaps a second time
-        if slot_ms > max(self._doubtful_until, self._timers.left_until_ms) and (is_roll or not (is_copy or is_late)):
+        if slot_ms > max(self._doubtful_until, self.timers.left_until_ms) and (is_roll or not (is_copy or is_late)):
             return False
         query = KeyQuery(TIMER_TOPIC if is_roll else topic, unique, begin=slot_ms if is_roll else out_ms)
-        return any(self._is_later_copy(one, record) for record in await self._store.by_key(query))
+        return any(self._is_later_copy(one, record) for record in await self.access.store.by_key(query))
 
     def _is_later_copy(self, one: _Message, found: Record) -> bool:
         return (

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from ... import logs
-from ...ambient import Clock, RunBlocking
+from ...ambient import RunBlocking
 from ...config import Live
 from ...errors import PyroError, RequestRefused
 from ...kernel.records import Range
-from ...kernel.state import QueueTail
 from ...model.message import Property
 from ...model.names import TIMER_TOPIC
 from ...protocol.properties import decode_properties
@@ -23,15 +22,13 @@ from ...protocol.record import Record
 from ...store.errors import StoreError
 from ...store.files.disk import DiskError
 from ...store.log.reader import GetStatus, Selection
-from ...store.message_store import MessageStore
 from ...store.timer.timer_log import UNIT_BYTES, Unit
 from ...store.timer.timer_store import TimerStore
 from ..config import BrokerConfig
-from ..intake.intake import Intake, Outcome
+from ..intake.intake import LogAccess
 from ..loop_quarantine import LoopQuarantine
 from ..metadata.saving import SaveSoon
-from ..stats.counters import PutCounter
-from .level_delivery import IDLE_S, LONGEST_SLEEP_S
+from .level_delivery import AGAIN_S, IDLE_S, LONGEST_SLEEP_S, run_rounds
 from .progress import TimerCounts
 from .timer_feed import TimerFeed
 from .timer_park import timer_copy
@@ -39,84 +36,55 @@ from .timer_slots import TimerSlots
 
 log = logs.get("pyromq.broker")
 
-AGAIN_S = 1.0  # after a put that was refused
 GATHER_S = 0.02  # messages that arrive together are let in together
 AT_ONCE = 1_000
 
 
 class Timers:
-    """Event loop only. `count` is told of every message that reached its topic."""
+    """Event loop only."""
 
     def __init__(
         self,
         live: Live[BrokerConfig],
-        store: MessageStore,
-        intake: Intake,
+        access: LogAccess,
         timers: TimerStore,
         metrics: SaveSoon,
         run_blocking: RunBlocking,
-        clock: Clock,
         quarantine: LoopQuarantine,
-        store_host: bytes,
-        count: PutCounter = lambda topic, queue_id, messages, size: None,
     ) -> None:
-        config = live.config
         self._live = live
-        self._precision = config.timer_precision_ms
-        self._flush_ms = config.timer_flush_interval_ms
-        self._store = store
-        self._intake = intake
+        self._precision = live.config.timer_precision_ms
+        self._flush_ms = live.config.timer_flush_interval_ms
+        self._access = access
+        self._store = access.store
+        self._clock = access.clock
         self._timers = timers
         self._metrics = metrics
         self._run_blocking = run_blocking
-        self._clock = clock
         self._quarantine = quarantine
-        self._store_host = store_host
-        self.counts = TimerCounts(metrics.table, clock.now_ms)
+        self.counts = TimerCounts(metrics.table, access.clock.now_ms)
         if not timers.queue_offset:
             self.counts.start_anew()  # the topic is read from its start, perhaps not for the first time
-        self._feed = TimerFeed(store, timers, self.counts, run_blocking, clock, quarantine)
-        self._slots = TimerSlots(
-            store,
-            intake,
-            timers,
-            self.counts,
-            run_blocking,
-            clock,
-            quarantine,
-            store_host,
-            config.append_topic_for_timer_delete_key,
-            count,
-        )
+        parts = (access, timers, self.counts, run_blocking, quarantine)
+        self._feed = TimerFeed(*parts)
+        self._slots = TimerSlots(*parts, live.config.append_topic_for_timer_delete_key)
         self._carried_lost = 0
-        self._flushed_at = clock.monotonic()
+        self._flushed_at = access.clock.monotonic()
         self._arrived = asyncio.Event()
         self._turn = asyncio.Lock()  # the loop and `carry` must not move the timer at the same time
-        store.on_arrival(TIMER_TOPIC, self._on_arrival)
-
-    def _on_arrival(self, queue: QueueTail) -> None:
-        self._arrived.set()
+        access.store.on_arrival(TIMER_TOPIC, lambda queue: self._arrived.set())
 
     @property
     def lost(self) -> int:
         """Return how many messages lost their record before they were due."""
         return self._feed.lost + self._slots.lost + self._carried_lost
 
-    @property
-    def waiting(self) -> int:
-        return self._timers.waiting
-
-    @property
-    def read_ms(self) -> int:
-        """Return the first slot that was not delivered yet."""
-        return self._timers.read_ms
-
     def parked(self) -> dict[str, int]:
         """Return what waits, by topic, and the next of it, for the inspection command."""
         waits = {f"timer, topic {topic}": count for topic, count in self.counts.by_topic().items()}
         slot_ms = self._timers.next_slot_ms()
         if slot_ms is not None:
-            waits["timer, all topics"] = self.waiting
+            waits["timer, all topics"] = self._timers.waiting
             waits["timer, ms to the next"] = slot_ms + self._precision - self._clock.now_ms()
         return waits | ({"timer, LOST": self.lost} if self.lost else {})
 
@@ -130,15 +98,7 @@ class Timers:
     # --- the loop -------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        while True:
-            self._arrived.clear()
-            wait = await self.round()
-            try:
-                async with self._clock.timeout(wait):
-                    await self._arrived.wait()
-                    await self._clock.sleep(GATHER_S)
-            except TimeoutError:
-                pass
+        await run_rounds(self._clock, self._arrived, self.round, GATHER_S)
 
     async def round(self) -> float:
         """Let in what arrived, deliver what is due. Seconds until there is more to do."""
@@ -236,31 +196,23 @@ class Timers:
                 self.counts.lose(unit.topic_hash)
             else:
                 self._put_one_again(unit, record, refusals)
-        self._intake.flush()
+        self._access.intake.flush()
         if refusals:
             raise refusals[0]
 
     def _put_one_again(self, unit: Unit, record: Record, refusals: list[RequestRefused]) -> None:
         """Put one again. One that cannot be copied is put aside: the file that it is in must go some day."""
-
-        def done(outcome: Outcome) -> None:
-            if outcome.refusal is not None and not self._quarantine.put_refused(record, outcome.refusal):
-                refusals.append(outcome.refusal)
-
         pairs = decode_properties(record.properties)
         try:
-            copy = timer_copy(record, pairs, unit.written_ms, self._clock.now_ms(), self._store_host)
+            copy = timer_copy(record, pairs, unit.written_ms, self._clock.now_ms(), self._access.store_host)
         except Exception as fault:
             self._quarantine.put(record, fault)
         else:
-            self._intake.put(copy, done)
+            self._access.intake.put(copy, self._quarantine.done(record, refusals))
         self.counts.add(pairs.get(Property.REAL_TOPIC, ""), 1 if Property.TIMER_DEL_UNIQKEY in pairs else -1)
 
     async def close(self) -> None:
-        """Write the state.
-
-        Nothing is delivered any more: all that was is on the medium, so that the state may be written whole.
-        """
+        """Write the state. Nothing is delivered any more, and what was is on the medium, so it may be written whole."""
         async with self._turn:
             try:
                 await self._store.flush_log()

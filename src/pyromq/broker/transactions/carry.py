@@ -7,12 +7,10 @@ from functools import partial
 from ... import logs
 from ...errors import RequestRefused
 from ...protocol.record import Record
-from ...store.message_store import MessageStore
-from ..intake.intake import Intake, Outcome
+from ..intake.intake import Outcome
 from ..loop_quarantine import is_fault_of_record
 from .half_records import half_copy
 from .halves import Halves
-from .states import Event
 from .undecided import Half
 
 log = logs.get("pyromq.broker")
@@ -23,11 +21,9 @@ AT_ONCE = 100
 class HalfCarrier:
     """Event loop only."""
 
-    def __init__(self, store: MessageStore, intake: Intake, halves: Halves, store_host: bytes) -> None:
-        self._store = store
-        self._intake = intake
+    def __init__(self, halves: Halves) -> None:
         self._halves = halves
-        self._store_host = store_host
+        self._store, self._intake = halves.access.store, halves.access.intake
 
     async def __call__(self, start: int, end: int) -> None:
         """Put again what is undecided below `end`. Raise where one cannot be put: then the file must stay."""
@@ -55,22 +51,16 @@ class HalfCarrier:
     def _put_again(self, half: Half, record: Record) -> None:
         """Put a copy. One that cannot be copied goes into quarantine: its file has to be deleted some day."""
         try:
-            copy = half_copy(record, half.checks, self._store_host)
+            copy = half_copy(record, half.checks, self._halves.access.store_host)
         except Exception as fault:
             self._halves.put_into_quarantine(half, fault)
         else:
             self._intake.put(copy, partial(self._placed, half))
 
     def _placed(self, half: Half, outcome: Outcome) -> None:
-        if outcome.refusal is not None and is_fault_of_record(outcome.refusal):
+        if outcome.refusal is None:
+            self._halves.copied(half, outcome.places[-1])
+        elif is_fault_of_record(outcome.refusal):
             self._halves.put_into_quarantine(half, outcome.refusal)
-            return
-        if outcome.refusal is not None:
+        else:
             log.error("a half message cannot be put again", id=half.unique, why=str(outcome.refusal))
-            return
-        placed = outcome.places[-1]
-        if self._halves.ledger.is_undecided(half.offset):
-            self._halves.copied(half, placed)
-        else:  # it was ended in the same moment: nobody needs the copy
-            self._halves.ledger.move(placed.queue_offset, Event.LEFT_OUT)
-            self._halves.ops.gather(placed.queue_offset)

@@ -13,7 +13,6 @@ from functools import partial
 from itertools import islice
 
 from ... import logs
-from ...ambient import Clock
 from ...config import Live
 from ...errors import PyroError
 from ...model.ids import offset_message_id
@@ -24,11 +23,10 @@ from ...protocol.headers.send import CheckTransactionState
 from ...protocol.record import Record, encode_record
 from ...protocol.requests import RequestCode
 from ...store.log.retention import RetentionConfig
-from ...store.message_store import MessageStore
 from ...transport.peer import Peer
 from ..clients.producers import Producers
 from ..config import BrokerConfig
-from ..intake.intake import Intake, Outcome
+from ..intake.intake import Outcome
 from .half_records import discarded, shown, text_of
 from .halves import Halves
 from .states import Event
@@ -49,23 +47,12 @@ class TransactionChecks:
     """Event loop only. `save` is called when what was counted has changed."""
 
     def __init__(
-        self,
-        live: Live[BrokerConfig],
-        clock: Clock,
-        store: MessageStore,
-        intake: Intake,
-        halves: Halves,
-        producers: Producers,
-        store_host: bytes,
-        save: Callable[[], None],
+        self, live: Live[BrokerConfig], halves: Halves, producers: Producers, save: Callable[[], None]
     ) -> None:
         self._live = live
-        self._clock = clock
-        self._store = store
-        self._intake = intake
         self._halves = halves
+        self._clock, self._store, self._intake = halves.access.clock, halves.access.store, halves.access.intake
         self._producers = producers
-        self._store_host = store_host
         self._save = save
         self._in_vain: Counter[str] = Counter()
 
@@ -80,14 +67,19 @@ class TransactionChecks:
         self._halves.ops.gather_owed()
         await self._halves.catch_up()
         undecided = self._halves.undecided.all()
-        oldest_ms = self._oldest_ms() if undecided else 0
+        # The age at which a message is given up. Slow, so a round asks once.
+        oldest_ms = self._live.config.part(RetentionConfig).file_reserved_hours * _HOUR_MS if undecided else 0
         checks = size = 0
         for number, half in enumerate(undecided, 1):
             if number % BETWEEN_YIELDS == 0:
                 await self._clock.sleep(0)
             if not self._halves.ledger.is_undecided(half.offset):
                 continue
-            sent = await self._check_or_quarantine(half, oldest_ms)
+            try:
+                sent = await self._check(half, oldest_ms)
+            except Exception as fault:
+                self._halves.put_into_quarantine(half, fault)
+                continue
             if sent is None:
                 continue
             checks, size = checks + 1, size + sent
@@ -96,12 +88,10 @@ class TransactionChecks:
                 self._save()  # a round over many takes minutes: a kill in it repeats a portion, not all of them
                 await self._clock.sleep(PAUSE_S)
         await self._halves.save_progress()
-        self._log_in_vain()
+        for group, messages in self._in_vain.items():
+            log.warning("no producer can be asked about half messages", group=group, messages=messages)
+        self._in_vain.clear()
         self._save()
-
-    def _oldest_ms(self) -> int:
-        """Return the age at which a message is given up. Slow, so a round asks once."""
-        return self._live.config.part(RetentionConfig).file_reserved_hours * _HOUR_MS
 
     async def close(self) -> None:
         """Write how far it got, once nothing is decided any more."""
@@ -116,13 +106,6 @@ class TransactionChecks:
             log.error("progress of transactions cannot be written, the next start looks again", why=str(fault))
 
     # --- one message ----------------------------------------------------------------------------------------------
-
-    async def _check_or_quarantine(self, half: Half, oldest_ms: int) -> int | None:
-        try:
-            return await self._check(half, oldest_ms)
-        except Exception as fault:
-            self._halves.put_into_quarantine(half, fault)
-            return None
 
     async def _check(self, half: Half, oldest_ms: int) -> int | None:
         """Ask about a message or give it up, and return the bytes that went to a producer. None: it is too young."""
@@ -168,13 +151,8 @@ class TransactionChecks:
         peer.send(Command(code=RequestCode.CHECK_TRANSACTION_STATE, flag=ONEWAY_FLAG, fields=fields, body=body))
         return len(body)
 
-    def _log_in_vain(self) -> None:
-        for group, messages in self._in_vain.items():
-            log.warning("no producer can be asked about half messages", group=group, messages=messages)
-        self._in_vain.clear()
-
     def _give_up(self, half: Half, record: Record) -> None:
-        target = discarded(record, half.checks, self._store_host)
+        target = discarded(record, half.checks, self._halves.access.store_host)
         self._halves.ledger.move(half.offset, Event.CHECKS_EXHAUSTED)
         log.error(
             "A HALF MESSAGE IS GIVEN UP: nobody said how its transaction ended",

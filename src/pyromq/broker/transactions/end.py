@@ -8,6 +8,7 @@ milliseconds: `Intake` gives each that it stored to `RecentHalves`, so that endi
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from ... import logs
@@ -20,13 +21,11 @@ from ...model.names import CHECKS_EXHAUSTED_TOPIC, HALF_TOPIC
 from ...protocol.headers.send import EndTransaction, ResumeCheckHalfMessage
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record
-from ...store.message_store import MessageStore
 from ...transport.dispatch import Answer, Reply, Request, RequestOf
 from ..config import BrokerConfig
-from ..intake.intake import Intake, Outcome
+from ..intake.intake import LogAccess, Outcome
 from ..intake.parking import Park
 from ..intake.put_answers import answer, reply_to_put
-from ..stats.counters import PutCounter
 from .half_records import committed, half_copy, text_of
 from .halves import Halves
 from .states import Event, IllegalTransition, State
@@ -69,30 +68,15 @@ class RecentHalves:
         return record
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class TransactionEnds:
     """Event loop only. `delay` parks what has a delay level."""
 
-    def __init__(
-        self,
-        live: Live[BrokerConfig],
-        store: MessageStore,
-        intake: Intake,
-        halves: Halves,
-        recent: RecentHalves,
-        delay: Park,
-        store_host: bytes,
-        now_ms: Callable[[], int],
-        count: PutCounter = lambda topic, queue_id, messages, size: None,
-    ) -> None:
-        self._live = live
-        self._store = store
-        self._intake = intake
-        self._halves = halves
-        self._recent = recent
-        self._delay = delay
-        self._store_host = store_host
-        self._now_ms = now_ms
-        self._count = count
+    live: Live[BrokerConfig]
+    access: LogAccess
+    halves: Halves
+    recent: RecentHalves
+    delay: Park
 
     def __call__(self, request: RequestOf[EndTransaction, None]) -> Answer:
         header = request.header
@@ -103,10 +87,10 @@ class TransactionEnds:
             raise RequestRefused(
                 f"commitOrRollback is {header.commit_or_rollback}: 8 commits, 12 rolls back, 0 does not know yet"
             )
-        meant = self._halves.stands_for(header.tran_state_table_offset, header.commit_log_offset)
-        record = self._recent.take(meant[1])
+        meant = self.halves.stands_for(header.tran_state_table_offset, header.commit_log_offset)
+        record = self.recent.take(meant[1])
         if record is None:
-            record = self._store.ask_now(partial(self._store.reader.record_at, meant[1]))
+            record = self.access.store.ask_now(partial(self.access.store.reader.record_at, meant[1]))
         if record is None:  # rare: not even in the page cache any more
             return self._when_read(request, header, event)
         return self._end(request, header, event, _found(header, record, meant[0]))
@@ -114,14 +98,14 @@ class TransactionEnds:
     async def _when_read(self, request: Request, header: EndTransaction, event: Event) -> Reply | None:
         named = (header.tran_state_table_offset, header.commit_log_offset)
         record, meant = None, (-1, -1)
-        while meant != self._halves.stands_for(*named):  # again, if it was put elsewhere while it was read
-            meant = self._halves.stands_for(*named)
+        while meant != self.halves.stands_for(*named):  # again, if it was put elsewhere while it was read
+            meant = self.halves.stands_for(*named)
             record = await self._record_at(meant[1])
         return self._end(request, header, event, _found(header, record, meant[0]))
 
     def _end(self, request: Request, header: EndTransaction, event: Event, half: Record) -> Reply | None:
         self._check(header, half)
-        ledger = self._halves.ledger
+        ledger = self.halves.ledger
         before = ledger.state(half.queue_offset)
         try:
             after = ledger.move(half.queue_offset, event)
@@ -141,7 +125,7 @@ class TransactionEnds:
     # --- checks ---------------------------------------------------------------------------------------------------
 
     async def _record_at(self, position: int) -> Record | None:
-        return await self._store.ask(partial(self._store.reader.record_at, position))
+        return await self.access.store.ask(partial(self.access.store.reader.record_at, position))
 
     def _check(self, header: EndTransaction, half: Record) -> None:
         group = text_of(half, PRODUCER_GROUP)
@@ -152,7 +136,7 @@ class TransactionEnds:
         immunity = text_of(half, IMMUNITY)
         immune_s = immunity_s(immunity)
         if immune_s is not None and not header.from_transaction_check:
-            age_ms = self._now_ms() - half.born_timestamp
+            age_ms = self.access.clock.now_ms() - half.born_timestamp
             if age_ms > immune_s * 1000:
                 raise RequestRefused(
                     f"the transaction is {age_ms} ms old, its {Property.CHECK_IMMUNITY_TIME_IN_SECONDS} is {immunity}: "
@@ -164,43 +148,43 @@ class TransactionEnds:
 
     def _commit(self, request: Request, half: Record) -> None:
         offset = half.queue_offset
-        known = self._halves.undecided.get(offset)
+        known = self.halves.undecided.get(offset)
         try:
-            record = committed(half, 0 if known is None else known.checks, self._store_host)
+            record = committed(half, 0 if known is None else known.checks, self.access.store_host)
             if record is None:
                 raise RequestRefused(f"the half message at {half.physical_offset} does not say where it belongs")
             if DELAY in record.properties:
-                record = self._delay(record, decode_properties(record.properties)) or record
+                record = self.delay(record, decode_properties(record.properties)) or record
         except RequestRefused:
-            self._halves.ledger.move(offset, Event.NOT_STORED)
+            self.halves.ledger.move(offset, Event.NOT_STORED)
             raise
         placed = record
 
         def stored(outcome: Outcome) -> None:
-            self._count(placed.topic, placed.queue_id, 1, outcome.places[-1].size)
-            self._halves.carried_out(offset)
+            self.access.count(placed.topic, placed.queue_id, 1, outcome.places[-1].size)
+            self.halves.carried_out(offset)
 
-        self._intake.put(record, partial(self._done, request, offset, stored), self._wait_s)
+        self.access.intake.put(record, partial(self._done, request, offset, stored), self._wait_s)
 
     def _roll_back(self, request: Request, offset: int) -> None:
         """Put the op message: a rollback is that alone."""
 
         def stored(outcome: Outcome) -> None:
-            self._halves.undecided.remove(offset)
+            self.halves.undecided.remove(offset)
 
-        self._halves.ops.put(offset, partial(self._done, request, offset, stored), self._wait_s)
+        self.halves.ops.put(offset, partial(self._done, request, offset, stored), self._wait_s)
 
     def _done(self, request: Request, offset: int, stored: Callable[[Outcome], None], outcome: Outcome) -> None:
         """Answer once a decision is stored; one that is refused leaves the half message undecided."""
         if outcome.refusal is not None:
-            self._halves.ledger.move(offset, Event.NOT_STORED)
+            self.halves.ledger.move(offset, Event.NOT_STORED)
         else:
             stored(outcome)
-        answer(request, reply_to_put(outcome, self._live.config))
+        answer(request, reply_to_put(outcome, self.live.config))
 
     @property
     def _wait_s(self) -> float:
-        return self._live.config.sync_flush_timeout / 1000
+        return self.live.config.sync_flush_timeout / 1000
 
     # --- an administrator lets a given-up message be checked again ------------------------------------------------
 
@@ -212,20 +196,20 @@ class TransactionEnds:
         except ValueError as fault:
             raise RequestRefused(f"msgId {text!r} is no id of a stored message: {fault}") from None
         record = await self._record_at(position)
-        known = None if record is None else self._halves.undecided.get(record.queue_offset)
+        known = None if record is None else self.halves.undecided.get(record.queue_offset)
         if record is not None and record.topic == HALF_TOPIC and known is not None:
-            self._halves.undecided.count_checks(known, 0)
+            self.halves.undecided.count_checks(known, 0)
             return Reply()
         if record is None or record.topic != CHECKS_EXHAUSTED_TOPIC:
             raise RequestRefused(
                 f"the message {text} is neither an undecided half message nor one of {CHECKS_EXHAUSTED_TOPIC}"
             )
-        copy = half_copy(record, 0, self._store_host)
+        copy = half_copy(record, 0, self.access.store_host)
 
         def done(outcome: Outcome) -> None:
-            answer(request, Reply() if outcome.refusal is None else reply_to_put(outcome, self._live.config))
+            answer(request, Reply() if outcome.refusal is None else reply_to_put(outcome, self.live.config))
 
-        self._intake.put(copy, done, self._wait_s)
+        self.access.intake.put(copy, done, self._wait_s)
         return None
 
 

@@ -8,30 +8,37 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import NamedTuple
 
 from ... import logs
-from ...ambient import Clock
 from ...kernel.records import Placed
 from ...model.names import HALF_TOPIC, OP_HALF_TOPIC
-from ...protocol.record import Record
-from ...store.message_store import MessageStore
+from ...protocol.record import Record, decode_record
+from ...store.log.reader import GetStatus
 from ...store.tables.json_tables import JsonTable
-from ..intake.intake import Intake
+from ..intake.intake import LogAccess
 from ..loop_quarantine import LoopQuarantine
 from ..metadata.offsets import Offsets
 from .half_records import op_offsets
-from .half_topics import HalfTopics
 from .ops import OpMessages
 from .states import REMEMBERED, Event, Ledger
 from .undecided import Half, UndecidedHalves, half_of
 
 log = logs.get("pyromq.broker")
 
+GROUP = "CID_RMQ_SYS_TRANS"  # whose offsets say how far both topics are done; each has one queue
+AT_ONCE = 256
+BYTES_AT_ONCE = 4 << 20
 REMEMBERED_COPIES = 100_000
 LOGGED_APART = 100  # of those that one deletion took; of the others only the number is logged
+
+
+class _Portion(NamedTuple):
+    records: dict[int, Record]  # by offset; damaged ones and those that were not wanted are left out
+    start: int
+    end: int
 
 
 class _Op(NamedTuple):
@@ -42,49 +49,68 @@ class _Op(NamedTuple):
 class Halves:
     """Event loop only."""
 
-    def __init__(
-        self,
-        store: MessageStore,
-        intake: Intake,
-        offsets: Offsets,
-        checks: JsonTable,
-        quarantine: LoopQuarantine,
-        store_host: bytes,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, access: LogAccess, offsets: Offsets, checks: JsonTable, quarantine: LoopQuarantine) -> None:
+        self.access = access
         self.quarantine = quarantine
         self.undecided = UndecidedHalves(checks)
-        self.ops = OpMessages(intake, clock, store_host)
+        self.ops = OpMessages(access)
         self.lost = 0  # whose record went, or cannot be read, while they were undecided
-        self._topics = HalfTopics(store, offsets, clock)
+        self._offsets = offsets
         self._reading = asyncio.Lock()
         self._copies: dict[int, Half] = {}  # offset of one that was put again -> the copy
         self._ops_read: deque[_Op] = deque()
-        self._next_op = self._topics.start_of(OP_HALF_TOPIC)
-        self._ops_went = self._next_op > (self._topics.committed(OP_HALF_TOPIC) or 0)
-        self._next_half = self._topics.start_of(HALF_TOPIC, REMEMBERED)
+        self._next_op = self._start_of(OP_HALF_TOPIC)
+        self._ops_went = self._next_op > (offsets.find(OP_HALF_TOPIC, GROUP, 0) or 0)
+        self._next_half = self._start_of(HALF_TOPIC, REMEMBERED)
         self.ledger = Ledger(self._next_half)
+
+    def _start_of(self, topic: str, before: int = 0) -> int:
+        """Return the committed offset, where reading begins.
+
+        If the queue now begins behind it, at most `before` offsets in front of its beginning: the loss is noticed.
+        """
+        queue, saved = self.access.store.queues.get(topic, 0), self._offsets.find(topic, GROUP, 0)
+        if queue is None:
+            return saved or 0
+        first = queue.min_offset
+        return first if saved is None else min(max(saved, first - before), queue.next_offset)
 
     # --- reading --------------------------------------------------------------------------------------------------
 
     async def catch_up(self) -> None:
         """Read what is new in both topics."""
         async with self._reading:
-            async for ops in self._topics.portions(OP_HALF_TOPIC, self._next_op, lambda offset: True):
+            async for ops in self._portions(OP_HALF_TOPIC, self._next_op, lambda offset: True):
                 for offset, record in ops.records.items():
                     self._read_op(offset, record)
                 self._next_op = ops.end
-            first = self._topics.first_half()
-            if first is None:
+            queue = self.access.store.queues.get(HALF_TOPIC, 0)
+            if queue is None:
                 return
-            if first > self.ledger.first:
-                self._lose_below(first)
-            self._next_half = max(self._next_half, first)
-            async for halves in self._topics.portions(HALF_TOPIC, self._next_half, self.ledger.is_undecided):
+            if queue.min_offset > self.ledger.first:
+                self._lose_below(queue.min_offset)
+            self._next_half = max(self._next_half, queue.min_offset)
+            async for halves in self._portions(HALF_TOPIC, self._next_half, self.ledger.is_undecided):
                 for offset in range(halves.start, halves.end):
                     if self.ledger.is_undecided(offset) and self.undecided.get(offset) is None:
                         self._read_half(offset, halves.records.get(offset))
                 self._next_half = halves.end
+
+    async def _portions(self, topic: str, offset: int, is_wanted: Callable[[int], bool]) -> AsyncIterator[_Portion]:
+        """Read everything readable from an offset on, portion by portion. What is not wanted is not read."""
+        store = self.access.store
+        while True:
+            selection = await store.select(topic, 0, offset, max_count=AT_ONCE, max_bytes=BYTES_AT_ONCE, scan=AT_ONCE)
+            found: dict[int, Record] = {}
+            if selection.status is GetStatus.FOUND:
+                wanted = [one for one in selection.ranges if is_wanted(one.queue_offset)]
+                part = await store.read(replace(selection, ranges=wanted)) if wanted else []
+                found = {record.queue_offset: record for record in map(decode_record, part)}
+            if selection.next_offset <= offset:
+                return
+            yield _Portion(found, offset, selection.next_offset)
+            offset = selection.next_offset
+            await self.access.clock.sleep(0)  # what is in the page cache is read without a pause, and may be very much
 
     def _read_op(self, number: int, record: Record) -> None:
         try:
@@ -183,17 +209,24 @@ class Halves:
             return
         async with self._reading:
             first = self.ledger.advance(self._next_half)
-            await self._topics.flush_log()
+            await self.access.store.flush_log()
             first = min(first, self.ledger.first)  # an end may have been undone meanwhile
             while self._ops_read and self._ops_read[0].last_half < first:
                 self._ops_read.popleft()
-            self._topics.commit(first, self._ops_read[0].offset if self._ops_read else self._next_op)
+            # What lies before the two offsets need not be read at the next start.
+            self._offsets.commit(HALF_TOPIC, GROUP, 0, first)
+            first_op = self._ops_read[0].offset if self._ops_read else self._next_op
+            self._offsets.commit(OP_HALF_TOPIC, GROUP, 0, first_op)
             self.undecided.forget_checks_below(first)
 
     # --- copies ---------------------------------------------------------------------------------------------------
 
     def copied(self, half: Half, copy: Placed) -> None:
         """Let the copy that was put there stand for an undecided one, and note that in the op topic."""
+        if not self.ledger.is_undecided(half.offset):  # it was ended in the same moment: nobody needs the copy
+            self.ledger.move(copy.queue_offset, Event.LEFT_OUT)
+            self.ops.gather(copy.queue_offset)
+            return
         self._replace(
             half, replace(half, offset=copy.queue_offset, position=copy.position, size=copy.size, is_copy=True)
         )
@@ -214,6 +247,3 @@ class Halves:
         while (copy := self._copies.get(offset)) is not None:
             offset, position = copy.offset, copy.position
         return offset, position
-
-    def open_by_topic(self) -> Mapping[str, int]:
-        return self.undecided.by_topic

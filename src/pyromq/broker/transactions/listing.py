@@ -5,8 +5,6 @@ The list is a request of our own (RocketMQ has none for it) and part of the insp
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 
 from ...errors import RequestRefused
@@ -27,17 +25,12 @@ MOST = 1000
 class HalfListing:
     """Event loop only."""
 
-    def __init__(self, halves: Halves, metrics: JsonTable, store_host: bytes, now_ms: Callable[[], int]) -> None:
+    def __init__(self, halves: Halves, metrics: JsonTable) -> None:
         self._halves = halves
         self._metrics = metrics
-        self._store_host = store_host
-        self._now_ms = now_ms
+        self._now_ms = halves.access.clock.now_ms
         self._version = read_version(metrics.load(), metrics.name)
         self._counted: dict[str, int] = {}
-
-    @property
-    def lost(self) -> int:
-        return self._halves.lost
 
     def undecided(self, most: int) -> list[HalfMessageLine]:
         return [self._line(half) for half in self._halves.undecided.all()[:most]]
@@ -70,12 +63,12 @@ class HalfListing:
             age_seconds=max(0, self._now_ms() - half.born_ms) // 1000,
             checks=half.checks,
             position=half.position,
-            offset_msg_id=offset_message_id(self._store_host, half.position),
+            offset_msg_id=offset_message_id(self._halves.access.store_host, half.position),
         )
 
     def count(self) -> None:
         """Write the counts into the metrics file, if something has changed. A topic that has none left stays with 0."""
-        counts = dict.fromkeys(self._counted, 0) | dict(self._halves.open_by_topic())
+        counts = dict.fromkeys(self._counted, 0) | dict(self._halves.undecided.by_topic)
         if counts == self._counted:
             return
         self._counted = counts

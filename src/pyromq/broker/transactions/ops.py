@@ -7,12 +7,12 @@ message would lose it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from ... import logs
-from ...ambient import Clock
-from ..intake.intake import Intake, Outcome
+from ...protocol.record import Record
+from ..intake.intake import LogAccess, Outcome
 from .half_records import op
 
 log = logs.get("pyromq.broker")
@@ -23,10 +23,8 @@ OFFSETS_IN_OP = 200  # about 4 KB, as in Java
 class OpMessages:
     """Event loop only."""
 
-    def __init__(self, intake: Intake, clock: Clock, store_host: bytes) -> None:
-        self._intake = intake
-        self._clock = clock
-        self._store_host = store_host
+    def __init__(self, access: LogAccess) -> None:
+        self._access = access
         self._gathered: list[int] = []  # to be put at the end of this turn
         self._owed: list[int] = []  # to be put by a later round, since it was refused or nobody waits for it
 
@@ -36,7 +34,7 @@ class OpMessages:
 
     def put(self, offset: int, done: Callable[[Outcome], None], wait_s: float) -> None:
         """Put the op message of a rollback, which is answered when it is stored."""
-        self._intake.put(op((offset,), self._clock.now_ms(), self._store_host), done, wait_s)
+        self._access.intake.put(self._op((offset,)), done, wait_s)
 
     def gather(self, offset: int) -> None:
         """Note a decision that is carried out, with the others of this turn."""
@@ -45,14 +43,11 @@ class OpMessages:
         self._gathered.append(offset)
 
     def put_gathered(self) -> None:
-        """Put what was gathered: one op message names many, as in Java.
-
-        Called at the end of a turn. Whoever flushes the intake calls it before.
-        """
+        """Put what was gathered, at the end of a turn or before the intake is flushed: one op message names many."""
         gathered, self._gathered = self._gathered, []
         for start in range(0, len(gathered), OFFSETS_IN_OP):
             part = gathered[start : start + OFFSETS_IN_OP]
-            self._intake.put(op(part, self._clock.now_ms(), self._store_host), partial(self._done, part))
+            self._access.intake.put(self._op(part), partial(self._done, part))
 
     def owe(self, offset: int) -> None:
         """Leave the note of a decision to the next round."""
@@ -62,6 +57,9 @@ class OpMessages:
         owed, self._owed = self._owed, []
         for offset in owed:
             self.gather(offset)
+
+    def _op(self, offsets: Sequence[int]) -> Record:
+        return op(offsets, self._access.clock.now_ms(), self._access.store_host)
 
     def _done(self, offsets: list[int], outcome: Outcome) -> None:
         if outcome.refusal is not None:

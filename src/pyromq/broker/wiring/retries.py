@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from ..intake.intake import Intake
+from ..intake.intake import LogAccess
 from ..retries.dead_letters import DeadLetters
 from ..retries.send_back import SendBack
-from ..stats.counters import Counters
 from ..timing.level_park import LevelPark
 from .environment import Environment
 from .storage import Storage
@@ -20,29 +19,9 @@ class RetryParts:
         environment: Environment,
         storage: Storage,
         tables: Tables,
-        intake: Intake,
+        access: LogAccess,
         levels: LevelPark,
-        counters: Counters,
     ) -> None:
-        now_ms, store_host = environment.clock.now_ms, environment.store_host
-        self.dead_letters = DeadLetters(
-            environment.live,
-            storage.store,
-            intake,
-            storage.loop_quarantine("dead letters"),
-            store_host,
-            now_ms,
-            lambda: storage.retention.is_short,
-        )
-        self.send_back = SendBack(
-            environment.live,
-            tables.topics,
-            tables.groups,
-            storage.store,
-            intake,
-            levels,
-            store_host,
-            now_ms,
-            environment.rng.randrange,
-            counters.put,
-        )
+        live, quarantine = environment.live, storage.loop_quarantine("dead letters")
+        self.dead_letters = DeadLetters(live, access, quarantine, lambda: storage.retention.is_short)
+        self.send_back = SendBack(live, tables.topics, tables.groups, access, levels, environment.rng.randrange)

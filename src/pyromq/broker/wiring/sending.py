@@ -12,7 +12,7 @@ from ...store.config import FlushMode
 from ..duplicates.duplicate_recovery import rebuild_window
 from ..duplicates.duplicate_window import DuplicateTable
 from ..duplicates.send_once import SendOnce
-from ..intake.intake import Intake
+from ..intake.intake import Intake, LogAccess
 from ..send.admission import Admission, keep_gate
 from ..send.checks import SendChecks
 from ..send.handler import SendHandler
@@ -48,6 +48,7 @@ class SendParts:
         self.recent_halves = RecentHalves()
         listeners = {HALF_TOPIC: self.recent_halves.stored}
         self.intake = Intake(store, clock, config.flush_mode, storage.append_gate, parks.all(), listeners)
+        self.access = LogAccess(store, self.intake, clock, store_host, counters.put)
         self.duplicates = _duplicate_window(environment, storage)
         ids = UniqueIds(config.advertised_host, os.getpid(), environment.rng.getrandbits(32), clock.now_ms)
         stamp = Stamp(config.broker_cluster_name, config.region_id, ids.next)

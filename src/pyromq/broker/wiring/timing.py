@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
-from ..intake.intake import Intake
+from ..intake.intake import LogAccess
 from ..metadata.topics import Topics
 from ..send.handler import born_host
-from ..stats.counters import Counters
 from ..timing.handlers import TimingHandlers
 from ..timing.level_delivery import LevelDelivery
 from ..timing.progress import DelayProgress
@@ -23,46 +22,25 @@ class TimingParts:
     """Event loop only."""
 
     def __init__(
-        self,
-        environment: Environment,
-        storage: Storage,
-        parks: Parks,
-        topics: Topics,
-        intake: Intake,
-        counters: Counters,
+        self, environment: Environment, storage: Storage, parks: Parks, topics: Topics, access: LogAccess
     ) -> None:
-        live, clock, store, store_host = environment.live, environment.clock, storage.store, environment.store_host
+        live = environment.live
         self._environment = environment
-        self._store = store
+        self._store = access.store
         self.timer_store = parks.timer_store
         self._progress_save = environment.table("config/delayOffset.json")
-        self.progress = DelayProgress(self._progress_save.table, clock.now_ms)
-        self.levels = LevelDelivery(
-            store,
-            intake,
-            clock,
-            parks.levels,
-            self.progress,
-            storage.loop_quarantine("delay levels"),
-            store_host,
-            counters.put,
-        )
+        self.progress = DelayProgress(self._progress_save.table, access.clock.now_ms)
+        self.levels = LevelDelivery(access, parks.levels, self.progress, storage.loop_quarantine("delay levels"))
         self.timers = Timers(
             live,
-            store,
-            intake,
+            access,
             self.timer_store,
             environment.table("config/timermetrics"),
             environment.run_blocking,
-            clock,
             storage.loop_quarantine("timers"),
-            store_host,
-            counters.put,
         )
         self.handlers = TimingHandlers(self.progress, self.timer_store, self.timers.counts)
-        self.recall = Recall(
-            live, topics, store, intake, parks.timer, store_host, clock.now_ms, born_host, counters.put
-        )
+        self.recall = Recall(live, topics, access, parks.timer, born_host)
 
     def parked(self) -> dict[str, int]:
         """Return how many messages wait, by what they wait for."""

@@ -7,7 +7,6 @@ from typing import Any
 
 from ..clients.producers import Producers
 from ..metadata.offsets import Offsets
-from ..stats.counters import Counters
 from ..timing.level_park import LevelPark
 from ..transactions.carry import HalfCarrier
 from ..transactions.check import TransactionChecks
@@ -34,29 +33,24 @@ class TransactionParts:
         producers: Producers,
         sends: SendParts,
         levels: LevelPark,
-        counters: Counters,
     ) -> None:
-        live, clock, store, host = environment.live, environment.clock, storage.store, environment.store_host
-        intake = sends.intake
+        live, access = environment.live, sends.access
         self._environment = environment
-        self._store = store
+        self._store = storage.store
         self._checks_save = environment.table("pyromq/transactionChecks.json", CHECKS_FOLD_S)
         self._metrics_save = environment.table("config/transactionMetrics")
-        quarantine = storage.loop_quarantine("transactions")
-        self.halves = Halves(store, intake, offsets, self._checks_save.table, quarantine, host, clock)
-        self.listing = HalfListing(self.halves, self._metrics_save.table, host, clock.now_ms)
-        self.checks = TransactionChecks(live, clock, store, intake, self.halves, producers, host, self._changed)
-        self.carrier = HalfCarrier(store, intake, self.halves, host)
-        self.ends = TransactionEnds(
-            live, store, intake, self.halves, sends.recent_halves, levels.park, host, clock.now_ms, counters.put
-        )
+        self.halves = Halves(access, offsets, self._checks_save.table, storage.loop_quarantine("transactions"))
+        self.listing = HalfListing(self.halves, self._metrics_save.table)
+        self.checks = TransactionChecks(live, self.halves, producers, self._changed)
+        self.carrier = HalfCarrier(self.halves)
+        self.ends = TransactionEnds(live, access, self.halves, sends.recent_halves, levels.park)
 
     async def recover(self) -> None:
         await recover(self._store, self.halves)
 
     def parked(self) -> dict[str, int]:
         """Return how many half messages are lost, if any are."""
-        return {"half messages, LOST": self.listing.lost} if self.listing.lost else {}
+        return {"half messages, LOST": self.halves.lost} if self.halves.lost else {}
 
     def _changed(self) -> None:
         self.listing.count()
