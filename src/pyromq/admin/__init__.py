@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from . import groups as groups
     from . import messages as messages
     from . import offsets as offsets
-    from . import outside_life as outside_life
     from . import search as search
     from . import settings as settings
     from . import topics as topics

@@ -10,19 +10,21 @@ ever deleted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from ..errors import ConfigError
+from ..model.names import group_fault, topic_fault
 from ..model.topic import PERMISSIONS, permission
 from ..protocol.bodies.groups import SubscriptionGroupConfig
 from ..protocol.bodies.topics import TopicConfig
 from . import groups, topics
 from .calls import Calls
 from .cluster import BrokerPlace
-from .definition_checks import PLACES, check
 
 T = TypeVar("T", TopicConfig, SubscriptionGroupConfig)
 
@@ -38,6 +40,10 @@ _OF_GROUPS = {
     "retryQueues": "retry_queue_nums",
     "timeoutMinutes": "consume_timeout_minute",
 }
+
+PLACES = ("brokers", "on")  # of an entry, besides its settings
+COUNTED = ("writeQueues", "readQueues")
+_FAULTS = {"topics": topic_fault, "groups": group_fault}
 
 
 def topic_settings(config: TopicConfig) -> dict[str, Any]:
@@ -131,7 +137,7 @@ async def changes(
 ) -> tuple[list[DefinitionChange[TopicConfig]], list[DefinitionChange[SubscriptionGroupConfig]]]:
     """Return the changes of topics and of groups. ConfigError if the document cannot be read."""
     patterns = {"topics": topic_settings(TopicConfig()), "groups": group_settings(SubscriptionGroupConfig())}
-    check(document, patterns, {place.name for place in places})
+    _check(document, patterns, {place.name for place in places})
     of_topics: list[DefinitionChange[TopicConfig]] = []
     of_groups: list[DefinitionChange[SubscriptionGroupConfig]] = []
     for place in places:
@@ -178,3 +184,56 @@ def _group_fields(_: SubscriptionGroupConfig, then: Mapping[str, Any]) -> dict[s
 
 def _shown(value: Any) -> Any:
     return value if not isinstance(value, dict) else ", ".join(f"{key}={one}" for key, one in value.items()) or None
+
+
+# --- what a document may hold -----------------------------------------------------------------------------------------
+
+
+def _check(document: Any, patterns: Mapping[str, Mapping[str, Any]], brokers: set[str]) -> None:
+    """Raise ConfigError for what is wrong. `patterns` has, by kind, an entry with every setting."""
+    _known("the document", _table("the document", document), patterns)
+    for kind, pattern in patterns.items():
+        for name, entry in _table(kind, document.get(kind, {})).items():
+            if (fault := _FAULTS[kind](name)) is not None:
+                raise ConfigError(f"{kind}.{name}: {fault}")
+            _check_entry(f"{kind}.{name}", _table(f"{kind}.{name}", entry), pattern, brokers)
+
+
+def _check_entry(where: str, entry: dict[str, Any], pattern: Mapping[str, Any], brokers: set[str]) -> None:
+    _known(where, entry, (*pattern, *PLACES))
+    named = entry.get("brokers", [])
+    if not isinstance(named, list):
+        raise ConfigError(f"{where}.brokers: a list of names is needed, not {named!r}")
+    on = _table(f"{where}.on", entry.get("on", {}))
+    for name in (*named, *on):
+        _known(f"{where}: broker", {str(name): None}, brokers)
+    _check_values(where, {key: value for key, value in entry.items() if key not in PLACES}, pattern)
+    for broker, settings in on.items():
+        _known(f"{where}.on.{broker}", _table(f"{where}.on.{broker}", settings), pattern)
+        _check_values(f"{where}.on.{broker}", settings, pattern)
+
+
+def _check_values(where: str, settings: Mapping[str, Any], pattern: Mapping[str, Any]) -> None:
+    for key, value in settings.items():
+        if type(value) is not type(pattern[key]):
+            raise ConfigError(f"{where}.{key}: {value!r} is not of the kind of {pattern[key]!r}")
+        if key == "permission" and value not in PERMISSIONS:
+            raise ConfigError(f"{where}.{key}: {value!r} is none of {', '.join(PERMISSIONS)}")
+        if key in COUNTED and value < 1:
+            raise ConfigError(f"{where}.{key}: at least one queue is needed, not {value}")
+        if key == "attributes" and not all(isinstance(one, str) for one in value.values()):
+            raise ConfigError(f"{where}.{key}: the values of attributes are texts")
+
+
+def _table(where: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where}: a table is needed, not {value!r}")
+    return value
+
+
+def _known(where: str, found: Mapping[str, Any], known: Collection[str]) -> None:
+    for name in found:
+        if name not in known:
+            near = get_close_matches(name, list(known), 1)
+            hint = f"closest: {near[0]!r}" if near else f"known are {', '.join(sorted(known))}"
+            raise ConfigError(f"{where}: {name!r} is unknown; {hint}")

@@ -1,14 +1,19 @@
-"""Messages of a topic by time, and one by its id, over all its brokers."""
+"""Messages of a topic by time, and one by its id, over all its brokers; and the lives of messages on Apache's brokers.
+
+Those keep no account of a message: they tell where it is stored, and which groups are past it. Retries, dead letters,
+transactions and timers of it are not among that. `messages.life` asks ours for all.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ..model.ids import parse_offset_message_id, unpack_host
-from ..model.message import StoredMessage
+from ..model.message import KEY_SEPARATOR, Property, StoredMessage
 from ..transport.address import format_address
-from . import messages, offsets, topics
+from . import groups, messages, offsets, topics
 from .calls import Calls
 from .cluster import BrokerPlace
 
@@ -66,3 +71,50 @@ async def by_id(calls: Calls, places: Sequence[BrokerPlace], topic: str, word: s
             found = await messages.at_position(calls, address, at.physical_offset, topic)
             return None if found is None else Found(place, found)
     return None
+
+
+async def lives(calls: Calls, place: BrokerPlace, topic: str, word: str) -> list[dict[str, Any]]:
+    """Return the lives of the messages with this id, offset id or key; their shape is that of `messages.life`."""
+    one = await by_id(calls, [place], topic, word)
+    found = [one.message] if one is not None else await _with_key(calls, place, topic, word)
+    readers = await topics.groups(calls, place.address, topic) if found else []
+    own = [name for name in readers if not groups.is_internal(name)]
+    return [await _life(calls, place, message, own) for message in found]
+
+
+async def _with_key(calls: Calls, place: BrokerPlace, topic: str, key: str) -> list[StoredMessage]:
+    """Return the messages that really have the key: the index finds by hash."""
+    return [
+        message
+        for message in await messages.by_key(calls, place.address, topic, key)
+        if key in message.properties.get(Property.KEYS, "").split(KEY_SEPARATOR)
+    ]
+
+
+async def _life(calls: Calls, place: BrokerPlace, message: StoredMessage, readers: list[str]) -> dict[str, Any]:
+    done = {
+        name: await offsets.committed(calls, place.address, name, message.topic, message.queue_id) or 0
+        for name in readers
+    }
+    stored = {
+        "atMs": message.store_timestamp,
+        "what": "stored",
+        "topic": message.topic,
+        "queue": message.queue_id,
+        "offset": message.queue_offset,
+        "offsetId": message.offset_id,
+    }
+    return {
+        "id": message.message_id,
+        "topic": message.topic,
+        "state": "ready",
+        "keys": message.properties.get(Property.KEYS, ""),
+        "tags": message.properties.get(Property.TAGS, ""),
+        "bornMs": message.born_timestamp,
+        "bytes": len(message.body),
+        "groups": [
+            {"group": name, "state": "consumed" if message.queue_offset < offset else "ready"}
+            for name, offset in sorted(done.items())
+        ],
+        "history": [stored],
+    }

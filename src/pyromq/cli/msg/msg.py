@@ -68,7 +68,7 @@ async def _lives(shell: Shell, place: BrokerPlace, topic: str, message_id: str) 
     except Refused as fault:
         if fault.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             raise
-        lives = await admin.outside_life.lives(shell.calls, place, topic, message_id)
+        lives = await admin.search.lives(shell.calls, place, topic, message_id)
         if lives:
             print_lines(f"{place.name} is Apache's: retries, dead letters and timers of it are not told", err=True)
         return lives

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...admin import messages, offsets
 from ...client.core.routing import route_of
@@ -24,8 +24,7 @@ CHARSET = may("c", "charsetName ", "charset of the bodies, default UTF-8")
 TAGS = may("s", "subExpression ", "only these tags, TagA || TagB")
 
 
-@dataclass(frozen=True, slots=True)
-class QueueAtBroker:
+class QueueAtBroker(NamedTuple):
     """One queue and where its broker is."""
 
     queue: MessageQueue
@@ -90,8 +89,8 @@ async def print_msg(run: Run) -> None:
             offset = page.next_offset
             if not page.messages:
                 run.say(f"{name} no matched msg. status=NO_MATCHED_MSG, offset={offset}")
-            name_of = place.queue.broker_name
-            print_messages(run, page.messages, name_of, charset=charset, with_body=run.truth("d", True))
+            broker = place.queue.broker_name
+            print_messages(run, page.messages, broker, charset=charset, with_body=run.truth("d", True))
         run.say("-" * 56)
 
 
@@ -155,7 +154,7 @@ async def consume_message(run: Run) -> None:
         return
     left = most
     for place in await _queues(run, run["t"], run["t"]):
-        if "b" in run and place.queue.broker_name != run["b"]:
+        if run.get("b", place.queue.broker_name) != place.queue.broker_name:
             continue
         first, end = await _limits(run, place, "s", "e")
         if end - first > left:
@@ -173,8 +172,8 @@ def _check_consume(run: Run, most: int) -> None:
         raise UsageError("Please set the brokerName before queueId!")
     if "o" in run and "i" not in run:
         raise UsageError("Please set queueId before offset!")
-    begin, end = (time_of(run, run[name]) if name in run else None for name in ("s", "e"))
     now = run.clock.now_ms()
+    begin, end = (time_of(run, run[name]) if name in run else None for name in ("s", "e"))
     if begin is not None and begin > now:
         raise UsageError("Please set the beginTimestamp before now!")
     if end is not None and end > now:

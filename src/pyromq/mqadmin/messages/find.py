@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...admin import cluster, messages
 from ...model.codes import ResponseCode
 from ...model.group import ConsumeType
@@ -30,39 +32,41 @@ CLIENT = may("d", "clientId", "hand the message to this member, with -g")
 GROUP = may("g", "consumerGroup", "the group of the member of -d")
 
 
-async def _by_id(run: Run, topic: str, message_id: str) -> tuple[str, StoredMessage]:
+Found = tuple[str, StoredMessage]  # a message and its broker
+
+
+async def _by_id(run: Run, topic: str, message_id: str) -> Found:
     """Return the message at the place that an offset id names, else the one with that unique id, and its broker."""
-    place = _place(message_id)
-    if place is not None:
-        # Unique ids look the same, and would send us to any machine: only brokers are asked.
-        known = {each.address for each in await cluster.brokers(run.calls)}
-        found = await messages.at_position(run.calls, place[0], place[1], topic) if place[0] in known else None
-        if found is not None:
-            return place[0], found
+    try:
+        place = parse_offset_message_id(message_id)
+    except ValueError:
+        return (await _by_unique_id(run, topic, message_id))[0]
+    # Unique ids look the same, and would send us to any machine: only brokers are asked.
+    address, known = host_text(place.host), {each.address for each in await cluster.brokers(run.calls)}
+    if address in known and (found := await messages.at_position(run.calls, address, place.physical_offset, topic)):
+        return address, found
     return (await _by_unique_id(run, topic, message_id))[0]
 
 
-def _place(message_id: str) -> tuple[str, int] | None:
-    try:
-        place = parse_offset_message_id(message_id)
-        return host_text(place.host), place.physical_offset
-    except ValueError:
-        return None
-
-
-async def _by_unique_id(
-    run: Run, topic: str, message_id: str, begin_ms: int = 0, end_ms: int = messages.FOR_EVER_MS
-) -> list[tuple[str, StoredMessage]]:
+async def _by_unique_id(run: Run, topic: str, message_id: str, **times: int) -> list[Found]:
     """Return all messages with the id, the oldest first; several where a producer sent it again."""
-    found: list[tuple[str, StoredMessage]] = []
-    for address in (await run.brokers_of(run.get("c") or topic)).values():
-        known = await messages.by_key(
-            run.calls, address, topic, message_id, most=MOST_BY_ID, begin_ms=begin_ms, end_ms=end_ms, is_id=True
-        )
-        found += [(address, each) for each in known if each.unique_id == message_id]
+    known = await _indexed(run, topic, message_id, run.get("c"), most=MOST_BY_ID, is_id=True, **times)
+    found = [each for each in known if each[1].unique_id == message_id]
     if not found:
         raise failed(ResponseCode.NO_MESSAGE, NOTHING)
     return sorted(found, key=lambda pair: pair[1].store_timestamp)
+
+
+async def _indexed(run: Run, topic: str, key: str, route_topic: str, **wanted: Any) -> list[Found]:
+    """Return what the indexes of the topic's brokers have under the key; `wanted` as of `messages.by_key`."""
+    found = []
+    for address in (await run.brokers_of(route_topic or topic)).values():
+        found += [(address, each) for each in await messages.by_key(run.calls, address, topic, key, **wanted)]
+    return found
+
+
+def _times(run: Run, begin: str, end: str) -> dict[str, int]:
+    return {"begin_ms": run.number(begin, 0), "end_ms": run.number(end, messages.FOR_EVER_MS)}
 
 
 @command(
@@ -113,8 +117,7 @@ async def _hand_over(run: Run, address: str, message: StoredMessage) -> None:
     TOPIC,
 )
 async def query_msg_by_unique_key(run: Run) -> None:
-    begin, end = run.number("s", 0), run.number("e", messages.FOR_EVER_MS)
-    found = await _by_unique_id(run, run["t"], run["i"], begin, end)
+    found = await _by_unique_id(run, run["t"], run["i"], **_times(run, "s", "e"))
     if "g" in run and "d" in run:
         await _hand_over(run, *found[0])
         return
@@ -134,36 +137,20 @@ async def query_msg_by_unique_key(run: Run) -> None:
     TOPIC,
 )
 async def query_msg_by_key(run: Run) -> None:
-    topic, key, kind, most = run["t"], run["k"], run.get("p", "K"), run.number("m", 64)
+    key, kind, most = run["k"], run.get("p", "K"), run.number("m", 64)
     if kind not in ("K", "T"):
         raise UsageError(f"-p {kind}: K (keys) or T (tags)")
-    found = []
-    for address in (await run.brokers_of(run.get("c") or topic)).values():
-        found += await messages.by_key(
-            run.calls,
-            address,
-            topic,
-            key,
-            most=most,
-            begin_ms=run.number("b", 0),
-            end_ms=run.number("e", messages.FOR_EVER_MS),
-            index_type=kind,
-            last_key=run.get("l") or None,
-        )
-    found = [each for each in found if key in (each.keys if kind == "K" else [each.tags])]
+    wanted = {"most": most, "index_type": kind, "last_key": run.get("l") or None}
+    known = await _indexed(run, run["t"], key, run.get("c"), **wanted, **_times(run, "b", "e"))
+    found = [each for _, each in known if key in (each.keys if kind == "K" else [each.tags])]
     if not found:
         raise failed(ResponseCode.NO_MESSAGE, NOTHING)
     run.say(KEYED.head)
-    for message in found:
-        run.say(
-            KEYED.format(message.message_id, message.queue_id, message.queue_offset, _index_key(message, kind, key))
-        )
-
-
-def _index_key(message: StoredMessage, kind: str, key: str) -> str:
-    """Return the key as an index in RocksDB would have it: hour, topic, kind, key, id, place."""
-    hour = message.store_timestamp // HOUR_MS * HOUR_MS
-    return f"{hour}@{message.topic}@{kind}@{key}@{message.message_id}@{message.physical_offset}"
+    for each in found:
+        hour = each.store_timestamp // HOUR_MS * HOUR_MS
+        # The key as an index in RocksDB would have it.
+        index_key = f"{hour}@{each.topic}@{kind}@{key}@{each.message_id}@{each.physical_offset}"
+        run.say(KEYED.format(each.message_id, each.queue_id, each.queue_offset, index_key))
 
 
 @command(
@@ -209,8 +196,7 @@ async def query_msg_trace_by_id(run: Run) -> None:
     for host, event in events:
         if isinstance(event, Sent):
             run.say(TRACED.format("#Type", "#ProducerGroup", "#ClientHost", "#SendTime", "#CostTimes", "#Status"))
-            run.say(_trace_row("Pub", host, event))
-            run.say()
+            run.say(_trace_row("Pub", host, event), "")
     consumed = [(host, event) for host, event in events if isinstance(event, Consumed)]
     for group in dict.fromkeys(event.group for _, event in consumed):
         run.say(TRACED.format("#Type", "#ConsumerGroup", "#ClientHost", "#ConsumerTime", "#CostTimes", "#Status"))
@@ -228,23 +214,13 @@ def _trace_row(kind: str, host: str, event: Sent | Consumed) -> str:
 async def _traced(run: Run, trace_topic: str, message_id: str) -> list[tuple[str, Traced]]:
     """Return the events of the message, each with the address of the client that wrote it."""
     found: list[tuple[str, Traced]] = []
-    seen = False
-    for address in (await run.brokers_of(trace_topic)).values():
-        for message in await messages.by_key(
-            run.calls,
-            address,
-            trace_topic,
-            message_id,
-            most=run.number("c", 64),
-            begin_ms=run.number("b", 0),
-            end_ms=run.number("e", messages.FOR_EVER_MS),
-        ):
-            seen = True
-            host = host_text(message.born_host).rpartition(":")[0]
-            try:
-                found += [(host, event) for event in decode_trace(message.body) if is_about(event, message_id)]
-            except TraceError as fault:  # anybody may write to the topic
-                run.warn(f"{message.message_id} is no trace: {fault}")
-    if not seen:
+    known = await _indexed(run, trace_topic, message_id, "", most=run.number("c", 64), **_times(run, "b", "e"))
+    if not known:
         raise failed(ResponseCode.NO_MESSAGE, NOTHING)
+    for _, message in known:
+        host = host_text(message.born_host).rpartition(":")[0]
+        try:
+            found += [(host, event) for event in decode_trace(message.body) if is_about(event, message_id)]
+        except TraceError as fault:  # anybody may write to the topic
+            run.warn(f"{message.message_id} is no trace: {fault}")
     return found

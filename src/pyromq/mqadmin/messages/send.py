@@ -78,8 +78,7 @@ async def send_message(run: Run) -> None:
         raise Failed("the broker and queue must be set together: -b with -i")
     queue = None
     if "b" in run:
-        wanted = MessageQueue(topic=run["t"], broker_name=run["b"], queue_id=run.number("i"))
-        queue = _only(wanted)
+        queue = _only(MessageQueue(topic=run["t"], broker_name=run["b"], queue_id=run.number("i")))
     async with producer_of(run, trace=run.truth("m")) as producer:
         result = await producer.send(
             run["t"], run["p"].encode(), tag=run.get("c") or None, keys=run.get("k").split(), queue=queue

@@ -17,7 +17,7 @@ from ...protocol.bodies.connections import ConsumeMessageDirectlyResult, Consume
 from ..command import Failed, Run
 from ..files import write_private
 from ..groups.progress import members_of
-from ..printing import as_line, java, when
+from ..printing import as_line, java, java_object, when
 
 BUCKETS = 128  # of the map that Java decodes properties into
 
@@ -91,13 +91,8 @@ async def show(
         run.say(f"{name:<20} {value}")
     if charset:
         run.print(f"{'Message Body:':<20} {message.body.decode(charset, 'replace')}\n")
-    run.say()
-    run.say()
-    tracks = await tracks_of(run, address, message)
-    for track in tracks:
-        run.say(track)
-    if not tracks:
-        run.say("WARN: No Consumer")
+    run.say("", "")
+    run.say_all(await tracks_of(run, address, message) or ["WARN: No Consumer"])
 
 
 def _body_file(run: Run, message: StoredMessage, number: int) -> Path | str:
@@ -147,8 +142,5 @@ def _wants(members: ConsumerConnection, message: StoredMessage) -> bool:
 
 
 def consumed_text(result: ConsumeMessageDirectlyResult) -> str:
-    order, commit = (str(each).lower() for each in (result.order, result.auto_commit))
-    return (
-        f"ConsumeMessageDirectlyResult [order={order}, autoCommit={commit}, consumeResult={result.consume_result}, "
-        f"remark={result.remark or 'null'}, spentTimeMills={result.spent_time_mills}]"
-    )
+    layout = "ConsumeMessageDirectlyResult [order, autoCommit, consumeResult, remark, spentTimeMills]"
+    return java_object(layout, result, remark=result.remark or None)

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 from functools import partial
 
 from ...client.errors import Refused
-from ...protocol.bodies.lite import GetLiteGroupInfoResponseBody, LiteLagInfo
+from ...protocol.bodies.lite import GetLiteGroupInfoResponseBody
 from ...protocol.headers.header import TopicName
 from ...protocol.headers.pop import GetLiteClientInfo, GetLiteGroupInfo, GetLiteTopicInfo, TriggerLiteDispatch
 from ...protocol.requests import RequestCode
 from ...protocol.row import H, R, Row
 from ..command import Run, command
-from ..options import flag, may, need, one_of
+from ..options import BROKER, flag, may, need, one_of
 from ..printing import Columns, java, when
 
 lite_command = partial(command, waits_for="lite topics")
@@ -32,7 +32,7 @@ LAG = Columns("{NO:<6} {Lite Topic:<40} {Lag Count:<12} {UnconsumedTimestamp:<30
 
 @lite_command(
     "Light queues and lite subscriptions of brokers",
-    one_of(may("b", "brokerAddr", "the broker, host:port"), may("c", "cluster", "the cluster: all its masters")),
+    one_of(BROKER, may("c", "cluster", "the cluster: all its masters")),
     flag("d", "showDetail", "topics and groups too"),
 )
 async def get_broker_lite_info(run: Run) -> None:
@@ -68,8 +68,7 @@ async def _from_all(
 @lite_command("Lite topics below a parent topic", PARENT)
 async def get_parent_topic_info(run: Run) -> None:
     parent = run["p"]
-    run.say(f"Parent Topic Info: [{parent}]")
-    run.say(OF_PARENT.head)
+    run.say(f"Parent Topic Info: [{parent}]", OF_PARENT.head)
     async for name, of in _from_all(run, RequestCode.GET_PARENT_TOPIC_INFO, TopicName(topic=parent)):
         run.say(OF_PARENT.format(name, of.ttl, of.lite_topic_count, of.lmq_num, ", ".join(of.groups or [])))
 
@@ -82,8 +81,7 @@ async def get_parent_topic_info(run: Run) -> None:
 )
 async def get_lite_topic_info(run: Run) -> None:
     parent, topic = run["p"], run["l"]
-    run.say(f"Lite Topic Info: [{parent}] [{topic}] [%LMQ%${parent}${topic}]")
-    run.say(OF_TOPIC.head)
+    run.say(f"Lite Topic Info: [{parent}] [{topic}] [%LMQ%${parent}${topic}]", OF_TOPIC.head)
     header = GetLiteTopicInfo(parent_topic=parent, lite_topic=topic)
     async for name, of in _from_all(run, RequestCode.GET_LITE_TOPIC_INFO, header):
         place, members = of.topic_offset, of.subscriber or []
@@ -102,13 +100,11 @@ async def get_lite_topic_info(run: Run) -> None:
 )
 async def get_lite_client_info(run: Run) -> None:
     parent, group, client = run["p"], run["g"], run["c"]
-    run.say(f"Lite Client Info: [{parent}] [{group}] [{client}]")
-    run.say(OF_CLIENT.head)
+    run.say(f"Lite Client Info: [{parent}] [{group}] [{client}]", OF_CLIENT.head)
     header = GetLiteClientInfo(parent_topic=parent, group=group, client_id=client)
     async for name, of in _from_all(run, RequestCode.GET_LITE_CLIENT_INFO, header):
         run.say(OF_CLIENT.format(name, of.lite_topic_count, when(of.last_access_time), when(of.last_consume_time)))
-        for topic in (of.lite_topic_set or []) if "s" in run else []:
-            run.say(topic)
+        run.say_all((of.lite_topic_set or []) if "s" in run else [])
 
 
 @lite_command(
@@ -135,18 +131,14 @@ def _print_group(run: Run, found: list[GetLiteGroupInfoResponseBody]) -> None:
     oldest = min([now, *times])
     run.say(f"Total Lag Count: {sum(of.total_lag_count for of in found)}")
     run.say(f"Min Unconsumed Timestamp: {oldest} ({(now - oldest) // 1000} s ago)")
-    run.say("", "------TopK by lag count-----")
     by_count = [one for of in found for one in of.lag_count_top_k or []]
-    _print_lags(run, sorted(by_count, key=lambda each: -each.lag_count))
-    run.say("", "------TopK by lag time------")
+    by_count.sort(key=lambda each: -each.lag_count)
     by_time = [one for of in found for one in of.lag_timestamp_top_k or []]
-    _print_lags(run, sorted(by_time, key=lambda each: each.earliest_unconsumed_timestamp))
-
-
-def _print_lags(run: Run, lags: list[LiteLagInfo]) -> None:
-    run.say(LAG.head)
-    for number, one in enumerate(lags, 1):
-        run.say(LAG.format(number, one.lite_topic or "", one.lag_count, one.earliest_unconsumed_timestamp))
+    by_time.sort(key=lambda each: each.earliest_unconsumed_timestamp)
+    for title, lags in (("count-----", by_count), ("time------", by_time)):
+        run.say("", f"------TopK by lag {title}", LAG.head)
+        for number, one in enumerate(lags, 1):
+            run.say(LAG.format(number, one.lite_topic or "", one.lag_count, one.earliest_unconsumed_timestamp))
 
 
 @lite_command(

@@ -53,12 +53,8 @@ async def update_static_topic(run: Run) -> None:
 
 
 async def _known(run: Run, topic: str, addresses: Mapping[str, str]) -> Configs:
-    known: Configs = {}
-    for name, address in addresses.items():
-        config = await topics.config(run.calls, address, topic, logical=True)
-        if config is not None:
-            known[name] = config
-    return known
+    found = {name: await topics.config(run.calls, at, topic, logical=True) for name, at in addresses.items()}
+    return {name: config for name, config in found.items() if config is not None}
 
 
 def _from_file(run: Run, topic: str) -> TopicRemappingDetailWrapper:
