@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.broker.send.property_rules import OWN_NAMES, RULES, Otherwise, Setter, admitted
+from pyromq.broker.send.properties import OWN_NAMES, RULES, admitted
 from pyromq.errors import RequestRefused
 from pyromq.protocol.properties import decode_properties
 from pyromq.protocol.requests import RequestCode
@@ -16,10 +16,58 @@ from tests.broker.virtual import START_MS, properties, virtual_broker
 
 STAMPED = {"CLUSTER", "MSG_REGION", "TRACE_ON"}  # by this broker, anew
 WAITING = {"REAL_TOPIC", "REAL_QID", "TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS"}  # by this broker, while it waited
+# Stored as they came, whatever they say: decided for each of them.
+FREE = [
+    "1ST_POP_TIME",
+    "ARRIVE_TIME",
+    "BORN_TIMESTAMP",
+    "BUYER_ID",
+    "CHECK_IMMUNITY_TIME_IN_SECONDS",
+    "CONSUME_START_TIME",
+    "CORRELATION_ID",
+    "DLQ_ORIGIN_MESSAGE_ID",
+    "DLQ_ORIGIN_TOPIC",
+    "DUP_INFO",
+    "INNER_MULTI_DISPATCH",
+    "INSTANCE_ID",
+    "KEYS",
+    "MAX_OFFSET",
+    "MAX_RECONSUME_TIMES",
+    "MIN_OFFSET",
+    "MSG_TYPE",
+    "ORIGIN_GROUP",
+    "ORIGIN_MESSAGE_ID",
+    "PGROUP",
+    "POP_CK_OFFSET",
+    "PUSH_REPLY_TIME",
+    "RECONSUME_TIME",
+    "REPLY_TO_CLIENT",
+    "RETRY_TOPIC",
+    "TAGS",
+    "TIMER_DELAY_LEVEL",
+    "TIMER_DEL_UNIQKEY",
+    "TIMER_OUT_MS",
+    "TRACE_CONTEXT",
+    "TRAN_MSG",
+    "TRAN_PREPARED_QUEUE_OFFSET",
+    "TTL",
+    "UNIQ_KEY",
+    "WAIT",
+    "__BORNHOST",
+    "__LITE_TOPIC",
+    "__SEND_ID",
+    "__SHARDINGKEY",
+    "__transactionId__",
+]
 
 
 def test_every_property_that_is_known_has_a_rule() -> None:
-    assert sorted(RULES) == PROPERTIES
+    assert sorted([*RULES, *OWN_NAMES, *FREE]) == PROPERTIES
+
+
+def test_what_no_rule_concerns_is_stored_as_it_came() -> None:
+    for value in VALUES.values():
+        assert admitted(dict.fromkeys(FREE, value)) == dict.fromkeys(FREE, value)
 
 
 def test_a_value_that_is_judged_is_kept_if_it_is_valid() -> None:
@@ -48,9 +96,8 @@ def test_whoever_refuses_says_it_shortly() -> None:
 
 
 def test_a_broker_s_word_is_never_a_client_s() -> None:
-    own = {name for name, rule in RULES.items() if rule.setter is Setter.BROKER and rule.otherwise is Otherwise.DROP}
-    assert own == set(OWN_NAMES)
-    assert not any(RULES[name].allows("1") for name in own)
+    assert not set(OWN_NAMES) & RULES.keys()
+    assert admitted(dict.fromkeys(OWN_NAMES, "1")) == {}
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "batch"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pyromq.broker.send.property_rules import OWN_NAMES
+from pyromq.broker.send.properties import OWN_NAMES
 from pyromq.protocol.frame import encode_frame
 from tests.broker.hostile import KINDS, PROPERTIES, VALUES, command
 from tests.kernel.twins import lives, native_module

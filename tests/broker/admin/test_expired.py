@@ -39,11 +39,11 @@ async def test_the_last_files_are_remembered_by_place_and_by_time() -> None:
     disk = SimulatedDisk(now_ms=lambda: NOW)
     table = JsonTable(disk, "pyromq/expired.json")
     store: Any = Log()
-    expired = Expired(table, store, lambda: NOW)
+    expired = Expired(table, store, lambda: NOW, lambda: None)
     for number in range(REMEMBERED + 5):
         await expired.note(number * FILE, (number + 1) * FILE)
     table.save()
-    again = Expired(JsonTable(disk, "pyromq/expired.json"), store, lambda: NOW)
+    again = Expired(JsonTable(disk, "pyromq/expired.json"), store, lambda: NOW, lambda: None)
     for known in (expired, again):
         assert known.at(4 * FILE) is None
         assert known.at(5 * FILE) == NOW

@@ -6,6 +6,7 @@ They go with the log, or after `deadLetterReservedTime`. Read-only. `pyromq dlq 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from ...config import Live
 from ...errors import RequestRefused
@@ -28,24 +29,24 @@ MOST = 1_000
 SOON_MS = 24 * 3_600_000  # less than this is worth a warning
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class DeadLetterAdmin:
     """Event loop only."""
 
-    def __init__(
-        self, live: Live[BrokerConfig], store: MessageStore, dead_letters: DeadLetters, now_ms: Callable[[], int]
-    ) -> None:
-        self._live = live
-        self._store = store
-        self._dead = dead_letters
-        self._now_ms = now_ms
+    live: Live[BrokerConfig]
+    store: MessageStore
+    dead_letters: DeadLetters
+    now_ms: Callable[[], int]
 
     async def __call__(self, request: RequestOf[DeadLettersRequest, None]) -> Reply:
         header = request.header
-        files = self._store.log_files()
-        found = DeadLettersAnswer(lost_for_want_of_space=self._dead.lost, warnings=[])
+        files = self.store.log_files()
+        found = DeadLettersAnswer(lost_for_want_of_space=self.dead_letters.lost, warnings=[])
         lines: list[DeadGroup] | list[DeadLetterLine]
         if header.group is None:
-            lines = found.groups = [await self._summary(queue, files) for queue in self._dead.queues() if _count(queue)]
+            lines = found.groups = [
+                await self._summary(queue, files) for queue in self.dead_letters.queues() if _count(queue)
+            ]
         else:
             lines = found.messages = await self._messages(header, files)
             found.group = header.group
@@ -54,20 +55,20 @@ class DeadLetterAdmin:
 
     async def _summary(self, queue: StoredQueue, files: Sequence[LogFile]) -> DeadGroup:
         group, count = queue.topic.removeprefix(names.DLQ_PREFIX), _count(queue)
-        async for oldest in self._dead.read(queue):
+        async for oldest in self.dead_letters.read(queue):
             leaves, seconds = self._expiry(oldest, files)
             died = died_ms(oldest)
             return DeadGroup(group=group, messages=count, oldest_ms=died, leaves_ms=leaves, seconds_left=seconds)
-        return DeadGroup(group=group, messages=count, leaves_ms=self._now_ms(), seconds_left=0)  # damaged, all of them
+        return DeadGroup(group=group, messages=count, leaves_ms=self.now_ms(), seconds_left=0)  # damaged, all of them
 
     async def _messages(self, header: DeadLettersRequest, files: Sequence[LogFile]) -> list[DeadLetterLine]:
         topic = names.dlq_topic(header.group or "")
-        queues = self._store.queues.of_topic(topic)
+        queues = self.store.queues.of_topic(topic)
         if not queues:
             raise RequestRefused(f"group {header.group} has no dead letters here", ResponseCode.TOPIC_NOT_EXIST)
         found: list[DeadLetterLine] = []
         for queue in queues:
-            async for record in self._dead.read(queue):
+            async for record in self.dead_letters.read(queue):
                 if len(found) >= min(max(header.max_num, 0), MOST):
                     break
                 found.append(_line(record, *self._expiry(record, files)))
@@ -75,20 +76,20 @@ class DeadLetterAdmin:
 
     def _expiry(self, record: Record, files: Sequence[LogFile]) -> tuple[int, int]:
         """Return when a dead letter expires, and the seconds until then."""
-        leaves = self._dead.leaves_ms(record, files)
-        return leaves, max(0, leaves - self._now_ms()) // 1000
+        leaves = self.dead_letters.leaves_ms(record, files)
+        return leaves, max(0, leaves - self.now_ms()) // 1000
 
     def _warnings(self, soonest_ms: int | None) -> list[str]:
         if soonest_ms is None:
             return []
         found = []
-        if soonest_ms - self._now_ms() < SOON_MS:
-            ahead = max(0, soonest_ms - self._now_ms()) // 60_000
+        if soonest_ms - self.now_ms() < SOON_MS:
+            ahead = max(0, soonest_ms - self.now_ms()) // 60_000
             found.append(
                 f"the oldest go in {ahead // 60} h {ahead % 60} min: send them again or copy them, or keep them longer "
                 "(deadLetterReservedTime)"
             )
-        if self._dead.is_short():
+        if self.dead_letters.is_short():
             found.append("the disk or the log is too full: the oldest files go whatever their age")
         return found
 

@@ -6,6 +6,7 @@ Retention calls `note` before a file goes, after everything that is to stay was 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ...model.ids import parse_offset_message_id, parse_unique_id
@@ -24,33 +25,31 @@ class _Gone(NamedTuple):
     at_ms: int
 
 
+@dataclass(slots=True, eq=False)
 class Expired:
     """Event loop only. `changed` is called when there is something to write."""
 
-    def __init__(
-        self,
-        table: JsonTable,
-        store: MessageStore,
-        now_ms: Callable[[], int],
-        changed: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._table = table
-        self._store = store
-        self._now_ms = now_ms
-        self._changed = changed
-        self._files = numbered(_Gone, section(table.load(), SECTION), f"{SECTION} in {table.name}")
+    table: JsonTable
+    store: MessageStore
+    now_ms: Callable[[], int]
+    changed: Callable[[], None]
+    _files: dict[int, _Gone] = field(init=False)
+
+    def __post_init__(self) -> None:
+        saved = section(self.table.load(), SECTION)
+        self._files = numbered(_Gone, saved, f"{SECTION} in {self.table.name}")
 
     async def note(self, start: int, end: int) -> None:
-        now, time_at = self._now_ms(), self._store.commit_log.store_time_at
+        now, time_at = self.now_ms(), self.store.commit_log.store_time_at
         # The oldest pages are the least likely to be in memory, and the event loop must not wait for them.
-        first, last = await self._store.ask(lambda: (time_at(start), time_at(end)))
+        first, last = await self.store.ask(lambda: (time_at(start), time_at(end)))
         gone = _Gone(end, first or 0, now if last is None else last, now)
         self._files[start] = gone
-        self._table.put(SECTION, str(start), list(gone))
+        self.table.put(SECTION, str(start), list(gone))
         for oldest in sorted(self._files)[:-REMEMBERED]:
             del self._files[oldest]
-            self._table.drop(SECTION, str(oldest))
-        self._changed()
+            self.table.drop(SECTION, str(oldest))
+        self.changed()
 
     def at(self, position: int) -> int | None:
         """Return when the file that held this place went; None if it is not known."""

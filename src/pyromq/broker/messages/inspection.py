@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from itertools import islice
 
 from ...ambient import Clock
@@ -42,54 +43,29 @@ from ..registration import BrokerRegistration
 MOST = 100  # lines of each list
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Inspection:
     """Event loop only."""
 
-    def __init__(
-        self,
-        live: Live[BrokerConfig],
-        clock: Clock,
-        store: MessageStore,
-        intake: Intake,
-        pulls: PullHandler,
-        locks: OrderLocks,
-        consumers: Consumers,
-        producers: Producers,
-        servers: Callable[[], Iterable[Server]],
-        registration: BrokerRegistration,
-        no_disk: Callable[[], str | None],
-        lag_ms: Callable[[], float],
-        holds: LoopHolds,
-        duplicates: DuplicateTable | None,
-        parked: Callable[[], Mapping[str, int]],
-        undecided: Callable[[int], list[HalfMessageLine]],
-        quarantine: Quarantine,
-        loops: Loops,
-        budget: Budget,
-    ) -> None:
-        """`parked`: messages that wait elsewhere before they reach their topic, by what they wait for.
-
-        `undecided`: half messages of transactions, up to so many, with age and checks.
-        """
-        self._live = live
-        self._clock = clock
-        self._store = store
-        self._intake = intake
-        self._pulls = pulls
-        self._locks = locks
-        self._consumers = consumers
-        self._producers = producers
-        self._servers = servers
-        self._registration = registration
-        self._no_disk = no_disk
-        self._lag_ms = lag_ms
-        self._holds = holds
-        self._duplicates = duplicates
-        self._parked = parked
-        self._undecided = undecided
-        self._quarantine = quarantine
-        self._loops = loops
-        self._budget = budget
+    live: Live[BrokerConfig]
+    clock: Clock
+    store: MessageStore
+    intake: Intake
+    pulls: PullHandler
+    locks: OrderLocks
+    consumers: Consumers
+    producers: Producers
+    servers: Callable[[], Iterable[Server]]
+    registration: BrokerRegistration
+    no_disk: Callable[[], str | None]
+    lag_ms: Callable[[], float]
+    holds: LoopHolds
+    duplicates: DuplicateTable | None
+    parked: Callable[[], Mapping[str, int]]  # messages that wait elsewhere, by what they wait for
+    undecided: Callable[[int], list[HalfMessageLine]]  # half messages, up to so many, with age and checks
+    quarantine: Quarantine
+    loops: Loops
+    budget: Budget
 
     def __call__(self, request: Request) -> Reply:
         troubles = self.troubles()
@@ -98,47 +74,47 @@ class Inspection:
             kernel=kernel_name(),
             kernel_forced=is_forced(),
             troubles=troubles,
-            parked=dict(self._parked()),
-            half_messages=self._undecided(MOST),
-            quarantined=len(self._quarantine),
-            quarantine=[_quarantined(one) for one in self._quarantine.all()[:MOST]],
-            loop_faults={name: f"{one.times} times, last {one.why}" for name, one in self._loops.faults.items()},
+            parked=dict(self.parked()),
+            half_messages=self.undecided(MOST),
+            quarantined=len(self.quarantine),
+            quarantine=[_quarantined(one) for one in self.quarantine.all()[:MOST]],
+            loop_faults={name: f"{one.times} times, last {one.why}" for name, one in self.loops.faults.items()},
             polled=self._suspended(),
             locked=self._locked(),
-            waiting_for_disk=self._intake.waiting,
-            unflushed_bytes=self._store.unflushed,
-            loop_lag_ms=round(self._lag_ms(), 1),
-            loop_holds=[_loop_hold(hold) for hold in self._holds.all()],
-            buffered_bytes=sum(server.service.buffered_bytes for server in self._servers()),
-            connections=sum(server.connections for server in self._servers()),
-            open_files=self._budget.shown(),
-            consumer_groups={group.name: len(group.members) for group in islice(self._consumers.all(), MOST)},
-            producer_groups={name: len(members) for name, members in islice(self._producers.all().items(), MOST)},
-            conflicts=[str(one) for one in self._consumers.conflicts()[:MOST]],
+            waiting_for_disk=self.intake.waiting,
+            unflushed_bytes=self.store.unflushed,
+            loop_lag_ms=round(self.lag_ms(), 1),
+            loop_holds=[_loop_hold(hold) for hold in self.holds.all()],
+            buffered_bytes=sum(server.service.buffered_bytes for server in self.servers()),
+            connections=sum(server.connections for server in self.servers()),
+            open_files=self.budget.shown(),
+            consumer_groups={group.name: len(group.members) for group in islice(self.consumers.all(), MOST)},
+            producer_groups={name: len(members) for name, members in islice(self.producers.all().items(), MOST)},
+            conflicts=[str(one) for one in self.consumers.conflicts()[:MOST]],
             duplicate_window=self._window(),
-            name_servers=self._registration.state(),
+            name_servers=self.registration.state(),
         )
         return Reply(body=found)
 
     def troubles(self) -> list[str]:
         """Return why the broker cannot do what it is there for; empty: it is ready."""
-        config = self._live.config
+        config = self.live.config
         found = []
-        if config.namesrv_addr and "registered" not in self._registration.state().values():
+        if config.namesrv_addr and "registered" not in self.registration.state().values():
             found.append("no name server knows it")
-        if not self._store.is_writable:
+        if not self.store.is_writable:
             found.append("the store takes no more messages")
-        no_disk = self._no_disk() or self._store.disk_full_reason()
+        no_disk = self.no_disk() or self.store.disk_full_reason()
         if no_disk is not None:
             found.append(no_disk)
         if config.broker_permission & Perm.READ_WRITE != Perm.READ_WRITE:
             found.append(f"brokerPermission is {config.broker_permission}")
-        if self._lag_ms() > config.max_loop_lag_ms:
-            found.append(f"it runs {self._lag_ms():.0f} ms late")
+        if self.lag_ms() > config.max_loop_lag_ms:
+            found.append(f"it runs {self.lag_ms():.0f} ms late")
         return found
 
     def _window(self) -> DuplicateWindowState:
-        window = self._duplicates
+        window = self.duplicates
         if window is None:
             return DuplicateWindowState(enabled=False)
         return DuplicateWindowState(
@@ -146,12 +122,12 @@ class Inspection:
         )
 
     def _suspended(self) -> SuspendedPullCounts:
-        waiting = self._pulls.suspended_pulls()
+        waiting = self.pulls.suspended_pulls()
         topics = Counter(pull.topic for pull in waiting)
         return SuspendedPullCounts(pulls=len(waiting), by_topic=dict(topics.most_common(MOST)))
 
     def _locked(self) -> list[QueueLockLine]:
-        holders = self._locks.holders(self._clock.monotonic())
+        holders = self.locks.holders(self.clock.monotonic())
         return [
             QueueLockLine(
                 group=group, topic=queue.topic, queue=queue.queue_id, client=client, seconds_left=round(seconds)

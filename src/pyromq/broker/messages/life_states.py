@@ -101,26 +101,8 @@ def state_of(copies: Sequence[Copy], decided: Decided, now_ms: int) -> LifeState
     return LifeState(state=word, checks=UNSET if checks is None else checks)
 
 
-class ConsumeProgress:
-    """How far a group is on a queue. `committed` None: it never said."""
-
-    def __init__(
-        self,
-        committed: Callable[[str, str, int], int | None],
-        pulled: Callable[[str, str, int], int | None],
-    ) -> None:
-        self._committed = committed
-        self._pulled = pulled
-
-    def of(self, group: str, record: Record) -> str:
-        place = (record.topic, group, record.queue_id)
-        if record.queue_offset < (self._committed(*place) or 0):
-            return "consumed"
-        return "in flight" if record.queue_offset < (self._pulled(*place) or 0) else "ready"
-
-
-def of_group(group: str, copies: Iterable[Copy], progress: ConsumeProgress) -> LifeState:
-    """Return where the message stands with one group."""
+def of_group(group: str, copies: Iterable[Copy], progress: Callable[[str, Record], str]) -> LifeState:
+    """Return where the message stands with one group; `progress` says how far that is with a record."""
     mine = [copy for copy in copies if copy.group in ("", group)]
     newest = mine[-1]
     retry = newest.record.reconsume_times
@@ -129,6 +111,6 @@ def of_group(group: str, copies: Iterable[Copy], progress: ConsumeProgress) -> L
     if newest.step is Step.RETRY_TIMED:
         return LifeState(state="in retry", until_ms=newest.due_ms, retry=retry)
     if newest.step is Step.RETRY:
-        return LifeState(state=progress.of(group, newest.record), retry=retry)
+        return LifeState(state=progress(group, newest.record), retry=retry)
     stored = [copy for copy in mine if copy.step is Step.STORED]
-    return LifeState(state=progress.of(group, stored[-1].record) if stored else "not there yet")
+    return LifeState(state=progress(group, stored[-1].record) if stored else "not there yet")

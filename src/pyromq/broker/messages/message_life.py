@@ -7,6 +7,7 @@ offsets say what each group has done. Read-only. `pyromq msg get` shows the answ
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -35,45 +36,33 @@ from ..timing.level_park import due_of
 from ..transactions.halves import Halves
 from ..transactions.states import State
 from .expired import Expired
-from .life_states import ConsumeProgress, Copy, Step, classify, of_group, state_of
+from .life_states import Copy, Step, classify, of_group, state_of
 
 WAITING_TOPICS = (names.SCHEDULE_TOPIC, names.TIMER_TOPIC, names.HALF_TOPIC, names.CHECKS_EXHAUSTED_TOPIC)
 _WAITING = ("timed", "half", "rolled back", "in retry")  # or so it seems, where the record was put aside
 _WORDS = {State.HALF: "half", State.ROLLED_BACK: "rolled back", State.DISCARDED: "given up"}
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class MessageLife:
     """Event loop only."""
 
-    def __init__(
-        self,
-        live: Live[BrokerConfig],
-        store: MessageStore,
-        offsets: Offsets,
-        consumers: Consumers,
-        halves: Halves,
-        dead_letters: DeadLetters,
-        expired: Expired,
-        quarantine: Quarantine,
-        now_ms: Callable[[], int],
-    ) -> None:
-        self._live = live
-        self._store = store
-        self._offsets = offsets
-        self._consumers = consumers
-        self._halves = halves
-        self._dead_letters = dead_letters
-        self._expired = expired
-        self._quarantine = quarantine
-        self._now_ms = now_ms
-        self._progress = ConsumeProgress(offsets.find, offsets.pulled)
+    live: Live[BrokerConfig]
+    store: MessageStore
+    offsets: Offsets
+    consumers: Consumers
+    halves: Halves
+    dead_letters: DeadLetters
+    expired: Expired
+    quarantine: Quarantine
+    now_ms: Callable[[], int]
 
     async def __call__(self, request: RequestOf[MessageLifeRequest, None]) -> Reply:
         header = request.header
         copies = await self._copies(header.topic, header.id)
         if not copies:
             return Reply(body=self._gone(header))
-        await self._halves.catch_up()
+        await self.halves.catch_up()
         return Reply(body=self._life(header.topic, copies))
 
     # --- finding its copies ---------------------------------------------------------------------------------------
@@ -100,7 +89,7 @@ class MessageLife:
             place = parse_offset_message_id(wanted)
         except ValueError:
             return []
-        record = await self._store.ask(lambda: self._store.reader.record_at(place.physical_offset))
+        record = await self.store.ask(lambda: self.store.reader.record_at(place.physical_offset))
         fits = record is not None and record.store_host == place.host
         return [record] if record is not None and fits and self._classified(topic, record) is not None else []
 
@@ -110,13 +99,13 @@ class MessageLife:
         for name in dict.fromkeys(topics):
             found += [
                 record
-                for record in await self._store.by_key(KeyQuery(name, key))
+                for record in await self.store.by_key(KeyQuery(name, key))
                 if self._classified(topic, record) is not None
             ]
         return found
 
     def _ends(self) -> list[str]:
-        return [name for name in self._store.queues.topics() if name.startswith((names.RETRY_PREFIX, names.DLQ_PREFIX))]
+        return [name for name in self.store.queues.topics() if name.startswith((names.RETRY_PREFIX, names.DLQ_PREFIX))]
 
     def _classified(self, topic: str, record: Record) -> Copy | None:
         pairs = decode_properties(record.properties)
@@ -125,10 +114,10 @@ class MessageLife:
     def _due(self, record: Record, pairs: dict[str, str]) -> int:
         if record.topic == names.TIMER_TOPIC:
             slot_ms = whole_number(pairs.get(Property.TIMER_OUT_MS))
-            return 0 if slot_ms is None else slot_ms + self._live.config.timer_precision_ms
+            return 0 if slot_ms is None else slot_ms + self.live.config.timer_precision_ms
         if record.topic != names.SCHEDULE_TOPIC:
             return 0
-        queue = self._store.queues.get(record.topic, record.queue_id)
+        queue = self.store.queues.get(record.topic, record.queue_id)
         entry = None if queue is None else queue.entry_at(record.queue_offset)
         return due_of(pairs, 0 if entry is None else entry.tag_code)
 
@@ -138,7 +127,7 @@ class MessageLife:
         first = copies[0]
         own = [one for one in copies if not one.group]
         state = (
-            self._or_quarantined(state_of(copies, self._decided, self._now_ms()), own[-1])
+            self._or_quarantined(state_of(copies, self._decided, self.now_ms()), own[-1])
             if own
             else LifeState(state="expired", at_ms=self._when_gone(first))
         )
@@ -159,7 +148,7 @@ class MessageLife:
 
     def _or_quarantined(self, state: LifeState, newest: Copy) -> LifeState:
         """Return the state, or that it was put aside: what no loop handles any more neither waits nor was decided."""
-        aside = self._quarantine.get(newest.position)
+        aside = self.quarantine.get(newest.position)
         if aside is None or state.state not in _WAITING:
             return state
         return LifeState(state="put aside", reason=aside.reason, at_ms=aside.time_ms)
@@ -173,40 +162,47 @@ class MessageLife:
             place = parse_offset_message_id(later.pairs.get(Property.ORIGIN_MESSAGE_ID, ""))
         except ValueError:
             return None
-        return self._expired.at(place.physical_offset)
+        return self.expired.at(place.physical_offset)
 
     def _groups(self, topic: str, copies: Iterable[Copy]) -> list[str]:
-        online = {group.name for group in self._consumers.all() if topic in group.subscriptions}
-        return sorted({copy.group for copy in copies if copy.group} | online | set(self._offsets.groups_of(topic)))
+        online = {group.name for group in self.consumers.all() if topic in group.subscriptions}
+        return sorted({copy.group for copy in copies if copy.group} | online | set(self.offsets.groups_of(topic)))
 
     def _of_group(self, group: str, copies: list[Copy]) -> LifeState:
         mine = [copy for copy in copies if copy.group in ("", group)]
         if not mine:
             return LifeState(state="expired")
-        state = self._or_quarantined(of_group(group, copies, self._progress), mine[-1])
+        state = self._or_quarantined(of_group(group, copies, self._progress_of), mine[-1])
         if state.state == "dead":
             state.leaves_ms = self._leaves_ms(mine[-1])
         return state
 
+    def _progress_of(self, group: str, record: Record) -> str:
+        """Return how far a group is with a record."""
+        place = (record.topic, group, record.queue_id)
+        if record.queue_offset < (self.offsets.find(*place) or 0):
+            return "consumed"
+        return "in flight" if record.queue_offset < (self.offsets.pulled(*place) or 0) else "ready"
+
     def _leaves_ms(self, copy: Copy) -> int:
-        files, hours = self._store.log_files(), self._live.config.part(RetentionConfig).file_reserved_hours
+        files, hours = self.store.log_files(), self.live.config.part(RetentionConfig).file_reserved_hours
         if copy.step is Step.DEAD:
-            return self._dead_letters.leaves_ms(copy.record, files)
-        return file_leaves_ms(files, copy.position, hours, self._now_ms())
+            return self.dead_letters.leaves_ms(copy.record, files)
+        return file_leaves_ms(files, copy.position, hours, self.now_ms())
 
     def _decided(self, half: Copy) -> tuple[str, int | None]:
         """Return how a decided transaction ended.
 
         The op topic does not say. A committed message would be there, so it was not.
         """
-        offset, _ = self._halves.stands_for(half.record.queue_offset, half.position)
-        open_half = self._halves.undecided.get(offset)
+        offset, _ = self.halves.stands_for(half.record.queue_offset, half.position)
+        open_half = self.halves.undecided.get(offset)
         if open_half is not None:
             return "half", open_half.checks
-        return _WORDS.get(self._halves.ledger.state(offset), "rolled back"), None
+        return _WORDS.get(self.halves.ledger.state(offset), "rolled back"), None
 
     def _gone(self, header: MessageLifeRequest) -> MessageLifeAnswer:
-        at = self._expired.of(header.id, self._now_ms(), self._store.commit_log.start)
+        at = self.expired.of(header.id, self.now_ms(), self.store.commit_log.start)
         if at is None:
             raise RequestRefused(
                 f"no message {header.id} of topic {header.topic} is known here: it may be on another broker, it may "

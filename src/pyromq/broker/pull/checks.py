@@ -56,14 +56,14 @@ class Allowed:
     wanted: Wanted
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class PullChecks:
     """Event loop only."""
 
-    def __init__(self, topics: Topics, groups: Groups, consumers: Consumers, filters: ConsumerFilters) -> None:
-        self._topics = topics
-        self._groups = groups
-        self._consumers = consumers
-        self._filters = filters
+    topics: Topics
+    groups: Groups
+    consumers: Consumers
+    filters: ConsumerFilters
 
     def check(self, header: PullMessage, code: int, config: BrokerConfig) -> Allowed:
         if not config.broker_permission & READ:
@@ -83,7 +83,7 @@ class PullChecks:
 
     def _group(self, header: PullMessage, config: BrokerConfig) -> SubscriptionGroupConfig:
         name = header.consumer_group
-        group = self._groups.ensure(name, config)
+        group = self.groups.ensure(name, config)
         if group is None:
             raise RequestRefused(
                 f"subscription group [{name}] does not exist", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
@@ -93,7 +93,7 @@ class PullChecks:
         return group
 
     def _topic(self, header: PullMessage) -> TopicConfig:
-        topic = self._topics.find(header.topic)
+        topic = self.topics.find(header.topic)
         if topic is None:
             raise RequestRefused(f"topic[{header.topic}] not exist, apply first please!", ResponseCode.TOPIC_NOT_EXIST)
         if not topic.perm & READ:
@@ -127,11 +127,11 @@ class PullChecks:
             header.topic,
             record_filter,
             config.filter_support_retry,
-            lambda origin: self._filters.record_filter(origin, header.consumer_group),
+            lambda origin: self.filters.record_filter(origin, header.consumer_group),
         )
 
     def _check_active(self, header: PullMessage, config: BrokerConfig) -> None:
-        members = self._consumers.find(header.consumer_group)
+        members = self.consumers.find(header.consumer_group)
         if config.reject_pull_consumer_enable and (members is None or members.consume_type is ConsumeType.ACTIVELY):
             raise RequestRefused(
                 f"the group [{header.consumer_group}] pulls actively, which rejectPullConsumerEnable forbids",
@@ -140,7 +140,7 @@ class PullChecks:
 
     def _by_heartbeat(self, header: PullMessage, group: SubscriptionGroupConfig, config: BrokerConfig) -> Wanted:
         """Return the subscription that the group's heartbeats reported."""
-        members = self._consumers.find(header.consumer_group)
+        members = self.consumers.find(header.consumer_group)
         if members is None:
             raise RequestRefused(
                 f"the consumer's group info not exist: {header.consumer_group} has no member online",
@@ -150,7 +150,7 @@ class PullChecks:
             raise _forbidden(
                 f"the consumer group[{header.consumer_group}] can not consume by broadcast way", Forbidden.BROADCAST
             )
-        if not self._groups.may_read(header.consumer_group, header.topic):
+        if not self.groups.may_read(header.consumer_group, header.topic):
             raise _forbidden(
                 f"the consumer group[{header.consumer_group}] is forbidden for topic[{header.topic}]",
                 Forbidden.SUBSCRIPTION,
@@ -175,8 +175,8 @@ class PullChecks:
 
     def _registered(self, header: PullMessage) -> RecordFilter:
         """Return the filter that a heartbeat has left, if it is the one that the pull means."""
-        data = self._filters.find(header.topic, header.consumer_group)
-        record_filter = self._filters.record_filter(header.topic, header.consumer_group)
+        data = self.filters.find(header.topic, header.consumer_group)
+        record_filter = self.filters.record_filter(header.topic, header.consumer_group)
         if data is None or record_filter is None:
             raise RequestRefused(
                 "The broker's consumer filter data is not exist!Your expression may be wrong! "

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 
 from ... import logs
 from ...ambient import Clock
@@ -42,46 +43,40 @@ _ROUNDS = 16  # for a resumed pull, on behind entries that do not match, before 
 GetCounter = Callable[[str, str, int, int, int, float, bool], None]
 
 
+@dataclass(slots=True, eq=False)
 class PullHandler:
     """Event loop only."""
 
-    def __init__(
-        self,
-        live: Live[BrokerConfig],
-        clock: Clock,
-        store: MessageStore,
-        checks: PullChecks,
-        offsets: Offsets,
-        cold: ColdReads,
-        backlog: Backlog,
-        count: GetCounter = lambda topic, group, queue_id, messages, size, ms, from_disk: None,
-    ) -> None:
-        self._live = live
-        self._clock = clock
-        self._now = clock.monotonic
-        self._store = store
-        self._checks = checks
-        self._offsets = offsets
-        self._cold = cold
-        self._backlog = backlog
-        self._count = count
-        self.missed = 0  # pulls that were answered with nothing
-        self._longest_ms = 0.0
-        self.durations: list[Callable[[], float]] = []  # the longest that each kernel knows of
-        self._suspended = SuspendedPulls(clock, store, self._retry, self._answer_due)
-        self._tasks: set[asyncio.Future[None]] = set()
-        # The log's sync must find a helper thread free, however many replay yesterday: they read by turns.
-        self._cold_turn = asyncio.Semaphore(COLD_AT_ONCE)
+    live: Live[BrokerConfig]
+    clock: Clock
+    store: MessageStore
+    checks: PullChecks
+    offsets: Offsets
+    cold: ColdReads
+    backlog: Backlog
+    count: GetCounter
+    missed: int = 0  # pulls that were answered with nothing
+    durations: list[Callable[[], float]] = field(default_factory=list)  # the longest that each kernel knows of
+    _longest_ms: float = 0.0
+    _tasks: set[asyncio.Future[None]] = field(default_factory=set)
+    # The log's sync must find a helper thread free, however many replay yesterday: they read by turns.
+    _cold_turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(COLD_AT_ONCE))
+    _now: Callable[[], float] = field(init=False)
+    _suspended: SuspendedPulls = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._now = self.clock.monotonic
+        self._suspended = SuspendedPulls(self.clock, self.store, self._retry, self._answer_due)
 
     def __call__(self, request: RequestOf[PullMessage, None]) -> Answer:
         header = request.header
-        config = self._live.config
-        allowed = self._checks.check(header, request.command.code, config)
+        config = self.live.config
+        allowed = self.checks.check(header, request.command.code, config)
         topic, group, queue_id = header.topic, header.consumer_group, header.queue_id
         commits = header.sys_flag & PullFlag.COMMIT_OFFSET
         self.note_pull(topic, group, queue_id, header.queue_offset, header.commit_offset if commits else -1)
         ticket = Ticket(request, header, allowed)
-        reset = self._offsets.take_reset(topic, group, queue_id)
+        reset = self.offsets.take_reset(topic, group, queue_id)
         if reset is not None:
             return self._reset(ticket, reset)
         if self._is_cold(header, config):
@@ -98,20 +93,20 @@ class PullHandler:
     def note_pull(self, topic: str, group: str, queue_id: int, offset: int, commit: int) -> PulledOffset | None:
         """Note the offset, and commit unless `commit` is -1. Return where a kernel may note further offsets."""
         if commit >= 0:
-            self._offsets.commit(topic, group, queue_id, commit)
-        return self._offsets.note_pulled(topic, group, queue_id, offset)
+            self.offsets.commit(topic, group, queue_id, commit)
+        return self.offsets.note_pulled(topic, group, queue_id, offset)
 
     def _note_answer(self, ticket: Ticket, messages: int, size: int, position: int, from_disk: bool) -> None:
         """Count messages that were handed out, the first from this position of the log."""
         header = ticket.header
-        self._backlog.note(header.consumer_group, self._store.commit_log.end - position)
-        took_ms = (self._clock.monotonic() - ticket.begun) * 1000
+        self.backlog.note(header.consumer_group, self.store.commit_log.end - position)
+        took_ms = (self.clock.monotonic() - ticket.begun) * 1000
         self._longest_ms = max(self._longest_ms, took_ms)
-        self._count(header.topic, header.consumer_group, header.queue_id, messages, size, took_ms, from_disk)
+        self.count(header.topic, header.consumer_group, header.queue_id, messages, size, took_ms, from_disk)
 
     def suspend_frame(self, place: tuple[str, int, int], wait_ms: int, ticket: KernelTicket) -> bool:
         """Suspend a pull that a kernel found nothing for, by topic, queue and offset. False: Python shall answer it."""
-        return self._suspended.add(place, wait_ms, ticket.connection, ticket, self._live.config)
+        return self._suspended.add(place, wait_ms, ticket.connection, ticket, self.live.config)
 
     # --- selecting ------------------------------------------------------------------------------------------------
 
@@ -119,22 +114,22 @@ class PullHandler:
         record_filter = ticket.allowed.wanted.record_filter
         if record_filter is None:
             return self._answer_selection(ticket, self._select(ticket, ticket.header.queue_offset, config), config)
-        ticket.begun = self._clock.monotonic()
+        ticket.begun = self.clock.monotonic()
         found = self._find_matches(ticket, ticket.header.queue_offset, record_filter, config)
         if found.unread is not None and found.selection.status is not GetStatus.FOUND:
             return self._filter_cold(ticket, found.unread)
         return self._answer_selection(ticket, found.selection, config)
 
     def _find_matches(self, ticket: Ticket, offset: int, wanted: AnyFilter, config: BrokerConfig) -> SearchResult:
-        return find_matches(self._store.reader, search_of(ticket, offset, config), wanted, self._now)
+        return find_matches(self.store.reader, search_of(ticket, offset, config), wanted, self._now)
 
     async def _filter_cold(self, ticket: Ticket, unread: Selection) -> Reply | None:
         """Answer with records that have to come from the medium before an expression can be asked of them."""
-        config, record_filter = self._live.config, ticket.allowed.wanted.record_filter
+        config, record_filter = self.live.config, ticket.allowed.wanted.record_filter
         assert record_filter is not None
         stretch = within_disk_limits(unread, config)
         async with self._cold_turn:
-            records = await self._store.read(stretch)
+            records = await self.store.read(stretch)
         matches = Matches(search_of(ticket, ticket.header.queue_offset, config))
         full = matches.take(records, record_filter, self._now, self._now() + SEARCH_S)
         selection = selection_of(stretch, matches, stretch.next_offset if full is None else full)
@@ -151,18 +146,18 @@ class PullHandler:
 
     def _is_cold(self, header: PullMessage, config: BrokerConfig) -> bool:
         """Return whether the queue's entries are not in memory. Not asked near the queue's end."""
-        queue, offset = self._store.queues.get(header.topic, header.queue_id), header.queue_offset
+        queue, offset = self.store.queues.get(header.topic, header.queue_id), header.queue_offset
         if queue is None or not queue.min_offset <= offset < queue.readable_end - limits_of(header, config)[0]:
             return False
         return not queue.is_resident(offset, SCAN_ENTRIES)
 
     async def _select_cold(self, ticket: Ticket) -> Reply | None:
         """Select and answer after the entries were fetched in a helper thread."""
-        header, config = ticket.header, self._live.config
+        header, config = ticket.header, self.live.config
         count, size = limits_of(header, config)
-        ticket.begun = self._clock.monotonic()
+        ticket.begun = self.clock.monotonic()
         async with self._cold_turn:
-            selection = await self._store.select(
+            selection = await self.store.select(
                 header.topic,
                 header.queue_id,
                 header.queue_offset,
@@ -176,11 +171,11 @@ class PullHandler:
 
     def _select(self, ticket: Ticket, offset: int, config: BrokerConfig) -> Selection:
         header, wanted = ticket.header, ticket.allowed.wanted
-        ticket.begun = self._clock.monotonic()
+        ticket.begun = self.clock.monotonic()
         if wanted.record_filter is not None:
             return self._find_matches(ticket, offset, wanted.record_filter, config).selection
         count, size = limits_of(header, config)
-        return self._store.reader.select(
+        return self.store.reader.select(
             header.topic,
             header.queue_id,
             offset,
@@ -191,25 +186,25 @@ class PullHandler:
         )
 
     def _found(self, ticket: Ticket, selection: Selection, config: BrokerConfig) -> Reply | Awaitable[Reply]:
-        records = self._store.reader.read_resident(selection.ranges)
+        records = self.store.reader.read_resident(selection.ranges)
         if records is None:
             return self._found_cold(ticket, within_disk_limits(selection, config))
         return self._hand_out(ticket, selection, records)
 
     async def _found_cold(self, ticket: Ticket, selection: Selection) -> Reply:
         """Read from the medium, in a helper thread, and less: someone who replays yesterday disturbs no producer."""
-        size, config = sum(one.size for one in selection.ranges), self._live.config
-        wait_s = self._cold.wait_s(
-            ticket.header.consumer_group, size, config, self._clock.monotonic(), self._clock.now_ms()
+        size, config = sum(one.size for one in selection.ranges), self.live.config
+        wait_s = self.cold.wait_s(
+            ticket.header.consumer_group, size, config, self.clock.monotonic(), self.clock.now_ms()
         )
         if wait_s:
-            await self._clock.sleep(min(wait_s, MOST_WAIT_S))
+            await self.clock.sleep(min(wait_s, MOST_WAIT_S))
         if wait_s > MOST_WAIT_S:
             at = selection.ranges[0].queue_offset
             later = Selection(selection.status, (), at, selection.min_offset, selection.max_offset)
             return reply_to(ticket, ResponseCode.PULL_RETRY_IMMEDIATELY, "COLD_DATA_FLOW_CONTROL", later)
         async with self._cold_turn:
-            records = await self._store.read(selection)
+            records = await self.store.read(selection)
         return self._hand_out(ticket, selection, records, from_disk=True)
 
     def _hand_out(
@@ -228,7 +223,7 @@ class PullHandler:
 
     def _reset(self, ticket: Ticket, offset: int) -> Reply:
         """Answer that an administrator moved the group: the client drops what it has and goes on there."""
-        queue = self._store.queues.get(ticket.header.topic, ticket.header.queue_id)
+        queue = self.store.queues.get(ticket.header.topic, ticket.header.queue_id)
         low, high = (0, 0) if queue is None else (queue.min_offset, queue.readable_end)
         moved = Selection(GetStatus.FOUND, (), offset, low, high)  # no entry is read for it: it may be a cold one
         return reply_to(ticket, ResponseCode.PULL_OFFSET_MOVED, OFFSET_RESET, moved)
@@ -274,7 +269,7 @@ class PullHandler:
 
     def _retry(self, pull: SuspendedPull[AnyTicket]) -> bool:
         """Answer with what is new. If none of it matches the pull goes on waiting, behind what was searched."""
-        ticket, config = self._unless_answered(pull), self._live.config
+        ticket, config = self._unless_answered(pull), self.live.config
         if ticket is None:
             return False
         rounds = _ROUNDS if ticket.allowed.wanted.record_filter is None else 1
@@ -300,7 +295,7 @@ class PullHandler:
 
     def _answer_due(self, pull: SuspendedPull[AnyTicket]) -> bool:
         """Search once more and answer, whatever is found: the time of the pull is over."""
-        ticket, config = self._unless_answered(pull), self._live.config
+        ticket, config = self._unless_answered(pull), self.live.config
         if ticket is None:
             return False
         selection = self._select(ticket, pull.offset, config)

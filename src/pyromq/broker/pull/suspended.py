@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from ...ambient import Clock, Timer
@@ -32,27 +33,22 @@ class Arrivals(Protocol):
     def off_arrival(self, topic: str, listener: Callable[[QueueTail], None]) -> None: ...
 
 
+@dataclass(slots=True, eq=False)
 class SuspendedPulls:
     """Event loop only. `retry`: something new is there. `end`: the pull is to be answered whatever is found. Both
     say whether that took long: then others have their turn first."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        arrivals: Arrivals,
-        retry: Serve,
-        end: Serve,
-    ) -> None:
-        self._clock = clock
-        self._arrivals = arrivals
-        self._watched: set[str] = set()  # topics that pulls wait on, or did a moment ago
-        self._retry = retry
-        self._end = end
-        self._pulls: LongPoll[AnyTicket] = LongPoll()
-        self._arrived: dict[tuple[str, int], QueueTail] = {}
-        self._resumed: deque[tuple[SuspendedPull[AnyTicket], Serve]] = deque()  # what is served in the next turns
-        self._timer: Timer | None = None
-        self._timer_at = 0.0
+    clock: Clock
+    arrivals: Arrivals
+    retry: Serve
+    end: Serve
+    _watched: set[str] = field(default_factory=set)  # topics that pulls wait on, or did a moment ago
+    _pulls: LongPoll[AnyTicket] = field(default_factory=LongPoll)
+    _arrived: dict[tuple[str, int], QueueTail] = field(default_factory=dict)
+    # What is served in the next turns.
+    _resumed: deque[tuple[SuspendedPull[AnyTicket], Serve]] = field(default_factory=deque)
+    _timer: Timer | None = None
+    _timer_at: float = 0.0
 
     def __len__(self) -> int:
         return len(self._pulls) + len(self._resumed)
@@ -78,7 +74,7 @@ class SuspendedPulls:
             or self._pulls.bytes + size > config.max_held_pull_bytes
         ):
             return False
-        deadline = self._clock.monotonic() + wait_ms / 1000
+        deadline = self.clock.monotonic() + wait_ms / 1000
         self.put_back(SuspendedPull(*place, deadline, peer, ticket, size))
         return True
 
@@ -86,7 +82,7 @@ class SuspendedPulls:
         self._pulls.suspend(pull)
         if pull.topic not in self._watched:
             self._watched.add(pull.topic)
-            self._arrivals.on_arrival(pull.topic, self._note_arrival)
+            self.arrivals.on_arrival(pull.topic, self._note_arrival)
         self._set_timer()
 
     def drop(self, peer: Peer) -> None:
@@ -96,7 +92,7 @@ class SuspendedPulls:
 
     def end_topic(self, topic: str) -> None:
         for pull in self._pulls.take_topic(topic):
-            self._end(pull)
+            self.end(pull)
 
     def end_all(self) -> None:
         if self._timer is not None:
@@ -104,14 +100,14 @@ class SuspendedPulls:
             self._timer = None
         resumed, self._resumed = self._resumed, deque()
         for pull in [*self._pulls.take_all(), *(pull for pull, _ in resumed)]:
-            self._end(pull)
+            self.end(pull)
 
     # --- what resumes them -----------------------------------------------------------------------------------------
 
     def _note_arrival(self, queue: QueueTail) -> None:
         if not self._pulls.waits_on(queue.topic):  # not when the last was answered: its client mostly comes again
             self._watched.discard(queue.topic)
-            self._arrivals.off_arrival(queue.topic, self._note_arrival)
+            self.arrivals.off_arrival(queue.topic, self._note_arrival)
             return
         if not self._arrived:
             asyncio.get_running_loop().call_soon(self._serve_arrivals)
@@ -122,7 +118,7 @@ class SuspendedPulls:
         pulls: list[SuspendedPull[AnyTicket]] = []
         for (topic, queue_id), queue in arrived.items():
             pulls += self._pulls.take_arrived(topic, queue_id, queue.readable_end)
-        self._serve(pulls, self._retry)
+        self._serve(pulls, self.retry)
 
     def _serve(self, pulls: list[SuspendedPull[AnyTicket]], serve: Serve) -> None:
         is_due = bool(self._resumed)  # then a turn for them is set already
@@ -148,9 +144,9 @@ class SuspendedPulls:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at = due
-        self._timer = self._clock.call_later(max(0.0, due - self._clock.monotonic()), self._serve_due)
+        self._timer = self.clock.call_later(max(0.0, due - self.clock.monotonic()), self._serve_due)
 
     def _serve_due(self) -> None:
         self._timer = None
-        self._serve(self._pulls.take_due(self._clock.monotonic()), self._end)
+        self._serve(self._pulls.take_due(self.clock.monotonic()), self.end)
         self._set_timer()

@@ -8,6 +8,7 @@ bytes, is transport's to decide. Asked by `handler.py` for every message. A kern
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ...ambient import Clock
 from ...config import Live
@@ -81,33 +82,25 @@ def keep_gate(gate: Gate, live: Live[BrokerConfig], lag: LoopLag, flushed: Water
     flushed.on_advance(note_flushed)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Admission:
     """Event loop only."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        lag: LoopLag,
-        unflushed: Callable[[], int],
-        waiting: Callable[[], int],
-        no_disk: Callable[[], str | None],
-    ) -> None:
-        """`no_disk` returns why there is no room on disk, None while there is."""
-        self._clock = clock
-        self._lag = lag
-        self._unflushed = unflushed
-        self._waiting = waiting
-        self._no_disk = no_disk
+    clock: Clock
+    lag: LoopLag
+    unflushed: Callable[[], int]
+    waiting: Callable[[], int]
+    no_disk: Callable[[], str | None]  # why there is no room on disk, None while there is
 
     def __call__(self, config: BrokerConfig, arrived: float) -> None:
         """Raise RequestRefused if the broker is overloaded, or full, or came to this request too late.
 
         `arrived`: what waited to be served for longer than its client does is not stored late and silently.
         """
-        no_disk = self._no_disk()
+        no_disk = self.no_disk()
         if no_disk is not None:
             raise RequestRefused(f"service not available now: {no_disk}", ResponseCode.SERVICE_NOT_AVAILABLE)
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         waited = (now - arrived) * 1000
         if waited > config.wait_time_mills_in_send_queue:
             raise _busy(
@@ -116,7 +109,7 @@ class Admission:
                 "waitTimeMillsInSendQueue",
                 config.wait_time_mills_in_send_queue,
             )
-        lag = self._lag.at(now)
+        lag = self.lag.at(now)
         if lag > config.max_loop_lag_ms:
             raise _busy(
                 "PC_SYNCHRONIZED",
@@ -124,12 +117,12 @@ class Admission:
                 "osPageCacheBusyTimeOutMills",
                 config.max_loop_lag_ms,
             )
-        unflushed = self._unflushed()
+        unflushed = self.unflushed()
         if unflushed > config.max_unflushed_bytes:
             raise _busy(
                 "OVERLOAD", f"{unflushed} bytes wait for the disk", "maxUnflushedBytes", config.max_unflushed_bytes
             )
-        waiting = self._waiting()
+        waiting = self.waiting()
         if waiting >= config.max_waiting_replies:
             raise _busy(
                 "OVERLOAD", f"{waiting} sends wait for the disk", "maxWaitingReplies", config.max_waiting_replies

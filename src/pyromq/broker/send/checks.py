@@ -5,15 +5,14 @@ Called by `handler.py` for every send. What is refused raises RequestRefused wit
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...errors import ProtocolError, RequestRefused
 from ...model import names
 from ...model.client_info import Version
 from ...model.codes import ResponseCode
-from ...model.message import WRAPPED_BATCH, Property, SysFlag
+from ...model.message import WRAPPED_BATCH, SysFlag
 from ...model.names import MAX_TOPIC, is_retry
 from ...model.topic import Perm, TopicFlag
 from ...protocol.batch import BatchEntry, decode_batch, has_more_than
@@ -23,27 +22,10 @@ from ..config import BrokerConfig
 from ..intake.intake import illegal_batch
 from ..metadata.groups import Groups
 from ..metadata.topics import DLQ_QUEUES, Topics
+from .properties import KINDS, having_any
 
 MOST_VERDICTS = 10_000
 WRITE = int(Perm.WRITE)  # plain numbers: a flag's `&` costs as much as the rest of the check
-# Properties that make a message more than plain, and that a batch as a whole cannot have.
-KINDS = (
-    Property.DELAY,
-    Property.TIMER_DELAY_SEC,
-    Property.TIMER_DELAY_MS,
-    Property.TIMER_DELIVER_MS,
-    Property.TRAN_MSG,
-    Property.LITE_TOPIC,
-    Property.PRIORITY,
-    Property.INNER_NUM,
-)
-
-
-def having_any(names: tuple[str, ...]) -> re.Pattern[str]:
-    """Return a pattern that finds encoded properties with one of these names."""
-    return re.compile("(?:^|\x02)(?:" + "|".join(names) + ")\x01")
-
-
 _KIND = having_any(KINDS)
 
 
@@ -56,28 +38,20 @@ class Destination:
     dead: bool = False
 
 
+@dataclass(slots=True, eq=False)
 class SendChecks:
     """Event loop only. `is_orderly` tells whether a group holds queue locks; `pick` chooses one of n queues."""
 
-    def __init__(
-        self,
-        topics: Topics,
-        groups: Groups,
-        now_ms: Callable[[], int],
-        is_orderly: Callable[[str], bool],
-        pick: Callable[[int], int],
-        on_auto_created: Callable[[TopicConfig], None] = lambda topic: None,
-    ) -> None:
-        self._topics = topics
-        self._groups = groups
-        self._now_ms = now_ms
-        self._is_orderly = is_orderly
-        self._pick = pick
-        self._on_auto_created = on_auto_created
-        self._verdicts: dict[str, tuple[BrokerConfig, TopicConfig]] = {}
+    topics: Topics
+    groups: Groups
+    now_ms: Callable[[], int]
+    is_orderly: Callable[[str], bool]
+    pick: Callable[[int], int]
+    on_auto_created: Callable[[TopicConfig], None]
+    _verdicts: dict[str, tuple[BrokerConfig, TopicConfig]] = field(default_factory=dict)
 
     def destination(self, header: SendMessage, config: BrokerConfig, client_version: int) -> Destination:
-        topic = self._topics.find(header.topic)
+        topic = self.topics.find(header.topic)
         verdict = self._verdicts.get(header.topic)
         if topic is None or verdict is None or verdict[0] is not config or verdict[1] is not topic:
             topic = self._checked_topic(header, config)
@@ -88,7 +62,7 @@ class SendChecks:
 
     def standing(self, name: str, config: BrokerConfig) -> TopicConfig | None:
         """Return the topic, if it exists and every send to it passes what depends on topic and settings alone."""
-        topic = self._topics.find(name)
+        topic = self.topics.find(name)
         if topic is None or names.topic_fault(name) is not None or not names.is_sendable(name):
             return None
         try:
@@ -111,7 +85,7 @@ class SendChecks:
 
     def _check_open(self, config: BrokerConfig) -> None:
         opens = config.start_accept_send_request_time_stamp
-        if self._now_ms() < opens:
+        if self.now_ms() < opens:
             raise RequestRefused(
                 f"this broker takes messages from {opens} ms since 1970 on (startAcceptSendRequestTimeStamp)",
             )
@@ -125,7 +99,7 @@ class SendChecks:
                 f"Sending message to topic[{header.topic}] is forbidden: it is the broker's own",
                 ResponseCode.NO_PERMISSION,
             )
-        topic = self._topics.find(header.topic) or self._create(header, config)
+        topic = self.topics.find(header.topic) or self._create(header, config)
         if topic is None:
             raise RequestRefused(
                 f"topic[{header.topic}] not exist, apply first please! Create it "
@@ -144,19 +118,19 @@ class SendChecks:
             flag = int(TopicFlag.UNIT_SUB if is_retry else TopicFlag.UNIT)
         made = None
         if may_inherit:
-            made = self._topics.inherit(header.topic, header.default_topic, header.default_topic_queue_nums, flag)
+            made = self.topics.inherit(header.topic, header.default_topic, header.default_topic_queue_nums, flag)
         if made is None and is_retry:
-            return self._topics.ensure(header.topic, 1, int(Perm.READ_WRITE), flag)
+            return self.topics.ensure(header.topic, 1, int(Perm.READ_WRITE), flag)
         if made is not None:
-            self._on_auto_created(made)
+            self.on_auto_created(made)
         return made
 
     def _check_capacity(self, topic: str, config: BrokerConfig) -> None:
         """Refuse a new topic above the limit, except retry topics of known groups: they are no more than those."""
-        own = names.is_retry(topic) and topic.removeprefix(names.RETRY_PREFIX) in self._groups
-        if not own and len(self._topics) >= config.max_auto_created_topics:
+        own = names.is_retry(topic) and topic.removeprefix(names.RETRY_PREFIX) in self.groups
+        if not own and len(self.topics) >= config.max_auto_created_topics:
             raise RequestRefused(
-                f"topic[{topic}] not exist, and no send makes it: this broker has {len(self._topics)} topics, the "
+                f"topic[{topic}] not exist, and no send makes it: this broker has {len(self.topics)} topics, the "
                 f"limit (maxAutoCreatedTopics) is {config.max_auto_created_topics}. Create it "
                 f"(mqadmin updateTopic -t {topic}), or raise the setting",
                 ResponseCode.TOPIC_NOT_EXIST,
@@ -184,23 +158,23 @@ class SendChecks:
                 f"{topic.write_queue_nums} write queues",
                 ResponseCode.INVALID_PARAMETER,
             )
-        return header.queue_id if header.queue_id >= 0 else self._pick(topic.write_queue_nums)
+        return header.queue_id if header.queue_id >= 0 else self.pick(topic.write_queue_nums)
 
     def _retry(
         self, header: SendMessage, topic: TopicConfig, queue_id: int, config: BrokerConfig, client_version: int
     ) -> Destination:
         """Return where a message goes that a consumer sent to its retry topic: tried too often, to the dead letters."""
         name = header.topic.removeprefix(names.RETRY_PREFIX)
-        group = self._groups.ensure(name, config)
+        group = self.groups.ensure(name, config)
         if group is None:
             raise RequestRefused(f"subscription group not exist, {name}", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
         most = group.retry_max_times
         if client_version >= Version.V3_4_9 and header.max_reconsume_times is not None:
             most = header.max_reconsume_times
-        if (header.reconsume_times or 0) <= most and not self._is_orderly(name):
+        if (header.reconsume_times or 0) <= most and not self.is_orderly(name):
             return Destination(topic, queue_id)
-        dead = self._topics.ensure(names.dlq_topic(name), DLQ_QUEUES)
-        return Destination(dead, self._pick(DLQ_QUEUES), dead=True)
+        dead = self.topics.ensure(names.dlq_topic(name), DLQ_QUEUES)
+        return Destination(dead, self.pick(DLQ_QUEUES), dead=True)
 
 
 def check_batch(header: SendMessage, properties: str, body: bytes | memoryview, max_messages: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from ...config import Live
@@ -16,7 +16,7 @@ from ...model.names import TIMER_TOPIC, is_retry
 from ...model.wire_text import INT_MAX, whole_number
 from ...protocol.batch import ENTRY_BYTES, BatchEntry
 from ...protocol.bodies.topics import TopicConfig
-from ...protocol.frame import DEFAULT_LIMITS, FrameLimits
+from ...protocol.frame import FrameLimits
 from ...protocol.headers.send import SendMessage
 from ...protocol.properties import MAX_PROPERTIES_BYTES, NAME_END, PAIR_END, decode_properties
 from ...protocol.record import CRC_PROPERTY_BYTES, Record
@@ -32,14 +32,9 @@ from ..metadata.attributes import CLEANUP_POLICY, QUEUE_TYPE
 from ..metadata.new_topics import NewTopics
 from ..stats.counters import PutCounter
 from .answers import most_in_batch, place_fields, recall_handle, region_fields
-from .checks import KINDS, Destination, SendChecks, batch_entries, check_batch, having_any
-from .property_rules import OWN_NAMES, admitted, without_own
-from .stamp import RESERVED, Stamp, unique_id
+from .checks import Destination, SendChecks, batch_entries, check_batch
+from .properties import SPECIAL, TYPED_SPECIAL, Stamp, admitted, having_any, unique_id, without_own
 
-# Where none of them is found, the text need not be taken apart. `verdicts.py` keeps such messages from a native
-# kernel by the same list. What each broker stamps anew is taken out by `stamp.py`.
-SPECIAL = (*KINDS, *(name for name in OWN_NAMES if name not in RESERVED))
-TYPED_SPECIAL = (Property.SHARDING_KEY,)  # the same in topics that name a type
 _SPECIAL = having_any(SPECIAL)
 _NO_WAIT = f"{Property.WAIT}\x01false\x02"
 
@@ -61,41 +56,34 @@ class _Send:
         return 0.0 if _NO_WAIT in self.given else self.config.sync_flush_timeout / 1000
 
 
+@dataclass(slots=True, eq=False)
 class SendHandler:
     """Event loop only."""
 
-    def __init__(
-        self,
-        live: Live[BrokerConfig],
-        checks: SendChecks,
-        intake: SendIntake,
-        stamp: Stamp,
-        store_host: bytes,
-        admit: Callable[[BrokerConfig, float], None] = lambda config, arrived: None,
-        count: PutCounter = lambda topic, queue_id, messages, size: None,
-        new_topics: NewTopics | None = None,
-        frame: FrameLimits = DEFAULT_LIMITS,
-    ) -> None:
-        """`admit` raises RequestRefused(SYSTEM_BUSY) while the broker is overloaded. `frame`: limits of our answers."""
-        self._live = live
-        self._checks = checks
-        self._intake = intake
-        self._stamp = stamp
-        self._store_host = store_host
-        self._admit = admit
-        self._count = count
-        self._new_topics = new_topics
-        self._batch_messages = most_in_batch(frame, store_host)
-        self._region: tuple[BrokerConfig, dict[str, str]] = (live.config, region_fields(live.config))
+    live: Live[BrokerConfig]
+    checks: SendChecks
+    intake: SendIntake
+    stamp: Stamp
+    store_host: bytes
+    admit: Callable[[BrokerConfig, float], None]  # raises RequestRefused(SYSTEM_BUSY) while the broker is overloaded
+    count: PutCounter
+    new_topics: NewTopics
+    frame: FrameLimits  # of our answers
+    _batch_messages: int = field(init=False)
+    _region: tuple[BrokerConfig, dict[str, str]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._batch_messages = most_in_batch(self.frame, self.store_host)
+        self._region = (self.live.config, region_fields(self.live.config))
 
     def __call__(self, request: RequestOf[SendMessage, bytes]) -> Answer:
-        config = self._live.config
+        config = self.live.config
         code = request.command.code
         header = request.header
-        self._admit(config, request.arrived)
+        self.admit(config, request.arrived)
         try:
-            to = self._checks.destination(header, config, request.command.version)
-            saving = None if self._new_topics is None else self._new_topics.saving(to.topic.topic_name)
+            to = self.checks.destination(header, config, request.command.version)
+            saving = self.new_topics.saving(to.topic.topic_name)
             if saving is not None:
                 return self._when_saved(saving, request)
             send = _Send(request, header, config, to, header.properties or "")
@@ -128,19 +116,19 @@ class SendHandler:
         if send.to.dead or _SPECIAL.search(send.given) is not None or _must_decode(send.to.topic, send.given):
             properties = self._check_special(send, decode_properties(send.given))
             if not send.to.dead and _is_text_of(send.given, properties):
-                stored, send.unique = self._stamp.single(send.given, trace_on)
+                stored, send.unique = self.stamp.single(send.given, trace_on)
             else:
-                stored, send.unique = self._stamp.changed(properties, trace_on)
-            record = self._intake.park(self._record(send, stored), properties)
+                stored, send.unique = self.stamp.changed(properties, trace_on)
+            record = self.intake.park(self._record(send, stored), properties)
         else:
-            stored, send.unique = self._stamp.single(send.given, trace_on)
+            stored, send.unique = self.stamp.single(send.given, trace_on)
             record = self._record(send, stored)
         if record.sys_flag & (SysFlag.TRANSACTION_MASK | WRAPPED_BATCH) and record.topic == send.header.topic:
             raise RequestRefused(
                 f"the message is illegal: sysFlag {send.header.sys_flag} is not for a plain message",
                 ResponseCode.MESSAGE_ILLEGAL,
             )
-        self._intake.put(record, lambda outcome: self._answer(send, record, outcome), send.wait_s)
+        self.intake.put(record, lambda outcome: self._answer(send, record, outcome), send.wait_s)
 
     def _check_special(self, send: _Send, properties: dict[str, str]) -> Mapping[str, str]:
         """Return the properties, checked against the topic, and changed where Java changes them."""
@@ -190,7 +178,7 @@ class SendHandler:
             self._check_count(send, len(entries))
         # A batch has no record of its own; its identity is all that is wanted of its properties.
         record = self._record(send, send.given.encode() if Property.SEND_ID in send.given else b"")
-        self._intake.put_batch(record, lambda outcome: self._answer(send, record, outcome), send.wait_s, entries)
+        self.intake.put_batch(record, lambda outcome: self._answer(send, record, outcome), send.wait_s, entries)
 
     def _entries(self, send: _Send) -> list[BatchEntry]:
         return batch_entries(send.request.command.body, max_property_bytes(send.config))
@@ -208,11 +196,11 @@ class SendHandler:
         count = len(self._entries(send))
         if not 0 < count < 1 << 15:
             raise illegal_batch(f"{count} messages in it")
-        stored, send.unique = self._stamp.inner_batch(send.given, count, send.config.trace_on)
+        stored, send.unique = self.stamp.inner_batch(send.given, count, send.config.trace_on)
         send.batch_id = send.unique
         record = self._record(send, stored)
         record.sys_flag |= WRAPPED_BATCH
-        self._intake.put(record, lambda outcome: self._answer(send, record, outcome), send.wait_s)
+        self.intake.put(record, lambda outcome: self._answer(send, record, outcome), send.wait_s)
 
     # --- records and answers --------------------------------------------------------------------------------------
 
@@ -233,7 +221,7 @@ class SendHandler:
             sys_flag=_sys_flag(header, topic),
             born_timestamp=header.born_timestamp,
             born_host=born_host(send.request.peer.address),
-            store_host=self._store_host,
+            store_host=self.store_host,
             reconsume_times=header.reconsume_times or 0,
         )
 
@@ -244,7 +232,7 @@ class SendHandler:
         if outcome.refusal is not None:
             reply = Reply(outcome.refusal.code, remark=str(outcome.refusal), fields=fields)
         else:
-            fields |= place_fields(outcome.places, self._store_host)
+            fields |= place_fields(outcome.places, self.store_host)
             if record.topic != send.to.topic.topic_name:
                 fields["queueId"] = str(send.to.queue_id)  # it waits elsewhere, the client asked for this one
             if not outcome.repeat:
@@ -265,7 +253,7 @@ class SendHandler:
             messages, size = first.messages, first.size
         else:
             messages, size = len(places), sum([placed.size for placed in places])
-        self._count(record.topic, record.queue_id, messages, size)
+        self.count(record.topic, record.queue_id, messages, size)
 
 
 def _must_decode(topic: TopicConfig, properties: str) -> bool:

@@ -6,6 +6,8 @@ The waiting client is a producer, known by its heartbeats; it is found by the id
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import msgspec
 
 from ...ambient import Clock
@@ -28,27 +30,20 @@ _AS_SENT: dict[int, int] = {
 }
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class ReplyHandler:
     """Event loop only. `send` stores a message and answers for it; `address` is the broker's."""
 
-    def __init__(
-        self,
-        live: Live[BrokerConfig],
-        clock: Clock,
-        producers: Producers,
-        send: Handler,
-        address: str,
-    ) -> None:
-        self._live = live
-        self._clock = clock
-        self._producers = producers
-        self._send = send
-        self._address = address
+    live: Live[BrokerConfig]
+    clock: Clock
+    producers: Producers
+    send: Handler
+    address: str
 
     async def __call__(self, request: RequestOf[SendMessage, bytes]) -> Reply | None:
         header = request.header
         fault = await self._push(request, header)
-        if self._live.config.store_reply_message_enable:
+        if self.live.config.store_reply_message_enable:
             return await self._store(request, fault)
         if fault is not None:
             raise RequestRefused(fault)
@@ -60,7 +55,7 @@ class ReplyHandler:
         client = pairs.get(Property.REPLY_TO_CLIENT)
         if not client:
             return f"the reply does not say who waits for it: property {Property.REPLY_TO_CLIENT} is missing"
-        peer = self._producers.find_client(client)
+        peer = self.producers.find_client(client)
         if peer is None or not peer.is_open:
             return f"push reply message fail: client {client} is not connected to this broker"
         fields = self._pushed(request, header, pairs).to_fields()
@@ -74,7 +69,7 @@ class ReplyHandler:
         return None
 
     def _pushed(self, request: Request, header: SendMessage, pairs: dict[str, str]) -> PushReplyMessage:
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         properties = rejoin_properties(pairs | self._region() | {Property.PUSH_REPLY_TIME: str(now_ms)})
         return PushReplyMessage(
             producer_group=header.producer_group,
@@ -89,7 +84,7 @@ class ReplyHandler:
             reconsume_times=header.reconsume_times,
             unit_mode=bool(header.unit_mode),
             born_host=request.peer.address,
-            store_host=self._address,
+            store_host=self.address,
             store_timestamp=now_ms,
         )
 
@@ -98,11 +93,11 @@ class ReplyHandler:
         command = msgspec.structs.replace(request.command, code=_AS_SENT[request.command.code])
         if fault is not None:
             command.flag |= ONEWAY_FLAG
-        answer = await await_answer(self._send(RequestOf(command, request.peer, self._clock.monotonic())))
+        answer = await await_answer(self.send(RequestOf(command, request.peer, self.clock.monotonic())))
         if fault is not None:
             raise RequestRefused(fault, fields=self._region())
         return answer
 
     def _region(self) -> dict[str, str]:
-        config = self._live.config
+        config = self.live.config
         return {Property.MSG_REGION: config.region_id, Property.TRACE_ON: str(config.trace_on).lower()}

@@ -42,8 +42,8 @@ from ..metadata.topics import Topics
 from ..stats.counters import Counters
 from .answers import most_in_batch, region_fields
 from .checks import SendChecks
-from .handler import SPECIAL, TYPED_SPECIAL, born_host, max_property_bytes
-from .stamp import RESERVED, Stamp
+from .handler import born_host, max_property_bytes
+from .properties import RESERVED, SPECIAL, TYPED_SPECIAL, Stamp
 
 _OPAQUE = 1_999_999_999  # stands for the request's own in a template
 _OWN_FIELDS = ("msgId", "queueId", "queueOffset", "transactionId")

@@ -98,7 +98,7 @@ class TimerPark:
 
 
 def _due(name: str, text: str, now: int) -> int:
-    """Return the time for which it waits. What is no number was refused before (`property_rules.py`)."""
+    """Return the time for which it waits. What is no number was refused before (`send/properties.py`)."""
     number = whole_number(text, -LONG_MAX, LONG_MAX) or 0
     if name == Property.TIMER_DELIVER_MS:
         return number

@@ -16,8 +16,8 @@ from ..intake.intake import Intake, LogAccess
 from ..send.admission import Admission, keep_gate
 from ..send.checks import SendChecks
 from ..send.handler import SendHandler
+from ..send.properties import Stamp
 from ..send.replies import ReplyHandler
-from ..send.stamp import Stamp
 from ..send.verdicts import Sending
 from ..transactions.end import RecentHalves
 from .clients import ClientParts
