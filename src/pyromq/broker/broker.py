@@ -1,6 +1,6 @@
 """The broker's composition root: makes the parts, starts them in order, stops them in reverse. Nothing else.
 
-`wiring/` has a file per capability that makes its parts; this page is the order in which they come and go. daemon.py
+`wiring/` has a file per group of parts that makes them; this page is the order in which they come and go. daemon.py
 runs it as a process. Tests and the pytest plugin open a `Broker` on a disk of theirs.
 """
 
@@ -23,22 +23,17 @@ from ..supervision import Loops
 from ..transport.address import parse_address
 from ..transport.client import Connect
 from ..transport.peer import Peer
+from .admin.runtime import RuntimeInfo
 from .config import BrokerConfig
 from .java_keys import BROKER_KEYS
-from .wiring.clients import ClientParts
+from .surface import Parts, surface
+from .wiring.delivery import RetryParts, TimingParts, TransactionParts
 from .wiring.environment import Environment
-from .wiring.handlers import Parts, handlers
+from .wiring.foundation import Foundation
 from .wiring.listeners import InjectedFaults, Listeners, Ports, bind_ports
 from .wiring.naming import Naming
-from .wiring.parks import Parks
 from .wiring.pulling import PullParts
-from .wiring.retries import RetryParts
 from .wiring.sending import SendParts
-from .wiring.statistics import Statistics
-from .wiring.storage import Storage
-from .wiring.tables import Tables
-from .wiring.timing import TimingParts
-from .wiring.transactions import TransactionParts
 
 log = logs.get("pyromq.broker")
 
@@ -96,69 +91,58 @@ class Broker:
         faults: InjectedFaults | None,
         flusher: LogFlusher | None,
     ) -> None:
-        self.environment = environment
-        self.live = environment.live
-        self.tables = tables = Tables(environment)
-        self.topics, self.groups, self.offsets = tables.topics, tables.groups, tables.offsets
-        self.storage = Storage(environment, tables, flusher, lock)
-        self.store, self.retention = self.storage.store, self.storage.retention
-        self.statistics = Statistics(environment)
-        self.counters = self.statistics.counters
-        self.clients = ClientParts(environment, tables)
-        self.producers = self.clients.producers
-        self.naming = Naming(environment, tables, connect)
-        parks = Parks(environment, self.store)
-        self.sends = SendParts(
-            environment,
-            self.storage,
-            tables,
-            self.clients,
-            self.statistics,
-            parks,
-            lambda: self.listeners.pending_replies(),
-            self.naming.auto_created,
-        )
-        self.intake = intake = self.sends.intake
-        self.timing = TimingParts(environment, self.storage, parks, self.topics, self.sends.access)
-        self.transactions = TransactionParts(
-            environment, self.storage, self.offsets, self.producers, self.sends, parks.levels
-        )
-        self.retries = RetryParts(environment, self.storage, tables, self.sends.access, parks.levels)
-        self.pull_parts = PullParts(environment, self.store, tables, self.clients, self.counters)
+        self.environment, self.live = environment, environment.live
+        self.base = base = Foundation(environment, flusher, lock)
+        self.tables, self.storage, self.clients = base.tables, base.storage, base.clients
+        self.topics, self.groups, self.offsets = base.topics, base.groups, base.offsets
+        self.store, self.retention, self.producers = base.store, base.storage.retention, base.producers
+        self.statistics, self.counters = base.statistics, base.counters
+        self.naming = Naming(base, connect)
+        self.sends = SendParts(base, lambda: self.listeners.pending_replies(), self.naming.auto_created)
+        self.intake = self.sends.intake
+        self.timing = TimingParts(base, self.sends)
+        self.transactions = TransactionParts(base, self.sends)
+        self.retries = RetryParts(base, self.sends)
+        self.pull_parts = PullParts(base)
         self.pulls = self.pull_parts.handler
-        self.runtime = self.statistics.runtime_info(
-            self.storage, intake, self.pulls, self.timing, lambda kind: self.listeners.waiting(kind)
+        self.runtime = self._runtime_info()
+        parts = Parts(
+            base,
+            self.naming,
+            self.sends,
+            self.timing,
+            self.transactions,
+            self.retries,
+            self.pull_parts,
+            self.runtime,
+            lambda: self.listeners.servers,
         )
+        handlers = base.statistics.holds.around(surface(parts))
+        sending, pulling = self.sends.parts, self.pull_parts.parts
         self.listeners = Listeners(
-            environment,
-            ports,
-            self.statistics.holds.around(handlers(self._parts())),
-            self.sends.parts,
-            self.pull_parts.parts(),
-            self.store,
-            faults,
-            self._connection_lost,
+            environment, ports, handlers, sending, pulling, base.store, faults, self._connection_lost
         )
         self.servers = self.listeners.servers
         self.verdicts, self.pull_verdicts = self.listeners.verdicts, self.listeners.pull_verdicts
         self._carry_before_deletion()
         self.topics.watch(self._topic_changed)
 
-    def _parts(self) -> Parts:
-        return Parts(
-            environment=self.environment,
-            tables=self.tables,
-            storage=self.storage,
-            clients=self.clients,
-            timing=self.timing,
-            sends=self.sends,
-            pulls=self.pull_parts,
-            transactions=self.transactions,
-            retries=self.retries,
-            statistics=self.statistics,
-            runtime=self.runtime,
-            naming=self.naming,
-            servers=lambda: self.listeners.servers,
+    def _runtime_info(self) -> RuntimeInfo:
+        loops, quarantine = self.environment.loops, self.storage.quarantine
+        return RuntimeInfo(
+            self.live,
+            self.environment.clock,
+            self.store,
+            self.environment.disk,
+            self.counters,
+            lambda kind: self.listeners.waiting(kind),
+            self.statistics.lag.now_ms,
+            self.statistics.holds,
+            self.intake.times,
+            self.pulls,
+            self.timing.level_progress,
+            self.timing.timers.behind,
+            lambda: {"pyromqQuarantined": str(len(quarantine)), "pyromqLoopFaults": str(loops.restarts)},
         )
 
     def _carry_before_deletion(self) -> None:
@@ -218,22 +202,19 @@ class Broker:
             await self._stop_serving()
             await self.transactions.checks.close()
             await self.timing.close()
-            await self._close_tables()
+            await self.transactions.close_tables()
+            await self.base.close_tables()
         finally:
             self.store.close()
 
     async def _stop_serving(self) -> None:
-        await self.naming.unregister()
+        await self.naming.registration.unregister()
         self.pulls.stop()
         for server in self.servers:
             self.intake.flush()  # its answers are not among the requests that the server waits for
             await server.stop(self.environment.config.shutdown_wait_time_seconds)
         self.listeners.close_ports()
         await self.naming.close()
-
-    async def _close_tables(self) -> None:
-        for part in (self.tables, self.transactions, self.storage, self.clients):
-            await part.close_tables()
 
     # --- what happens ---------------------------------------------------------------------------------------------
 
@@ -243,7 +224,7 @@ class Broker:
 
     def _topic_changed(self, name: str) -> None:
         self.pulls.topic_changed(name)
-        self.naming.announce()
+        self.naming.registration.announce()
 
     def _clean_filters(self) -> None:
         self.clients.filters.clean(self.live.config.filter_data_clean_time_span)

@@ -1,15 +1,22 @@
-"""Request code to handler: the whole surface of the broker on one page. What else is known of a code is in its row."""
+"""Request code to handler: the whole surface of the broker on one page. What else is known of a code is in its row.
+
+Handlers that belong to no group of `wiring/` are made here, each with the parts that it uses.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from ..errors import RequestRefused
 from ..model.codes import ResponseCode
 from ..protocol.requests import ROWS
 from ..protocol.requests import RequestCode as Code
 from ..protocol.row import AnyRow, ServedBy
+from ..store.log.retention import RetentionConfig
 from ..transport.dispatch import Handler, Request, bind, bound
+from ..transport.server import Server
+from ..transport.turns.slices import Slices
 from .admin.absent import AbsentFeatures
 from .admin.cold_reads import ColdReadAdmin
 from .admin.connections import ConnectionAdmin
@@ -20,20 +27,16 @@ from .admin.progress import ProgressAdmin
 from .admin.runtime import RuntimeInfo
 from .admin.settings import SettingsAdmin
 from .admin.topics import TopicAdmin
-from .clients.handlers import ClientHandlers
 from .clients.offset_handlers import OffsetHandlers
 from .messages.dead_letters import DeadLetterAdmin
 from .messages.inspection import Inspection
 from .messages.message_life import MessageLife
 from .messages.message_queries import MessageQueries, QueueHandlers
-from .pull.handler import PullHandler
-from .retries.send_back import SendBack
-from .send.handler import SendHandler
-from .send.replies import ReplyHandler
-from .timing.handlers import TimingHandlers
-from .timing.recall import Recall
-from .transactions.end import TransactionEnds
-from .transactions.listing import HalfListing
+from .wiring.delivery import RetryParts, TimingParts, TransactionParts
+from .wiring.foundation import Foundation
+from .wiring.naming import Naming
+from .wiring.pulling import PullParts
+from .wiring.sending import SendParts
 
 SERVED = (ServedBy.BROKER, ServedBy.RELAYED)
 
@@ -50,47 +53,72 @@ NOT_ON_FAST_PORT = frozenset(
 )
 
 
-def surface(
-    *,
-    send: SendHandler,
-    replies: ReplyHandler,
-    timing: TimingHandlers,
-    recall: Recall,
-    send_back: SendBack,
-    ends: TransactionEnds,
-    pulls: PullHandler,
-    clients: ClientHandlers,
-    offsets: OffsetHandlers,
-    queues: QueueHandlers,
-    queries: MessageQueries,
-    topic: TopicAdmin,
-    group: GroupAdmin,
-    offset: OffsetAdmin,
-    progress: ProgressAdmin,
-    connection: ConnectionAdmin,
-    settings: SettingsAdmin,
-    runtime: RuntimeInfo,
-    absent: AbsentFeatures,
-    upkeep: Maintenance,
-    cold_reads: ColdReadAdmin,
-    inspection: Inspection,
-    half_messages: HalfListing,
-    life: MessageLife,
-    dead_letters: DeadLetterAdmin,
-) -> dict[int, Handler]:
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Every group of parts that handlers are made of."""
+
+    base: Foundation
+    naming: Naming
+    sends: SendParts
+    timing: TimingParts
+    transactions: TransactionParts
+    retries: RetryParts
+    pulls: PullParts
+    runtime: RuntimeInfo
+    servers: Callable[[], Iterable[Server]]  # which are made with the handlers, so after them
+
+
+def surface(parts: Parts) -> dict[int, Handler]:
     """Return a handler for every known code: what serves it, or what says why nothing does."""
+    base, sends, timing, transactions = parts.base, parts.sends, parts.timing, parts.transactions
+    live, store, tables, counters = base.live, base.store, base.tables, base.counters
+    now_ms, memory_bytes = base.clock.now_ms, base.environment.budget.memory_bytes
+    view = (
+        live,
+        base.environment.address,
+        base.topics,
+        base.groups,
+        base.offsets,
+        base.consumers,
+        store,
+        Slices(base.clock),
+    )
+    saved = {
+        "topics": tables.topic_save.saved,
+        "subscriptionGroups": tables.group_save.saved,
+        "consumerOffsets": tables.offsets_saved,
+    }
+    send, replies, pulls, clients, ends = (
+        sends.handler,
+        sends.replies,
+        parts.pulls.handler,
+        base.clients.handlers,
+        transactions.ends,
+    )
+    offsets = OffsetHandlers(live, base.topics, base.groups, base.offsets, store, memory_bytes)
+    queues, queries = QueueHandlers(store), MessageQueries(live, store)
+    topic = TopicAdmin(*view, saved["topics"], counters.forget_topic)
+    group = GroupAdmin(*view, saved["subscriptionGroups"], counters.forget_group)
+    offset = OffsetAdmin(*view, saved["consumerOffsets"])
+    progress = ProgressAdmin(*view, now_ms, counters, base.clients.filters)
+    connection = ConnectionAdmin(*view, base.producers)
+    settings = SettingsAdmin(live, now_ms, base.environment.address, _settings_changed(parts))
+    absent = AbsentFeatures(store, saved)
+    upkeep = Maintenance(*view, base.storage.retention)
+    cold_reads = ColdReadAdmin(live, parts.pulls.cold_reads, store.commit_log)
+    dead_letters = DeadLetterAdmin(live, store, parts.retries.dead_letters, now_ms)
     pairs = (
         bind(Code.SEND_MESSAGE, send),
         bind(Code.SEND_MESSAGE_V2, send),
         bind(Code.SEND_BATCH_MESSAGE, send),
         bind(Code.SEND_REPLY_MESSAGE, replies),
         bind(Code.SEND_REPLY_MESSAGE_V2, replies),
-        bind(Code.GET_ALL_DELAY_OFFSET, timing.delay_offsets),
-        bind(Code.GET_TIMER_CHECK_POINT, timing.check_point),
-        bind(Code.GET_TIMER_METRICS, timing.metrics),
-        bind(Code.SWITCH_TIMER_ENGINE, timing.switch),
-        bind(Code.RECALL_MESSAGE, recall),
-        bind(Code.CONSUMER_SEND_MSG_BACK, send_back),
+        bind(Code.GET_ALL_DELAY_OFFSET, timing.handlers.delay_offsets),
+        bind(Code.GET_TIMER_CHECK_POINT, timing.handlers.check_point),
+        bind(Code.GET_TIMER_METRICS, timing.handlers.metrics),
+        bind(Code.SWITCH_TIMER_ENGINE, timing.handlers.switch),
+        bind(Code.RECALL_MESSAGE, timing.recall),
+        bind(Code.CONSUMER_SEND_MSG_BACK, parts.retries.send_back),
         bind(Code.END_TRANSACTION, ends),
         bind(Code.RESUME_CHECK_HALF_MESSAGE, ends.resume),
         bind(Code.PULL_MESSAGE, pulls),
@@ -142,7 +170,7 @@ def surface(
         bind(Code.CONSUME_MESSAGE_DIRECTLY, connection.consume_directly),
         bind(Code.UPDATE_BROKER_CONFIG, settings.change),
         bind(Code.GET_BROKER_CONFIG, settings.show),
-        bind(Code.GET_BROKER_RUNTIME_INFO, runtime),
+        bind(Code.GET_BROKER_RUNTIME_INFO, parts.runtime),
         bind(Code.GET_BROKER_HA_STATUS, absent.replicas),
         bind(Code.GET_BROKER_EPOCH_CACHE, absent.epochs),
         bind(Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, absent.compare_queues),
@@ -154,12 +182,63 @@ def surface(
         bind(Code.REMOVE_COLD_DATA_FLOW_CTR_CONFIG, cold_reads.drop_limit),
         bind(Code.GET_COLD_DATA_FLOW_CTR_INFO, cold_reads.show),
         bind(Code.SET_COMMITLOG_READ_MODE, cold_reads.read_mode),
-        bind(Code.INSPECT, inspection),
-        bind(Code.MESSAGE_LIFE, life),
+        bind(Code.INSPECT, _inspection(parts)),
+        bind(Code.MESSAGE_LIFE, _message_life(parts)),
         bind(Code.DEAD_LETTERS, dead_letters),
-        bind(Code.HALF_MESSAGES, half_messages),
+        bind(Code.HALF_MESSAGES, transactions.listing),
     )
     return refusals() | bound(pairs, *SERVED)
+
+
+def _settings_changed(parts: Parts) -> Callable[[set[str]], None]:
+    retention, live, registration = parts.base.storage.retention, parts.base.live, parts.naming.registration
+
+    def changed(keys: set[str]) -> None:
+        retention.use(live.config.part(RetentionConfig))
+        if "brokerPermission" in keys:
+            registration.announce()
+
+    return changed
+
+
+def _inspection(parts: Parts) -> Inspection:
+    base, sends, timing, transactions = parts.base, parts.sends, parts.timing, parts.transactions
+    return Inspection(
+        base.live,
+        base.clock,
+        base.store,
+        sends.intake,
+        parts.pulls.handler,
+        base.clients.locks,
+        base.consumers,
+        base.producers,
+        parts.servers,
+        parts.naming.registration,
+        base.storage.gate.why_refused,
+        base.statistics.lag.now_ms,
+        base.statistics.holds,
+        sends.duplicates,
+        lambda: timing.parked() | transactions.parked(),
+        transactions.listing.undecided,
+        base.storage.quarantine,
+        base.environment.loops,
+        base.environment.budget,
+    )
+
+
+def _message_life(parts: Parts) -> MessageLife:
+    base = parts.base
+    return MessageLife(
+        base.live,
+        base.store,
+        base.offsets,
+        base.consumers,
+        parts.transactions.halves,
+        parts.retries.dead_letters,
+        base.storage.expired,
+        base.storage.quarantine,
+        base.clock.now_ms,
+    )
 
 
 def refusals() -> dict[int, Handler]:

@@ -9,14 +9,15 @@ from ..clients.handlers import ClientHandlers
 from ..clients.order_lock_table import OrderLockTable
 from ..clients.order_locks import OrderLocks
 from ..clients.producers import Producers
+from ..metadata.groups import Groups
+from ..metadata.topics import Topics
 from .environment import Environment
-from .tables import Tables
 
 
 class ClientParts:
     """Event loop only."""
 
-    def __init__(self, environment: Environment, tables: Tables) -> None:
+    def __init__(self, environment: Environment, topics: Topics, groups: Groups) -> None:
         config, clock = environment.config, environment.clock
         self._clock = clock
         self.consumers, self.producers = Consumers(), Producers()
@@ -31,8 +32,8 @@ class ClientParts:
         self.handlers = ClientHandlers(
             environment.live,
             clock,
-            tables.topics,
-            tables.groups,
+            topics,
+            groups,
             self.consumers,
             self.producers,
             self.locks,

@@ -10,27 +10,24 @@ from ...protocol.frame import FrameLimits
 from ...transport.address import format_address
 from ...transport.client import Connect, RemotingClient
 from ...transport.limits import Limits
-from ...transport.peer import Peer
 from ..metadata.topic_propagation import TopicPropagation
 from ..registration import BrokerRegistration, Identity, RegistrationFacts
-from .environment import Environment
-from .tables import Tables
+from .foundation import Foundation
 
 
 class Naming:
     """Event loop only."""
 
-    def __init__(self, environment: Environment, tables: Tables, connect: Connect | None) -> None:
-        config = environment.config
-        self._environment = environment
-        self._tables = tables
+    def __init__(self, base: Foundation, connect: Connect | None) -> None:
+        self._base = base
+        environment, config = base.environment, base.environment.config
         self._client = RemotingClient(
             clock=environment.clock,
             rng=environment.rng,
             limits=Limits(connections=environment.budget.shares.outgoing),
             tls=environment.transport.client_tls(),
             connect=connect,
-            on_close=self._lost,
+            on_close=lambda peer: self.registration.lost(peer),
         )
         identity = Identity(
             cluster=config.broker_cluster_name,
@@ -48,12 +45,12 @@ class Naming:
             timeout_s=config.register_broker_timeout_mills / 1000,
             # Name servers have the default.
             frame_bytes=min(environment.transport.frame_max_length, FrameLimits().frame_bytes),
-            order_topics=tables.topics.declare_ordered,
+            order_topics=base.topics.declare_ordered,
         )
         self._propagation = TopicPropagation(self._client, identity, config.namesrv_addr)
 
     def _facts(self) -> RegistrationFacts:
-        config, topics = self._environment.live.config, self._tables.topics
+        config, topics = self._base.live.config, self._base.topics
         return RegistrationFacts(
             topics.version,
             topics.all(),
@@ -63,30 +60,16 @@ class Naming:
             config.split_registration_size,
         )
 
-    # --- what happens ---------------------------------------------------------------------------------------------
-
     def auto_created(self, topic: TopicConfig) -> None:
-        self._tables.new_topics.made(topic.topic_name)
-        if self._environment.live.config.spread_auto_created_topics:
+        self._base.tables.new_topics.made(topic.topic_name)
+        if self._base.live.config.spread_auto_created_topics:
             self._propagation.begin(topic)
 
-    def announce(self) -> None:
-        """Register again soon: something that name servers know has changed."""
-        self.registration.announce()
-
-    def _lost(self, peer: Peer) -> None:
-        self.registration.lost(peer)
-
-    # --- running --------------------------------------------------------------------------------------------------
-
     def loops(self) -> list[Coroutine[Any, Any, None]]:
-        if not self._environment.config.namesrv_addr:
+        environment = self._base.environment
+        if not environment.config.namesrv_addr:
             return []
-        return [self._environment.loops.keep("registration", self.registration.run)]
-
-    async def unregister(self) -> None:
-        """Let clients look elsewhere from now on."""
-        await self.registration.unregister()
+        return [environment.loops.keep("registration", self.registration.run)]
 
     async def close(self) -> None:
         await self._propagation.close()

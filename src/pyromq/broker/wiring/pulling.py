@@ -5,15 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from ... import logs
-from ...store.message_store import MessageStore
 from ..pull.checks import PullChecks
 from ..pull.handler import PullHandler
 from ..pull.slow_readers import Backlog, ColdReads
 from ..pull.verdicts import PullChanges, Pulling
-from ..stats.counters import Counters
-from .clients import ClientParts
-from .environment import Environment
-from .tables import Tables
+from .foundation import Foundation
 
 log = logs.get("pyromq.broker")
 
@@ -21,47 +17,23 @@ log = logs.get("pyromq.broker")
 class PullParts:
     """Event loop only."""
 
-    def __init__(
-        self, environment: Environment, store: MessageStore, tables: Tables, clients: ClientParts, counters: Counters
-    ) -> None:
-        self._environment = environment
-        self._store = store
-        self._tables = tables
-        self._clients = clients
-        self._counters = counters
+    def __init__(self, base: Foundation) -> None:
+        live, clock, store, offsets = base.live, base.clock, base.store, base.offsets
+        self._base = base
         self.cold_reads, self._backlog = ColdReads(), Backlog()
-        self._checks = PullChecks(tables.topics, tables.groups, clients.consumers, clients.filters)
-        self._changes = PullChanges(environment.live, tables.topics, tables.groups, clients.consumers, tables.offsets)
-        self.handler = PullHandler(
-            environment.live,
-            environment.clock,
-            store,
-            self._checks,
-            tables.offsets,
-            self.cold_reads,
-            self._backlog,
-            counters.got,
-        )
-
-    def parts(self) -> Pulling:
-        return Pulling(
-            self._environment.live,
-            self._environment.clock,
-            self._store,
-            self._tables.offsets,
-            self._checks,
-            self._changes,
-            self.handler,
-            self._backlog,
-            self._counters,
-            self._environment.limits,
+        checks = PullChecks(base.topics, base.groups, base.consumers, base.clients.filters)
+        changes = PullChanges(live, base.topics, base.groups, base.consumers, offsets)
+        got, limits = base.counters.got, base.environment.limits
+        self.handler = PullHandler(live, clock, store, checks, offsets, self.cold_reads, self._backlog, got)
+        self.parts = Pulling(
+            live, clock, store, offsets, checks, changes, self.handler, self._backlog, base.counters, limits
         )
 
     def protect(self) -> None:
         """Stop groups that are too far behind, if that is wanted, until an administrator allows them again."""
-        groups = self._tables.groups
-        self.cold_reads.sweep(self._environment.clock.monotonic())
-        for name, behind in self._backlog.too_far(self._environment.live.config).items():
+        groups = self._base.groups
+        self.cold_reads.sweep(self._base.clock.monotonic())
+        for name, behind in self._backlog.too_far(self._base.live.config).items():
             group = groups.find(name)
             if group is not None and group.consume_enable:
                 log.warning("group reads too far behind and is stopped", group=name, bytes_behind=behind)

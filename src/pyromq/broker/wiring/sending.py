@@ -1,4 +1,4 @@
-"""Sends, replies to requests, and the one door into the log."""
+"""Sends, replies to requests, and the one door into the log with its parks."""
 
 from __future__ import annotations
 
@@ -6,55 +6,70 @@ import os
 from collections.abc import Callable
 
 from ...model.ids import UniqueIds
-from ...model.names import HALF_TOPIC
+from ...model.names import HALF_TOPIC, TIMER_TOPIC
 from ...protocol.bodies.topics import TopicConfig
 from ...store.config import FlushMode
+from ...store.message_store import MessageStore
+from ...store.tables.json_tables import JsonTable
+from ...store.timer.timer_store import open_timer_store
 from ..duplicates.duplicate_recovery import rebuild_window
 from ..duplicates.duplicate_window import DuplicateTable
 from ..duplicates.send_once import SendOnce
 from ..intake.intake import Intake, LogAccess
+from ..intake.parking import Park, refuse_what_nobody_delivers
 from ..send.admission import Admission, keep_gate
 from ..send.checks import SendChecks
 from ..send.handler import SendHandler
 from ..send.properties import Stamp
 from ..send.replies import ReplyHandler
 from ..send.verdicts import Sending
+from ..timing.level_park import LevelPark
+from ..timing.progress import note_levels
+from ..timing.timer_park import TimerPark
 from ..transactions.end import RecentHalves
-from .clients import ClientParts
+from ..transactions.half_records import park_half
 from .environment import Environment
-from .parks import Parks
-from .statistics import Statistics
-from .storage import Storage
-from .tables import Tables
+from .foundation import Foundation
+
+
+class Parks:
+    """Each park moves a message aside that waits elsewhere before it reaches its topic. Event loop only."""
+
+    def __init__(self, environment: Environment, store: MessageStore) -> None:
+        config, disk, now_ms = environment.config, environment.disk, environment.clock.now_ms
+        self.levels = LevelPark(config.delay_levels)
+        note_levels(JsonTable(disk, "pyromq/delayLevels.json"), config.message_delay_level)
+        waiting = store.queues.get(TIMER_TOPIC, 0)
+        end = 0 if waiting is None else waiting.next_offset
+        self.timer_store = open_timer_store(disk, config.timer, now_ms(), store.reader.record_at, end)
+        self.timer = TimerPark(environment.live, now_ms, self.timer_store.count_at, environment.rng.randrange)
+
+    def all(self) -> tuple[Park, ...]:
+        """Return the parks in order: the first one that is concerned parks the message."""
+        return park_half, refuse_what_nobody_delivers, self.timer, self.levels
 
 
 class SendParts:
     """Event loop only."""
 
     def __init__(
-        self,
-        environment: Environment,
-        storage: Storage,
-        tables: Tables,
-        clients: ClientParts,
-        statistics: Statistics,
-        parks: Parks,
-        pending_replies: Callable[[], int],
-        auto_created: Callable[[TopicConfig], None],
+        self, base: Foundation, pending_replies: Callable[[], int], auto_created: Callable[[TopicConfig], None]
     ) -> None:
         """`pending_replies`: answers of a kernel that wait for a sync. `auto_created` is called for each new topic."""
-        config, live, clock, limits = environment.config, environment.live, environment.clock, environment.limits
-        store, store_host, counters = storage.store, environment.store_host, statistics.counters
+        environment, store, counters = base.environment, base.store, base.counters
+        config, live, clock, limits = environment.config, base.live, base.clock, environment.limits
+        store_host, new_topics, append_gate = environment.store_host, base.tables.new_topics, base.storage.append_gate
+        self.parks = parks = Parks(environment, store)
         self.recent_halves = RecentHalves()
         listeners = {HALF_TOPIC: self.recent_halves.stored}
-        self.intake = Intake(store, clock, config.flush_mode, storage.append_gate, parks.all(), listeners)
+        self.intake = Intake(store, clock, config.flush_mode, append_gate, parks.all(), listeners)
         self.access = LogAccess(store, self.intake, clock, store_host, counters.put)
-        self.duplicates = _duplicate_window(environment, storage)
+        self.duplicates = _duplicate_window(environment, store)
         ids = UniqueIds(config.advertised_host, os.getpid(), environment.rng.getrandbits(32), clock.now_ms)
         stamp = Stamp(config.broker_cluster_name, config.region_id, ids.next)
         randrange = environment.rng.randrange
-        checks = SendChecks(tables.topics, tables.groups, clock.now_ms, clients.is_locked, randrange, auto_created)
-        admit = self._admission(environment, storage, statistics, pending_replies)
+        checks = SendChecks(base.topics, base.groups, clock.now_ms, base.clients.is_locked, randrange, auto_created)
+        admit = self._admission(base, pending_replies)
         self.handler = SendHandler(
             live,
             checks,
@@ -63,49 +78,42 @@ class SendParts:
             store_host,
             admit,
             counters.put,
-            tables.new_topics,
+            new_topics,
             limits.frame,
         )
-        self.replies = ReplyHandler(live, clock, clients.producers, self.handler, environment.address)
+        self.replies = ReplyHandler(live, clock, base.producers, self.handler, environment.address)
         self.parts = Sending(
             live,
-            tables.topics,
+            base.topics,
             checks,
             admit,
             self.intake,
             stamp,
             store_host,
-            tables.new_topics,
+            new_topics,
             store,
             clock,
             counters,
-            storage.append_gate,
+            append_gate,
             limits,
         )
-        keep_gate(storage.append_gate, live, statistics.lag, store.flushed)
+        keep_gate(append_gate, live, base.statistics.lag, store.flushed)
 
-    def _admission(
-        self,
-        environment: Environment,
-        storage: Storage,
-        statistics: Statistics,
-        pending_replies: Callable[[], int],
-    ) -> Admission:
-        store = storage.store
+    def _admission(self, base: Foundation, pending_replies: Callable[[], int]) -> Admission:
+        store, flush_mode = base.store, base.environment.config.flush_mode
 
         def waiting_for_disk() -> int:
             """Return how many puts wait for a sync. Asked for every received buffer, so quick where there are none."""
-            if environment.config.flush_mode is FlushMode.ASYNC:
-                return 0
-            return self.intake.waiting + pending_replies()
+            return 0 if flush_mode is FlushMode.ASYNC else self.intake.waiting + pending_replies()
 
-        return Admission(environment.clock, statistics.lag, lambda: store.unflushed, waiting_for_disk, storage.refusal)
+        refusal = base.storage.gate.why_refused
+        return Admission(base.clock, base.statistics.lag, lambda: store.unflushed, waiting_for_disk, refusal)
 
 
-def _duplicate_window(environment: Environment, storage: Storage) -> DuplicateTable | None:
+def _duplicate_window(environment: Environment, store: MessageStore) -> DuplicateTable | None:
     config = environment.config
     if not config.duplicate_window_enable:
         return None
     table = DuplicateTable(config.duplicate_window_messages, config.duplicate_window_seconds * 1000)
-    rebuild_window(table, storage.store.commit_log, config.delay_levels, environment.clock.now_ms())
+    rebuild_window(table, store.commit_log, config.delay_levels, environment.clock.now_ms())
     return table
