@@ -16,7 +16,7 @@ from ..terminal.options import one_broker
 from ..terminal.printing import print_lines, progress_bar
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command, unknown
-from .skipped import Skipped
+from .copying import Skipped
 
 if TYPE_CHECKING:
     from ...admin.cluster import BrokerPlace
@@ -166,18 +166,14 @@ async def resend(
     with progress_bar(len(work), f"dead letters of {group}", shell.as_json) as done:
         for one in work:
             properties = {"REDRIVE_GROUP": group, "REDRIVE_ID": one["messageId"]}
-            try:
+            with skipped.unless_readable():
                 if to_topic or target:
                     await copies.send(one["stored"], target or admin.copies.origin_topic(one["stored"]), properties)
                 else:
                     await copies.retry(one["stored"], group, properties)
-            except admin.copies.CannotCopy as fault:
-                skipped.add(fault)
-                done(1)
-                continue
-            if not ids:
-                address, queue, offset = one["place"].address, one["stored"].queue_id, one["offset"]
-                await admin.offsets.commit(shell.calls, address, PROGRESS_GROUP, dlq_topic(group), queue, offset + 1)
+                if not ids:
+                    progress = PROGRESS_GROUP, dlq_topic(group), one["stored"].queue_id, one["offset"] + 1
+                    await admin.offsets.commit(shell.calls, one["place"].address, *progress)
             done(1)
     shell.rows([{"group": group, "sent": len(work) - skipped.count, "to": goal} | skipped.column()])
     skipped.check()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,35 +13,28 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from ... import admin
-from ..terminal.options import one_broker, time_ms
+from ..terminal.options import one_broker
 from ..terminal.printing import print_many, progress_bar
 from ..terminal.shell import Shell, changes, talks, to_json
 from ..terminal.tree import Fail, command
-from .skipped import Skipped
+from .copying import FROM, TAGS, TO, Skipped, selects
 
 if TYPE_CHECKING:
+    from ...admin.search import Window
     from ...transport.tls import ClientTls
 
 
 @command("pyromq msg export orders orders.jsonl", "pyromq msg export orders --from 2026-11-16T00:00:00 | jq -r .body")
 @click.argument("topic")
 @click.argument("file", default="-")
-@click.option("--tag", "tags", multiple=True, help="Only messages with this tag; may be given several times.")
-@click.option("--from", "begin", help="Stored at or after: ms since 1970 or 2026-11-16T00:00:00.")
-@click.option("--to", "end", help="Stored before.")
+@TAGS
+@FROM
+@TO
 @click.option("--most", type=click.IntRange(min=1), help="End after so many.")
 @one_broker
 @talks
-async def export(
-    shell: Shell,
-    topic: str,
-    file: str,
-    tags: tuple[str, ...],
-    begin: str | None,
-    end: str | None,
-    most: int | None,
-    broker: str | None,
-) -> None:
+@selects
+async def export(shell: Shell, topic: str, file: str, wanted: Window, most: int | None, broker: str | None) -> None:
     """Write the messages of TOPIC to FILE (- is standard output), one JSON object a line, queue by queue.
 
     A FILE that ends in .parquet or .arrow gets them as columns, those of the Spark source; it needs pyromq[spark].
@@ -49,15 +43,10 @@ async def export(
     if file.endswith((".parquet", ".arrow")):
         if broker or most:
             raise Fail(f"{file}: columns are written of the whole topic; leave out --broker and --most")
-        await _export_columns(shell, topic, file, tags, begin, end)
+        await _export_columns(shell, topic, file, wanted)
         return
     from .message_rows import exported
 
-    wanted = admin.search.Window(
-        begin_ms=time_ms(begin, "--from") if begin else 0,
-        end_ms=time_ms(end, "--to") if end else None,
-        tags="||".join(tags) or "*",
-    )
     places = await shell.masters(broker)
     await shell.topic(topic, places)
     length = sum(queue.count for queue in await admin.topics.queues(shell.calls, places, topic))
@@ -65,13 +54,10 @@ async def export(
     with _written(file) as write, progress_bar(min(length, most or length), topic, file == "-") as done:
         async for found in admin.search.by_time(shell.calls, places, topic, wanted):
             done(1)
-            try:
+            with skipped.unless_readable():
                 admin.copies.check_readable(found.message)
-            except admin.copies.CannotCopy as fault:
-                skipped.add(fault)
-                continue
-            write(to_json(exported(found.message, found.place.name)))
-            count += 1
+                write(to_json(exported(found.message, found.place.name)))
+                count += 1
             if count == most:
                 break
     if file != "-":
@@ -86,22 +72,21 @@ def _tls_words(tls: ClientTls) -> dict[str, str]:
     return {"tls": "true", "tls.verify": tls.verify.value, "tls.keyPassword": tls.key_password or "", **words}
 
 
-async def _export_columns(
-    shell: Shell, topic: str, file: str, tags: tuple[str, ...], begin: str | None, end: str | None
-) -> None:
+async def _export_columns(shell: Shell, topic: str, file: str, wanted: Window) -> None:
     try:
         from ...spark.codec.files import topic_to_file
     except ImportError as missing:
         raise Fail(f"{file}: needs {missing.name}: pip install 'pyromq[spark]'") from None
     own = shell.session.config
-    given = {"nameServer": ";".join(own.name_servers), "topic": topic, "tags": " || ".join(tags)}
+    tags = "" if wanted.tags == "*" else wanted.tags.replace("||", " || ")
+    given = {"nameServer": ";".join(own.name_servers), "topic": topic, "tags": tags}
     given |= {"accessKey": own.access_key, "secretKey": own.secret_key, "securityToken": own.security_token}
     if own.tls is not None:
         given |= _tls_words(own.tls)
-    if begin:
-        given |= {"startingTimestamp": str(time_ms(begin, "--from")), "startingOffsetsByTimestampStrategy": "latest"}
-    if end:
-        given["endingTimestamp"] = str(time_ms(end, "--to"))
+    if wanted.begin_ms:
+        given |= {"startingTimestamp": str(wanted.begin_ms), "startingOffsetsByTimestampStrategy": "latest"}
+    if wanted.end_ms is not None:
+        given["endingTimestamp"] = str(wanted.end_ms)
     options = {name: value for name, value in given.items() if value}
     count = await asyncio.to_thread(topic_to_file, Path(file), **options)
     shell.rows([{"topic": topic, "file": file, "messages": count}])
@@ -124,7 +109,7 @@ async def import_(shell: Shell, file: str, target: str | None) -> None:
     from .message_rows import imported
 
     copies = admin.copies.Copies(shell.session)
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     length = _length(file)
     with _read(file) as lines, progress_bar(length, file, shell.as_json or not length) as done:
         for number, line in enumerate(lines, 1):
@@ -133,15 +118,15 @@ async def import_(shell: Shell, file: str, target: str | None) -> None:
             try:
                 one = imported(line.decode(), target)
             except ValueError as fault:
-                sent = "" if shell.is_dry else f" {sum(counts.values())} messages before it were sent."
+                sent = "" if shell.is_dry else f" {counts.total()} messages before it were sent."
                 raise Fail(f"line {number} of {file}: {fault}.{sent}") from None
             if not shell.is_dry:
                 await copies.send_new(one.topic, one.body, one.properties)
-            counts[one.topic] = counts.get(one.topic, 0) + 1
+            counts[one.topic] += 1
             done(1)
     rows = [{"topic": topic, "messages": count} for topic, count in sorted(counts.items())]
     if shell.is_dry:
-        shell.about_to(f"send {sum(counts.values())} messages", rows)
+        shell.about_to(f"send {counts.total()} messages", rows)
     shell.rows(rows, "nothing to send")
 
 

@@ -11,11 +11,12 @@ from ... import admin
 from ...client.errors import Refused
 from ...model.codes import ResponseCode
 from ...model.message import KEY_SEPARATOR, Property
-from ..terminal.options import one_broker, time_ms
+from ..terminal.options import one_broker
 from ..terminal.printing import print_lines
 from ..terminal.shell import Shell, changes, talks, to_json
 from ..terminal.tree import Fail, Tree, command
 from . import life_table, trace_table
+from .copying import FROM, TO, selects
 from .dlq import list_dead
 from .files import export, import_
 from .replay import replay
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...admin.cluster import BrokerPlace
+    from ...admin.search import Window
     from ...model.message_trace import MessageTrace, Traced
 
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"  # model.names.TRACE_TOPIC: shown in the help, for which nothing is imported
@@ -35,9 +37,8 @@ def msg() -> None:
 
 
 msg.add_command(list_dead, "dead")
-msg.add_command(export)
-msg.add_command(import_)
-msg.add_command(replay)
+for _command in (export, import_, replay):
+    msg.add_command(_command)
 
 
 @command("pyromq msg get orders order-1", "pyromq msg get orders 7F00000100002A9F0000000000000000 --json", of=msg)
@@ -128,37 +129,25 @@ async def _events(shell: Shell, places: Sequence[BrokerPlace], trace_topic: str,
 @click.argument("topic")
 @click.option("--key", help="Messages with this key.")
 @click.option("--tag", "tags", multiple=True, help="Messages with this tag; may be given several times.")
-@click.option("--from", "begin", help="Stored at or after: ms since 1970 or 2026-11-16T00:00:00.")
-@click.option("--to", "end", help="Stored before.")
+@FROM
+@TO
 @click.option("--queue", type=click.IntRange(min=0), help="Only this queue.")
 @click.option("--most", type=click.IntRange(min=1), default=32, show_default=True, help="End after so many.")
 @one_broker
 @talks
-async def query(
-    shell: Shell,
-    topic: str,
-    key: str | None,
-    tags: tuple[str, ...],
-    begin: str | None,
-    end: str | None,
-    queue: int | None,
-    most: int,
-    broker: str | None,
-) -> None:
+@selects
+async def query(shell: Shell, topic: str, key: str | None, wanted: Window, most: int, broker: str | None) -> None:
     """Search TOPIC by key, or by time and tag. Exit code 0: found, 1: none."""
     from .message_rows import row
 
-    if key is not None and (tags or queue is not None):
+    if key is not None and (wanted.tags != "*" or wanted.queue_id is not None):
         raise click.UsageError("--key finds by the index alone: give it without --tag and --queue")
-    begin_ms = time_ms(begin, "--from") if begin else 0
-    end_ms = time_ms(end, "--to") if end else None
     places = await shell.masters(broker)
     await shell.topic(topic, places)
     rows: list[dict[str, Any]] = []
     if key is not None:
-        rows = await _with_key(shell, places, topic, key, begin_ms, end_ms, most)
+        rows = await _with_key(shell, places, topic, key, wanted, most)
     else:
-        wanted = admin.search.Window(begin_ms=begin_ms, end_ms=end_ms, queue_id=queue, tags="||".join(tags) or "*")
         async for found in admin.search.by_time(shell.calls, places, topic, wanted):
             rows.append(row(found.message, found.place.name, is_short=not shell.as_json))
             if len(rows) == most:
@@ -169,16 +158,16 @@ async def query(
 
 
 async def _with_key(
-    shell: Shell, places: Sequence[BrokerPlace], topic: str, key: str, begin_ms: int, end_ms: int | None, most: int
+    shell: Shell, places: Sequence[BrokerPlace], topic: str, key: str, wanted: Window, most: int
 ) -> list[dict[str, Any]]:
     """Return the messages that really have the key: the index finds by hash."""
     from .message_rows import row
 
-    until = admin.messages.FOR_EVER_MS if end_ms is None else end_ms
+    until = admin.messages.FOR_EVER_MS if wanted.end_ms is None else wanted.end_ms
     rows: list[dict[str, Any]] = []
     for place in places:
         found = await admin.messages.by_key(
-            shell.calls, place.address, topic, key, begin_ms=begin_ms, end_ms=until, most=most
+            shell.calls, place.address, topic, key, begin_ms=wanted.begin_ms, end_ms=until, most=most
         )
         rows += [
             row(one, place.name, is_short=not shell.as_json)

@@ -14,7 +14,7 @@ from ...client.errors import NoBroker, TopicNotFound
 from ...model.foreign_text import shell_word
 from ...model.names import topic_fault
 from ..terminal.exits import REFUSED
-from ..terminal.options import LONGEST_S, Number, seconds, time_ms
+from ..terminal.options import LONGEST_S, Number, Time, seconds
 from ..terminal.printing import print_lines
 from ..terminal.shell import Shell, talks, to_json
 from ..terminal.tree import Fail, command
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.option("--prop", "props", multiple=True, metavar="NAME=VALUE", help="Property; may be given several times.")
 @click.option("--order-key", help="Messages with one key keep their order.")
 @click.option("--delay", type=seconds(or_none=True), help="Seconds until it is delivered.")
-@click.option("--at", "when", metavar="TIME", help="Delivered at: ms since 1970 or 2026-11-16T12:00:00.")
+@click.option("--at", "due_ms", type=Time(), metavar="TIME", help="Delivered at: ms since 1970 or 2026-11-16T12:00:00.")
 @click.option("--lines", is_flag=True, help="Every line of BODY is a message.")
 @click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Send it so many times.")
 @click.option("--rate", type=Number(min=1 / LONGEST_S, max=1e9), help="At most so many a second.")
@@ -50,7 +50,7 @@ async def pub(
     props: tuple[str, ...],
     order_key: str | None,
     delay: float | None,
-    when: str | None,
+    due_ms: int | None,
     lines: bool,
     count: int,
     rate: float | None,
@@ -59,9 +59,8 @@ async def pub(
     from ...client.produce.producer import Producer
 
     check_name(topic)
-    if delay is not None and when is not None:
+    if delay is not None and due_ms is not None:
         raise click.UsageError("--delay and --at are two ways: give one of them")
-    due_ms = None if when is None else time_ms(when, "--at")
     arguments: dict[str, Any] = {"tag": tag, "keys": keys, "props": pairs(props), "order_key": order_key}
     arguments |= {"delay": delay, "deliver_at_ms": due_ms}
     shell.session.start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -73,30 +74,20 @@ async def sub(
         raise click.UsageError("--tail says itself where to begin: give it without --from and --group")
     words = [word for each in tags for word in each.split("||")]  # as RocketMQ writes several tags
     wanted = sql(expression) if expression else tag(*words) if tags else everything()
-    shown_as = _printer(form, shell.as_json)
-    shown = 0
-    enough = stop_on_signals()
-
-    def show(msg: Received) -> None:
-        nonlocal shown
-        shown_as(msg)
-        shown += 1
-        if shown == count:
-            enough.set()
-
+    listener = Listener(topic, wanted, _begin(begin), _printer(form, shell.as_json), count, stop_on_signals())
     async with shell.client() as client:
         if group is None:
-            await _browse(client, topic, wanted, _begin(begin), tail, show, enough)
+            await listener.browse(client, tail)
         else:
-            await _consume(client, topic, group, wanted, _begin(begin), show, enough)
+            await listener.consume(client, group)
 
 
 def _printer(form: str | None, as_json: bool) -> Show:
     """Return the function that prints a message; `form` is a line format of the user's own."""
-    if form is None:
-        return (lambda msg: print_lines(to_json(_facts(msg)))) if as_json else (lambda msg: print_text(_line(msg)))
-    from ..terminal.line_format import line_format
+    from ..terminal.line_format import facts, line_format
 
+    if form is None:
+        return (lambda msg: print_lines(to_json(facts(msg)))) if as_json else (lambda msg: print_text(_line(msg)))
     if as_json:
         raise click.UsageError("--json and --format are two forms: give one of them")
     own = line_format(form)
@@ -110,92 +101,84 @@ def _begin(text: str) -> dict[str, Any]:
     return {"begin": ConsumeFromWhere.TIMESTAMP, "begin_ms": time_ms(text, "--from")}
 
 
-async def _browse(
-    client: Client,
-    topic: str,
-    wanted: Filter,
-    begin: dict[str, Any],
-    tail: int | None,
-    show: Show,
-    enough: asyncio.Event,
-) -> None:
-    options = begin | {"auto_commit": False, "on_unreadable": "skip"}  # one that nobody can read is named in the log
-    async with client.pull_consumer(BROWSING_GROUP, filter=wanted, **options) as consumer:
-        queues = await consumer.queues(topic)
-        if not queues:
-            raise cannot_be_read(topic)
-        await consumer.assign(queues)
-        found = [] if tail is None else await _last(consumer, queues, tail, enough)
-        while not enough.is_set():
-            for msg in found or await consumer.poll(timeout=POLL_S):
-                if not enough.is_set():
-                    show(msg)
-            found = []
+@dataclass(slots=True)
+class Listener:
+    """Shows the messages of a topic, until it is enough: `left` of them are shown (None: no end), or a signal came."""
 
+    topic: str
+    wanted: Filter
+    begin: dict[str, Any]
+    show: Show
+    left: int | None
+    enough: asyncio.Event
 
-async def _last(
-    consumer: PullConsumer, queues: list[MessageQueue], count: int, enough: asyncio.Event
-) -> list[Received]:
-    """Return the last `count` of all queues together and leave the consumer at their ends."""
-    ends: dict[MessageQueue, int] = {}
-    for queue in queues:
-        await consumer.seek_to_begin(queue)
-        first = consumer.position(queue)
-        await consumer.seek_to_end(queue)
-        ends[queue] = consumer.position(queue)
-        await consumer.seek(queue, max(first, ends[queue] - count))
-    found: list[Received] = []
-    while not enough.is_set() and any(consumer.position(queue) < end for queue, end in ends.items()):
-        page = await consumer.poll(timeout=POLL_S)
-        found += page
-        if not page:  # what is left does not fit the filter
-            break
-    return sorted(found, key=lambda msg: msg.stored_ms)[-count:]
+    def shown(self, msg: Received) -> None:
+        self.show(msg)
+        if self.left is not None:
+            self.left -= 1
+            if not self.left:
+                self.enough.set()
 
+    async def browse(self, client: Client, tail: int | None) -> None:
+        """Commit nothing; begin with the last `tail` of all queues, if that is given."""
+        options = self.begin | {"auto_commit": False, "on_unreadable": "skip"}  # who cannot be read is named in the log
+        async with client.pull_consumer(BROWSING_GROUP, filter=self.wanted, **options) as consumer:
+            queues = await consumer.queues(self.topic)
+            if not queues:
+                raise cannot_be_read(self.topic)
+            await consumer.assign(queues)
+            found = [] if tail is None else await self._last(consumer, queues, tail)
+            while not self.enough.is_set():
+                for msg in found or await consumer.poll(timeout=POLL_S):
+                    if not self.enough.is_set():
+                        self.shown(msg)
+                found = []
 
-async def _consume(
-    client: Client, topic: str, group: str, wanted: Filter, begin: dict[str, Any], show: Show, enough: asyncio.Event
-) -> None:
-    faults: list[OSError] = []
+    async def _last(self, consumer: PullConsumer, queues: list[MessageQueue], count: int) -> list[Received]:
+        """Return the last `count` of all queues together and leave the consumer at their ends."""
+        ends: dict[MessageQueue, int] = {}
+        for queue in queues:
+            await consumer.seek_to_begin(queue)
+            first = consumer.position(queue)
+            await consumer.seek_to_end(queue)
+            ends[queue] = consumer.position(queue)
+            await consumer.seek(queue, max(first, ends[queue] - count))
+        found: list[Received] = []
+        while not self.enough.is_set() and any(consumer.position(queue) < end for queue, end in ends.items()):
+            page = await consumer.poll(timeout=POLL_S)
+            found += page
+            if not page:  # what is left does not fit the filter
+                break
+        return sorted(found, key=lambda msg: msg.stored_ms)[-count:]
 
-    async def handle(msg: Received) -> None:
-        if not enough.is_set():
-            try:
-                show(msg)
-                return
-            except OSError as fault:  # nobody reads what we write any more
-                faults.append(fault)
-                enough.set()
-        await asyncio.Event().wait()  # until the stop: it is not acked, and the group's next member gets it
+    async def consume(self, client: Client, group: str) -> None:
+        """Ack what is shown, as a member of the group."""
+        faults: list[OSError] = []
 
-    route = await client.session.route(topic)  # a consumer would wait for name server and topic for ever
-    if not route.readable:  # and for the permission
-        raise cannot_be_read(topic)
-    async with client.push_consumer(topic, handle, group=group, filter=wanted, concurrency=1, grace_s=0.0, **begin):
-        await enough.wait()
-    if faults:
-        raise faults[0]
+        async def handle(msg: Received) -> None:
+            if not self.enough.is_set():
+                try:
+                    self.shown(msg)
+                    return
+                except OSError as fault:  # nobody reads what we write any more
+                    faults.append(fault)
+                    self.enough.set()
+            await asyncio.Event().wait()  # until the stop: it is not acked, and the group's next member gets it
+
+        route = await client.session.route(self.topic)  # a consumer would wait for name server and topic for ever
+        if not route.readable:  # and for the permission
+            raise cannot_be_read(self.topic)
+        how: dict[str, Any] = {"filter": self.wanted, "concurrency": 1, "grace_s": 0.0} | self.begin
+        async with client.push_consumer(self.topic, handle, group=group, **how):
+            await self.enough.wait()
+        if faults:
+            raise faults[0]
 
 
 def cannot_be_read(topic: str) -> Fail:
     """Return the failure of a topic without a readable queue; doctor says whose permission is missing."""
     cure = f"Let it be read: pyromq topic perm {topic} rw. If that is set, pyromq doctor --topic {topic} says more"
     return Fail(f"topic {topic!r} has no queue that may be read. {cure}", REFUSED)
-
-
-def _facts(msg: Received) -> dict[str, Any]:
-    return {
-        "messageId": msg.id,
-        "topic": msg.topic,
-        "broker": msg.queue.broker_name,
-        "queue": msg.queue.queue_id,
-        "offset": msg.offset,
-        "attempt": msg.attempt,
-        "bornMs": msg.born_ms,
-        "storedMs": msg.stored_ms,
-        "properties": msg.properties,
-        "body": msg.body.decode("utf-8", "backslashreplace"),
-    }
 
 
 def _line(msg: Received) -> str:

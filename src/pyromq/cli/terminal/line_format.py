@@ -29,14 +29,20 @@ PARTS: dict[str, Callable[[Received], Any]] = {
     "attempt": lambda msg: msg.attempt,
     "bornMs": lambda msg: msg.born_ms,
     "storedMs": lambda msg: msg.stored_ms,
-    "properties": lambda msg: to_json(msg.properties),
+    "properties": lambda msg: msg.properties,
     "tag": lambda msg: msg.tag or "",
     "keys": lambda msg: " ".join(msg.keys),
     "body": lambda msg: msg.body.decode("utf-8", "backslashreplace"),
 }
+_BESIDES = ("tag", "keys")  # what --json has among the properties alone
 PROPERTY = "prop"
 _ESCAPES = {"\\n": "\n", "\\t": "\t", "\\\\": "\\"}
 _ESCAPE = re.compile(r"\\[nt\\]")
+
+
+def facts(msg: Received) -> dict[str, Any]:
+    """Return the message as --json shows it."""
+    return {name: part(msg) for name, part in PARTS.items() if name not in _BESIDES}
 
 
 def line_format(text: str) -> Part:
@@ -48,7 +54,7 @@ def line_format(text: str) -> Part:
     parts: list[Part] = []
     for literal, name, detail, conversion in pieces:
         if literal:
-            parts.append(_constant(_unescaped(literal)))
+            parts.append(_constant(_ESCAPE.sub(lambda found: _ESCAPES[found[0]], literal)))
         if name is not None:
             parts.append(_part(text, name, detail or "", conversion))
     return lambda msg: "".join(part(msg) for part in parts)
@@ -58,7 +64,7 @@ def _part(text: str, name: str, detail: str, conversion: str | None) -> Part:
     if name == PROPERTY and detail:
         return lambda msg: msg.properties.get(detail, "")
     if name in PARTS and not detail and conversion is None:
-        return lambda msg: str(PARTS[name](msg))
+        return lambda msg: found if isinstance(found := PARTS[name](msg), str) else to_json(found)
     known = [*PARTS, f"{PROPERTY}:NAME"]
     written = name + (f"!{conversion}" if conversion else "") + (f":{detail}" if detail else "")
     near = closest(name, known) or f" There are {', '.join(known)}."
@@ -67,7 +73,3 @@ def _part(text: str, name: str, detail: str, conversion: str | None) -> Part:
 
 def _constant(text: str) -> Part:
     return lambda _: text
-
-
-def _unescaped(text: str) -> str:
-    return _ESCAPE.sub(lambda found: _ESCAPES[found[0]], text)

@@ -52,6 +52,13 @@ def seconds(least: float = 0, *, or_none: bool = False) -> Number:
     return Number(min=least, max=LONGEST_S, min_open=not or_none)
 
 
+class Time(click.types.StringParamType):
+    """A time as `time_ms` reads it; it arrives as milliseconds since 1970."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return time_ms(value, param.opts[-1] if param else "")
+
+
 def time_ms(text: str, option: str) -> int:
     """Return milliseconds since 1970, of that or of a local time such as 2026-11-16 or 2026-11-16T08:30:00."""
     try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ... import admin
-from ..msg.skipped import Skipped
+from ..msg.copying import Skipped
 from ..terminal.printing import progress_bar
 from ..terminal.shell import Shell, changes
 from ..terminal.tree import Fail, command
