@@ -32,7 +32,7 @@ COMMANDS = {
     "broker": ("serve.broker", "broker", "Run a broker; settings, figures and draining of running ones."),
     "pub": ("msg.pub", "pub", "Send messages."),
     "sub": ("msg.sub", "sub", "Show messages as they come."),
-    "req": ("msg.req", "req", "Send a request and show its reply."),
+    "req": ("msg.pub", "req", "Send a request and show its reply."),
     "run": ("serve.run", "run", "Run a service: a pyromq.App, in one process or many."),
     "topic": ("topic.topic", "topic", "List, describe, make, change, delete topics; forward a backlog."),
     "group": ("group.group", "group", "Consumer groups: list, describe, lag, members, where they go on."),

@@ -16,21 +16,10 @@ from ...client.received import Received  # at the top: the SDK reads the types o
 from ...model.group import ConsumeFromWhere
 from ..terminal.options import Number
 from ..terminal.tree import Tree, command
+from . import shared
 from .counts import MessagesConsumed, MessagesSent
 from .kinds import batch, transaction
-from .shared import (
-    BenchMessage,
-    BenchRun,
-    count_option,
-    interval_option,
-    java_truth,
-    measures,
-    properties_option,
-    quantity_option,
-    tags_option,
-    topic_option,
-    trace_option,
-)
+from .shared import BenchMessage, BenchRun, count_option, java_truth, measures
 from .timer import timer
 
 GROUP = "benchmark_consumer"
@@ -46,13 +35,13 @@ for _command in (batch, transaction, timer):
 
 
 @command("pyromq bench producer -w 64 -s 1024 -q 100000", "pyromq bench producer -t orders -y true -ri 1000", of=bench)
-@topic_option
+@shared.topic_option
 @count_option("-w", "--thread-count", "threads", default=64, text="Senders at a time.", is_shown=True)
 @count_option("-s", "--message-size", "size", default=128, text="Bytes of each body.", is_shown=True)
 @click.option("-k", "--key-enable", "keys", type=bool, default=False, help="Give each message a key.")
-@properties_option
-@tags_option
-@quantity_option
+@shared.properties_option
+@shared.tags_option
+@shared.quantity_option
 @click.option("-d", "--delay-enable", "delays", type=bool, default=False, help="Send delayed messages.")
 @click.option("-e", "--delay-level", type=click.IntRange(1, 18), default=1, help="Of delayed messages.")
 @click.option(
@@ -60,8 +49,8 @@ for _command in (batch, transaction, timer):
 )
 @click.option("-c", "--compress-enable", "compress", type=bool, default=False, help="Compress large bodies.")
 @count_option("-ch", "--compress-over-how-much", "over", least=0, default=4096, text="Bytes.")
-@trace_option
-@interval_option
+@shared.trace_option
+@shared.interval_option
 @measures
 async def producer(run: BenchRun, trace: bool, **how: Any) -> None:
     """Send until Ctrl-C, or -q messages; one line each interval, and one at the end."""
@@ -96,16 +85,16 @@ LEVEL_SECONDS = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 
 
 
 @command("pyromq bench consumer -w 20", "pyromq bench consumer -t orders -f TAG -e tags.txt -q 100000", of=bench)
-@topic_option
+@shared.topic_option
 @count_option("-w", "--thread-count", "threads", default=20, text="Handlers at a time.", is_shown=True)
 @click.option("-g", "--group", default=GROUP, show_default=True, help="Consumer group.")
 @click.option("-p", "--group-prefix-enable", "suffix", type=bool, default=False, help="Put a number behind the group.")
 @click.option("-f", "--filter-type", type=click.Choice(["TAG", "SQL92"]), help="With -e.")
 @click.option("-e", "--expression", type=click.Path(exists=True, dir_okay=False), help="File with the filter.")
 @click.option("-r", "--fail-rate", type=Number(0, 1), default=0.0, help="Share that the handler fails.")
-@quantity_option
-@trace_option
-@interval_option
+@shared.quantity_option
+@shared.trace_option
+@shared.interval_option
 @measures
 async def consumer(
     run: BenchRun, threads: int, group: str, suffix: bool, fail_rate: float, trace: bool, **wanted: str | None

@@ -7,32 +7,21 @@ import click
 from ...client.received import Received  # at the top: the SDK reads the types of handlers
 from ..terminal.options import Number
 from ..terminal.tree import command
+from . import shared
 from .counts import BatchesSent, TransactionsSent
-from .shared import (
-    BenchMessage,
-    BenchRun,
-    count_option,
-    interval_option,
-    java_truth,
-    measures,
-    properties_option,
-    quantity_option,
-    tags_option,
-    topic_option,
-    trace_option,
-)
+from .shared import BenchMessage, BenchRun, count_option, java_truth, measures
 
 
 @command("pyromq bench batch -w 16 -s 1024 -b 32 -q 100000", "pyromq bench batch -t orders -ri 1000")
-@topic_option
+@shared.topic_option
 @count_option("-w", "--thread-count", "threads", default=64, text="Senders.  [default: 64]")
 @count_option("-s", "--message-size", "size", default=128, text="Bytes.  [default: 128]")
 @count_option("-b", "--batch-size", default=16, text="Messages a batch.  [default: 16]")
-@properties_option
-@tags_option
-@quantity_option
-@trace_option
-@interval_option
+@shared.properties_option
+@shared.tags_option
+@shared.quantity_option
+@shared.trace_option
+@shared.interval_option
 @measures
 async def batch(
     run: BenchRun, threads: int, batch_size: int, size: int, property_size: int, tags: int, trace: bool
@@ -59,16 +48,16 @@ _share = Number(0, 1)
 
 
 @command("pyromq bench transaction -w 16 -s 1024 -q 10000", "pyromq bench transaction -sr 0.1 -su 0.1 -cr 0.5 -q 1000")
-@topic_option
+@shared.topic_option
 @count_option("-w", "--thread-count", "threads", default=32, text="Senders.  [default: 32]")
 @count_option("-s", "--message-size", "size", default=2048, text="Bytes.  [default: 2048]")
 @click.option("-sr", "--send-rollback-rate", "rolled", type=_share, default=0.0, help="Share that is rolled back.")
 @click.option("-su", "--send-unknown-rate", "unknown", type=_share, default=0.0, help="Share that is left open.")
 @click.option("-cr", "--check-rollback-rate", "check_rolled", type=_share, default=0.0, help="The same by checks.")
 @click.option("-cu", "--check-unknown-rate", "check_unknown", type=_share, default=0.0, help="Left open by checks.")
-@quantity_option
-@trace_option
-@interval_option
+@shared.quantity_option
+@shared.trace_option
+@shared.interval_option
 @measures
 async def transaction(run: BenchRun, threads: int, size: int, trace: bool, **shares: float) -> None:
     """Send transactions until Ctrl-C, or -q of them; brokers ask about those that are left open while it runs."""

@@ -1,4 +1,4 @@
-"""`pyromq pub`: send messages from the command line. One result line per message, or a bar for many."""
+"""`pyromq pub` and `req`: messages and requests from the command line. One result line per message."""
 
 from __future__ import annotations
 
@@ -15,12 +15,33 @@ from ...model.foreign_text import shell_word
 from ...model.names import topic_fault
 from ..terminal.exits import REFUSED
 from ..terminal.options import LONGEST_S, Number, Time, seconds
-from ..terminal.printing import print_lines
+from ..terminal.printing import print_as_it_is, print_lines
 from ..terminal.shell import Shell, talks, to_json
 from ..terminal.tree import Fail, command
 
 if TYPE_CHECKING:
     from ...client.produce.sending import SendResult
+
+
+def _pairs(ctx: click.Context, option: click.Parameter, props: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for prop in props:
+        name, _, value = prop.partition("=")
+        if not name.strip() or not value.strip():
+            raise click.UsageError(f"--prop {prop!r}: write it as NAME=VALUE, with something on both sides")
+        found[name] = value
+    return found
+
+
+KEYS = click.option("--key", "keys", multiple=True, help="Key to find it by; may be given several times.")
+PROPS = click.option(
+    "--prop",
+    "props",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=_pairs,
+    help="Property; may be given several times.",
+)
 
 
 @command(
@@ -32,8 +53,8 @@ if TYPE_CHECKING:
 @click.argument("topic")
 @click.argument("body", default="-")
 @click.option("--tag", help="Tag of the message.")
-@click.option("--key", "keys", multiple=True, help="Key to find it by; may be given several times.")
-@click.option("--prop", "props", multiple=True, metavar="NAME=VALUE", help="Property; may be given several times.")
+@KEYS
+@PROPS
 @click.option("--order-key", help="Messages with one key keep their order.")
 @click.option("--delay", type=seconds(or_none=True), help="Seconds until it is delivered.")
 @click.option("--at", "due_ms", type=Time(), metavar="TIME", help="Delivered at: ms since 1970 or 2026-11-16T12:00:00.")
@@ -42,36 +63,49 @@ if TYPE_CHECKING:
 @click.option("--rate", type=Number(min=1 / LONGEST_S, max=1e9), help="At most so many a second.")
 @talks
 async def pub(
-    shell: Shell,
-    topic: str,
-    body: str,
-    tag: str | None,
-    keys: tuple[str, ...],
-    props: tuple[str, ...],
-    order_key: str | None,
-    delay: float | None,
-    due_ms: int | None,
-    lines: bool,
-    count: int,
-    rate: float | None,
+    shell: Shell, topic: str, body: str, lines: bool, count: int, rate: float | None, due_ms: int | None, **given: Any
 ) -> None:
     """Send BODY to TOPIC: a text, @FILE, or - for standard input."""
     from ...client.produce.producer import Producer
 
-    check_name(topic)
-    if delay is not None and due_ms is not None:
+    _check_name(topic)
+    if given["delay"] is not None and due_ms is not None:
         raise click.UsageError("--delay and --at are two ways: give one of them")
-    arguments: dict[str, Any] = {"tag": tag, "keys": keys, "props": pairs(props), "order_key": order_key}
-    arguments |= {"delay": delay, "deliver_at_ms": due_ms}
     shell.session.start()
     async with Producer(shell.session) as producer:
         await _check(shell, topic)
-        for content in bodies(body, lines, count):
-            is_parked = bool(delay) or (due_ms is not None and due_ms > shell.session.clock.now_ms())
-            result = await producer.send(topic, content, timeout=shell.calls.timeout_s, **arguments)
+        for content in _bodies(body, lines, count):
+            is_parked = bool(given["delay"]) or (due_ms is not None and due_ms > shell.session.clock.now_ms())
+            result = await producer.send(topic, content, timeout=shell.calls.timeout_s, deliver_at_ms=due_ms, **given)
             print_lines(to_json(_facts(result)) if shell.as_json else _line(result, is_parked=is_parked))
             if rate is not None:
                 await shell.session.clock.sleep(1 / rate)
+
+
+@command("pyromq req prices '{\"item\": 7}'", "pyromq req prices @question.json --wait 10 --json")
+@click.argument("topic")
+@click.argument("body", default="-")
+@click.option("--tag", help="Tag of the request.")
+@KEYS
+@PROPS
+@click.option("--wait", type=seconds(), default=3.0, show_default=True, metavar="SECONDS", help="For the reply.")
+@talks
+async def req(
+    shell: Shell, topic: str, body: str, tag: str | None, keys: tuple[str, ...], props: dict[str, str], wait: float
+) -> None:
+    """Send BODY to TOPIC (a text, @FILE, or - for standard input) and show what a consumer replies.
+
+    Exit code 2 if nobody replies in time.
+    """
+    _check_name(topic)
+    (content,) = _bodies(body, lines=False, count=1)
+    async with shell.client() as client, client.producer() as producer:
+        reply = await producer.request(topic, content, tag=tag, keys=keys, props=props, timeout=wait)
+    text = reply.body.decode("utf-8", "backslashreplace")
+    if shell.as_json:
+        shell.rows([{"topic": topic, "reply": text, "properties": reply.properties}])
+    else:
+        print_as_it_is(text)
 
 
 async def _check(shell: Shell, topic: str) -> None:
@@ -91,13 +125,13 @@ async def _check(shell: Shell, topic: str) -> None:
         raise Fail(f"topic {topic!r} has no queue that may be written. {cure}", REFUSED)
 
 
-def check_name(topic: str) -> None:
+def _check_name(topic: str) -> None:
     """Raise UsageError for a name that no topic can have."""
     if (fault := topic_fault(topic)) is not None:
         raise click.UsageError(fault)
 
 
-def bodies(body: str, lines: bool, count: int) -> Iterator[bytes]:
+def _bodies(body: str, lines: bool, count: int) -> Iterator[bytes]:
     for _ in range(count):
         if body == "-":
             content = sys.stdin.buffer if lines else [sys.stdin.buffer.read()]
@@ -109,16 +143,6 @@ def bodies(body: str, lines: bool, count: int) -> Iterator[bytes]:
             yield from content
         else:
             yield from (line for part in content for line in part.splitlines() if line)
-
-
-def pairs(props: tuple[str, ...]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for prop in props:
-        name, _, value = prop.partition("=")
-        if not name.strip() or not value.strip():
-            raise click.UsageError(f"--prop {prop!r}: write it as NAME=VALUE, with something on both sides")
-        found[name] = value
-    return found
 
 
 def _facts(result: SendResult) -> dict[str, Any]:

@@ -11,20 +11,7 @@ import click
 from ...model.names import TRACE_TOPIC
 from ..terminal.tree import command
 from .job import Job, job
-from .options import (
-    CHECKPOINT,
-    DRY_RUN,
-    EVERY,
-    OPTION,
-    SINCE,
-    UNTIL,
-    WHERE,
-    Options,
-    name_server,
-    pairs_option,
-    reading,
-    source_of,
-)
+from .options import OPTION, Options, name_server, pairs_option, reading, source_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +25,7 @@ if TYPE_CHECKING:
 )
 @reading
 @click.option("--group", "groups", multiple=True, help="Also show this group's lag; may be given again.")
-@job(EVERY, DRY_RUN)
+@job("every", "dry_run")
 def backlog(job: Job, source: Options, groups: tuple[str, ...]) -> None:
     """How much waits where: by queue, tag and group."""
     from ...pipelines.backlog import backlog as run
@@ -56,7 +43,7 @@ def backlog(job: Job, source: Options, groups: tuple[str, ...]) -> None:
 @click.option("--topic", default="", help="Read these topics too: the time of the store is then measured.")
 @click.option("--slowest", default=20, show_default=True, help="Messages to list.")
 @OPTION
-@job(SINCE, EVERY, DRY_RUN)
+@job("since", "every", "dry_run")
 def trace(job: Job, namesrv: str, trace_topic: str, topic: str, slowest: int, options: Options) -> None:
     """How long messages take: send, store, first delivery, consumption."""
     from ...pipelines.trace import trace as run
@@ -81,7 +68,7 @@ def trace(job: Job, namesrv: str, trace_topic: str, topic: str, slowest: int, op
 @click.option("--with-namesrv", default="", help="Name servers of the other side.  [default: the same]")
 @click.option("--by", default="", help="Spark SQL for the id.  [default: the unique id, or that of what was replayed]")
 @click.option("--examples", default=20, show_default=True, help="Messages to list that do not agree.")
-@job(SINCE, UNTIL, WHERE, DRY_RUN)
+@job("since", "until", "where", "dry_run")
 def reconcile(job: Job, source: Options, by: str, examples: int, **given: str) -> None:
     """Which messages of one side the other has not, has twice, or has otherwise. Exit 1 if they do not agree."""
     from ...pipelines.reconcile import ID
@@ -127,22 +114,24 @@ def _both(left: Summary, right: Summary) -> Summary:
 @click.option("--body", default="", help="A text that the body contains.")
 @click.option("--body-pattern", default="", help="An expression that fits somewhere in the body.")
 @click.option("--most", default=100, show_default=True, help="Messages to show.")
-@job(SINCE, UNTIL, WHERE, DRY_RUN)
-def search(job: Job, source: Options, most: int, **wanted: Any) -> None:
+@job("since", "until", "where", "dry_run")
+def search(job: Job, source: Options, **wanted: Any) -> None:
     """Messages by key, property or body, over archives and stores too."""
     from ...pipelines.search import search as run
 
     if not (any(wanted.values()) or job.where):
         raise click.UsageError("--key, --id, --property, --body, --body-pattern or --where says what to look for")
     times = job.times()
-    job.run_or_plan("search", lambda spark: run(spark, source, where=job.where, most=most, **wanted, **times), source)
+    job.run_or_plan(
+        "search", lambda spark: run(spark, source, where=job.where, most=job.most, **wanted, **times), source
+    )
 
 
 @command("pyromq pipeline forensics /data/store --report damage.html")
 @click.argument("stores", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--topic", default="", help="Count the messages of these topics alone.")
 @click.option("--tasks", default=0, help="Cut the logs into at least so many tasks.")
-@job(DRY_RUN)
+@job("dry_run")
 def forensics(job: Job, stores: tuple[Path, ...], topic: str, tasks: int) -> None:
     """What of STORES can be read: messages by topic, damaged ranges, missing offsets. Needs no broker."""
     from ...pipelines.forensics import forensics as run
@@ -159,7 +148,7 @@ def forensics(job: Job, stores: tuple[Path, ...], topic: str, tasks: int) -> Non
 @reading
 @click.option("--window", default="1m", show_default=True, help="Length of a window.")
 @click.option("--late", default="10m", show_default=True, help="How late a message may be that counts (a stream).")
-@job(SINCE, UNTIL, WHERE, CHECKPOINT, EVERY, DRY_RUN)
+@job("since", "until", "where", "checkpoint", "every", "dry_run")
 def analytics(job: Job, source: Options, window: str, late: str) -> None:
     """Messages, bytes, rates and distinct keys by window, topic and tag; with --checkpoint as a stream that goes on."""
     from ...pipelines.analytics import analytics as run

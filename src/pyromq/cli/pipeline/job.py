@@ -26,7 +26,7 @@ from ..terminal.exits import NO
 from ..terminal.options import together
 from ..terminal.printing import print_drawn, print_lines, print_text
 from .faults import JobFailed, is_debugging, plain_faults, quieten
-from .options import SHARED, Times
+from .options import SEVERAL, SHARED, Times
 from .stop import run_stoppable
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class Job:
     since: str = ""
     until: str = ""
     where: str = ""
+    most: int = 0
     checkpoint: str = ""
     every: str = ""
     dry_run: bool = False
@@ -146,8 +147,8 @@ class Job:
             replace_file(self.metrics, json.dumps(metrics).encode() + b"\n", keep_backup=False)
 
 
-def job(*several: Callable[[F], F]) -> Callable[[F], F]:
-    """Add options that several commands have, then those of all; they arrive as `job`."""
+def job(*several: str) -> Callable[[F], F]:
+    """Add these of the options that several commands have, then those of all; they arrive as `job`."""
 
     def decorate(command: F) -> F:
         @wraps(command)
@@ -156,7 +157,7 @@ def job(*several: Callable[[F], F]) -> Callable[[F], F]:
             shared = {each.name: given.pop(each.name) for each in fields(Job) if each.name in given}
             return command(job=Job(**shared), **given)
 
-        return together(*several, *SHARED)(call)  # type: ignore[arg-type]
+        return together(*map(SEVERAL.__getitem__, several), *SHARED)(call)  # type: ignore[return-value]
 
     return decorate
 

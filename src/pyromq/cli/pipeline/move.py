@@ -11,27 +11,12 @@ from ...model.names import TRACE_TOPIC, dlq_topic
 from ..terminal.printing import print_lines
 from ..terminal.tree import command
 from .job import Job, job
-from .options import (
-    CHECKPOINT,
-    DRY_RUN,
-    EVERY,
-    OPTION,
-    SINCE,
-    UNTIL,
-    WHERE,
-    Options,
-    checkpoint_of,
-    name_server,
-    reading,
-    target_of,
-)
+from .options import OPTION, Options, checkpoint_of, name_server, reading, target_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ...pipelines.report.summary import Summary
-
-MOST = click.option("--most", default=500_000, show_default=True, help="Messages of one micro-batch.")
 
 
 @command(
@@ -53,9 +38,8 @@ MOST = click.option("--most", default=500_000, show_default=True, help="Messages
 @click.option("--catalog", default="", help="Of Iceberg: a catalog that pyiceberg knows.  [default: a file in FOLDER]")
 @click.option("--table", default="", help="Of Iceberg: the table's name.  [default: archive.messages]")
 @OPTION
-@MOST
-@job(EVERY, DRY_RUN)
-def archive(job: Job, folder: str, namesrv: str, options: Options, most: int, **given: Any) -> None:
+@job("most", "every", "dry_run")
+def archive(job: Job, folder: str, namesrv: str, options: Options, **given: Any) -> None:
     """Keep topics in FOLDER as Parquet (or a Delta or Iceberg table), with a manifest of offsets."""
     from ...pipelines.archive import archive as run
     from ...pipelines.lake.lake import check
@@ -64,7 +48,7 @@ def archive(job: Job, folder: str, namesrv: str, options: Options, most: int, **
     which = {"topic": topic, "topicPattern": topic_pattern, "consumerGroup": group}
     expiring, dead_letters = given.pop("expiring"), given.pop("dead_letters")
     check(given["form"])
-    source = {"nameServer": namesrv, "maxOffsetsPerTrigger": str(most)} | options
+    source = {"nameServer": namesrv, "maxOffsetsPerTrigger": str(job.most)} | options
     source |= {name: value for name, value in which.items() if value}
     if not (topic or topic_pattern or expiring or dead_letters):
         raise click.UsageError("--topic, --topic-pattern, --expiring or --dead-letters says what to keep; give one")
@@ -110,8 +94,8 @@ def _first(namesrv: str, expiring: str, dead_letters: bool) -> list[str]:
 @click.option("--rate", default=0, help="Messages a second.  [default: as fast as it goes]")
 @click.option("--queues", default=0, help="Give the topic at least so many queues on each broker first.")
 @click.option("--backlog-of", default="", metavar="GROUP", help="Begin where this group stands.")
-@job(SINCE, UNTIL, WHERE, MOST, CHECKPOINT, EVERY, DRY_RUN)
-def replay(job: Job, source: Options, target: str, to_namesrv: str, queues: int, most: int, **how: Any) -> None:
+@job("since", "until", "where", "most", "checkpoint", "every", "dry_run")
+def replay(job: Job, source: Options, target: str, to_namesrv: str, queues: int, **how: Any) -> None:
     """Send messages of a topic or an archive to a topic again."""
     from ...pipelines.replay import replay as run
     from ...pipelines.run.queues import widen
@@ -121,7 +105,7 @@ def replay(job: Job, source: Options, target: str, to_namesrv: str, queues: int,
     namesrv = to_namesrv or str(click.get_current_context().params["namesrv"])
     goal = target_of(namesrv, target)
     if "archive" not in source and not job.dry_run:
-        source["maxOffsetsPerTrigger"] = str(most)
+        source["maxOffsetsPerTrigger"] = str(job.most)
     if how["backlog_of"] and (job.since or "archive" in source):
         raise click.UsageError("--backlog-of: the group says where a topic's read begins; leave out the other")
     if queues and not job.dry_run:
@@ -143,7 +127,7 @@ def replay(job: Job, source: Options, target: str, to_namesrv: str, queues: int,
 @click.option("--redrive", "again", is_flag=True, help="Send the selection to the topics where it failed.")
 @click.option("--to", "target", default="", help="Send it to this topic instead.")
 @OPTION
-@job(CHECKPOINT, EVERY, DRY_RUN)
+@job("checkpoint", "every", "dry_run")
 def dlq(
     job: Job,
     namesrv: str,
@@ -186,15 +170,15 @@ def dlq(
 @click.option("--by", default="msgId", show_default=True, help="What makes two messages the same, in Spark SQL.")
 @click.option("--within", default="10m", show_default=True, help="How far apart in time two of them may be.")
 @click.option("--to", "target", default="", help="Send what is left to this topic too.")
-@job(WHERE, MOST, EVERY, DRY_RUN)
-def dedup(job: Job, folder: str, source: Options, target: str, most: int, **how: Any) -> None:
+@job("where", "most", "every", "dry_run")
+def dedup(job: Job, folder: str, source: Options, target: str, **how: Any) -> None:
     """Keep each message of topics once in FOLDER, as an archive, and send it on where wanted."""
     from ...pipelines.dedup import dedup as run
 
     if "nameServer" not in source:
         raise click.UsageError("--archive, --store: repeats are dropped from topics of brokers; leave them out")
     if not job.dry_run:
-        source["maxOffsetsPerTrigger"] = str(most)
+        source["maxOffsetsPerTrigger"] = str(job.most)
     goal = target_of(source["nameServer"], target) if target else None
     how |= {"where": job.where, "every": job.every}
     job.run_or_plan("dedup", lambda spark: run(spark, source, folder, target=goal, **how), source, goes_on=True)

@@ -87,14 +87,21 @@ READ = (
     click.option("--store", default="", help="Store folders to read instead of brokers, with commas between them."),
     OPTION,
 )
-DRY_RUN = click.option("--dry-run", is_flag=True, help="Only tell what there is to do.")
-SINCE = click.option("--since", default="", help="Stored then or later: 2026-11-15, 'yesterday 00:00', '2h ago' (UTC).")
-UNTIL = click.option("--until", default="", help="Stored before this time.")
-EVERY = click.option(
-    "--every", default="", metavar="TIME", help="Go on until stopped, such as '10 seconds'.  [default: once]"
-)
-WHERE = click.option("--where", default="", help="Spark SQL on the columns of a read, such as \"tags = 'paid'\".")
-CHECKPOINT = click.option("--checkpoint", default="", help="Folder that remembers how far it came, for a restart.")
+SEVERAL = {  # options of several commands, by the field of a Job
+    "since": click.option(
+        "--since", default="", help="Stored then or later: 2026-11-15, 'yesterday 00:00', '2h ago' (UTC)."
+    ),
+    "until": click.option("--until", default="", help="Stored before this time."),
+    "where": click.option("--where", default="", help="Spark SQL on the columns of a read, such as \"tags = 'paid'\"."),
+    "most": click.option("--most", default=500_000, show_default=True, help="Messages of one micro-batch."),
+    "checkpoint": click.option(
+        "--checkpoint", default="", help="Folder that remembers how far it came, for a restart."
+    ),
+    "every": click.option(
+        "--every", default="", metavar="TIME", help="Go on until stopped, such as '10 seconds'.  [default: once]"
+    ),
+    "dry_run": click.option("--dry-run", is_flag=True, help="Only tell what there is to do."),
+}
 
 
 def reading(command: F) -> F:
