@@ -5,12 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import click
 import pytest
 from pyspark.sql import SparkSession
 
 import pyromq
-from pyromq.cli.pipeline.options import pairs
 from pyromq.errors import ConfigError
 from pyromq.model.message_trace import Consumed, ConsumeOutcome, ConsumeStarted, Sent, Traced
 from pyromq.pipelines import analytics as analytics_module
@@ -72,8 +70,6 @@ def test_search_by_key_property_and_body_in_a_topic_and_a_store(
     assert (row["topic"], row["keys"], row["body"]) == (topic, "k1 k2", "the first �")
     with pytest.raises(ConfigError, match="what is looked for"):
         search(spark, source)
-    with pytest.raises(click.UsageError, match="KEY=VALUE"):
-        pairs("property", ("shop",))
 
 
 def damage_at(store: Path, body: bytes) -> int:

@@ -20,11 +20,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, cast
 
 from ..errors import ConfigError
 
 T = TypeVar("T")
+_NOT_GIVEN: Any = dataclasses.MISSING
 MASK = "********"
 JAVA_INT, JAVA_LONG = (1 << 31) - 1, (1 << 63) - 1
 _SECRET = re.compile(r"pass?w|pwd|secret|credential|authentication_?user", re.IGNORECASE)
@@ -77,9 +78,8 @@ class Setting:
         if value is None or isinstance(value, (str, tuple, Path, Enum)):
             return
         self._check_type(value)
-        low_enough = self.high is None or value <= self.high
-        high_enough = self.low is None or value >= self.low
-        if not (low_enough and high_enough):  # asked this way round, so that nan is outside of every range
+        is_low_enough, is_high_enough = self.high is None or value <= self.high, self.low is None or value >= self.low
+        if not (is_low_enough and is_high_enough):  # asked this way round, so that nan is outside of every range
             raise ValueError(f"must be {self.range_text}")
 
     def _check_type(self, value: Any) -> None:
@@ -121,38 +121,25 @@ class Setting:
             raise ValueError(f"must be {self.kind_name}") from None
 
 
-@overload
 def setting(
-    default: T,
+    default: T = _NOT_GIVEN,
     *,
     help: str,
-    java: str = ...,
-    low: float = ...,
-    high: float = ...,
-    live: bool = ...,
-    flag: bool = ...,
-    wide: bool = ...,
-) -> T: ...
-@overload
-def setting(*, factory: Callable[[], T], help: str, java: str = ..., live: bool = ..., flag: bool = ...) -> T: ...
-def setting(
-    default: Any = dataclasses.MISSING,
-    *,
-    help: str,
-    factory: Any = dataclasses.MISSING,
+    factory: Callable[[], T] = _NOT_GIVEN,
     java: str | None = None,
     low: float | None = None,
     high: float | None = None,
     live: bool = False,
     flag: bool = False,
     wide: bool = False,
-) -> Any:
+) -> T:
     """Declare a field. `live`: may be changed over the wire while running. `flag`: has a command-line option.
 
     `wide`: a whole number of 64 bits, as Java's long; others without `high` have 32.
     """
     facts = {"help": help, "java": java, "low": low, "high": high, "live": live, "flag": flag, "wide": wide}
-    return dataclasses.field(default=default, default_factory=factory, metadata=facts)
+    value: dict[str, Any] = {"default": default, "default_factory": factory}
+    return cast(T, dataclasses.field(**value, metadata=facts))
 
 
 def option(default: T, *, help: str, **facts: Any) -> T:
@@ -160,15 +147,14 @@ def option(default: T, *, help: str, **facts: Any) -> T:
     return setting(default, help=help, flag=True, **facts)
 
 
+_KNOWN: dict[type, Mapping[str, Setting]] = {}  # reading type hints is dear
+
+
 def settings_of(config_class: type) -> Mapping[str, Setting]:
     """Return every setting of a daemon's dataclass by field name, in order of declaration."""
-    found = _KNOWN.get(config_class)
-    if found is None:  # reading type hints is dear
-        found = _KNOWN[config_class] = _read_settings(config_class)
-    return found
-
-
-_KNOWN: dict[type, Mapping[str, Setting]] = {}
+    if config_class not in _KNOWN:
+        _KNOWN[config_class] = _read_settings(config_class)
+    return _KNOWN[config_class]
 
 
 def _read_settings(config_class: type) -> Mapping[str, Setting]:
@@ -180,9 +166,7 @@ def _read_settings(config_class: type) -> Mapping[str, Setting]:
         java = facts.pop("java") or _camel(declared.name)
         factory = declared.default_factory
         default = declared.default if factory is dataclasses.MISSING else factory()
-        found[declared.name] = Setting(
-            name=declared.name, java=java, kind=kind, optional=optional, default=default, **facts
-        )
+        found[declared.name] = Setting(declared.name, java, kind, optional, default, **facts)
     return types.MappingProxyType(found)
 
 

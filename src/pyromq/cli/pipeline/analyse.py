@@ -121,10 +121,8 @@ def search(job: Job, source: Options, **wanted: Any) -> None:
 
     if not (any(wanted.values()) or job.where):
         raise click.UsageError("--key, --id, --property, --body, --body-pattern or --where says what to look for")
-    times = job.times()
-    job.run_or_plan(
-        "search", lambda spark: run(spark, source, where=job.where, most=job.most, **wanted, **times), source
-    )
+    wanted |= {"where": job.where, "most": job.most, **job.times()}
+    job.run_or_plan("search", lambda spark: run(spark, source, **wanted), source)
 
 
 @command("pyromq pipeline forensics /data/store --report damage.html")
