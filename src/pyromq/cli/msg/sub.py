@@ -152,7 +152,7 @@ class Listener:
         return sorted(found, key=lambda msg: msg.stored_ms)[-count:]
 
     async def consume(self, client: Client, group: str) -> None:
-        """Ack what is shown, as a member of the group."""
+        """Consume as a member of the group, which acks what is shown."""
         faults: list[OSError] = []
 
         async def handle(msg: Received) -> None:
