@@ -64,54 +64,35 @@ if TYPE_CHECKING:
     from .transport.tls import ClientTls as ClientTls
     from .transport.tls import Verify as Verify
 
-# Which module has which names; `sync` is a module itself.
+# Which module has which names, with blanks between them; `sync` is a module itself.
 _FROM = {
-    "app.app": ("App",),
-    "client.produce.batches": ("Batching",),
-    "client.client": ("Client", "connect"),
-    "client.core.allocation": (
-        "Average",
-        "AverageByCircle",
-        "ConsistentHash",
-        "Fixed",
-        "MachineRoom",
-        "MachineRoomNearby",
-    ),
-    "client.core.process_queue": ("FlowLimits",),
-    "client.core.retry": ("Reject", "Retry", "RetryLater"),
-    "client.errors": (
-        "BadAnswer",
-        "BadMessage",
-        "Closed",
-        "Error",
-        "NoBroker",
-        "NoNameServer",
-        "NotSupported",
-        "Refused",
-        "TimedOut",
-        "TopicNotFound",
-        "Unreachable",
-        "Unreadable",
-    ),
-    "client.middleware": ("Draft", "Middleware"),
-    "client.produce.outgoing": ("Packing",),
-    "client.produce.producer": ("Producer",),
-    "client.consume.pull_consumer": ("PullConsumer",),
-    "client.consume.push_consumer": ("PushConsumer",),
-    "client.received": ("Received",),
-    "client.produce.sending": ("SendPolicy", "SendResult", "SendStatus"),
-    "client.subscription": ("Filter", "sql", "tag"),
-    "client.produce.transaction_table": ("TransactionTable",),
-    "client.produce.transactions": ("Transaction",),
-    "middleware.idempotence": ("Idempotence", "SeenInDatabase", "SeenInMemory"),
-    "middleware.opentelemetry": ("OpenTelemetry",),
-    "middleware.prometheus": ("Prometheus",),
-    "model.group": ("ConsumeFromWhere",),
-    "protocol.bodies.keyed": ("MessageQueue",),
-    "protocol.compression": ("Compression",),
-    "transport.tls": ("ClientTls", "Verify"),
+    "app.app": "App",
+    "client.produce.batches": "Batching",
+    "client.client": "Client connect",
+    "client.core.allocation": "Average AverageByCircle ConsistentHash Fixed MachineRoom MachineRoomNearby",
+    "client.core.process_queue": "FlowLimits",
+    "client.core.retry": "Reject Retry RetryLater",
+    "client.errors": "BadAnswer BadMessage Closed Error NoBroker NoNameServer "
+    "NotSupported Refused TimedOut TopicNotFound Unreachable Unreadable",
+    "client.middleware": "Draft Middleware",
+    "client.produce.outgoing": "Packing",
+    "client.produce.producer": "Producer",
+    "client.consume.pull_consumer": "PullConsumer",
+    "client.consume.push_consumer": "PushConsumer",
+    "client.received": "Received",
+    "client.produce.sending": "SendPolicy SendResult SendStatus",
+    "client.subscription": "Filter sql tag",
+    "client.produce.transaction_table": "TransactionTable",
+    "client.produce.transactions": "Transaction",
+    "middleware.idempotence": "Idempotence SeenInDatabase SeenInMemory",
+    "middleware.opentelemetry": "OpenTelemetry",
+    "middleware.prometheus": "Prometheus",
+    "model.group": "ConsumeFromWhere",
+    "protocol.bodies.keyed": "MessageQueue",
+    "protocol.compression": "Compression",
+    "transport.tls": "ClientTls Verify",
 }
-_MODULE_OF = {name: module for module, names in _FROM.items() for name in names}
+_MODULE_OF = {name: module for module, names in _FROM.items() for name in names.split()}
 
 __all__ = ["__version__", "sync", *_MODULE_OF]  # pyright: ignore[reportUnsupportedDunderAll]
 

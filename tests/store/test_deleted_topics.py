@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
 
 import pytest
 
@@ -12,7 +11,7 @@ from pyromq.store.log.deleted_topics import DELETED_FILE, DeletedTopics, read_de
 from pyromq.store.tools.rebuild import rebuild_store
 from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock
-from pyromq.testing.simulated_disk import PowerCut, SimulatedDisk
+from pyromq.testing.simulated_disk import PowerCut, SimulatedDisk, SimulatedFile
 from tests.store.small import SMALL, bodies, opened, put
 
 
@@ -86,14 +85,14 @@ def test_neither_does_a_kill_or_a_power_cut_during_the_deletion() -> None:
 def test_a_deletion_costs_the_same_however_many_there_were_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """Anybody may make and delete topics without end."""
     disk = SimulatedDisk()
-    deleted, write = DeletedTopics(disk), disk.write
+    deleted, write = DeletedTopics(disk), SimulatedFile.pwrite
     written: list[int] = []
 
-    def counted(name: str, node: Any, offset: int, data: bytes) -> None:
+    def counted(file: SimulatedFile, offset: int, data: bytes) -> None:
         written.append(len(data))
-        write(name, node, offset, data)
+        write(file, offset, data)
 
-    monkeypatch.setattr(disk, "write", counted)
+    monkeypatch.setattr(SimulatedFile, "pwrite", counted)
     for number in range(2500):
         deleted.note(f"gone-{number}", 1000 + number, 0)
     assert sum(written) < 2500 * 100

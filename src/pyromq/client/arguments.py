@@ -6,6 +6,7 @@ No awaits, and no knowledge of brokers: what a name or an expression may hold is
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -18,17 +19,26 @@ from .subscription import Filter
 Seconds = float | timedelta
 
 
-def kind_fault(what: str, value: object, kind: type, wanted: str) -> str | None:
-    """Return what is wrong with the value in words; None if it is of the kind."""
-    return None if isinstance(value, kind) else f"{what} is {_shown(value)}, and not {wanted}"
+def check_kind(
+    what: str, value: object, kind: type, wanted: str, *, hint: str = "", error: type[Error] = Error
+) -> None:
+    """Raise the error unless the value is of the kind."""
+    if not isinstance(value, kind):
+        raise error(f"{what} is {_shown(value)}, and not {wanted}", hint=hint)
 
 
-def topic_fault(topic: object) -> str | None:
-    return names.topic_fault(topic) if isinstance(topic, str) else kind_fault("the topic", topic, str, "a string")
+def check_topic(topic: Any) -> None:
+    _check_name("the topic", topic, names.topic_fault, "Choose another name", Error)
 
 
-def group_fault(group: object) -> str | None:
-    return names.group_fault(group) if isinstance(group, str) else kind_fault("the group", group, str, "a string")
+def check_group(group: Any, hint: str = "Choose another name", error: type[Error] = Error) -> None:
+    _check_name("the group", group, names.group_fault, hint, error)
+
+
+def _check_name(what: str, name: Any, fault_of: Callable[[str], str | None], hint: str, error: type[Error]) -> None:
+    check_kind(what, name, str, "a string", hint=hint, error=error)
+    if (fault := fault_of(name)) is not None:
+        raise error(fault, hint=hint)
 
 
 def seconds(value: Seconds) -> float:
@@ -71,13 +81,12 @@ def milliseconds(what: str, value: Seconds) -> int:
 
 
 def check_text(what: str, value: object) -> None:
-    if (fault := kind_fault(what, value, str, "a string")) is not None:
-        raise BadMessage(fault)
+    check_kind(what, value, str, "a string", error=BadMessage)
 
 
 def check_filter_kind(wanted: object) -> None:
-    if (fault := kind_fault("the filter", wanted, Filter, "made by tag(...) or sql(...)")) is not None:
-        raise Error(fault, hint='Write filter=pyromq.tag("paid"), or filter=pyromq.sql("total > 10")')
+    hint = 'Write filter=pyromq.tag("paid"), or filter=pyromq.sql("total > 10")'
+    check_kind("the filter", wanted, Filter, "made by tag(...) or sql(...)", hint=hint)
 
 
 def check_begin(begin: Any, begin_ms: Any) -> None:
@@ -118,14 +127,14 @@ def check_length(name: str, value: object, *, may_be_zero: bool = False, example
 
 def check_part(name: str, value: object, kind: type, example: str) -> None:
     """Raise Error unless the option is an object of this kind, or left out."""
-    if value is not None and (fault := kind_fault(name, value, kind, f"a pyromq.{kind.__name__}")) is not None:
-        raise Error(fault, hint=f"Write {name}=pyromq.{kind.__name__}({example})")
+    if value is not None:
+        wanted = f"pyromq.{kind.__name__}"
+        check_kind(name, value, kind, f"a {wanted}", hint=f"Write {name}={wanted}({example})")
 
 
 def check_retry(retry: object) -> None:
-    if retry is not None and (fault := kind_fault("retry", retry, Retry, "a pyromq.Retry")) is not None:
-        times = retry if isinstance(retry, int) and retry >= 0 else 3
-        raise Error(fault, hint=f"Write retry=pyromq.Retry(times={times})")
+    times = retry if isinstance(retry, int) and retry >= 0 else 3
+    check_part("retry", retry, Retry, f"times={times}")
 
 
 def check_strategy(strategy: object) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from .consume.attempts import Attempt
@@ -50,12 +51,10 @@ class Middleware:
 
 
 def around_handling(attempt: Attempt, middleware: Sequence[Middleware]) -> Attempt:
-    for each in reversed(middleware):
-        attempt = _handling_layer(each, attempt)
-    return attempt
+    return reduce(_handling_layer, reversed(middleware), attempt)
 
 
-def _handling_layer(layer: Middleware, inner: Attempt) -> Attempt:
+def _handling_layer(inner: Attempt, layer: Middleware) -> Attempt:
     async def attempt(messages: Sequence[Received]) -> Outcomes:
         try:
             outcomes = await layer.handle(list(messages), inner)
@@ -69,13 +68,8 @@ def _handling_layer(layer: Middleware, inner: Attempt) -> Attempt:
 
 
 def around_sending(send: SendNext, middleware: Sequence[Middleware]) -> SendNext:
-    for each in reversed(middleware):
-        send = _sending_layer(each, send)
-    return send
+    return reduce(_sending_layer, reversed(middleware), send)
 
 
-def _sending_layer(layer: Middleware, inner: SendNext) -> SendNext:
-    async def send(drafts: list[Draft]) -> list[SendResult]:
-        return await layer.send(drafts, inner)
-
-    return send
+def _sending_layer(inner: SendNext, layer: Middleware) -> SendNext:
+    return lambda drafts: layer.send(drafts, inner)

@@ -6,7 +6,6 @@ msgspec knows dataclasses, its own structs, dicts, lists, dates and enums; pydan
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import msgspec
@@ -28,27 +27,19 @@ def encode_value(value: Any) -> bytes:
             return str(value.model_dump_json()).encode()
         body = msgspec.json.encode(value)
         if b"null" in body:  # None, or a number that JSON does not have and msgspec would drop without a word
-            _check_numbers(value)
+            _check_numbers(msgspec.to_builtins(value))
         return body
     except (TypeError, ValueError, msgspec.MsgspecError) as fault:
         raise BadMessage(f"a {type(value).__name__} cannot be a message body: {fault}", hint="Send bytes") from None
 
 
 def _check_numbers(value: Any) -> None:
-    for number in _numbers(msgspec.to_builtins(value)):
-        if not math.isfinite(number):
-            raise ValueError(f"JSON has no number {number}")
-
-
-def _numbers(value: Any) -> Iterator[float]:
-    if isinstance(value, float):
-        yield value
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from _numbers(each)
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _numbers(each)
+    """Raise ValueError for a number in the value that JSON does not have."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"JSON has no number {value}")
+    if isinstance(value, dict | list | tuple):
+        for each in value.values() if isinstance(value, dict) else value:
+            _check_numbers(each)
 
 
 def decode_value(body: bytes, kind: type[T]) -> T:

@@ -11,7 +11,7 @@ by the handler's own database transaction. Two deliveries of one message never r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import Any, Literal, Protocol
 
@@ -82,10 +82,7 @@ class Idempotence(Middleware):
         return [None if place is None else outcomes[place] for place in places]
 
     async def _note(self, words: Sequence[str]) -> None:
-        """Note the words as done; a fault is only logged.
-
-        The work is done, whatever becomes of the note: a fault here must not have it done again.
-        """
+        """Note the words as done, and only log a fault: the work is done, and must not be done again for it."""
         if not words:
             return
         try:
@@ -127,7 +124,7 @@ class SeenInMemory:
             del self._until[next(iter(self._until))]
 
 
-class SeenInDatabase:
+class SeenInDatabase(NotedRows):
     """A table in any DB-API database, SQLite for instance. `connect` opens a connection; calls run in threads.
 
     `placeholder` is `?` or `%s`, as the driver wants it. `create` makes the table, `forget` removes old rows.
@@ -141,47 +138,33 @@ class SeenInDatabase:
         placeholder: str = "?",
         clock: Clock | None = None,
     ) -> None:
-        self._rows = NotedRows(connect, table, "word", 255, placeholder, clock)
-
-    def create(self) -> None:
-        """Create the table if it does not exist."""
-        self._rows.create()
-
-    def forget(self, older_than_s: float) -> None:
-        self._rows.forget(older_than_s)
+        super().__init__(connect, table, placeholder, clock)
 
     async def known(self, words: Sequence[str]) -> set[str]:
-        return await asyncio.to_thread(self._known, list(words))
+        return await asyncio.to_thread(self._known, words)
 
     async def note(self, words: Sequence[str]) -> None:
-        await asyncio.to_thread(self._note, list(words))
+        await asyncio.to_thread(self._note, words)
 
-    def _known(self, words: list[str]) -> set[str]:
+    def _known(self, words: Sequence[str]) -> set[str]:
         found: set[str] = set()
-        with closing(self._rows.connect()) as connection, closing(connection.cursor()) as cursor:
-            for part in _parts(words):
-                marks = ", ".join([self._rows.mark] * len(part))
-                cursor.execute(f"SELECT word FROM {self._rows.table} WHERE word IN ({marks})", part)
+        with closing(self._connect()) as connection, closing(connection.cursor()) as cursor:
+            for condition, part in self._conditions(words):
+                cursor.execute(f"SELECT word FROM {self._table} {condition}", part)
                 found.update(row[0] for row in cursor.fetchall())
         return found
 
-    def _note(self, words: list[str]) -> None:
-        """Note the words.
-
-        One that another process noted meanwhile is no fault: old rows go first, in one transaction.
-        """
-        now_ms = self._rows.now_ms()
-        with closing(self._rows.connect()) as connection:
+    def _note(self, words: Sequence[str]) -> None:
+        """Note the words. One that another process noted meanwhile is no fault: old rows go first."""
+        now_ms = self._now_ms()
+        with closing(self._connect()) as connection:
             with closing(connection.cursor()) as cursor:
-                for part in _parts(words):
-                    marks = ", ".join([self._rows.mark] * len(part))
-                    cursor.execute(f"DELETE FROM {self._rows.table} WHERE word IN ({marks})", part)
-                cursor.executemany(
-                    f"INSERT INTO {self._rows.table} (word, noted_ms) VALUES ({self._rows.mark}, {self._rows.mark})",
-                    [(word, now_ms) for word in words],
-                )
+                for condition, part in self._conditions(words):
+                    cursor.execute(f"DELETE FROM {self._table} {condition}", part)
+                cursor.executemany(self._insert, [(word, now_ms) for word in words])
             connection.commit()
 
-
-def _parts(words: list[str]) -> list[list[str]]:
-    return [words[begin : begin + _STATEMENT_WORDS] for begin in range(0, len(words), _STATEMENT_WORDS)]
+    def _conditions(self, words: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+        for begin in range(0, len(words), _STATEMENT_WORDS):
+            part = list(words[begin : begin + _STATEMENT_WORDS])
+            yield f"WHERE word IN ({', '.join([self._placeholder] * len(part))})", part

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import fields, replace
 from functools import partial
@@ -26,6 +26,7 @@ from ..ambient import seeded_random
 from ..broker.config import BrokerConfig
 from ..client.client import Client
 from ..client.config import ClientConfig
+from ..client.consume.push_consumer import PushConsumer
 from ..client.middleware import Middleware
 from ..config import Loaded
 from ..model.message import StoredMessage
@@ -35,7 +36,6 @@ from ..protocol.bodies.topics import TopicConfig
 from ..protocol.messages import unwrap
 from ..transport.memory import MemoryNetwork
 from .clock import ManualClock
-from .ending import BroughtToEnd
 from .faults import Faults
 from .in_process import SMALL_FILES, InProcessBroker, virtual_loops
 from .settling import NotSettled, Settling
@@ -54,6 +54,8 @@ SETTINGS: dict[str, Any] = SMALL_FILES | {
     "max_loop_lag_ms": 1 << 40,  # hours pass in one turn here
     "recall_message_enable": True,
 }
+
+ToItsEnd = Callable[[Coroutine[Any, Any, None], str, float], Awaitable[None]]
 
 
 class RmqBroker:
@@ -186,7 +188,7 @@ class RmqBroker:
             rng=self._rng,
             connect=self.network.connect,
             middleware=middleware,
-            make_consumer=partial(BroughtToEnd, self._to_its_end),
+            make_consumer=partial(_BroughtToEnd, self._to_its_end),
         )
         await client.start()
         self._clients.append(client)
@@ -252,6 +254,18 @@ class RmqBroker:
         queues = self.broker.store.queues.of_topic(topic)
         places = [(queue.readable_end, max(queue.min_offset, done.get(queue.queue_id, 0))) for queue in queues]
         return sum(max(0, end - committed) for end, committed in places)
+
+
+class _BroughtToEnd(PushConsumer):
+    """A consumer whose stop comes to an end although the clock stands: the broker lets time go on where nobody does."""
+
+    def __init__(self, to_its_end: ToItsEnd, *rest: Any) -> None:
+        super().__init__(*rest)
+        self._to_its_end = to_its_end
+
+    async def stop(self) -> None:
+        if self.is_open:
+            await self._to_its_end(super().stop(), self.group, self.options.grace_s)
 
 
 async def _at_once(blocking: Any) -> Any:

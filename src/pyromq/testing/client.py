@@ -67,10 +67,7 @@ class RmqClient:
     async def receive_one(
         self, topic: str, group: str = GROUP, *, filter: Filter | None = None, wait_s: float = RECEIVE_S
     ) -> Received:
-        """Return the group's next message, acked.
-
-        Waits at most `wait_s` of real time, in which the test's clock stands.
-        """
+        """Return the group's next message, acked. Wait at most `wait_s` of real time, while the test's clock stands."""
         mailbox = await self._mailbox(topic, group, filter)
         try:
             async with SystemClock().timeout(wait_s):

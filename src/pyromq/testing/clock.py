@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import math
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -63,7 +63,7 @@ class ManualClock:
 
     async def sleep(self, seconds: float) -> None:
         if seconds <= 0:
-            await _OnePass()
+            await asyncio.sleep(0)
             return
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         timer = self.call_later(seconds, _resolve, done)
@@ -134,14 +134,7 @@ class ManualClock:
     async def settle(self, rounds: int = SETTLE_ROUNDS) -> None:
         """Let everything run that is ready now. What waits for a real socket must be awaited by the test itself."""
         for _ in range(rounds):
-            await _OnePass()
-
-
-class _OnePass:
-    """Awaiting it gives every ready callback one turn."""
-
-    def __await__(self) -> Generator[None, None, None]:
-        yield
+            await asyncio.sleep(0)
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

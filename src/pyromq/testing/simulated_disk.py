@@ -45,7 +45,7 @@ class _Resize(NamedTuple):
     length: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Node:
     """A file's bytes as readers see them, as the medium has them, and the changes between the two."""
 
@@ -107,19 +107,23 @@ class SimulatedFile:
         return data if len(data) == length else None
 
     def pwrite(self, offset: int, data: Bytes) -> None:
-        self._check_writable()
-        self._disk.write(self._name, self._node, offset, bytes(data))
+        content = bytes(data)
+        self._extend("write", offset, len(content))
+        self._node.content[offset : offset + len(content)] = content
+        self._changed(_Write(self._disk.operations + 1, offset, content))
 
     def pwritev(self, offset: int, buffers: Sequence[Bytes]) -> None:
         self.pwrite(offset, b"".join(buffers))
 
     def allocate(self, offset: int, length: int) -> None:
-        self._check_writable()
-        self._disk.allocate(self._name, self._node, offset, length)
+        self._extend(f"allocate {length} bytes for", offset, length)
+        self._disk.count_operation()
 
     def truncate(self, length: int) -> None:
         self._check_writable()
-        self._disk.resize(self._name, self._node, length)
+        _set_length(self._node.content, length)
+        self._disk.free_pages(self._node, length)
+        self._changed(_Resize(self._disk.operations + 1, length))
 
     def expect_random(self, random: bool) -> None:
         """Do nothing: all reads cost the same here."""
@@ -130,18 +134,33 @@ class SimulatedFile:
     def close(self) -> None:
         """Give nothing back; never raise, since it also runs while a power cut unwinds."""
 
+    def _extend(self, action: str, offset: int, length: int) -> None:
+        """Give these bytes space on the medium, and the file the length to hold them."""
+        self._check_writable()
+        self._disk.allocate_pages(action, self._name, self._node, offset, length)
+        if offset + length > len(self._node.content):
+            self._node.pending.append(_Resize(self._disk.operations + 1, offset + length))
+            _set_length(self._node.content, offset + length)
+
+    def _changed(self, change: _Write | _Resize) -> None:
+        self._node.pending.append(change)
+        self._node.modified_ms = self._disk.now_ms()
+        self._node.changed = change.moment
+        self._disk.count_operation()
+
     def _check_writable(self) -> None:
+        self._disk.check_power()
         if not self._writable:
             raise DiskError(f"cannot write {self._name}: it was opened for reading")
 
 
+@dataclass(frozen=True, slots=True)
 class SimulatedLock:
-    def __init__(self, locks: set[str], name: str) -> None:
-        self._locks = locks
-        self._name = name
+    locks: set[str]
+    name: str
 
     def release(self) -> None:
-        self._locks.discard(self._name)
+        self.locks.discard(self.name)
 
 
 class SimulatedDisk:
@@ -150,7 +169,7 @@ class SimulatedDisk:
     def __init__(self, capacity: int = 1 << 40, now_ms: Callable[[], int] = lambda: 0) -> None:
         self.capacity = capacity
         self.operations = 0  # calls so far that change something: the range for `cut_power_after`
-        self._now_ms = now_ms
+        self.now_ms = now_ms
         self._names: dict[str, _Entry] = {}
         self._durable_names: dict[str, _Entry] = {}
         self._name_changes: list[_NameChange] = []
@@ -203,7 +222,8 @@ class SimulatedDisk:
         """
         rng = seeded_random(seed)
         chaos = rng.random() < 0.7
-        moments = sorted(self._pending_moments())
+        pending = [*self._name_changes, *(change for node in _files(self._names) for change in node.pending)]
+        moments = sorted({change.moment for change in pending})
         last_moment = rng.choice([0, *moments]) if moments else 0
         share = rng.choice([0.0, 0.1, 0.5, 0.9, 1.0]) if chaos else 0.0
 
@@ -212,27 +232,16 @@ class SimulatedDisk:
             if change.moment <= last_moment or rng.random() < share:
                 _apply_names(names, change)
         names = {name: entry for name, entry in names.items() if _reachable(names, name)}
-        survivors: dict[int, _Node] = {}
-        for entry in names.values():
-            if isinstance(entry, _Node) and id(entry) not in survivors:
-                survivors[id(entry)] = _after_power_cut(entry, rng, last_moment, share)
-        surviving: dict[str, _Entry] = {
-            name: survivors[id(entry)] if isinstance(entry, _Node) else entry for name, entry in names.items()
-        }
+        survivors = {node: _after_power_cut(node, rng, last_moment, share) for node in _files(names)}
+        surviving = {name: survivors[entry] if isinstance(entry, _Node) else entry for name, entry in names.items()}
         return self._successor(surviving, dict(surviving), [])
-
-    def _pending_moments(self) -> set[int]:
-        nodes = {id(entry): entry for entry in self._names.values() if isinstance(entry, _Node)}
-        moments = {change.moment for node in nodes.values() for change in node.pending}
-        return moments | {change.moment for change in self._name_changes}
 
     def _successor(
         self, names: dict[str, _Entry], durable: dict[str, _Entry], changes: list[_NameChange]
     ) -> SimulatedDisk:
-        disk = SimulatedDisk(self.capacity, self._now_ms)
+        disk = SimulatedDisk(self.capacity, self.now_ms)
         disk._names, disk._durable_names, disk._name_changes = names, durable, changes
-        nodes = {id(entry): entry for entry in names.values() if isinstance(entry, _Node)}
-        disk._pages_used = sum(len(node.pages) for node in nodes.values())
+        disk._pages_used = sum(len(node.pages) for node in _files(names))
         disk.operations = self.operations
         disk._folder_changes = dict(self._folder_changes)
         return disk
@@ -246,7 +255,7 @@ class SimulatedDisk:
             if not create:
                 raise FileMissing(f"cannot open {name}: no such file")
             self._need_folder(folder_of(name))
-            entry = _Node(modified_ms=self._now_ms(), changed=self.operations + 1)
+            entry = _Node(modified_ms=self.now_ms(), changed=self.operations + 1)
             self._change_names({name: entry})
         if not isinstance(entry, _Node):
             raise DiskError(f"cannot open {name}: it is a folder")
@@ -288,7 +297,7 @@ class SimulatedDisk:
     def rename(self, old: str, new: str) -> None:
         node = self._node(old)
         self._need_folder(folder_of(checked_name(new)))
-        self._free_pages(new)
+        self._free_file(new)
         self._change_names({old: None, new: node})
 
     def link(self, name: str, second: str) -> None:
@@ -299,7 +308,7 @@ class SimulatedDisk:
 
     def remove(self, name: str) -> None:
         self._node(name)
-        self._free_pages(name)
+        self._free_file(name)
         self._change_names({name: None})
 
     def remove_folder(self, name: str) -> None:
@@ -310,7 +319,7 @@ class SimulatedDisk:
         self._change_names({name: None})
 
     def sync_folder(self, folder: str = "") -> None:
-        self._count_operation()
+        self.count_operation()
         self._need_folder(folder)
         self._maybe_fail_sync(folder)
         kept = []
@@ -353,39 +362,8 @@ class SimulatedDisk:
         if self._off:
             raise PowerCut("this simulated machine is off")
 
-    def write(self, name: str, node: _Node, offset: int, data: bytes) -> None:
-        self.check_power()
-        self._allocate_pages("write", name, node, offset, len(data))
-        if offset + len(data) > len(node.content):
-            node.pending.append(_Resize(self.operations + 1, offset + len(data)))
-            _set_length(node.content, offset + len(data))
-        node.content[offset : offset + len(data)] = data
-        node.pending.append(_Write(self.operations + 1, offset, data))
-        node.modified_ms = self._now_ms()
-        node.changed = self.operations + 1
-        self._count_operation()
-
-    def allocate(self, name: str, node: _Node, offset: int, length: int) -> None:
-        self.check_power()
-        self._allocate_pages(f"allocate {length} bytes for", name, node, offset, length)
-        if offset + length > len(node.content):
-            node.pending.append(_Resize(self.operations + 1, offset + length))
-            _set_length(node.content, offset + length)
-        self._count_operation()
-
-    def resize(self, name: str, node: _Node, length: int) -> None:
-        self.check_power()
-        _set_length(node.content, length)
-        cut = {page for page in node.pages if page * PAGE >= length}
-        node.pages -= cut
-        self._pages_used -= len(cut)
-        node.pending.append(_Resize(self.operations + 1, length))
-        node.modified_ms = self._now_ms()
-        node.changed = self.operations + 1
-        self._count_operation()
-
     def sync_node(self, name: str, node: _Node) -> None:
-        self._count_operation()
+        self.count_operation()
         try:
             self._maybe_fail_sync(name)
         except SyncFailed:
@@ -401,7 +379,7 @@ class SimulatedDisk:
 
     # Inside
 
-    def _count_operation(self) -> None:
+    def count_operation(self) -> None:
         """Count a changing call, and cut the power in it if this is the one."""
         self.check_power()
         self.operations += 1
@@ -416,7 +394,7 @@ class SimulatedDisk:
         _apply_names(self._names, change)
         for folder in change.folders():
             self._folder_changes[folder] = change.moment
-        self._count_operation()
+        self.count_operation()
 
     def _maybe_fail_sync(self, name: str) -> None:
         for part in self._sync_failures:
@@ -424,7 +402,7 @@ class SimulatedDisk:
                 self._sync_failures.remove(part)
                 raise SyncFailed(f"sync of {name or 'the root folder'} failed: Input/output error")
 
-    def _allocate_pages(self, action: str, name: str, node: _Node, offset: int, length: int) -> None:
+    def allocate_pages(self, action: str, name: str, node: _Node, offset: int, length: int) -> None:
         pages = {page for page in range(offset // PAGE, -(-(offset + length) // PAGE)) if page not in node.pages}
         if (self._pages_used + len(pages)) * PAGE > self.capacity:
             used = self._pages_used * PAGE
@@ -435,7 +413,13 @@ class SimulatedDisk:
         node.pages |= pages
         self._pages_used += len(pages)
 
-    def _free_pages(self, name: str) -> None:
+    def free_pages(self, node: _Node, length: int) -> None:
+        """Take the pages behind this length from the file."""
+        kept = {page for page in node.pages if page * PAGE < length}
+        self._pages_used -= len(node.pages) - len(kept)
+        node.pages = kept
+
+    def _free_file(self, name: str) -> None:
         entry = self._names.get(name)
         if isinstance(entry, _Node) and sum(other is entry for other in self._names.values()) == 1:
             self._pages_used -= len(entry.pages)
@@ -450,6 +434,11 @@ class SimulatedDisk:
     def _need_folder(self, folder: str) -> None:
         if not self.is_folder(folder):
             raise FileMissing(f"{folder}: no such folder")
+
+
+def _files(names: dict[str, _Entry]) -> Iterable[_Node]:
+    """Return each file once, in the order of the first of its names."""
+    return dict.fromkeys(entry for entry in names.values() if isinstance(entry, _Node))
 
 
 def _apply_names(names: dict[str, _Entry], change: _NameChange) -> None:

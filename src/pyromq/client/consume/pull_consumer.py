@@ -18,7 +18,7 @@ from ... import logs
 from ...model.group import ConsumeType
 from ...protocol.bodies.heartbeat import ConsumerData
 from ...protocol.bodies.keyed import MessageQueue
-from ..arguments import Seconds, check_filter_kind, group_fault, kind_fault, seconds
+from ..arguments import Seconds, check_filter_kind, check_group, check_kind, seconds
 from ..connect.background import Bell, Lifecycle, Tasks
 from ..connect.session import Session
 from ..errors import Closed, Error
@@ -50,8 +50,7 @@ class PullConsumer(Lifecycle):
     def __init__(
         self, session: Session, group: str, wanted: Filter, options: PullOptions, tracer: Tracer | None = None
     ) -> None:
-        if (fault := group_fault(group)) is not None:
-            raise Error(fault, hint="Choose another name")
+        check_group(group)
         check_filter_kind(wanted)
         self._session = session
         self.group = group = session.on_wire(group)
@@ -191,8 +190,7 @@ class PullConsumer(Lifecycle):
         What is sent below such an offset would be missed.
         """
         self._polled(queue)
-        if (fault := kind_fault("the offset", offset, int, "a whole number")) is not None:
-            raise Error(fault, hint="Give one from 0 on")
+        check_kind("the offset", offset, int, "a whole number", hint="Give one from 0 on")
         if offset < 0:
             raise Error(f"offset {offset} of {queue}: at least 0 is needed")
         end = await max_offset(self._session, queue)
@@ -216,8 +214,7 @@ class PullConsumer(Lifecycle):
     async def seek_to_time(self, queue: MessageQueue, time_ms: int) -> None:
         """Let the next `poll` begin with the first message stored at that time (ms since 1970) or later."""
         self._polled(queue)
-        if (fault := kind_fault("time_ms", time_ms, int, "a whole number")) is not None:
-            raise Error(fault, hint="Give milliseconds since 1970")
+        check_kind("time_ms", time_ms, int, "a whole number", hint="Give milliseconds since 1970")
         self._go_to(queue, await offset_at(self._session, queue, time_ms))
 
     def _go_to(self, queue: MessageQueue, offset: int) -> None:
@@ -324,10 +321,9 @@ def _checked_queues(queues: object) -> set[MessageQueue]:
             f"assign takes queues, and not the topic {queues!r}",
             hint=f"Write assign(await consumer.queues({queues!r})), or subscribe({queues!r})",
         )
-    if (fault := kind_fault("what to assign", queues, Iterable, "a list of queues")) is not None:
-        raise Error(fault, hint="Write assign(await consumer.queues(topic))")
+    hint = "Write assign(await consumer.queues(topic))"
+    check_kind("what to assign", queues, Iterable, "a list of queues", hint=hint)
     found = list(cast(Iterable[Any], queues))
     for each in found:
-        if (fault := kind_fault("what to assign", each, MessageQueue, "a queue")) is not None:
-            raise Error(fault, hint="Write assign(await consumer.queues(topic))")
+        check_kind("what to assign", each, MessageQueue, "a queue", hint=hint)
     return set(found)

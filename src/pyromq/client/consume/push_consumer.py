@@ -17,7 +17,7 @@ from ...model.group import ConsumeType, MessageModel
 from ...model.message import StoredMessage
 from ...protocol.bodies.heartbeat import ConsumerData
 from ...protocol.bodies.keyed import MessageQueue
-from ..arguments import check_filter_kind, group_fault, kind_fault, topic_fault
+from ..arguments import check_filter_kind, check_group, check_kind, check_topic
 from ..connect.background import Lifecycle, Tasks
 from ..connect.session import Session
 from ..errors import Error
@@ -228,10 +228,8 @@ class PushConsumer(Lifecycle):
 
 
 def _check_names(group: str, wanted: Mapping[str, Filter]) -> None:
-    if (fault := kind_fault("the topic", wanted, Mapping, "a string (or a mapping of topics to filters)")) is not None:
-        raise Error(fault)
-    for fault in (group_fault(group), *map(topic_fault, wanted)):
-        if fault is not None:
-            raise Error(fault, hint="Choose another name")
-    for each in wanted.values():
+    check_kind("the topic", wanted, Mapping, "a string (or a mapping of topics to filters)")
+    check_group(group)
+    for topic, each in wanted.items():
+        check_topic(topic)
         check_filter_kind(each)

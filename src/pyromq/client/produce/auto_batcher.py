@@ -7,35 +7,30 @@ is sent in halves.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...ambient import Clock, Timer
 from ..connect.background import Tasks
-from ..tracing.traced_work import MessageSender
 from .batches import Batching, is_too_large
-from .order_lanes import OrderLanes
 from .outgoing import BatchItem, Packing, pack_batch, pack_item
-from .queue_choice import queue_choice
-from .sending import SendResult
+from .queue_choice import OrderLanes, queue_choice
+from .sending import Sender, SendResult
+
+Waiting = list[tuple[BatchItem, asyncio.Future[SendResult]]]  # messages of a batch, with who waits for each
 
 
+@dataclass(slots=True)
 class _OpenBatch:
-    """Messages that wait for their request, with those who wait for the results."""
-
-    __slots__ = ("bytes", "items", "timer")
-
-    def __init__(self, timer: Timer) -> None:
-        self.items: list[tuple[BatchItem, asyncio.Future[SendResult]]] = []
-        self.bytes = 0
-        self.timer = timer
+    timer: Timer
+    items: Waiting = field(default_factory=list)
+    bytes: int = 0
 
 
 class AutoBatcher:
     """Event loop only. Each send gets a result, or an error, of its own."""
 
-    def __init__(
-        self, clock: Clock, batching: Batching, packing: Packing, lanes: OrderLanes, sender: MessageSender
-    ) -> None:
+    def __init__(self, clock: Clock, batching: Batching, packing: Packing, lanes: OrderLanes, sender: Sender) -> None:
         self._clock = clock
         self._batching = batching
         self._packing = packing
@@ -48,7 +43,7 @@ class AutoBatcher:
     def add(
         self, topic: str, value: Any, properties: dict[str, str], order_key: str | None
     ) -> asyncio.Future[SendResult] | None:
-        """Return the result to come; None if the message is better sent alone, since it is compressed.
+        """Return the result to come; None for a message that is better sent alone, since it is compressed.
 
         With an order key all messages go the same way, in order.
         """
@@ -80,19 +75,12 @@ class AutoBatcher:
         gathered.timer.cancel()
         self._tasks.start(self._deliver(*key, gathered.items))
 
-    async def _deliver(
-        self, topic: str, order_key: str | None, items: list[tuple[BatchItem, asyncio.Future[SendResult]]]
-    ) -> None:
+    async def _deliver(self, topic: str, order_key: str | None, items: Waiting) -> None:
         """Send in turn: batches of one key wait for one another. Tasks begin in the order in which they were made."""
-        if order_key is None:
+        async with self._lanes.turn(topic, order_key):
             await self._settle(topic, order_key, items)
-        else:
-            async with self._lanes.turn(topic, order_key):
-                await self._settle(topic, order_key, items)
 
-    async def _settle(
-        self, topic: str, order_key: str | None, items: list[tuple[BatchItem, asyncio.Future[SendResult]]]
-    ) -> None:
+    async def _settle(self, topic: str, order_key: str | None, items: Waiting) -> None:
         try:
             batch = pack_batch(topic, [item for item, _ in items])
             results = await self._sender.send(batch, queue_choice(order_key))

@@ -13,12 +13,11 @@ from typing import Any, TypeVar
 
 from ...ambient import Clock
 from ...model.codes import ResponseCode
-from ..arguments import check_count, check_length, kind_fault
+from ..arguments import check_count, check_kind, check_length
 from ..errors import BadMessage, Refused
-from ..tracing.traced_work import MessageSender
 from .outgoing import BatchItem, pack_batch
 from .queue_choice import QueueChoice
-from .sending import SendResult
+from .sending import Sender, SendResult
 
 T = TypeVar("T")
 
@@ -42,39 +41,36 @@ class Batching:
         check_count("max_messages", self.max_messages, MOST_BATCH_MESSAGES)
 
 
-class BatchSends:
-    """Sends batches, several at a time. Event loop only."""
+async def send_batches(sender: Sender, topic: str, batches: Iterable[list[BatchItem]]) -> list[SendResult]:
+    """Return the results in the order of the batches. A generator may give millions: few are made ahead."""
+    tasks: list[asyncio.Task[list[SendResult]]] = []
+    running: set[asyncio.Task[list[SendResult]]] = set()
+    try:
+        for batch in batches:
+            if len(running) >= BATCHES_IN_FLIGHT:
+                done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                if any(task.exception() for task in done):
+                    break
+            task = asyncio.get_running_loop().create_task(send_batch(sender, topic, batch))
+            tasks.append(task)
+            running.add(task)
+    finally:
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return [result for task in tasks for result in task.result()]
 
-    def __init__(self, sender: MessageSender) -> None:
-        self._sender = sender
 
-    async def send_all(self, topic: str, batches: Iterable[list[BatchItem]]) -> list[SendResult]:
-        """Return the results in the order of the batches. A generator may give millions: few are made ahead."""
-        tasks: list[asyncio.Task[list[SendResult]]] = []
-        running: set[asyncio.Task[list[SendResult]]] = set()
-        try:
-            for batch in batches:
-                if len(running) >= BATCHES_IN_FLIGHT:
-                    done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                    if any(task.exception() for task in done):
-                        break
-                task = asyncio.get_running_loop().create_task(self.send(topic, batch, None))
-                tasks.append(task)
-                running.add(task)
-        finally:
-            await asyncio.gather(*tasks, return_exceptions=True)
-        return [result for task in tasks for result in task.result()]
-
-    async def send(self, topic: str, batch: list[BatchItem], choose: QueueChoice | None) -> list[SendResult]:
-        """Send one batch, in halves if its broker finds it too large."""
-        try:
-            return await self._sender.send(pack_batch(topic, batch), choose)
-        except Refused as fault:
-            if not is_too_large(fault) or len(batch) == 1:
-                raise
-        half = len(batch) // 2
-        first = await self.send(topic, batch[:half], choose)
-        return first + await self.send(topic, batch[half:], choose)
+async def send_batch(
+    sender: Sender, topic: str, batch: list[BatchItem], choose: QueueChoice | None = None
+) -> list[SendResult]:
+    """Send one batch, in halves if its broker finds it too large."""
+    try:
+        return await sender.send(pack_batch(topic, batch), choose)
+    except Refused as fault:
+        if not is_too_large(fault) or len(batch) == 1:
+            raise
+    half = len(batch) // 2
+    first = await send_batch(sender, topic, batch[:half], choose)
+    return first + await send_batch(sender, topic, batch[half:], choose)
 
 
 def batches_of(items: Iterable[BatchItem], most_bytes: int, most_messages: int) -> Iterable[list[BatchItem]]:
@@ -96,18 +92,13 @@ def is_too_large(fault: Exception) -> bool:
 
 
 def check_values(values: object) -> None:
-    """Raise BadMessage for a text or a dict, which is one value.
-
-    Python would iterate over its letters or keys: nobody means that.
-    """
+    """Raise BadMessage for one text or dict: Python would iterate over its letters or keys, and nobody means that."""
     if isinstance(values, str | bytes | bytearray | memoryview | Mapping):
         raise BadMessage(
             f"send_many takes a list of values, and not one {type(values).__name__}", hint="Write [value], or use send"
         )
-    if not isinstance(values, AsyncIterable) and (
-        (fault := kind_fault("what to send", values, Iterable, "a list of values")) is not None
-    ):
-        raise BadMessage(fault)
+    if not isinstance(values, AsyncIterable):
+        check_kind("what to send", values, Iterable, "a list of values", error=BadMessage)
 
 
 def parts_of(values: Iterable[Any]) -> Iterator[list[Any]]:

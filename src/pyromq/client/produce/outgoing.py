@@ -22,7 +22,7 @@ from ...protocol.headers.send import LONG_NAMES, SendMessageAnswer, SendMessageV
 from ...protocol.properties import properties_text
 from ...protocol.requests import RequestCode
 from ...protocol.row import Row
-from ..arguments import Seconds, check_count, check_text, kind_fault, milliseconds
+from ..arguments import Seconds, check_count, check_kind, check_text, milliseconds
 from ..connect.session import AUTO_CREATED_QUEUES
 from ..errors import BadMessage, Error
 from ..values import encode_value
@@ -57,8 +57,7 @@ class Packing:
             raise Error(f"compression={kind!r} is no kind of compression", hint=f"Give one of {allowed}, or None")
         check_count("compress_over_bytes", self.compress_over_bytes, least=0, example=COMPRESS_OVER_BYTES)
         check_count("max_message_bytes", self.max_message_bytes, example=MAX_MESSAGE_BYTES)
-        if (fault := kind_fault("level", self.level, int, "a whole number")) is not None:
-            raise Error(fault, hint=f"Write level={DEFAULT_LEVEL}, or leave it out")
+        check_kind("level", self.level, int, "a whole number", hint=f"Write level={DEFAULT_LEVEL}, or leave it out")
 
     @property
     def max_batch_bytes(self) -> int:
@@ -156,15 +155,14 @@ def message_properties(
     if delay is not None:
         found[Property.TIMER_DELAY_MS] = str(milliseconds("delay", delay))
     if deliver_at_ms is not None:
-        if (fault := kind_fault("deliver_at_ms", deliver_at_ms, int, "a whole number")) is not None:
-            raise BadMessage(fault, hint="Give milliseconds since 1970")
+        hint = "Give milliseconds since 1970"
+        check_kind("deliver_at_ms", deliver_at_ms, int, "a whole number", hint=hint, error=BadMessage)
         found[Property.TIMER_DELIVER_MS] = str(deliver_at_ms)
     return found
 
 
 def _own_words(props: Mapping[str, str]) -> dict[str, str]:
-    if (fault := kind_fault("props", props, Mapping, "a mapping of names to values")) is not None:
-        raise BadMessage(fault)
+    check_kind("props", props, Mapping, "a mapping of names to values", error=BadMessage)
     found: dict[str, str] = {}
     for name, value in props.items():
         if name in _OWN_PROPERTIES:
@@ -182,8 +180,7 @@ def _is_blank(word: Any) -> bool:
 
 
 def _joined(keys: Iterable[str]) -> str:
-    if (fault := kind_fault("keys", keys, Iterable, "strings")) is not None:
-        raise BadMessage(fault)
+    check_kind("keys", keys, Iterable, "strings", error=BadMessage)
     words = [keys] if isinstance(keys, str) else list(keys)
     for word in words:
         check_text("a key", word)

@@ -15,7 +15,7 @@ from ...model.message import Property, StoredMessage, SysFlag
 from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.headers.send import RecallMessage
 from ...protocol.requests import RequestCode
-from ..arguments import Seconds, check_part, check_text, group_fault, kind_fault, milliseconds, seconds, time_limit
+from ..arguments import Seconds, check_group, check_kind, check_part, check_text, milliseconds, seconds, time_limit
 from ..connect.background import Lifecycle
 from ..connect.session import Session
 from ..consume.handlers import Handler
@@ -23,21 +23,21 @@ from ..errors import BadMessage, Closed, TimedOut
 from ..middleware import Draft, Middleware, SendNext, around_sending
 from ..received import Received
 from ..tracing.trace_writer import Tracer
-from ..tracing.traced_work import MessageSender, TracingSender, trace_recall
+from ..tracing.traced_work import TracingSender, trace_recall
 from .auto_batcher import AutoBatcher
 from .batches import (
     BATCH_BYTES,
     BATCH_MESSAGES,
     Batching,
-    BatchSends,
     batches_of,
     check_values,
     gathered_parts,
     parts_of,
+    send_batch,
+    send_batches,
 )
-from .order_lanes import OrderLanes
 from .outgoing import BatchItem, Outgoing, Packing, message_properties, pack, pack_item
-from .queue_choice import QueueChoice, queue_choice
+from .queue_choice import OrderLanes, QueueChoice, queue_choice
 from .requests import AwaitedReplies, reply_properties, reply_topic, request_properties
 from .sending import Sender, SendPolicy, SendResult
 from .transactions import ProducerTransactions, Transaction
@@ -69,8 +69,7 @@ class Producer(Lifecycle):
         batching: Batching | None = None,
         middleware: Sequence[Middleware] = (),
     ) -> None:
-        if (fault := group_fault(group)) is not None:
-            raise BadMessage(fault, hint="Choose another producer group")
+        check_group(group, "Choose another producer group", BadMessage)
         check_part("policy", policy, SendPolicy, "retries=3")
         check_part("packing", packing, Packing, "compression=None")
         check_part("batching", batching, Batching, "linger_s=0.005")
@@ -79,15 +78,14 @@ class Producer(Lifecycle):
         self._packing = packing or Packing()
         policy = policy or SendPolicy()
         self._tracer = tracer
-        self._sender = self._traced(Sender(session, group, policy))
+        self._sender = self._make_sender(policy)
         # A reply that could not be pushed is stored all the same: sent again, it would be there twice.
-        self._reply_sender = self._traced(Sender(session, group, replace(policy, retries=0)))
+        self._reply_sender = self._make_sender(replace(policy, retries=0))
         self.transactions = ProducerTransactions(session, group, tracer)
         self._replies = replies or AwaitedReplies()
         self._introduced: set[str] = set()  # topics whose brokers know us, so that replies find us
         self._middleware = tuple(middleware)
         self._lanes = OrderLanes()
-        self._batches = BatchSends(self._sender)
         self._batcher = (
             AutoBatcher(session.clock, batching, self._packing, self._lanes, self._sender) if batching else None
         )
@@ -96,8 +94,10 @@ class Producer(Lifecycle):
         self._idle.set()
         self._is_open = False
 
-    def _traced(self, sender: Sender) -> MessageSender:
-        return sender if self._tracer is None else TracingSender(sender, self._tracer, self.group)
+    def _make_sender(self, policy: SendPolicy) -> Sender:
+        if self._tracer is None:
+            return Sender(self._session, self.group, policy)
+        return TracingSender(self._session, self.group, policy, self._tracer)
 
     def received(self, message: StoredMessage, queue: MessageQueue) -> Received:
         return Received(message, queue, self._session.config.namespace)
@@ -161,17 +161,10 @@ class Producer(Lifecycle):
             finally:
                 self._leave()
 
-        async def deliver(drafts: list[Draft]) -> list[SendResult]:
-            (draft,) = drafts
-            name = self._on_wire(draft.topic)
-            if batcher is not None:
-                gathered = batcher.add(name, draft.value, draft.properties, order_key)
-                if gathered is not None:
-                    return [await gathered]
-            message = pack(name, draft.value, draft.properties, self._packing)
-            return await self._in_turn(name, order_key, self._sender.send(message, choose, limit_s))
+        def send(out: Outgoing) -> Sending:
+            return self._sender.send(out, choose, limit_s)
 
-        return (await self._post([Draft(topic, value, properties)], deliver))[0]
+        return (await self._post_one(topic, value, properties, send, order_key, batcher))[0]
 
     def _on_wire(self, topic: str) -> str:
         if type(topic) is not str:
@@ -223,17 +216,16 @@ class Producer(Lifecycle):
         async def deliver(drafts: Iterable[Draft]) -> list[SendResult]:
             batches = batches_of(map(self._item, drafts), most, BATCH_MESSAGES)
             if order_key is None:
-                return await self._batches.send_all(name, batches)
+                return await send_batches(self._sender, name, batches)
             async with self._lanes.turn(name, order_key):
-                return [result for batch in batches for result in await self._batches.send(name, batch, choose)]
+                return [each for batch in batches for each in await send_batch(self._sender, name, batch, choose)]
 
         if isinstance(values, AsyncIterable):
-            parts = gathered_parts(values, seconds(linger), BATCH_MESSAGES, self._session.clock)
-            return [each async for part in parts for each in await self._post([draft(one) for one in part], deliver)]
+            gathered = gathered_parts(values, seconds(linger), BATCH_MESSAGES, self._session.clock)
+            return [each async for part in gathered for each in await self._post([*map(draft, part)], deliver)]
         if self._middleware:
-            return [
-                each for part in parts_of(values) for each in await self._post([draft(one) for one in part], deliver)
-            ]
+            parts = parts_of(values)
+            return [each for part in parts for each in await self._post([*map(draft, part)], deliver)]
         with self._flying():
             return await deliver(map(draft, values))
 
@@ -245,25 +237,28 @@ class Producer(Lifecycle):
             return await (around_sending(deliver, self._middleware) if self._middleware else deliver)(drafts)
 
     async def _post_one(
-        self, topic: str, value: Any, properties: dict[str, str], send: Send, order_key: str | None = None
+        self,
+        topic: str,
+        value: Any,
+        properties: dict[str, str],
+        send: Send,
+        order_key: str | None = None,
+        batcher: AutoBatcher | None = None,
     ) -> list[SendResult]:
-        """Pack one message and send it, in its turn where it has an order key."""
+        """Send one message, with others in a batch, or alone and in its turn where it has an order key."""
 
         async def deliver(drafts: list[Draft]) -> list[SendResult]:
             (draft,) = drafts
-            out = pack(self._on_wire(draft.topic), draft.value, draft.properties, self._packing)
-            return await self._in_turn(out.topic, order_key, send(out)) or []
+            name, about = self._on_wire(draft.topic), draft.properties
+            if batcher is not None and (gathered := batcher.add(name, draft.value, about, order_key)) is not None:
+                return [await gathered]
+            out = pack(name, draft.value, about, self._packing)
+            if order_key is None:
+                return await send(out) or []
+            async with self._lanes.turn(name, order_key):
+                return await send(out) or []
 
         return await self._post([Draft(topic, value, properties)], deliver)
-
-    async def _in_turn(self, topic: str, order_key: str | None, work: Coroutine[Any, Any, T]) -> T:
-        if order_key is None:
-            return await work
-        try:
-            async with self._lanes.turn(topic, order_key):
-                return await work
-        finally:
-            work.close()  # cancelled while it waited: it never began
 
     @contextmanager
     def _flying(self) -> Iterator[None]:
@@ -386,8 +381,7 @@ class Producer(Lifecycle):
 
     async def reply(self, request: Received, value: Any) -> SendResult:
         """Answer a message that came from `request`. Refused: its sender does not wait any more."""
-        if (fault := kind_fault("what to reply to", request, Received, "a message that a handler got")) is not None:
-            raise BadMessage(fault)
+        check_kind("what to reply to", request, Received, "a message that a handler got", error=BadMessage)
         properties = message_properties(self._session.ids.next()) | reply_properties(request)
 
         def send(out: Outgoing) -> Sending:
@@ -400,8 +394,8 @@ class Producer(Lifecycle):
 
     async def recall(self, result: SendResult) -> None:
         """Take back a message whose delivery time has not come. Refused: too late, or recall is not enabled."""
-        if (fault := kind_fault("what to recall", result, SendResult, "the result of its send")) is not None:
-            raise BadMessage(fault, hint="Keep what `send` returned, and give that")
+        hint = "Keep what `send` returned, and give that"
+        check_kind("what to recall", result, SendResult, "the result of its send", hint=hint, error=BadMessage)
         if not result.recall_handle:
             raise BadMessage(
                 f"message {result.message_id} cannot be recalled: the broker gave no handle for it",
@@ -420,4 +414,4 @@ class Producer(Lifecycle):
             success = True
         finally:
             if self._tracer is not None:
-                trace_recall(self._tracer, group=self.group, result=result, success=success)
+                trace_recall(self._tracer, self.group, result, success)

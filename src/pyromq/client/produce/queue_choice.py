@@ -1,8 +1,14 @@
-"""Which queue a message goes to, where its sender decides: by an order key, or by a function of the sender's own."""
+"""Which queue a message goes to, where its sender decides: by an order key, or by a function of the sender's own.
+
+Sends of one order key wait for one another in `OrderLanes`, those of other keys do not.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from weakref import WeakValueDictionary
 
 from ...protocol.bodies.keyed import MessageQueue
 from ..arguments import check_text
@@ -40,3 +46,20 @@ def _checked_choice(queue: QueueChoice) -> QueueChoice:
 
 def always(queue: MessageQueue) -> QueueChoice:
     return lambda queues: queue
+
+
+class OrderLanes:
+    """Event loop only. A lane is there as long as somebody uses it."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def turn(self, topic: str, order_key: str | None) -> AsyncIterator[None]:
+        """Wait for the sends of this key that came before. asyncio's lock is fair: a retry is never overtaken."""
+        if order_key is None:
+            yield
+            return
+        lock = self._locks.setdefault((topic, order_key), asyncio.Lock())
+        async with lock:
+            yield

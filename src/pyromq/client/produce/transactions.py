@@ -1,4 +1,4 @@
-"""ProducerTransactions of one producer: a half message first, the caller's own work, then commit or rollback.
+"""Transactions of one producer: a half message first, the caller's own work, then commit or rollback.
 
 A half message is stored but not delivered. If the end never reaches the broker, it asks (39), and the check handler
 answers. While the block of a transaction is still open here, the answer is "not known yet" and no handler is asked.
@@ -102,10 +102,7 @@ class ProducerTransactions:
             del self._open[result.message_id]
 
     async def _roll_back(self, transaction: Transaction) -> None:
-        """Roll back, and log a failure: the caller's own error matters more.
-
-        Without a rollback the broker asks, or gives up.
-        """
+        """Roll back, and log a failure: the caller's own error matters more. The broker asks then, or gives up."""
         try:
             await self._end(transaction, TransactionDecision.ROLLBACK)
         except Error as fault:
@@ -114,13 +111,7 @@ class ProducerTransactions:
     async def _end(self, transaction: Transaction, decision: TransactionDecision) -> None:
         result = transaction.result
         if self._tracer is not None:
-            trace_end(
-                self._tracer,
-                group=self._group,
-                state=_STATES[decision],
-                half=result,
-                properties=transaction.properties,
-            )
+            trace_end(self._tracer, self._group, _STATES[decision], result, transaction.properties)
         if decision is TransactionDecision.UNKNOWN:
             return
         topic = result.queue.topic
@@ -155,7 +146,7 @@ class ProducerTransactions:
     async def check(self, peer: Peer, header: CheckTransactionState, half: Received) -> None:
         decision = await self._decide(half)
         if self._tracer is not None:
-            trace_answer(self._tracer, group=self._group, state=_STATES[decision], half=half, address=peer.address)
+            trace_answer(self._tracer, self._group, _STATES[decision], half, peer.address)
         ended = EndTransaction(
             topic=half.wire_topic,
             producer_group=self._group,

@@ -7,7 +7,7 @@ trace topic are never traced, nor those of a broker that says so (`traceOn=false
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from ...model.message import KEY_SEPARATOR, Property, SysFlag
 from ...model.message_trace import (
@@ -22,40 +22,27 @@ from ...model.message_trace import (
 from ...protocol.batch import decode_batch
 from ...protocol.properties import decode_properties
 from ...protocol.requests import RequestCode
+from ..connect.session import Session
 from ..consume.attempts import Attempt
 from ..consume.handlers import Outcomes
 from ..core.retry import Reject, RetryLater
 from ..errors import Error
 from ..produce.outgoing import Outgoing
 from ..produce.queue_choice import QueueChoice
-from ..produce.sending import SendResult, SendStatus
+from ..produce.sending import Sender, SendPolicy, SendResult, SendStatus
 from ..received import Received
 from .trace_writer import Tracer
 
 _DELAYS = (Property.DELAY, Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS)
 
 
-class MessageSender(Protocol):
-    """What a producer asks of its sender."""
-
-    async def send(
-        self, message: Outgoing, choose: QueueChoice | None = None, timeout_s: float | None = None
-    ) -> list[SendResult]: ...
-
-    async def send_oneway(self, message: Outgoing, choose: QueueChoice | None = None) -> None: ...
-
-
-class TracingSender:
+class TracingSender(Sender):
     """A sender whose answered sends are traced, the failed ones too. One-way sends are not, as in Java."""
 
-    def __init__(self, sends: MessageSender, tracer: Tracer, group: str) -> None:
-        self._sends = sends
-        self._tracer = tracer
-        self._group = group
+    def __init__(self, session: Session, group: str, policy: SendPolicy, tracer: Tracer) -> None:
+        super().__init__(session, group, policy)
+        self._group, self._tracer = group, tracer
         self._is_on = True  # what the brokers said last; nobody answers a send that fails
-
-    async def send_oneway(self, message: Outgoing, choose: QueueChoice | None = None) -> None:
-        await self._sends.send_oneway(message, choose)
 
     async def send(
         self, message: Outgoing, choose: QueueChoice | None = None, timeout_s: float | None = None
@@ -63,7 +50,7 @@ class TracingSender:
         clock = self._tracer.clock
         time_ms, began = clock.now_ms(), clock.monotonic()
         try:
-            results = await self._sends.send(message, choose, timeout_s)
+            results = await super().send(message, choose, timeout_s)
         except Error:
             self._note(message, [], time_ms, clock.monotonic() - began)
             raise
@@ -75,19 +62,19 @@ class TracingSender:
         if not self._is_on or message.topic == self._tracer.topic:
             return
         about: dict[str, Any] = {"time_ms": time_ms, "cost_ms": round(took_s * 1000), "group": self._group}
+        about["topic"] = message.topic
         for place, (message_id, (size, properties)) in enumerate(zip(message.ids, _parts(message), strict=True)):
-            found: dict[str, Any] = _of_result(self._tracer, results[place]) if results else {"success": False}
-            kind = _kind(message, properties)
-            sent = Sent(
-                message_id=message_id,
-                topic=message.topic,
-                body_length=size,
-                kind=kind,
-                **_words(properties),
-                **about,
-                **found,
-            )
-            self._tracer.note(sent)
+            found: dict[str, Any] = self._of_result(results[place]) if results else {"success": False}
+            found |= {"body_length": size, "kind": _kind(message, properties)} | _words(properties)
+            self._tracer.note(Sent(message_id=message_id, **about, **found))
+
+    def _of_result(self, result: SendResult) -> dict[str, Any]:
+        return {
+            "region": result.region,
+            "store_host": self._tracer.store_host(result),
+            "offset_id": result.offset_message_id,
+            "success": result.status is SendStatus.OK,
+        }
 
 
 def _parts(message: Outgoing) -> Iterator[tuple[int, Mapping[str, str]]]:
@@ -103,15 +90,6 @@ def _words(properties: Mapping[str, str]) -> dict[str, Any]:
     return {"tags": properties.get(Property.TAGS, ""), "keys": properties.get(Property.KEYS, "")}
 
 
-def _of_result(tracer: Tracer, result: SendResult) -> dict[str, Any]:
-    return {
-        "region": result.region,
-        "store_host": tracer.store_host(result),
-        "offset_id": result.offset_message_id,
-        "success": result.status is SendStatus.OK,
-    }
-
-
 def _kind(message: Outgoing, properties: Mapping[str, str]) -> MessageKind:
     if message.sys_flag & SysFlag.TRANSACTION_PREPARED:
         return MessageKind.HALF
@@ -121,10 +99,7 @@ def _kind(message: Outgoing, properties: Mapping[str, str]) -> MessageKind:
 
 
 def traced_attempts(attempt: Attempt, tracer: Tracer, group: str) -> Attempt:
-    """Return a handler's call with an event before and one after it for each message.
-
-    A call that is cancelled has no end.
-    """
+    """Return a handler's call with an event before and one after it for each message. A cancelled call has no end."""
 
     async def traced(messages: Sequence[Received]) -> Outcomes:
         clock, began = tracer.clock, tracer.clock.monotonic()
@@ -132,14 +107,7 @@ def traced_attempts(attempt: Attempt, tracer: Tracer, group: str) -> Attempt:
         outcomes = await attempt(messages)
         cost_ms = round((clock.monotonic() - began) * 1000)
         for place, about in noted.items():
-            fault = outcomes[place]
-            about |= {
-                "time_ms": clock.now_ms(),
-                "cost_ms": cost_ms,
-                "success": fault is None,
-                "outcome": _outcome(fault),
-            }
-            tracer.note(Consumed(**about))
+            _note_end(tracer, about, cost_ms, outcomes[place])
         return outcomes
 
     return traced
@@ -149,14 +117,7 @@ def trace_pulled(tracer: Tracer, messages: Sequence[Received], group: str) -> No
     """Trace both events at once, as Java's lite pull consumer does: how the caller's work ends is not known."""
     for each in messages:
         if _wanted(tracer, each):
-            about = _started(tracer, each, group)
-            about |= {
-                "time_ms": tracer.clock.now_ms(),
-                "cost_ms": 0,
-                "success": True,
-                "outcome": ConsumeOutcome.SUCCESS,
-            }
-            tracer.note(Consumed(**about))
+            _note_end(tracer, _started(tracer, each, group), 0, None)
 
 
 def _wanted(tracer: Tracer, received: Received) -> bool:
@@ -171,6 +132,11 @@ def _started(tracer: Tracer, received: Received, group: str) -> dict[str, Any]:
     return about
 
 
+def _note_end(tracer: Tracer, about: dict[str, Any], cost_ms: int, fault: Exception | None) -> None:
+    about |= {"time_ms": tracer.clock.now_ms(), "cost_ms": cost_ms, "success": fault is None}
+    tracer.note(Consumed(**about, outcome=_outcome(fault)))
+
+
 def _outcome(fault: Exception | None) -> ConsumeOutcome:
     if fault is None:
         return ConsumeOutcome.SUCCESS
@@ -179,39 +145,27 @@ def _outcome(fault: Exception | None) -> ConsumeOutcome:
     return ConsumeOutcome.FAILED if isinstance(fault, Reject | RetryLater) else ConsumeOutcome.EXCEPTION
 
 
-def trace_end(tracer: Tracer, *, group: str, state: str, half: SendResult, properties: Mapping[str, str]) -> None:
+def trace_end(tracer: Tracer, group: str, state: str, half: SendResult, properties: Mapping[str, str]) -> None:
     """Trace that the producer ends a transaction, or leaves it open."""
     if half.is_traced and half.queue.topic != tracer.topic:
-        address = tracer.store_host(half)
-        about: dict[str, Any] = {
-            "message_id": half.message_id,
-            "topic": half.queue.topic,
-            "store_host": address,
-            "group": group,
-        }
-        tracer.note(_ended(tracer, about | {"region": half.region, "state": state}, properties))
+        about = {"store_host": tracer.store_host(half), "region": half.region, "group": group, "state": state}
+        _note_transaction(tracer, half.message_id, half.queue.topic, properties, **about)
 
 
-def trace_answer(tracer: Tracer, *, group: str, state: str, half: Received, address: str) -> None:
+def trace_answer(tracer: Tracer, group: str, state: str, half: Received, address: str) -> None:
     """Trace the state that answers a broker's question after a transaction."""
     if _wanted(tracer, half):
-        about: dict[str, Any] = {"message_id": half.id, "topic": half.wire_topic, "store_host": address, "group": group}
         region = half.properties.get(Property.MSG_REGION, "")
-        ended = about | {"region": region, "state": state, "from_check": True}
-        tracer.note(_ended(tracer, ended, half.properties))
+        about = {"store_host": address, "region": region, "group": group, "state": state, "from_check": True}
+        _note_transaction(tracer, half.id, half.wire_topic, half.properties, **about)
 
 
-def _ended(tracer: Tracer, about: dict[str, Any], properties: Mapping[str, str]) -> TransactionEnded:
-    about |= {"time_ms": tracer.clock.now_ms(), "transaction_id": about["message_id"]}
-    return TransactionEnded(**about, **_words(properties))
+def _note_transaction(tracer: Tracer, message_id: str, topic: str, properties: Mapping[str, str], **about: Any) -> None:
+    about |= {"message_id": message_id, "transaction_id": message_id, "topic": topic} | _words(properties)
+    tracer.note(TransactionEnded(**about, time_ms=tracer.clock.now_ms()))
 
 
-def trace_recall(tracer: Tracer, *, group: str, result: SendResult, success: bool) -> None:
+def trace_recall(tracer: Tracer, group: str, result: SendResult, success: bool) -> None:
     if result.is_traced and result.queue.topic != tracer.topic:
-        about: dict[str, Any] = {
-            "message_id": result.message_id,
-            "topic": result.queue.topic,
-            "region": result.region,
-            "group": group,
-        }
-        tracer.note(Recalled(**about, time_ms=tracer.clock.now_ms(), success=success))
+        about = {"message_id": result.message_id, "topic": result.queue.topic, "region": result.region}
+        tracer.note(Recalled(**about, group=group, time_ms=tracer.clock.now_ms(), success=success))
