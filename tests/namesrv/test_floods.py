@@ -11,7 +11,8 @@ import pytest
 from pyromq.broker.registration import RegistrationFacts
 from pyromq.errors import RequestRefused
 from pyromq.model.codes import ResponseCode
-from pyromq.namesrv.kv_config import KvConfig, KvLimits
+from pyromq.namesrv.config import NamesrvConfig
+from pyromq.namesrv.kv_config import KvConfig
 from pyromq.namesrv.route_table import RouteTable
 from pyromq.protocol.bodies.body import DataVersion
 from pyromq.protocol.bodies.registration import decode_registration
@@ -129,13 +130,19 @@ async def test_a_known_broker_may_come_back_at_another_address_when_no_more_brok
 
 # --- KV -------------------------------------------------------------------------------------------------------------
 
-LIMITS = KvLimits(total_bytes=1000, namespaces=3, entries=5, key_characters=20, value_characters=400)
+LIMITS = NamesrvConfig(
+    max_kv_bytes=1100,
+    max_kv_namespaces=3,
+    max_kv_entries_per_namespace=5,
+    max_kv_key_length=20,
+    max_kv_value_length=400,
+)
 
 
 @pytest.mark.parametrize(
     ("entries", "words"),
     [
-        ([("ns", f"k{n}", "v" * 300) for n in range(4)], "(maxKvBytes) is 1000"),
+        ([("ns", f"k{n}", "v" * 300) for n in range(4)], "(maxKvBytes) is 1100"),
         ([*((f"ns{n}" if n else "ns", "k", "v") for n in range(4))], "(maxKvNamespaces) is 3"),
         ([("ns", f"k{n}", "v") for n in range(6)], "(maxKvEntriesPerNamespace) is 5"),
         ([("ns", "k" * 21, "v")], "(maxKvKeyLength) is 20"),

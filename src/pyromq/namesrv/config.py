@@ -13,7 +13,6 @@ from pathlib import Path
 from ..config import IgnoredKeys, JavaKeys, RefusedKeys, check_ranges, setting
 from ..errors import ConfigError
 from ..transport.settings import TransportSettings
-from .kv_config import KvLimits
 
 # As in Java: these are refused with NO_PERMISSION whatever configBlackList says.
 ALWAYS_BLACK = ("configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome")
@@ -85,16 +84,6 @@ class NamesrvConfig(TransportSettings):
     def overlay_path(self) -> Path:
         """Return the file of changes made over the wire. Not Java's configStorePath: that is the user's own file."""
         return self.kv_config_path.with_name("namesrv-overlay.properties")
-
-    @property
-    def kv_limits(self) -> KvLimits:
-        return KvLimits(
-            self.max_kv_bytes,
-            self.max_kv_namespaces,
-            self.max_kv_entries_per_namespace,
-            self.max_kv_key_length,
-            self.max_kv_value_length,
-        )
 
     @property
     def black_list(self) -> set[str]:

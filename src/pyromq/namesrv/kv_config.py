@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ from ..files import replace_file
 from ..model.codes import ResponseCode
 from ..protocol.bodies.body import Body, always_new, decode_body, encode_body
 from ..protocol.json import FILE_LIMITS
+from .config import NamesrvConfig
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"  # namespace: topic to `broker-a:4;broker-b:4`
 
@@ -32,17 +32,6 @@ class KvFile(Body, kw_only=True):
     config_table: Table = always_new(dict)
 
 
-@dataclass(frozen=True, slots=True)
-class KvLimits:
-    """What may be put. A file that is larger already is read and served, and it may be made smaller."""
-
-    total_bytes: int = 8 << 20
-    namespaces: int = 1_000
-    entries: int = 50_000  # of a namespace
-    key_characters: int = 1_024  # of a namespace too
-    value_characters: int = 256 << 10
-
-
 class _Change(NamedTuple):
     namespace: str
     key: str
@@ -51,14 +40,13 @@ class _Change(NamedTuple):
 
 
 class KvConfig:
-    """Reads are synchronous and see whole changes only. `limits` is asked for each change."""
+    """Reads are synchronous and see whole changes only.
+
+    `limits` is asked for each change. A file that is larger already is read and served, and it may be made smaller.
+    """
 
     def __init__(
-        self,
-        path: Path,
-        table: Table,
-        run_blocking: RunBlocking,
-        limits: Callable[[], KvLimits] = KvLimits,
+        self, path: Path, table: Table, run_blocking: RunBlocking, limits: Callable[[], NamesrvConfig] = NamesrvConfig
     ) -> None:
         self._path = path
         self._table = table
@@ -69,7 +57,9 @@ class KvConfig:
         self._writer: asyncio.Task[None] | None = None
 
     @classmethod
-    def open(cls, path: Path, run_blocking: RunBlocking, limits: Callable[[], KvLimits] = KvLimits) -> KvConfig:
+    def open(
+        cls, path: Path, run_blocking: RunBlocking, limits: Callable[[], NamesrvConfig] = NamesrvConfig
+    ) -> KvConfig:
         """Return the table, empty if there is no file.
 
         ConfigError names one that cannot be read, and the `.bak` that could be used.
@@ -142,7 +132,7 @@ class KvConfig:
 class _Draft:
     """The table as it will be. Shares with the one that is served all namespaces in which nothing changes."""
 
-    def __init__(self, table: Table, size: int, limits: KvLimits) -> None:
+    def __init__(self, table: Table, size: int, limits: NamesrvConfig) -> None:
         self.table = dict(table)
         self.bytes = size
         self.is_changed = False
@@ -179,41 +169,28 @@ class _Draft:
 
     def _fault(self, change: _Change, entries: dict[str, str] | None, is_new: bool, size: int) -> RequestRefused | None:
         limits = self._limits
-        if size > 0 and self.bytes + size > limits.total_bytes:
-            return RequestRefused(
-                f"KV configuration not changed: with this it would have {self.bytes + size} bytes, the limit "
-                f"(maxKvBytes) is {limits.total_bytes}",
-                ResponseCode.INVALID_PARAMETER,
-            )
-        if entries is None and len(self.table) >= limits.namespaces:
-            return RequestRefused(
-                f"KV configuration not changed: it has {len(self.table)} namespaces, the limit (maxKvNamespaces) is "
-                f"{limits.namespaces}",
-                ResponseCode.INVALID_PARAMETER,
-            )
-        if entries is not None and is_new and len(entries) >= limits.entries:
-            return RequestRefused(
-                f"KV configuration not changed: namespace {change.namespace} has {len(entries)} entries, the limit "
-                f"(maxKvEntriesPerNamespace) is {limits.entries}",
-                ResponseCode.INVALID_PARAMETER,
-            )
+        if size > 0 and self.bytes + size > limits.max_kv_bytes:
+            return _over(f"with this it would have {self.bytes + size} bytes", "maxKvBytes", limits.max_kv_bytes)
+        if entries is None and len(self.table) >= limits.max_kv_namespaces:
+            return _over(f"it has {len(self.table)} namespaces", "maxKvNamespaces", limits.max_kv_namespaces)
+        most = limits.max_kv_entries_per_namespace
+        if entries is not None and is_new and len(entries) >= most:
+            what = f"namespace {change.namespace} has {len(entries)} entries"
+            return _over(what, "maxKvEntriesPerNamespace", most)
         return None
 
 
-def _check_texts(namespace: str, key: str, value: str, limits: KvLimits) -> None:
+def _check_texts(namespace: str, key: str, value: str, limits: NamesrvConfig) -> None:
     longest = max(len(namespace), len(key))
-    if longest > limits.key_characters:
-        raise RequestRefused(
-            f"KV configuration not changed: a namespace or key of {longest} characters, the limit (maxKvKeyLength) is "
-            f"{limits.key_characters}",
-            ResponseCode.INVALID_PARAMETER,
-        )
-    if len(value) > limits.value_characters:
-        raise RequestRefused(
-            f"KV configuration not changed: a value of {len(value)} characters, the limit (maxKvValueLength) is "
-            f"{limits.value_characters}",
-            ResponseCode.INVALID_PARAMETER,
-        )
+    if longest > limits.max_kv_key_length:
+        raise _over(f"a namespace or key of {longest} characters", "maxKvKeyLength", limits.max_kv_key_length)
+    if len(value) > limits.max_kv_value_length:
+        raise _over(f"a value of {len(value)} characters", "maxKvValueLength", limits.max_kv_value_length)
+
+
+def _over(what: str, setting: str, limit: int) -> RequestRefused:
+    text = f"KV configuration not changed: {what}, the limit ({setting}) is {limit}"
+    return RequestRefused(text, ResponseCode.INVALID_PARAMETER)
 
 
 def _bytes(namespace: str, entries: Mapping[str, str]) -> int:

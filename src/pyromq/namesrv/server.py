@@ -55,7 +55,7 @@ class NameServer:
         self._clock = clock
         self.live = Live(loaded, NAMESRV_KEYS, config.overlay_path)
         self.table = RouteTable()
-        self._kv = KvConfig.open(config.kv_config_path, run_blocking, lambda: self.live.config.kv_limits)
+        self._kv = KvConfig.open(config.kv_config_path, run_blocking, lambda: self.live.config)
         self._client = RemotingClient(
             clock=clock,
             rng=rng,

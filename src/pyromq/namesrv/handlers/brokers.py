@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ... import logs
 from ...ambient import Clock
 from ...config import Live
@@ -23,37 +25,29 @@ from ..route_table import RouteTable
 log = logs.get("pyromq.namesrv")
 
 
+@dataclass(slots=True, eq=False)
 class BrokerHandlers:
     """Event loop only."""
 
-    def __init__(
-        self,
-        table: RouteTable,
-        kv: KvConfig,
-        live: Live[NamesrvConfig],
-        announcer: Announcer,
-        clock: Clock,
-        slices: Slices,
-    ) -> None:
-        self._table = table
-        self._kv = kv
-        self._live = live
-        self._announcer = announcer
-        self._clock = clock
-        self._slices = slices
+    table: RouteTable
+    kv: KvConfig
+    live: Live[NamesrvConfig]
+    announcer: Announcer
+    clock: Clock
+    slices: Slices
 
     async def register(self, request: RequestOf[headers.RegisterBroker, RegisterBrokerBody]) -> Reply:
-        config = self._live.config
+        config = self.live.config
         header = request.header
         check_identity(header)
         new = _registration(request, header, await self._content(request, header))
-        check_room(new, self._table, config)
-        new = within_topic_limit(new, self._table, config)
-        result = self._table.register(
-            new, monotonic_ms(self._clock), prune_topics=config.delete_topic_with_broker_registration
+        check_room(new, self.table, config)
+        new = within_topic_limit(new, self.table, config)
+        result = self.table.register(
+            new, monotonic_ms(self.clock), prune_topics=config.delete_topic_with_broker_registration
         )
-        self._announcer.registered(new, result)
-        orders = self._kv.namespace(ORDER_TOPIC_CONFIG) if config.return_order_topic_config_to_broker else None
+        self.announcer.registered(new, result)
+        orders = self.kv.namespace(ORDER_TOPIC_CONFIG) if config.return_order_topic_config_to_broker else None
         return Reply(
             remark=f"ignored: {result.ignored}" if result.ignored is not None else _left_out(new, config),
             header=headers.RegisterBrokerAnswer(ha_server_addr=result.ha_address, master_addr=result.master_address),
@@ -66,28 +60,28 @@ class BrokerHandlers:
         if header.body_crc32 and body_crc(body) != header.body_crc32:
             raise RequestRefused("crc32 not match")
         reader = RegistrationReader(body, request.command.version, header.compressed)
-        async for _ in self._slices.each(reader.read_slices()):
+        async for _ in self.slices.each(reader.read_slices()):
             pass
         return reader.body
 
     def unregister(self, request: RequestOf[headers.RegisteredBroker, None]) -> Reply:
         header = request.header
-        departures = self._table.unregister([(header.broker_name, header.broker_addr)])
-        self._announcer.departed(departures, "broker unregistered", expected=True)
+        departures = self.table.unregister([(header.broker_name, header.broker_addr)])
+        self.announcer.departed(departures, "broker unregistered", expected=True)
         return Reply()
 
     def heartbeat(self, request: RequestOf[headers.BrokerHeartbeat, None]) -> Reply:
         """Answer 904 with success, for an unknown broker too, as Java does: it will register soon."""
         header = request.header
-        self._table.heartbeat(header.cluster_name, header.broker_addr, monotonic_ms(self._clock))
+        self.table.heartbeat(header.cluster_name, header.broker_addr, monotonic_ms(self.clock))
         return Reply()
 
     def query_data_version(self, request: RequestOf[headers.RegisteredBroker, DataVersion]) -> Reply:
         """Answer 322, which a broker asks so as not to register when nothing changed. It keeps the broker alive."""
         header = request.header
         asked = request.body if request.body else None
-        known = self._table.version(header.cluster_name, header.broker_addr)
-        self._table.heartbeat(header.cluster_name, header.broker_addr, monotonic_ms(self._clock))
+        known = self.table.version(header.cluster_name, header.broker_addr)
+        self.table.heartbeat(header.cluster_name, header.broker_addr, monotonic_ms(self.clock))
         return Reply(
             header=headers.QueryDataVersionAnswer(changed=known is None or known != asked),
             body=b"" if known is None else known,
@@ -99,23 +93,23 @@ class BrokerHandlers:
         group = BrokerMemberGroup(
             cluster=header.cluster_name,
             broker_name=header.broker_name,
-            broker_addrs=self._table.members(header.broker_name),
+            broker_addrs=self.table.members(header.broker_name),
         )
         return Reply(body=GetBrokerMemberGroupResponseBody(broker_member_group=group))
 
     async def cluster_info(self, request: Request) -> Reply:
         """Answer 106 in Java's dialect whatever the client's version, as Java does."""
-        return Reply(body=self._table.cluster_info())
+        return Reply(body=self.table.cluster_info())
 
     def wipe_write(self, request: RequestOf[headers.BrokerName, None]) -> Reply:
         header = request.header
-        count = self._table.wipe_write(header.broker_name)
+        count = self.table.wipe_write(header.broker_name)
         log.info("write permission wiped", broker=header.broker_name, topics=count, by=request.peer.address)
         return Reply(header=headers.WipeWritePermAnswer(wipe_topic_count=count))
 
     def add_write(self, request: RequestOf[headers.BrokerName, None]) -> Reply:
         header = request.header
-        count = self._table.add_write(header.broker_name)
+        count = self.table.add_write(header.broker_name)
         log.info("write permission added", broker=header.broker_name, topics=count, by=request.peer.address)
         return Reply(header=headers.AddWritePermAnswer(add_topic_count=count))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
@@ -33,25 +34,26 @@ log = logs.get("pyromq.namesrv")
 FAQ = "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
 
 
+@dataclass(slots=True, eq=False)
 class TopicHandlers:
     """Event loop only. Made when the name server starts: the wait for service counts from then."""
 
-    def __init__(
-        self, table: RouteTable, kv: KvConfig, live: Live[NamesrvConfig], clock: Clock, slices: Slices
-    ) -> None:
-        self._table = table
-        self._kv = kv
-        self._live = live
-        self._clock = clock
-        self._slices = slices
-        self._started = clock.monotonic()
+    table: RouteTable
+    kv: KvConfig
+    live: Live[NamesrvConfig]
+    clock: Clock
+    slices: Slices
+    started: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.started = self.clock.monotonic()
 
     def route(self, request: RequestOf[headers.GetRouteInfo, None]) -> Reply:
-        config = self._live.config
-        if config.need_wait_for_service and self._clock.monotonic() - self._started < config.wait_seconds_for_service:
+        config = self.live.config
+        if config.need_wait_for_service and self.clock.monotonic() - self.started < config.wait_seconds_for_service:
             raise RequestRefused("name server not ready")
         header = request.header
-        route = self._table.route(header.topic)
+        route = self.table.route(header.topic)
         if route is None:
             raise RequestRefused(
                 f"No topic route info in name server for the topic: {header.topic}\n{FAQ}",
@@ -60,7 +62,7 @@ class TopicHandlers:
         if config.support_acting_master:
             route = with_acting_masters(header.topic, route)
         if config.order_message_enable:
-            route = replace(route, order_topic_conf=self._kv.get(ORDER_TOPIC_CONFIG, header.topic))
+            route = replace(route, order_topic_conf=self.kv.get(ORDER_TOPIC_CONFIG, header.topic))
         if header.zone_mode and header.zone_name and header.zone_name.strip():
             route = in_zone(route, header.zone_name)
         standard = request.command.version >= Version.V4_9_4 or header.accept_standard_json_only
@@ -72,25 +74,25 @@ class TopicHandlers:
         fault = names.label_fault("topic", header.topic)
         if fault is not None:
             raise RequestRefused(fault, ResponseCode.INVALID_PARAMETER)
-        check_topic_room(header.topic, self._table, self._live.config)
-        self._table.register_topic(header.topic, request.body.queue_datas)
+        check_topic_room(header.topic, self.table, self.live.config)
+        self.table.register_topic(header.topic, request.body.queue_datas)
         return Reply()
 
     def delete_topic(self, request: RequestOf[headers.DeleteTopicInNamesrv, None]) -> Reply:
         """Answer 216: success also if there is no such topic."""
         header = request.header
-        if self._table.delete_topic(header.topic, header.cluster_name or None):
+        if self.table.delete_topic(header.topic, header.cluster_name or None):
             log.info("topic deleted", topic=header.topic, cluster=header.cluster_name, by=request.peer.address)
         return Reply()
 
     async def all_topics(self, request: Request) -> Reply:
-        if not self._live.config.enable_all_topic_list:
+        if not self.live.config.enable_all_topic_list:
             raise RequestRefused("disable")
-        return await self._list(self._table.topics())
+        return await self._list(self.table.topics())
 
     async def topics_of_cluster(self, request: RequestOf[headers.GetTopicsByCluster, None]) -> Reply:
         self._check_lists_are_enabled()
-        return await self._list(self._table.topics_of_cluster(request.header.cluster))
+        return await self._list(self.table.topics_of_cluster(request.header.cluster))
 
     async def unit_topics(self, request: Request) -> Reply:
         self._check_lists_are_enabled()
@@ -106,18 +108,18 @@ class TopicHandlers:
 
     async def system_topics(self, request: Request) -> Reply:
         """Answer 304. Every cluster and every broker has a topic of its name; with an address to ask for the others."""
-        info = self._table.cluster_info()
+        info = self.table.cluster_info()
         addresses = (address for broker in info.broker_addr_table.values() for address in broker.broker_addrs.values())
         return await self._list({*info.broker_addr_table, *info.cluster_addr_table}, next(addresses, None))
 
     def _check_lists_are_enabled(self) -> None:
-        if not self._live.config.enable_topic_list:
+        if not self.live.config.enable_topic_list:
             raise RequestRefused("disable")
 
     async def _flagged(self, wanted: int, unwanted: int = 0) -> Reply:
-        every, table = self._slices.each(self._table.topics()), self._table
+        every, table = self.slices.each(self.table.topics()), self.table
         return await self._list([name async for name in every if table.has_flags(name, wanted, unwanted)])
 
     async def _list(self, names: Collection[str], broker_address: str | None = None) -> Reply:
-        body = TopicList(topic_list=await self._slices.in_order(names), broker_addr=broker_address)
+        body = TopicList(topic_list=await self.slices.in_order(names), broker_addr=broker_address)
         return Reply(body=body)
