@@ -83,7 +83,7 @@ class RouteTableMachine(RuleBasedStateMachine):
             assert (new.cluster, new.address) not in self.table._replicas
 
     def knows(self, new: Registration) -> bool:
-        return new.broker_name in set(self.table.broker_names())
+        return new.broker_name in set(self.table._brokers)
 
     @rule(cluster=CLUSTERS, address=ADDRESSES)
     def heartbeat(self, cluster: str, address: str) -> None:
@@ -124,7 +124,7 @@ class RouteTableMachine(RuleBasedStateMachine):
     @rule(topic=TOPICS, broker_names=st.sets(NAMES, min_size=1))
     def register_topic(self, topic: str, broker_names: set[str]) -> None:
         queues = [QueueData(broker_name=name, perm=6, read_queue_nums=1, write_queue_nums=1) for name in broker_names]
-        if broker_names <= set(self.table.broker_names()):
+        if broker_names <= set(self.table._brokers):
             self.table.register_topic(topic, queues)
         else:
             before = picture(self.table)

@@ -52,24 +52,33 @@ class Registered:
     ha_address: str | None = None
     ignored: str | None = None  # why it was answered with success but not taken, as Java does for an outdated replica
     changes: tuple[MinBrokerChange, ...] = ()
-    displaced: tuple[Departed, ...] = ()
+    displaced: tuple[Replica, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Departed:
-    """A replica that has left the table."""
+@dataclass(slots=True)
+class Replica:
+    """One broker of a name, as the table holds it and hands it out once it has left."""
 
     cluster: str
     broker_name: str
     broker_id: int
     address: str
+    ha_address: str
     channel: object
-    silent_ms: int = 0  # since it was last heard of; only where that is the reason
+    timeout_ms: int
+    seen_ms: int
+    version: DataVersion
+    filter_servers: list[str]
+    silent_ms: int = 0  # when it left, since it was last heard of; only where that is the reason
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.cluster, self.address
 
 
 @dataclass(frozen=True, slots=True)
 class Departures:
     """What one batch of unregistrations took away."""
 
-    departed: tuple[Departed, ...] = ()
+    departed: tuple[Replica, ...] = ()
     changes: tuple[MinBrokerChange, ...] = ()

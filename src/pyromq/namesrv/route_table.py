@@ -19,7 +19,7 @@ more than double the memory of 1,000 brokers (bench/namesrv_scale.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -30,32 +30,11 @@ from ..model.topic import Perm
 from ..protocol.bodies.body import DataVersion
 from ..protocol.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
 from ..protocol.bodies.topics import TopicConfig, TopicQueueMappingInfo
-from .registration import Departed, Departures, MinBrokerChange, Registered, Registration
+from .registration import Departures, MinBrokerChange, Registered, Registration, Replica
 
 Address = tuple[str, str]  # cluster and `host:port`
 
 WRITE, READ_WRITE = int(Perm.WRITE), int(Perm.READ_WRITE)  # plain numbers: these values go out as JSON
-
-
-@dataclass(slots=True)
-class _Replica:
-    cluster: str
-    broker_name: str
-    broker_id: int
-    address: str
-    ha_address: str
-    channel: object
-    timeout_ms: int
-    seen_ms: int
-    version: DataVersion
-    filter_servers: list[str]
-
-    @property
-    def key(self) -> Address:
-        return self.cluster, self.address
-
-    def departed(self, silent_ms: int = 0) -> Departed:
-        return Departed(self.cluster, self.broker_name, self.broker_id, self.address, self.channel, silent_ms)
 
 
 @dataclass(slots=True)
@@ -66,7 +45,7 @@ class _Broker:
     cluster: str
     acting_master: bool = False
     zone: str | None = None
-    replicas: dict[int, _Replica] = field(default_factory=dict)
+    replicas: dict[int, Replica] = field(default_factory=dict)
     clusters: set[str] = field(default_factory=set)
     topics: set[str] = field(default_factory=set)
     data: BrokerData | None = None
@@ -76,7 +55,7 @@ class _Broker:
     def is_read_only(self) -> bool:
         return self.acting_master and MASTER_ID not in self.replicas
 
-    def at(self, address: str) -> _Replica | None:
+    def at(self, address: str) -> Replica | None:
         return next((one for one in self.replicas.values() if one.address == address), None)
 
 
@@ -94,7 +73,7 @@ class RouteTable:
         self._topics: dict[str, _Topic] = {}
         self._brokers: dict[str, _Broker] = {}
         self._clusters: dict[str, set[str]] = {}
-        self._replicas: dict[Address, _Replica] = {}
+        self._replicas: dict[Address, Replica] = {}
         self._channels: dict[object, set[Address]] = {}
 
     # --- brokers come -------------------------------------------------------------------------------------------------
@@ -106,7 +85,11 @@ class RouteTable:
         """
         broker = self._brokers.get(new.broker_name)
         holder = broker.replicas.get(new.broker_id) if broker else None
-        if holder is not None and holder.address != new.address and _is_outdated(new, holder):
+        if (
+            holder is not None
+            and holder.address != new.address
+            and holder.version.state_version > new.version.state_version
+        ):
             return self._ignore(new, holder)
         if holder is None and len(new.topics) + len(new.left_out) == 1:
             # A single topic is an addition to what is known already. Alone it would make the broker look complete.
@@ -143,7 +126,7 @@ class RouteTable:
         replica = self._replicas.get((cluster, address))
         return replica.version if replica else None
 
-    def _ignore(self, new: Registration, holder: _Replica) -> Registered:
+    def _ignore(self, new: Registration, holder: Replica) -> Registered:
         """Refuse a registration whose id another address has with a newer epoch.
 
         It comes from a master that was replaced and does not know it yet.
@@ -156,20 +139,23 @@ class RouteTable:
         )
         return Registered(ignored=reason, changes=left.changes, displaced=left.departed)
 
-    def _place(self, new: Registration, before: _Replica | None, now_ms: int) -> tuple[_Broker, tuple[Departed, ...]]:
+    def _place(self, new: Registration, before: Replica | None, now_ms: int) -> tuple[_Broker, tuple[Replica, ...]]:
         """Put the replica where it says it is, in place of what had its id, and out of the id that it had."""
         broker = self._brokers.get(new.broker_name)
         if broker is None:
             broker = self._brokers[new.broker_name] = _Broker(new.broker_name, new.cluster)
-        replica = _Replica(
+        filter_servers = new.filter_servers
+        if filter_servers is None:
+            filter_servers = before.filter_servers if before else ()
+        replica = Replica(
             new.cluster, broker.name, new.broker_id, new.address, new.ha_address, new.channel, new.timeout_ms, now_ms,
-            new.version, _filter_servers(new, before),
+            new.version, list(filter_servers),
         )  # fmt: skip
         displaced = {}
         for old in (broker.at(new.address), broker.replicas.get(new.broker_id)):
             if old is not None:
                 self._forget(old)
-                displaced[old.broker_id, old.key] = old.departed()
+                displaced[old.broker_id, old.key] = old
         displaced.pop((replica.broker_id, replica.key), None)  # itself, as it was
         broker.replicas[replica.broker_id] = replica
         self._replicas[replica.key] = replica
@@ -179,9 +165,7 @@ class RouteTable:
         return broker, tuple(displaced.values())
 
     def _take_topics(self, broker: _Broker, new: Registration, changed: bool, prune: bool) -> None:
-        """Take over the topics, which are the master's to say, or the smallest slave's
-        where slaves are of 5.0 or later.
-        """
+        """Take over the topics: the master's to say, or the smallest slave's where slaves are of 5.0 or later."""
         if new.broker_id != MASTER_ID and (new.acting_master is None or new.broker_id != min(broker.replicas)):
             return
         if prune and not new.mappings:
@@ -216,10 +200,12 @@ class RouteTable:
     def expire(self, now_ms: int) -> Departures:
         """Remove every broker that has been silent for longer than its time-out."""
         silent = [one for one in self._replicas.values() if one.seen_ms + one.timeout_ms < now_ms]
-        return self._remove(silent, now_ms)
+        for one in silent:
+            one.silent_ms = now_ms - one.seen_ms
+        return self._remove(silent)
 
-    def _remove(self, replicas: list[_Replica], now_ms: int | None = None) -> Departures:
-        smallest: dict[str, _Replica] = {}
+    def _remove(self, replicas: list[Replica]) -> Departures:
+        smallest: dict[str, Replica] = {}
         for one in replicas:
             broker = self._brokers[one.broker_name]
             smallest.setdefault(broker.name, broker.replicas[min(broker.replicas)])
@@ -231,10 +217,9 @@ class RouteTable:
             self._settle(broker)
             if broker.acting_master and broker.replicas and min(broker.replicas) != was.broker_id:
                 changes.append(_went_above(broker, was.address))
-        departed = (one.departed(now_ms - one.seen_ms if now_ms is not None else 0) for one in replicas)
-        return Departures(tuple(departed), tuple(changes))
+        return Departures(tuple(replicas), tuple(changes))
 
-    def _forget(self, replica: _Replica) -> None:
+    def _forget(self, replica: Replica) -> None:
         """Remove a replica from every index. The caller settles the broker afterwards."""
         broker = self._brokers[replica.broker_name]
         if broker.replicas.get(replica.broker_id) is replica:
@@ -380,27 +365,15 @@ class RouteTable:
     def has_flags(self, name: str, wanted: int, unwanted: int = 0) -> bool:
         """Return whether a topic's system flag, as the first of its brokers gave it, has one bit and not the other."""
         topic = self._topics.get(name)
-        return topic is not None and _has_flags(topic, wanted, unwanted)
+        flags = next(iter(topic.queues.values())).topic_sys_flag if topic else 0
+        return bool(flags & wanted) and not flags & unwanted
 
     def has_channel(self, channel: object) -> bool:
         """Return whether a broker that is there registered over this connection."""
         return channel in self._channels
 
-    def broker_names(self) -> Iterator[str]:
-        return iter(self._brokers)
-
     def replica_count(self) -> int:
         return len(self._replicas)
-
-
-def _is_outdated(new: Registration, holder: _Replica) -> bool:
-    return holder.version.state_version > new.version.state_version
-
-
-def _filter_servers(new: Registration, before: _Replica | None) -> list[str]:
-    if new.filter_servers is not None:
-        return list(new.filter_servers)
-    return before.filter_servers if before else []
 
 
 def _queues(broker_name: str, config: TopicConfig, shared: dict[tuple[int, ...], QueueData]) -> QueueData:
@@ -414,11 +387,6 @@ def _queues(broker_name: str, config: TopicConfig, shared: dict[tuple[int, ...],
             topic_sys_flag=config.topic_sys_flag,
         )
     return shared[key]
-
-
-def _has_flags(topic: _Topic, wanted: int, unwanted: int) -> bool:
-    flags = next(iter(topic.queues.values())).topic_sys_flag
-    return bool(flags & wanted) and not flags & unwanted
 
 
 def _came_below(broker: _Broker, ha_address: str) -> MinBrokerChange:

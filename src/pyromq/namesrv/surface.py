@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
+from ..model.topic import TopicFlag
 from ..protocol.requests import RequestCode as Code
 from ..protocol.row import ServedBy
 from ..transport.dispatch import Handler, bind, bound
@@ -30,9 +32,12 @@ def surface(
         bind(Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, topics.all_topics),
         bind(Code.GET_TOPICS_BY_CLUSTER, topics.topics_of_cluster),
         bind(Code.GET_SYSTEM_TOPIC_LIST_FROM_NS, topics.system_topics),
-        bind(Code.GET_UNIT_TOPIC_LIST, topics.unit_topics),
-        bind(Code.GET_HAS_UNIT_SUB_TOPIC_LIST, topics.unit_sub_topics),
-        bind(Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, topics.unit_sub_ununit_topics),
+        bind(Code.GET_UNIT_TOPIC_LIST, partial(topics.flagged, wanted=TopicFlag.UNIT)),
+        bind(Code.GET_HAS_UNIT_SUB_TOPIC_LIST, partial(topics.flagged, wanted=TopicFlag.UNIT_SUB)),
+        bind(
+            Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
+            partial(topics.flagged, wanted=TopicFlag.UNIT_SUB, unwanted=TopicFlag.UNIT),
+        ),
         bind(Code.PUT_KV_CONFIG, kv.put),
         bind(Code.GET_KV_CONFIG, kv.get),
         bind(Code.DELETE_KV_CONFIG, kv.delete),

@@ -14,9 +14,10 @@ from ...errors import RequestRefused
 from ...model import names
 from ...model.client_info import Version
 from ...model.codes import ResponseCode
-from ...model.topic import TopicFlag
+from ...model.route import MASTER_ID
+from ...model.topic import SYNC_BROKER_MEMBER_PREFIX, Perm, TopicFlag
 from ...protocol.bodies.body import encode_body
-from ...protocol.bodies.route import TopicRouteData
+from ...protocol.bodies.route import BrokerData, TopicRouteData
 from ...protocol.bodies.topics import TopicList
 from ...protocol.headers import namesrv as headers
 from ...protocol.headers.header import TopicName
@@ -27,7 +28,6 @@ from ..config import NamesrvConfig
 from ..kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from ..registration_checks import check_topic_room
 from ..route_table import RouteTable
-from ..route_views import in_zone, with_acting_masters
 
 log = logs.get("pyromq.namesrv")
 
@@ -94,17 +94,11 @@ class TopicHandlers:
         self._check_lists_are_enabled()
         return await self._list(self.table.topics_of_cluster(request.header.cluster))
 
-    async def unit_topics(self, request: Request) -> Reply:
+    async def flagged(self, request: Request, wanted: TopicFlag, unwanted: int = 0) -> Reply:
+        """Answer 311 to 313: the topics whose system flag has one bit and not the other."""
         self._check_lists_are_enabled()
-        return await self._flagged(TopicFlag.UNIT)
-
-    async def unit_sub_topics(self, request: Request) -> Reply:
-        self._check_lists_are_enabled()
-        return await self._flagged(TopicFlag.UNIT_SUB)
-
-    async def unit_sub_ununit_topics(self, request: Request) -> Reply:
-        self._check_lists_are_enabled()
-        return await self._flagged(TopicFlag.UNIT_SUB, unwanted=TopicFlag.UNIT)
+        every, table = self.slices.each(self.table.topics()), self.table
+        return await self._list([name async for name in every if table.has_flags(name, wanted, unwanted)])
 
     async def system_topics(self, request: Request) -> Reply:
         """Answer 304. Every cluster and every broker has a topic of its name; with an address to ask for the others."""
@@ -116,10 +110,54 @@ class TopicHandlers:
         if not self.live.config.enable_topic_list:
             raise RequestRefused("disable")
 
-    async def _flagged(self, wanted: int, unwanted: int = 0) -> Reply:
-        every, table = self.slices.each(self.table.topics()), self.table
-        return await self._list([name async for name in every if table.has_flags(name, wanted, unwanted)])
-
     async def _list(self, names: Collection[str], broker_address: str | None = None) -> Reply:
         body = TopicList(topic_list=await self.slices.in_order(names), broker_addr=broker_address)
         return Reply(body=body)
+
+
+# --- a route as a particular client should see it; the table's own routes are never changed -------------------------
+
+
+def with_acting_masters(topic: str, route: TopicRouteData) -> TopicRouteData:
+    """Return the route in which a lost master's smallest slave stands in for it: to read and lock, not to write."""
+    if topic.startswith(SYNC_BROKER_MEMBER_PREFIX):  # by this topic brokers find out who really is there
+        return route
+    read_only = {one.broker_name for one in route.queue_datas if not one.perm & Perm.WRITE}
+    if not any(_needs_acting_master(one, read_only) for one in route.broker_datas):
+        return route
+    brokers = [_promoted(one) if _needs_acting_master(one, read_only) else one for one in route.broker_datas]
+    return replace(route, broker_datas=brokers)
+
+
+def in_zone(route: TopicRouteData, zone: str) -> TopicRouteData:
+    """Return brokers of the client's own zone, and those whose master is lost: a far slave is better than none."""
+    kept = [one for one in route.broker_datas if MASTER_ID not in one.broker_addrs or _same(one.zone_name, zone)]
+    names = {one.broker_name for one in kept}
+    removed = {
+        address for one in route.broker_datas if one.broker_name not in names for address in one.broker_addrs.values()
+    }
+    return replace(
+        route,
+        broker_datas=kept,
+        queue_datas=[one for one in route.queue_datas if one.broker_name in names],
+        filter_server_table={at: servers for at, servers in route.filter_server_table.items() if at not in removed},
+    )
+
+
+def _needs_acting_master(broker: BrokerData, read_only: set[str]) -> bool:
+    return (
+        broker.enable_acting_master
+        and bool(broker.broker_addrs)
+        and MASTER_ID not in broker.broker_addrs
+        and broker.broker_name in read_only
+    )
+
+
+def _promoted(broker: BrokerData) -> BrokerData:
+    smallest = min(broker.broker_addrs)
+    others = {broker_id: address for broker_id, address in broker.broker_addrs.items() if broker_id != smallest}
+    return replace(broker, broker_addrs={MASTER_ID: broker.broker_addrs[smallest]} | others)
+
+
+def _same(zone: str | None, wanted: str) -> bool:
+    return zone is not None and zone.casefold() == wanted.casefold()
