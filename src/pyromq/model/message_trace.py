@@ -120,10 +120,7 @@ def assemble(events: Iterable[Traced], message_id: str) -> MessageTrace:
 
 
 def stories(events: Iterable[Traced], word: str) -> list[MessageTrace]:
-    """Return the trace of the message with this id; if there is none, of the messages with this key.
-
-    Empty: nobody traced it.
-    """
+    """Return the trace of the message with this id, or else of those with this key; empty if nobody traced it."""
     known = list(events)
     ids = [word] if any(is_about(event, word) for event in known) else message_ids(known, word)
     return [assemble(known, one) for one in ids]

@@ -31,10 +31,7 @@ class RecallHandle(NamedTuple):
 
 
 def decode_handle(text: str) -> RecallHandle:
-    """Decode a handle.
-
-    BadHandle says why it cannot be. Java's encoder pads with `=`, other clients may leave that away.
-    """
+    """Decode a handle, with Java's padding or without it. BadHandle says why it cannot be."""
     try:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode()
     except (binascii.Error, ValueError):

@@ -60,10 +60,7 @@ class KvConfig:
     def open(
         cls, path: Path, run_blocking: RunBlocking, limits: Callable[[], NamesrvConfig] = NamesrvConfig
     ) -> KvConfig:
-        """Return the table, empty if there is no file.
-
-        ConfigError names one that cannot be read, and the `.bak` that could be used.
-        """
+        """Return the table, empty without a file. ConfigError names one that cannot be read, and a `.bak` that can."""
         try:
             return cls(path, read(path), run_blocking, limits)
         except FileNotFoundError:
@@ -79,10 +76,7 @@ class KvConfig:
         return self._table.get(namespace)
 
     async def put(self, namespace: str, key: str, value: str) -> None:
-        """Put a value; it is on disk when this returns.
-
-        RequestRefused if over a limit or not to be written; then nothing changed.
-        """
+        """Put a value; it is on disk when this returns. RequestRefused, and nothing changed, if over a limit."""
         _check_texts(namespace, key, value, self._limits())
         await self._change(namespace, key, value)
 

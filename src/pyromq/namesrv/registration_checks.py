@@ -45,10 +45,7 @@ def check_room(new: Registration, table: RouteTable, config: NamesrvConfig) -> N
 
 
 def within_topic_limit(new: Registration, table: RouteTable, config: NamesrvConfig) -> Registration:
-    """Return the registration without the new topics for which there is no room.
-
-    The broker and what is known of it stay.
-    """
+    """Return the registration without the new topics for which there is no room; what is known of it stays."""
     room = config.max_topics - table.topic_count()
     if len(new.topics) <= room:
         return new  # as always
@@ -71,10 +68,7 @@ def check_topic_room(name: str, table: RouteTable, config: NamesrvConfig) -> Non
 
 
 def without_odd_names(topics: Mapping[str, TopicConfig]) -> Mapping[str, TopicConfig]:
-    """Return the topics that others can be told of.
-
-    No broker makes others, and the rest of the table is none the worse.
-    """
+    """Return the topics that others can be told of. No broker makes others."""
     if all(label_fault("topic", name) is None for name in topics):
         return topics
     return {name: one for name, one in topics.items() if label_fault("topic", name) is None}

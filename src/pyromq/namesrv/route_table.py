@@ -127,10 +127,7 @@ class RouteTable:
         return replica.version if replica else None
 
     def _ignore(self, new: Registration, holder: Replica) -> Registered:
-        """Refuse a registration whose id another address has with a newer epoch.
-
-        It comes from a master that was replaced and does not know it yet.
-        """
+        """Refuse a master that was replaced unknowingly: another address has its id with a newer epoch."""
         gone = self._replicas.get((new.cluster, new.address))
         left = self._remove([gone]) if gone is not None else Departures()
         reason = (
@@ -285,10 +282,7 @@ class RouteTable:
         return bool(names)
 
     def wipe_write(self, broker_name: str) -> int:
-        """Forbid writing to the topics of this broker until it is allowed again or registered anew.
-
-        Return how many there are.
-        """
+        """Forbid writing to this broker's topics until allowed or registered anew. Return how many there are."""
         return self._change_perm(broker_name, keep=~WRITE, add=0)
 
     def add_write(self, broker_name: str) -> int:

@@ -80,10 +80,7 @@ def _decompress(body: bytes, kind: Compression, most: int) -> tuple[bytes, bool]
 
 
 def _decompress_zstd(body: bytes, most: int) -> tuple[bytes, bool]:
-    """Decompress Zstandard.
-
-    The package's decoder has no limit of its own, so it is fed in small pieces (256 bytes make 8 MiB at most).
-    """
+    """Decompress in small pieces (256 bytes make 8 MiB at most): the package's decoder has no limit of its own."""
     decoder = _package("zstandard", "zstandard").ZstdDecompressor().decompressobj()
     parts: list[bytes] = []
     length = 0

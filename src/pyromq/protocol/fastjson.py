@@ -36,10 +36,7 @@ _LONGEST_ODD_STRING = 1 << 20  # these are unescaped one by one
 
 
 def quote_keys(text: bytes, most: int) -> bytes:
-    """Put quotes around keys that are numbers or flat objects, in compact JSON. Fast, for tables of any size.
-
-    ProtocolError if there are more than `most`.
-    """
+    """Quote keys that are numbers or flat objects, in compact JSON of any size. ProtocolError if more than `most`."""
     pieces: list[bytes] = []
     at = 0
     while (match := _UP_TO_KEY.match(text, at)) is not None:

@@ -137,10 +137,7 @@ def read_messages(
 def read_record(
     raw: bytes, *, plain_limit: int = DEFAULT_PLAIN_LIMIT, verify: bool = True, with_body: bool = True
 ) -> list[StoredMessage]:
-    """Return the messages of one framed record, or one `UnreadableMessage`.
-
-    Without its body none is decompressed for it.
-    """
+    """Return the messages of one framed record, or one `UnreadableMessage`; a body that is not wanted stays packed."""
     try:
         record = decode_record(raw, verify=verify)
         if not with_body and record.sys_flag & WRAPPED_BATCH != WRAPPED_BATCH:

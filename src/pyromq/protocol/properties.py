@@ -72,10 +72,7 @@ def find_property(raw: bytes, name: bytes) -> bytes | None:
 
 
 def _find_among_many(raw: bytes, head: bytes) -> bytes | None:
-    """Return what `find_property` does, in one pass of the pattern.
-
-    For thousands of names that end alike, or of pairs without a value.
-    """
+    """Return the same in one pass: for thousands of names that end alike, or of pairs without a value."""
     value = None
     for found in re.finditer(b"(?:^|(?<=\x02))" + re.escape(head) + b"([^\x02]++)", raw):
         value = found[1]

@@ -179,7 +179,8 @@ def locate(raw: bytes | memoryview, at: int = 0) -> Layout:
     kernels' scans and the Spark codec for whole files; tests hold them to this one.
     """
     end = at + framed_bytes(raw, at)
-    size, magic, body_crc, queue_id, flag, queue_offset, position, sys_flag, born = HEAD.unpack_from(raw, at)
+    head = HEAD.unpack_from(raw, at)
+    magic, sys_flag = head[1], head[7]
     store_time_at = at + HEAD.size + (20 if sys_flag & SysFlag.BORN_HOST_V6 else 8)
     middle_at = store_time_at + 8 + (20 if sys_flag & SysFlag.STORE_HOST_V6 else 8)
     body_at = middle_at + MIDDLE.size
@@ -196,27 +197,8 @@ def locate(raw: bytes | memoryview, at: int = 0) -> Layout:
     length = int.from_bytes(raw[topic_end:properties_at], "big", signed=True)
     if properties_at > end or properties_at + length != end:
         raise RecordError("the lengths of topic and properties do not add up to the record's size")
-    return Layout(
-        size,
-        magic,
-        body_crc,
-        queue_id,
-        flag,
-        queue_offset,
-        position,
-        sys_flag,
-        born,
-        stored,
-        reconsume_times,
-        prepared,
-        store_time_at + 8,
-        body_at,
-        body_at + body_length,
-        topic_at,
-        topic_end,
-        properties_at,
-        end,
-    )
+    places = (store_time_at + 8, body_at, body_at + body_length, topic_at, topic_end, properties_at, end)
+    return Layout._make((*head, stored, reconsume_times, prepared, *places))
 
 
 def decode_record(raw: bytes | memoryview, at: int = 0, *, verify: bool = True) -> Record:
@@ -254,38 +236,19 @@ def decode_record(raw: bytes | memoryview, at: int = 0, *, verify: bool = True) 
 
 
 def decode_remains(raw: bytes) -> Record:
-    """Return what can be told of a damaged record in its frame: the numbers of its head, and the rest where it fits.
-
-    For naming it and giving it back, never for using it.
-    """
+    """Return what can be told of a damaged record in its frame: to name it and give it back, never to use it."""
     try:
-        record = decode_record(raw, verify=False)
+        return decode_record(raw, verify=False)
     except RecordError:
-        size, magic, body_crc, queue_id, flag, queue_offset, position, sys_flag, born = HEAD.unpack_from(raw)
-        return Record(
-            topic="",
-            queue_id=queue_id,
-            body=b"",
-            flag=flag,
-            sys_flag=sys_flag,
-            queue_offset=queue_offset,
-            physical_offset=position,
-            born_timestamp=born,
-            body_crc=body_crc,
-            magic=magic,
-            size=size,
-        )
-    return record
+        numbers = dict(zip(Layout._fields, HEAD.unpack_from(raw), strict=False))
+        return Record(topic="", body=b"", **numbers)
 
 
 def check_crc(view: memoryview, at: int, found: Layout) -> None:
-    """Raise RecordError if the body or, where the record carries its own CRC, anything in it is not as it was written.
-
-    Every value is legal, 0 too.
-    """
+    """Raise RecordError if the body, or anything in a record with a CRC of its own, is not as it was written."""
     tail = found.end - CRC_PROPERTY_BYTES
     expected = whole_record_crc(bytes(view[tail : found.end])) if tail >= found.properties_at else None
-    if expected is not None:  # it covers the body too
+    if expected is not None:  # every value is legal, 0 too; it covers the body
         if crc32(view[at:tail]) & CRC_BITS != expected:
             raise RecordError("the whole-record CRC (property __CRC32#) does not fit")
         return

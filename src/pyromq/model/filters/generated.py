@@ -43,10 +43,7 @@ class Generated(NamedTuple):
 
 
 def generate(node: Node, names: Sequence[str]) -> Generated | None:
-    """Return the function of an expression; `names` are the properties that it asks for.
-
-    None: it is not a usual expression.
-    """
+    """Return the function of an expression that asks for the properties `names`; None: it is not a usual one."""
     try:
         body = _Writer(names).condition(node)
     except _Unusual:

@@ -30,10 +30,7 @@ def write_json(value: Any, dialect: Dialect) -> bytes:
 
 
 def json_parts(value: Any, dialect: Dialect) -> Iterator[bytes]:
-    """Return what `write_json` does, in parts of some entries of a map or list each.
-
-    Structs without a map by queue are small, and not divided.
-    """
+    """Return what `write_json` does, some entries of a map or list a part; structs without a map by queue are whole."""
     return _parts(value, _kind(value), dialect)
 
 

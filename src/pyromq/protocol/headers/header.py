@@ -29,10 +29,7 @@ class Header(msgspec.Struct, rename="camel", kw_only=True):
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, str]) -> Self:
-        """Read the fields.
-
-        Malformed (a RequestRefused with SYSTEM_ERROR, as Java) names the field that is missing or malformed.
-        """
+        """Read the fields. Malformed (SYSTEM_ERROR, as in Java) names the one that is missing or malformed."""
         try:
             return msgspec.convert(fields, cls, strict=False)
         except msgspec.ValidationError as fault:
