@@ -22,7 +22,7 @@ from pyromq.broker.filters.filters import RecordFilter
 from pyromq.kernel.choice import kernel_name
 from pyromq.model.filters.sql92 import Sql92
 from pyromq.protocol.batch import BatchEntry, encode_batch
-from pyromq.protocol.messages import decode_messages
+from pyromq.protocol.messages import read_messages
 from pyromq.protocol.properties import decode_properties, encode_properties
 from pyromq.protocol.record import Record, encode_record, property_bytes
 
@@ -126,7 +126,7 @@ def pull_all(broker: ours.Broker | java.Broker, messages: int, every: int, filte
             answer = client.call(11, fields | {"queueOffset": str(offset)})
             assert "nextBeginOffset" in answer.fields, answer.remark
             pulls += 1
-            got += sum(message.queue_offset < messages for message in decode_messages(bytes(answer.body)))
+            got += sum(message.queue_offset < messages for message in read_messages(bytes(answer.body)).messages)
             offset = int(answer.fields["nextBeginOffset"])
         took, cpu = time.perf_counter() - began, cpu_s(broker.program.pid) - before
     assert got == (messages + every - 1) // every, f"{got} messages came"

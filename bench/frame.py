@@ -17,7 +17,7 @@ import msgspec
 
 from pyromq.model.client_info import Language
 from pyromq.protocol.command import Command, Encoding, decode_header, encode_header
-from pyromq.protocol.frame import FrameDecoder, encode_frame
+from pyromq.protocol.frame import decode_frames, encode_frame
 from pyromq.protocol.headers.pull import PullMessage
 from pyromq.protocol.headers.send import SendMessageV2
 
@@ -93,13 +93,12 @@ def main() -> None:
 
 def _calls(command: Command, kind: Any) -> dict[str, Callable[[], Any]]:
     header, frame, many = encode_header(command), encode_frame(command), encode_frame(command) * MANY
-    decoder = FrameDecoder()
     calls: dict[str, Callable[[], Any]] = {
         "decode_header": lambda: decode_header(command.encoding, header, 1024),
         "encode_header": lambda: encode_header(command),
         "encode_frame": lambda: encode_frame(command),
-        "feed, one frame": lambda: decoder.feed(frame),
-        "feed, many at once": lambda: decoder.feed(many),
+        "decode_frames, one": lambda: decode_frames(frame),
+        "decode_frames, many": lambda: decode_frames(many),
     }
     if kind is not None:
         calls["typed header"] = lambda: kind.from_fields(command.fields)

@@ -31,7 +31,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader
 
 from pyromq.ambient import SystemClock
 from pyromq.errors import PyroError
-from pyromq.protocol.messages import decode_messages
+from pyromq.protocol.messages import read_messages
 from pyromq.spark.options import Use, read_options, write_options
 from pyromq.spark.read.batch_read import BatchReader, QueuePart
 from pyromq.spark.read.pulling import QueuePull
@@ -75,7 +75,7 @@ class _RowReader(BatchReader):
             return
         pull = QueuePull(partition.part, partition.address, self._options, SystemClock())
         for body, _ in pull.bodies():
-            for each in decode_messages(body):
+            for each in read_messages(body).messages:
                 named = each.properties
                 yield (
                     *(each.topic, each.queue_id, each.queue_offset, _time(each.store_timestamp), each.message_id),

@@ -22,7 +22,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from pyromq.protocol.messages import decode_messages
+from pyromq.protocol.messages import read_messages
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -106,7 +106,7 @@ def lateness_ms(address: str, topic: str) -> Iterator[int]:
             ((answer, body),) = connection.burst([(PULL, fields, b"")])
             if answer["code"]:
                 break
-            messages = decode_messages(body)
+            messages = read_messages(body).messages
             yield from (one.store_timestamp - int(one.properties["TIMER_DELIVER_MS"]) for one in messages)
             offset = messages[-1].queue_offset + 1
 

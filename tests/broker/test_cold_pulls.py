@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pyromq.protocol.messages import decode_messages
 from pyromq.store.config import FlushMode
 from pyromq.store.queues.consume_queue import ConsumeQueue
 from tests.broker.running import Running, running_broker, turns_until
+from tests.wire import decode_messages
 
 MESSAGES = 100
 pytestmark = pytest.mark.usefixtures("python_pulls")

@@ -14,10 +14,10 @@ from pyromq.ambient import SystemClock
 from pyromq.model.codes import ResponseCode
 from pyromq.model.ids import offset_message_id
 from pyromq.protocol.command import Command
-from pyromq.protocol.messages import decode_records
 from pyromq.protocol.requests import RequestCode
 from tests.broker.running import Running, running_broker
 from tests.support import golden_store
+from tests.wire import decode_records
 
 CAPTURED_MS = 1_794_769_300_000  # a little after the last record; what was pending then is not due yet
 BOUNDARIES: dict[str, dict[str, Any]] = {

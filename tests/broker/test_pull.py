@@ -15,9 +15,9 @@ from pyromq.model.java_hash import java_hash
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.command import Command
-from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.requests import RequestCode
 from tests.broker.running import Running, running_broker, turns_until
+from tests.wire import decode_messages
 
 
 @pytest.fixture

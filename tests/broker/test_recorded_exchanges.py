@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from pyromq.broker.surface import SERVED
-from pyromq.protocol.frame import FrameDecoder
 from pyromq.protocol.requests import ROWS
 from pyromq.protocol.requests import RequestCode as Code
 from tests.broker.running import Running, running_broker
 from tests.broker.test_golden_answers import GOLDEN, AtTheCapture
 from tests.support import golden_store
+from tests.wire import FrameDecoder
 
 # Where the answer hung on who was connected, or on what the recording had done before.
 NEEDS_LIVE_CLIENTS = {

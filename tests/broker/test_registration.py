@@ -11,7 +11,7 @@ import pytest
 
 from pyromq.broker.registration import BrokerRegistration, Identity, RegistrationFacts
 from pyromq.protocol.bodies.body import DataVersion
-from pyromq.protocol.bodies.registration import body_crc, decode_registration
+from pyromq.protocol.bodies.registration import body_crc
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.frame import FrameLimits
 from pyromq.protocol.headers.namesrv import QueryDataVersionAnswer, RegisterBroker
@@ -22,6 +22,7 @@ from pyromq.transport.dispatch import Dispatcher, Handler, Reply, Request
 from pyromq.transport.limits import Limits
 from pyromq.transport.memory import MemoryNetwork
 from pyromq.transport.server import Server
+from tests.wire import decode_registration
 
 IDENTITY = Identity(cluster="C", broker_name="broker-a", address="127.0.0.1:10911", ha_address="127.0.0.1:10912")
 

@@ -15,10 +15,10 @@ from typing import Any
 
 from pyromq.ambient import SystemClock
 from pyromq.protocol.command import Command
-from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.requests import RequestCode
 from pyromq.transport.client import RemotingClient
 from tests.broker.running import running_broker, turns_until
+from tests.wire import decode_messages
 
 
 async def test_a_stop_loses_nothing(tmp_path: Path) -> None:

@@ -16,11 +16,11 @@ from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.keyed import MessageQueue
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.command import ONEWAY_FLAG, Command
-from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.requests import RequestCode
 from pyromq.store.config import FlushMode
 from pyromq.store.files.disk import DiskFull
 from tests.broker.running import Running, running_broker
+from tests.wire import decode_messages
 
 
 @pytest.fixture

@@ -15,12 +15,12 @@ from pyromq.broker.duplicates.duplicate_recovery import find_start
 from pyromq.model.codes import ResponseCode
 from pyromq.protocol.batch import BatchEntry, encode_batch
 from pyromq.protocol.command import Command
-from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.requests import RequestCode
 from pyromq.store.config import FlushMode
 from pyromq.transport.client import RemotingClient
 from tests.broker.running import Running, running_broker
 from tests.broker.test_restart import JAVA_SIZES, process
+from tests.wire import decode_messages
 
 WHERE = ("queueId", "queueOffset", "msgId")
 

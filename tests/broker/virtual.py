@@ -14,7 +14,6 @@ from typing import Any
 from pyromq.broker.config import BrokerConfig
 from pyromq.model.message import StoredMessage
 from pyromq.protocol.command import Command
-from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.properties import decode_properties
 from pyromq.protocol.record import Record
 from pyromq.store.files.disk import Disk
@@ -25,6 +24,7 @@ from pyromq.transport.client import RemotingClient
 from pyromq.transport.dispatch import Request, await_answer
 from tests.broker.peers import FakePeer
 from tests.broker.running import SMALL, Running
+from tests.wire import decode_messages
 
 QUIET = {"max_loop_lag_ms": 1 << 40}  # nothing measures the lag here, and hours pass in one turn
 START_MS = 1_700_000_000_000

@@ -14,9 +14,9 @@ from click.testing import CliRunner, Result
 from pyromq.cli.main import cli
 from pyromq.protocol.bodies.body import encode_body
 from pyromq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
-from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.requests import RequestCode
 from tests.broker.running import Running, running_broker
+from tests.wire import decode_messages
 
 
 @pytest.fixture

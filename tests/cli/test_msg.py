@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pyromq.cli.main import cli
-from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.requests import RequestCode
 from tests.broker.running import Running, running_broker
 from tests.client.world import World
+from tests.wire import decode_messages
 
 
 @pytest.fixture

@@ -22,13 +22,13 @@ from pyromq.protocol.batch import decode_batch
 from pyromq.protocol.bodies.keyed import MessageQueue
 from pyromq.protocol.compression import Compression
 from pyromq.protocol.headers.pull import PullMessage
-from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.properties import decode_properties
 from pyromq.protocol.requests import RequestCode
 from pyromq.transport.dispatch import Answer, Handler, Reply, Request
 from tests.client.cluster import Cluster, FakeBroker
 from tests.client.conftest import NewWorld
 from tests.client.world import ON_JAVA, Servers, World
+from tests.wire import decode_messages
 
 SEND = RequestCode.SEND_MESSAGE_V2
 

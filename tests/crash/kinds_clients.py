@@ -26,13 +26,13 @@ from pyromq.model.message import StoredMessage
 from pyromq.protocol.bodies.body import encode_body
 from pyromq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
 from pyromq.protocol.command import Command
-from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.properties import encode_properties
 from pyromq.protocol.requests import RequestCode
 from pyromq.transport.client import RemotingClient as Caller
 from pyromq.transport.dispatch import Dispatcher, Request
 from tests.crash.kinds_broker import KINDS_TOPIC, LANES_TOPIC
 from tests.crash.kinds_ledger import End, Ledger, Sent
+from tests.wire import decode_messages
 
 LEVELS_S = (1, 1, 1, 2, 2, 2, 2, 2)
 MOST_RETRIES = 2

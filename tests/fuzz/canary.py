@@ -19,11 +19,11 @@ from pyromq.protocol.bodies.body import decode_body, encode_body
 from pyromq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
 from pyromq.protocol.bodies.route import TopicRouteData
 from pyromq.protocol.command import Command
-from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.properties import properties_text
 from pyromq.protocol.requests import RequestCode
 from pyromq.transport.client import RemotingClient
 from tests.fuzz.lines import Broken
+from tests.wire import decode_messages
 
 TOPIC, GROUP, NAME = "canary-topic-7f3a9c", "canary-group-7f3a9c", "127.0.0.1@canary"
 ANSWER_S = 60.0

@@ -10,13 +10,14 @@ import random
 
 from pyromq.errors import ProtocolError
 from pyromq.protocol.command import RESPONSE_FLAG, Command
-from pyromq.protocol.frame import FrameDecoder, encode_frame
+from pyromq.protocol.frame import encode_frame
 from pyromq.protocol.requests import ROWS
 from tests.fuzz import values
 from tests.fuzz.bodies import as_json
 from tests.fuzz.frames import Made
 from tests.fuzz.shapes import is_json, tree
 from tests.fuzz.values import World
+from tests.wire import FrameDecoder
 
 SENTINEL = 0x7ABC  # a code that nobody knows: it is refused at once, behind all that came before it
 LONGEST_S = 60.0  # for an answer that is owed; nine of us share two cores at times

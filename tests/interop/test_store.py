@@ -12,7 +12,6 @@ import pytest
 
 from pyromq.model.ids import pack_host
 from pyromq.protocol.batch import BatchEntry, encode_batch
-from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.record import BLANK, CRC_PROPERTY_BYTES, Record
 from pyromq.store.config import StoreConfig
 from pyromq.store.files.disk import StoreLocked
@@ -21,6 +20,7 @@ from pyromq.store.message_store import MessageStore
 from pyromq.store.tools.findings import Level
 from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock
+from tests.wire import decode_messages
 
 from . import wire
 from .peers import java

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pyromq.protocol.messages import decode_messages
+from tests.wire import decode_messages
 
 from . import wire
 from .conftest import OwnCluster, is_known

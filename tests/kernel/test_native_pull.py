@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from pyromq.protocol.command import Command, Encoding
 from pyromq.protocol.frame import decode_frames
-from pyromq.protocol.messages import decode_messages
 from pyromq.store.files.real_disk import RealDisk
 from tests.broker.virtual import Virtual
 from tests.kernel.pull_frames import BY_ITSELF, HOLD, Step, Told, filled, pull, pulls, same
 from tests.kernel.test_native_send import send
 from tests.kernel.twins import native_module
+from tests.wire import decode_messages
 
 BOTH = pytest.mark.parametrize("encoding", list(Encoding))
 

@@ -16,7 +16,6 @@ from pyromq.model.topic import Perm
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.command import Command
 from pyromq.protocol.frame import encode_frame
-from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.requests import RequestCode
 from pyromq.store.config import FlushMode
 from tests.broker.virtual import Virtual, virtual_broker
@@ -24,6 +23,7 @@ from tests.kernel.pull_frames import BY_ITSELF, GROUP, HOLD, filled, pull
 from tests.kernel.test_native_send import send
 from tests.kernel.twins import PEER, choose, native_module, ready
 from tests.transport.support import RawPeer, raw_peer
+from tests.wire import decode_messages
 
 
 class Life:

@@ -18,12 +18,12 @@ from pyromq.protocol.bodies.body import DataVersion, decode_body, encode_body
 from pyromq.protocol.bodies.registration import body_crc, encode_registration
 from pyromq.protocol.bodies.route import QueueData, TopicRouteData
 from pyromq.protocol.command import Command
-from pyromq.protocol.frame import FrameDecoder
 from pyromq.protocol.json import parse_json
 from pyromq.protocol.requests import RequestCode as Code
 from pyromq.testing.clock import ManualClock
 from tests.namesrv.builders import mapping, topics
 from tests.namesrv.world import Talk, World, broker_body, broker_header, register
+from tests.wire import FrameDecoder
 
 TWO = topics("TopicA", "TopicB")
 

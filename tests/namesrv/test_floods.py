@@ -15,11 +15,11 @@ from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.kv_config import KvConfig
 from pyromq.namesrv.route_table import RouteTable
 from pyromq.protocol.bodies.body import DataVersion
-from pyromq.protocol.bodies.registration import decode_registration
 from pyromq.protocol.requests import RequestCode
 from tests.namesrv.builders import registration, topics, version
 from tests.namesrv.test_kv_config import Disk
 from tests.namesrv.world import World, at_once, broker_header, register
+from tests.wire import decode_registration
 
 ESCAPE = "\x1b]0;owned\x07"
 BAD_ADDRESSES = [

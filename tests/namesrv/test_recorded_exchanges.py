@@ -26,11 +26,11 @@ from pyromq.protocol.bodies.body import DataVersion
 from pyromq.protocol.bodies.registration import encode_registration
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.command import Command
-from pyromq.protocol.frame import FrameDecoder
 from pyromq.protocol.json import parse_json
 from pyromq.protocol.requests import ROWS
 from pyromq.protocol.requests import RequestCode as Code
 from tests.namesrv.world import Talk, World, broker_body, broker_header
+from tests.wire import FrameDecoder
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

@@ -16,12 +16,13 @@ from pyromq.protocol.bodies.body import DataVersion
 from pyromq.protocol.bodies.registration import RegisterBrokerBody, encode_registration
 from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigAndMappingSerializeWrapper
 from pyromq.protocol.command import Command, Encoding
-from pyromq.protocol.frame import FrameDecoder, encode_frame
+from pyromq.protocol.frame import encode_frame
 from pyromq.protocol.headers.header import Header
 from pyromq.protocol.headers.namesrv import RegisterBroker
 from pyromq.protocol.requests import RequestCode
 from pyromq.testing.clock import ManualClock
 from pyromq.transport.memory import MemoryNetwork
+from tests.wire import FrameDecoder
 
 ADDRESS = "namesrv:9876"
 

@@ -22,12 +22,13 @@ import msgspec
 
 from pyromq.errors import Malformed, ProtocolError
 from pyromq.protocol.bodies.body import decode_body, encode_body
-from pyromq.protocol.bodies.registration import decode_registration, encode_registration
+from pyromq.protocol.bodies.registration import encode_registration
 from pyromq.protocol.command import Command
-from pyromq.protocol.frame import FrameDecoder, encode_frame
+from pyromq.protocol.frame import encode_frame
 from pyromq.protocol.json import Dialect
 from pyromq.protocol.requests import ROWS
 from tests.protocol.recorded import Recorded, recorded_frames
+from tests.wire import FrameDecoder, decode_registration
 
 FINDS = Path(__file__).parent / "finds"
 MEMORY_BYTES = 512 << 20  # beyond what the process has at the start

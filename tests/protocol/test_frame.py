@@ -10,7 +10,8 @@ import pytest
 from pyromq.errors import ProtocolError
 from pyromq.model.client_info import Language
 from pyromq.protocol.command import Command, Encoding
-from pyromq.protocol.frame import FrameDecoder, FrameLimits, decode_frames, encode_frame, encode_frame_head
+from pyromq.protocol.frame import FrameLimits, decode_frames, encode_frame, encode_frame_head
+from tests.wire import FrameDecoder
 
 SEND_FIELDS = {
     "a": "PG",

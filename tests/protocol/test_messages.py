@@ -15,9 +15,9 @@ import pytest
 from pyromq.errors import ProtocolError
 from pyromq.protocol.batch import BatchEntry, decode_batch, encode_batch
 from pyromq.protocol.compression import Compression, compress, compressed_flag
-from pyromq.protocol.frame import FrameDecoder
-from pyromq.protocol.messages import PulledMessage, decode_messages, decode_records, read_messages, unwrap
+from pyromq.protocol.messages import PulledMessage, read_messages, unwrap
 from pyromq.protocol.record import MAGIC_V2, Record, encode_record
+from tests.wire import FrameDecoder, decode_messages, decode_records
 
 FRAMES = Path(__file__).parent.parent / "golden" / "frames" / "index.jsonl"
 

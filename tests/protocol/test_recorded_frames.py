@@ -11,7 +11,8 @@ from collections import Counter
 
 from pyromq.model.client_info import Language
 from pyromq.protocol.command import Command, Encoding, decode_header, encode_header
-from pyromq.protocol.frame import FrameDecoder, encode_frame, encode_frame_head
+from pyromq.protocol.frame import encode_frame, encode_frame_head
+from tests.wire import FrameDecoder
 
 from .recorded import Recorded, recorded_frames
 

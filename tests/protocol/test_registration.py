@@ -13,19 +13,14 @@ from hypothesis import strategies as st
 from pyromq.errors import Malformed
 from pyromq.model.client_info import Version
 from pyromq.protocol.bodies.body import DataVersion, encode_body
-from pyromq.protocol.bodies.registration import (
-    RegisterBrokerBody,
-    RegistrationReader,
-    body_crc,
-    decode_registration,
-    encode_registration,
-)
+from pyromq.protocol.bodies.registration import RegisterBrokerBody, RegistrationReader, body_crc, encode_registration
 from pyromq.protocol.bodies.topics import (
     TopicConfig,
     TopicConfigAndMappingSerializeWrapper,
     TopicConfigSerializeWrapper,
     TopicQueueMappingInfo,
 )
+from tests.wire import decode_registration
 
 V5 = Version.V5_5_0
 V4 = Version.V4_9_4

@@ -19,7 +19,6 @@ from pyromq.model.ids import pack_host
 from pyromq.model.message import WRAPPED_BATCH, SysFlag
 from pyromq.protocol.batch import BatchEntry, encode_batch
 from pyromq.protocol.compression import Compression, CompressionMissing, compress, compressed_flag
-from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.record import FIXED_BYTES, MAGIC_V1, MAGIC_V2, Record, encode_record
 from pyromq.spark.codec.bad_records import DROPMALFORMED, FAILFAST, PERMISSIVE, BadRecord, BadRecords
 from pyromq.spark.codec.batches import decode_batches
@@ -30,6 +29,7 @@ from pyromq.spark.codec.records import Records, record_starts
 from pyromq.spark.codec.rows import messages_to_batch
 from pyromq.spark.schema import COLUMNS, arrow_schema
 from tests.kernel.twins import native_module
+from tests.wire import decode_messages
 
 HOSTS = st.sampled_from([pack_host("10.1.2.3", 10911), pack_host("fe80::1", 80), bytes(8), pack_host("127.0.0.1", 1)])
 TIMES = st.integers(0, 2**42) | st.integers(-(2**63), 2**63 - 1)

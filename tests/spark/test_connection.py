@@ -13,10 +13,11 @@ import pytest
 
 from pyromq.errors import CallTimedOut, ConfigError, ConnectionLost, ProtocolError
 from pyromq.protocol.command import Command
-from pyromq.protocol.frame import FrameDecoder, encode_frame_head
+from pyromq.protocol.frame import encode_frame_head
 from pyromq.protocol.requests import RequestCode
 from pyromq.spark.connect.connection import BlockingConnection
 from pyromq.spark.options import NetOptions, Use, connection_options
+from tests.wire import FrameDecoder
 
 PLAIN = {"nameServer": "127.0.0.1:1", "callTimeoutMs": "2000"}
 

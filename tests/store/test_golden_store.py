@@ -12,7 +12,6 @@ import pytest
 from pyromq.model.boundary import Boundary
 from pyromq.model.ids import offset_message_id, parse_offset_message_id
 from pyromq.model.java_hash import java_hash
-from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.record import Record, decode_record
 from pyromq.store.config import StoreConfig
 from pyromq.store.files.real_disk import RealDisk
@@ -20,6 +19,7 @@ from pyromq.store.message_store import MessageStore
 from pyromq.testing.clock import ManualClock
 from tests.store.conftest import GoldenStore
 from tests.store.golden_store import apply_variant
+from tests.wire import decode_messages
 
 Unpack = Callable[[str], GoldenStore]
 

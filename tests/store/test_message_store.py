@@ -11,7 +11,6 @@ import pytest
 from pyromq.kernel.state import QueueTail
 from pyromq.model.message import Property
 from pyromq.protocol.batch import BatchEntry, encode_batch
-from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.properties import decode_properties
 from pyromq.protocol.record import Record
 from pyromq.store.errors import RecordTooLarge, StoreError, StoreNotWritable
@@ -21,6 +20,7 @@ from pyromq.store.message_store import MessageStore
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk, SimulatedFile
 from tests.store.small import SMALL, SMALL_SYNC, bodies, flip, log_file, message, opened, put
+from tests.wire import decode_messages
 
 T = TypeVar("T")
 

@@ -10,13 +10,14 @@ from typing import Any, cast
 import pytest
 
 from pyromq.protocol.command import ONEWAY_FLAG, Command
-from pyromq.protocol.frame import FrameDecoder, encode_frame
+from pyromq.protocol.frame import encode_frame
 from pyromq.protocol.requests import RequestCode
 from pyromq.testing.clock import ManualClock
 from pyromq.transport.client import RemotingClient
 from pyromq.transport.dispatch import Reply, Request
 from pyromq.transport.memory import MemoryStream, pair
 from pyromq.transport.server import Server
+from tests.wire import FrameDecoder
 
 ADDRESS = "server:1"
 ECHO = int(RequestCode.GET_MAX_OFFSET)

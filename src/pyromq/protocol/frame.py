@@ -31,34 +31,6 @@ class HeaderTooLarge(ProtocolError):
     """No frame can carry such a header."""
 
 
-class FrameDecoder:
-    """Bytes in, commands out. After a ProtocolError the stream is out of step and the decoder must be dropped."""
-
-    def __init__(self, limits: FrameLimits = DEFAULT_LIMITS) -> None:
-        self._limits = limits
-        self._buffer = bytearray()
-        self._needed = _WORDS.size  # nothing is looked at before this many bytes are there
-
-    @property
-    def buffered(self) -> int:
-        """Return how many bytes of the unfinished frame are here."""
-        return len(self._buffer)
-
-    def feed(self, data: bytes | memoryview) -> list[Command]:
-        if not self._buffer:
-            commands, used, self._needed = decode_frames(data, self._limits)
-            if used < len(data):
-                self._buffer += memoryview(data)[used:]
-            return commands
-        self._buffer += data
-        if len(self._buffer) < self._needed:
-            return []  # a large frame in small pieces is not scanned again with each piece
-        with memoryview(self._buffer) as view:
-            commands, used, self._needed = decode_frames(view, self._limits)
-        del self._buffer[:used]
-        return commands
-
-
 def decode_frames(data: bytes | memoryview, limits: FrameLimits = DEFAULT_LIMITS) -> tuple[list[Command], int, int]:
     """Return all whole frames, the bytes they took, and how many bytes the frame behind them needs in all."""
     commands: list[Command] = []

@@ -8,7 +8,6 @@ record: one that nobody can read takes none of its neighbours with it, and large
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeVar
 from zlib import crc32
 
@@ -92,16 +91,6 @@ class ReadMessages(NamedTuple):
             return -1
         last = self.messages[-1]
         return last.next_offset if isinstance(last, UnreadableMessage) else last.queue_offset + 1
-
-
-def decode_messages(body: bytes | memoryview, *, plain_limit: int = DEFAULT_PLAIN_LIMIT) -> list[StoredMessage]:
-    """Return all messages of a pull response. ProtocolError if one is damaged, cut, or too large once decompressed."""
-    found = read_messages(body, plain_limit=plain_limit)
-    for message in found.unreadable:
-        raise (CompressionMissing if message.is_curable else ProtocolError)(message.fault)
-    if found.broken:
-        raise ProtocolError(found.broken)
-    return found.messages
 
 
 def read_messages(
@@ -232,15 +221,6 @@ def _read_plain(raw: bytes, at: int, messages: list[StoredMessage]) -> int:
         messages.append(message)
         at = end
     return at
-
-
-def decode_records(body: bytes | memoryview, *, verify: bool = True) -> Iterator[Record]:
-    view = memoryview(body)
-    at = 0
-    while at < len(view):
-        record = decode_record(view, at, verify=verify)
-        yield record
-        at += record.size
 
 
 def unwrap(record: Record, plain_limit: int = DEFAULT_PLAIN_LIMIT) -> list[StoredMessage]:

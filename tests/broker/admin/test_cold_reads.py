@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from pyromq.model.codes import ResponseCode
-from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.requests import RequestCode
 from tests.broker.running import Running, running_broker
+from tests.wire import decode_messages
 
 
 @pytest.fixture

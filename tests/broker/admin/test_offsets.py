@@ -14,9 +14,9 @@ from pyromq.model.codes import ResponseCode
 from pyromq.protocol.bodies.body import decode_body
 from pyromq.protocol.bodies.offsets import ConsumerOffsetSerializeWrapper, GetConsumerStatusBody, ResetOffsetBody
 from pyromq.protocol.command import Command
-from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.requests import RequestCode
 from tests.broker.running import Running, running_broker, turns_until
+from tests.wire import decode_messages
 
 
 @pytest.fixture

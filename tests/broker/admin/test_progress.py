@@ -19,9 +19,9 @@ from pyromq.protocol.bodies.offsets import (
     TopicStatsTable,
 )
 from pyromq.protocol.bodies.stats import BrokerStatsData, QueryConsumeQueueResponseBody
-from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.requests import RequestCode
 from tests.broker.running import Running, running_broker
+from tests.wire import decode_messages
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 import pytest
 
 from pyromq.model.codes import ResponseCode
-from pyromq.protocol.messages import decode_messages
 from pyromq.store.files.real_disk import RealFile
 from tests.broker.running import Running, running_broker
 from tests.store.cold import Medium
+from tests.wire import decode_messages
 
 T = TypeVar("T")
 MESSAGES = 300

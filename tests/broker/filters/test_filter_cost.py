@@ -14,11 +14,11 @@ from pyromq.model.codes import ResponseCode
 from pyromq.model.filters.parser import MAX_CONTAINS
 from pyromq.protocol.bodies.body import encode_body
 from pyromq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
-from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.requests import RequestCode
 from pyromq.store.log.reader import GetStatus
 from tests.broker.running import Running, running_broker
 from tests.loop_held import held_loop
+from tests.wire import decode_messages
 
 COUNT = 30
 LONG = "a" * 29_000

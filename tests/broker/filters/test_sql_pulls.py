@@ -15,9 +15,9 @@ from pyromq.protocol.bodies.body import decode_body, encode_body
 from pyromq.protocol.bodies.heartbeat import CheckClientRequestBody, ConsumerData, HeartbeatData, SubscriptionData
 from pyromq.protocol.bodies.stats import QueryConsumeQueueResponseBody
 from pyromq.protocol.command import Command
-from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.requests import RequestCode
 from tests.broker.running import Running, running_broker, turns_until
+from tests.wire import decode_messages
 
 BY_HEARTBEAT: dict[str, Any] = {"sysFlag": 0}
 BROUGHT: dict[str, Any] = {"expressionType": "SQL92"}

@@ -9,8 +9,8 @@ import pytest
 from pyromq.broker.filters.filters import tag_codes
 from pyromq.model.codes import ResponseCode
 from pyromq.model.java_hash import java_hash
-from pyromq.protocol.messages import decode_messages
 from tests.broker.running import Running, running_broker
+from tests.wire import decode_messages
 
 
 async def send(broker: Running, *tags: str) -> None:

@@ -115,15 +115,6 @@ class RegistrationReader:
         yield from _decode_each(TopicQueueMappingDetail, details, wrapper.topic_queue_mapping_detail_map)
 
 
-def decode_registration(
-    data: bytes, version: int, compressed: bool = False, max_inflated: int = MAX_INFLATED_BYTES
-) -> RegisterBrokerBody:
-    reader = RegistrationReader(data, version, compressed, max_inflated)
-    for _ in reader.read_slices():
-        pass
-    return reader.body
-
-
 def encode_registration(body: RegisterBrokerBody, compressed: bool = False) -> bytes:
     if not compressed:
         return encode_body(body, Dialect.JAVA)
