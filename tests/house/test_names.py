@@ -103,7 +103,8 @@ def has_free_docstring(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     is the help text that users see.
     """
     decorators = " ".join(ast.unparse(each) for each in node.decorator_list)
-    return node.name in ("__init__", "__new__") or re.search(r"\b(\w*property|command|group)\b", decorators) is not None
+    is_free = re.search(r"\b(\w*property|\w*command|group)\b", decorators) is not None
+    return is_free or node.name in ("__init__", "__new__")
 
 
 def without_verb(code: dict[str, Module]) -> list[str]:

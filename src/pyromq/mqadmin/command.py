@@ -26,7 +26,7 @@ from ..model.route import MASTER_ID
 from ..model.wire_text import LONG_MAX, whole_number
 from ..protocol.bodies.route import TopicRouteData
 from ..protocol.row import A, B, H, R, Row
-from .options import Declared, Option, table
+from .options import Declared, Option, documented, table
 from .parsing import Chosen, UsageError
 from .printing import Columns, as_line
 
@@ -209,5 +209,10 @@ Named = Callable[[str], Subcommand]
 
 
 def command(text: str, *declared: Declared, waits_for: str = "") -> Callable[[Runs], Named]:
-    """Declare a command. `catalogue.py` knows its name, and makes it when it is wanted."""
-    return lambda run: lambda name: Subcommand(name, text, table(declared), run, waits_for)
+    """Declare a command; options of its own may stand in its docstring. `catalogue.py` makes it when it is wanted."""
+
+    def declare(run: Runs) -> Named:
+        options = table((*declared, *documented(run.__doc__)))
+        return lambda name: Subcommand(name, text, options, run, waits_for)
+
+    return declare

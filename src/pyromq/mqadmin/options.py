@@ -4,11 +4,13 @@
     flag("l", "list", "as a table")
     one_of(may("b", "brokerAddr", ...), may("c", "clusterName", ...))      exactly one of them
 
+Those of one command alone may stand in its docstring, a line each (`documented`).
 Names and kinds are those of RocketMQ 5.5.0, the descriptions are ours. Knows nothing of what a command does.
 """
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -49,6 +51,19 @@ def flag(short: str, long: str, text: str) -> Option:
 def one_of(*options: Option) -> tuple[Option, ...]:
     return options
 
+
+def documented(text: str | None) -> list[Option]:
+    """Read options from lines such as `-t topic=  the topic` and `[-l list]  as a table`.
+
+    In brackets: may be left out. With an equals sign: has a value.
+    """
+    return [
+        Option(short, long, meaning, required=not bracket, has_value=bool(equals))
+        for bracket, short, long, equals, meaning in _LINE.findall(text or "")
+    ]
+
+
+_LINE = re.compile(r"(?m)^ *(\[?)-(\w*) ([^=\]\n]+)(=?)\]? +(.*)$")
 
 HELP = flag("h", "help", "this text")
 NAME_SERVERS = may("n", "namesrvAddr", "name servers, host:port;host:port; default: environment NAMESRV_ADDR")

@@ -75,15 +75,11 @@ async def change_setting(run: Run, what: str, addresses: Sequence[str], row: Row
     run.say(f"update {what} config success!{java(addresses)}", f"{run['k']} : {run['v']}")
 
 
-@command(
-    "Change a setting of running brokers",
-    may("a", "updateAllBroker", "with -c: true for its slaves too"),
-    BROKER,
-    CLUSTER,
-    need("k", "key", "the setting, by Java's name"),
-    need("v", "value", "its new value"),
-)
+@command("Change a setting of running brokers", BROKER, CLUSTER)
 async def update_broker_config(run: Run) -> None:
+    """[-a updateAllBroker=]  with -c: true for its slaves too
+    -k key=                   the setting, by Java's name
+    -v value=                 its new value"""
     pair = {run["k"]: run["v"]}
     addresses = await (run.brokers() if run.truth("a") else run.masters())
     faults = []
@@ -124,12 +120,9 @@ delete_expired_commit_log = _cleaning(
 ENGINES = {"F": "FILE_TIME_WHEEL", "R": "ROCKSDB_TIMELINE"}
 
 
-@command(
-    "What brokers keep timer messages in",
-    BROKER_OR_CLUSTER,
-    need("e", "engineType", "F: time wheel in files, R: RocksDB"),
-)
+@command("What brokers keep timer messages in", BROKER_OR_CLUSTER)
 async def switch_timer_engine(run: Run) -> None:
+    """-e engineType=  F: time wheel in files, R: RocksDB"""
     engine = run["e"]
     if engine not in ENGINES:
         raise UsageError(f"-e {engine}: F (time wheel in files) or R (RocksDB)")
@@ -138,13 +131,10 @@ async def switch_timer_engine(run: Run) -> None:
     await run.ask_each(await run.masters(), said, RequestCode.SWITCH_TIMER_ENGINE, header)
 
 
-@command(
-    "Set what a slave takes for the flushed position of its master",
-    may("b", "brokerAddr", "the slave, host:port"),
-    may("o", "offset", "the position"),
-    waits_for="replication",
-)
+@command("Set what a slave takes for the flushed position of its master", waits_for="replication")
 async def reset_master_flush_offset(run: Run) -> None:
+    """[-b brokerAddr=]  the slave, host:port
+    [-o offset=]         the position"""
     if "b" not in run or "o" not in run:
         raise UsageError("-b with the slave's address and -o with the position are needed")
     header = ResetMasterFlushOffset(master_flush_offset=run.number("o"))
@@ -188,13 +178,9 @@ async def remove_cold_data_flow_ctr_group_config(run: Run) -> None:
     await run.ask_each(await run.masters(), said, row, body=run["g"].encode())
 
 
-@command(
-    "How the system reads commit log files ahead",
-    BROKER,
-    CLUSTER,
-    need("m", "commitLogReadAheadMode", "0 as usual, 1 not at all: reads are at random places"),
-)
+@command("How the system reads commit log files ahead", BROKER, CLUSTER)
 async def set_commit_log_read_ahead_mode(run: Run) -> None:
+    """-m commitLogReadAheadMode=  0 as usual, 1 not at all: reads are at random places"""
     mode = run["m"]
     if mode not in ("0", "1"):
         raise UsageError(f"-m {mode}: 0 (as usual) or 1 (random places)")

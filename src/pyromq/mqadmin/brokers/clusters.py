@@ -7,7 +7,7 @@ from ...client.errors import Error
 from ...protocol.requests import RequestCode
 from ..command import Failed, Run, command
 from ..messages.send import producer_of
-from ..options import INTERVAL, flag, may, need
+from ..options import INTERVAL, need
 from ..printing import Columns, java, when_s
 from .brokers import change_setting, show_settings
 
@@ -23,13 +23,10 @@ TOTALS = Columns(
 HOUR_MS = 3_600_000
 
 
-@command(
-    "Brokers of all clusters",
-    may("c", "clusterName", "only this cluster"),
-    INTERVAL,
-    flag("m", "moreStats", "messages of yesterday and today instead"),
-)
+@command("Brokers of all clusters", INTERVAL)
 async def cluster_list(run: Run) -> None:
+    """[-c clusterName=]  only this cluster
+    [-m moreStats]        messages of yesterday and today instead"""
     async for number in run.rounds():
         if number:
             run.say()
@@ -90,16 +87,14 @@ async def _more(run: Run, places: list[cluster.BrokerPlace]) -> None:
         run.say(TOTALS.format(place.cluster, place.name, *counts))
 
 
-@command(
-    "How long brokers take to store a message, again and again",
-    may("a", "amount", "messages a round, default 100"),
-    may("c", "cluster", "only this cluster"),
-    may("i", "interval", "seconds between rounds, default 10"),
-    may("m", "machine room", "a name for this place, with -p"),
-    may("p", "print log", "true: lines for a log file"),
-    may("s", "size", "bytes of a message, default 128"),
-)
+@command("How long brokers take to store a message, again and again")
 async def cluster_rt(run: Run) -> None:
+    """[-a amount=]     messages a round, default 100
+    [-c cluster=]       only this cluster
+    [-i interval=]      seconds between rounds, default 10
+    [-m machine room=]  a name for this place, with -p
+    [-p print log=]     true: lines for a log file
+    [-s size=]          bytes of a message, default 128"""
     amount, as_log = run.number("a", 100), run.truth("p")
     body = b"a" * run.number("s", 128)
     if not as_log:

@@ -10,7 +10,7 @@ from ...protocol.bodies.replication import HAClientRuntimeInfo
 from ...protocol.headers.replication import AddBroker, CleanBrokerData, ElectMaster, RemoveBroker
 from ...protocol.requests import RequestCode
 from ..command import Failed, Run, command
-from ..options import BROKER, CLUSTER, INTERVAL, flag, may, need, one_of
+from ..options import BROKER, CLUSTER, INTERVAL, may, need, one_of
 from ..parsing import UsageError
 from ..printing import Columns, java, java_object, when
 from .brokers import change_setting, show_settings
@@ -21,14 +21,10 @@ REPLICA = "ReplicaIdentity{'brokerName', brokerId, 'brokerAddress', alive}"
 AT = need("a", "controllerAddress", "controllers, host:port;host:port")
 
 
-@controller_command(
-    "Which replicas of brokers are in sync, as the controller knows",
-    AT,
-    may("b", "brokerName", "name of the broker"),
-    may("c", "clusterName", "the cluster"),
-    INTERVAL,
-)
+@controller_command("Which replicas of brokers are in sync, as the controller knows", AT, INTERVAL)
 async def get_sync_state_set(run: Run) -> None:
+    """[-b brokerName=]  name of the broker
+    [-c clusterName=]    the cluster"""
     if "b" not in run and "c" not in run:
         raise UsageError("say which: -b with a broker's name, or -c with a cluster's name")
     async for _ in run.rounds():
@@ -76,21 +72,18 @@ async def get_controller_config(run: Run) -> None:
     await show_settings(run, _controllers(run), RequestCode.GET_CONTROLLER_CONFIG)
 
 
-@controller_command(
-    "Change a setting of controllers", AT, need("k", "key", "the setting"), need("v", "value", "its new value")
-)
+@controller_command("Change a setting of controllers", AT)
 async def update_controller_config(run: Run) -> None:
+    """-k key=  the setting
+    -v value=   its new value"""
     await change_setting(run, "controller", _controllers(run), RequestCode.UPDATE_CONTROLLER_CONFIG)
 
 
-@controller_command(
-    "Let the controller make a broker the master",
-    AT,
-    need("b", "brokerId", "its id"),
-    need("bn", "brokerName", "its name"),
-    need("c", "clusterName", "its cluster"),
-)
+@controller_command("Let the controller make a broker the master", AT)
 async def elect_master(run: Run) -> None:
+    """-b brokerId=  its id
+    -bn brokerName=  its name
+    -c clusterName=  its cluster"""
     wanted = ElectMaster(
         cluster_name=run["c"],
         broker_name=run["bn"],
@@ -107,15 +100,12 @@ async def elect_master(run: Run) -> None:
         run.say(f"\t#Broker\t{broker_id}\t{address}")
 
 
-@controller_command(
-    "Let the controller forget brokers",
-    AT,
-    may("b", "brokerControllerIdsToClean", "ids, with semicolons; default: all of the name"),
-    need("bn", "brokerName", "name of the brokers"),
-    may("c", "clusterName", "their cluster"),
-    flag("l", "cleanLivingBroker", "even those that are alive"),
-)
+@controller_command("Let the controller forget brokers", AT)
 async def clean_broker_metadata(run: Run) -> None:
+    """[-b brokerControllerIdsToClean=]  ids, with semicolons; default: all of the name
+    -bn brokerName=                      name of the brokers
+    [-c clusterName=]                    their cluster
+    [-l cleanLivingBroker]               even those that are alive"""
     ids = run.get("b")
     if not all(whole_number(part.strip()) is not None for part in ids.split(";") if part):
         raise UsageError(f"-b {ids}: ids are numbers, with semicolons between")
@@ -137,20 +127,16 @@ async def clean_broker_metadata(run: Run) -> None:
 AT_CONTAINER = need("c", "brokerContainerAddr", "the container, host:port")
 
 
-@container_command(
-    "Start a broker in a container",
-    need("b", "brokerConfigPath", "its settings file, on the container's machine"),
-    AT_CONTAINER,
-)
+@container_command("Start a broker in a container", AT_CONTAINER)
 async def add_broker(run: Run) -> None:
+    """-b brokerConfigPath=  its settings file, on the container's machine"""
     await run.ask(run["c"], RequestCode.ADD_BROKER, AddBroker(config_path=run["b"]))
     run.say(f"add broker to {run['c']} success")
 
 
-@container_command(
-    "Stop a broker of a container", need("b", "brokerIdentity", "clusterName:brokerName:brokerId"), AT_CONTAINER
-)
+@container_command("Stop a broker of a container", AT_CONTAINER)
 async def remove_broker(run: Run) -> None:
+    """-b brokerIdentity=  clusterName:brokerName:brokerId"""
     parts = run["b"].split(":")
     number = whole_number(parts[-1])
     if len(parts) != 3 or number is None:

@@ -21,7 +21,7 @@ from ...protocol.requests import RequestCode
 from ..command import Failed, NotServed, Run, command
 from ..files import write_private
 from ..messages.text import line_of
-from ..options import BROKER, CLUSTER, flag, may, need
+from ..options import BROKER, CLUSTER, may, need
 from ..parsing import UsageError
 from ..printing import java, pretty_value, version_name
 from .clusters import number
@@ -61,16 +61,11 @@ async def _own_groups(run: Run, address: str) -> dict[str, SubscriptionGroupConf
     return {name: of for name, of in found.items() if not is_system_group(name)}
 
 
-@command(
-    "Topics and groups as a file",
-    BROKER,
-    CLUSTER,
-    TO,
-    flag("g", "subscriptionGroup", "only groups"),
-    flag("s", "specialTopic", "with retry and dead letter topics"),
-    flag("t", "topic", "only topics"),
-)
+@command("Topics and groups as a file", BROKER, CLUSTER, TO)
 async def export_metadata(run: Run) -> None:
+    """[-g subscriptionGroup]  only groups
+    [-s specialTopic]          with retry and dead letter topics
+    [-t topic]                 only topics"""
     all_topics: dict[str, TopicConfig] = {}
     all_groups: dict[str, SubscriptionGroupConfig] = {}
     for address in await run.masters():
@@ -172,14 +167,11 @@ async def _settings(run: Run, address: str) -> dict[str, str]:
     return await settings.fetch(run.calls, address, RequestCode.GET_BROKER_CONFIG)
 
 
-@command(
-    "Let brokers move the records of pops from RocksDB back to files",
-    may("b", "brokerAddr", "the broker, host:port"),
-    may("c", "clusterName", "the cluster: masters and slaves"),
-    may("d", "dryRun", "true: only say which brokers it would be"),
-    waits_for="pop records in RocksDB",
-)
+@command("Let brokers move the records of pops from RocksDB back to files", waits_for="pop records in RocksDB")
 async def export_pop_record(run: Run) -> None:
+    """[-b brokerAddr=]  the broker, host:port
+    [-c clusterName=]    the cluster: masters and slaves
+    [-d dryRun=]         true: only say which brokers it would be"""
     if "b" in run:
         name = (await _settings(run, run["b"])).get("brokerName", "")
         places = [(name, run["b"])]
@@ -231,29 +223,26 @@ async def dump_compaction_log(run: Run) -> None:
         at += record.size
 
 
-@command(
-    "Topics or groups out of RocksDB's files on this machine",
-    may("j", "jsonEnable", "true: as JSON"),
-    need("p", "path", "folder of the settings"),
-    need("t", "configType", "topics or subscriptionGroups"),
-    waits_for="a RocksDB store",
-)
+@command("Topics or groups out of RocksDB's files on this machine", waits_for="a RocksDB store")
 async def export_metadata_in_rocksdb(run: Run) -> None:
+    """[-j jsonEnable=]  true: as JSON
+    -p path=             folder of the settings
+    -t configType=       topics or subscriptionGroups"""
     raise NotServed(f"{ROCKSDB}mqadmin rocksDBConfigToJson -b BROKER -t {run['t']}")
 
 
 @command(
     "Let brokers write their tables in RocksDB as JSON files",
-    may("b", "brokerAddr", "the broker, host:port"),
-    may("c", "cluster", "the cluster: masters and slaves"),
-    may("e", "exportFile", "file for what is read on this machine, with -p"),
-    may("j", "jsonEnable", "false: a line per entry, with -p"),
-    may("n", "nameserverAddr", "name servers, host:port;host:port"),
-    may("p", "configPath", "folder of RocksDB's files on this machine"),
     may("t", "configType", f"{', '.join(KINDS)}; default: all"),
     waits_for="a RocksDB store",
 )
 async def rocksdb_config_to_json(run: Run) -> None:
+    """[-b brokerAddr=]   the broker, host:port
+    [-c cluster=]         the cluster: masters and slaves
+    [-e exportFile=]      file for what is read on this machine, with -p
+    [-j jsonEnable=]      false: a line per entry, with -p
+    [-n nameserverAddr=]  name servers, host:port;host:port
+    [-p configPath=]      folder of RocksDB's files on this machine"""
     kinds = [each.strip() for each in run.get("t", ";".join(KINDS)).replace(",", ";").split(";") if each.strip()]
     if wrong := [each for each in kinds if each not in KINDS]:
         raise UsageError(f"Invalid configType: {wrong[0]} please input {'/'.join(KINDS)}")

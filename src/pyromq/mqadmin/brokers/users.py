@@ -117,13 +117,9 @@ def _acl(run: Run) -> AclInfo:
     return AclInfo(subject=run["s"], policies=[PolicyInfo(entries=entries)])
 
 
-@acl_command(
-    "Delete permissions of a user",
-    BROKER_OR_CLUSTER,
-    may("r", "resources", "only those for these, with commas"),
-    SUBJECT,
-)
+@acl_command("Delete permissions of a user", BROKER_OR_CLUSTER, SUBJECT)
 async def delete_acl(run: Run) -> None:
+    """[-r resources=]  only those for these, with commas"""
     for address in await run.brokers():
         for resource in run.words("r") or [""]:
             header = DeleteAcl(subject=run["s"], resource=resource or None)
@@ -152,13 +148,10 @@ async def get_acl(run: Run) -> None:
         _print_acls(run, [found] if found is not None else [])
 
 
-@acl_command(
-    "All permissions",
-    BROKER_OR_CLUSTER,
-    may("r", "resource", "part of the resource"),
-    may("s", "subject", "part of the subject"),
-)
+@acl_command("All permissions", BROKER_OR_CLUSTER)
 async def list_acl(run: Run) -> None:
+    """[-r resource=]  part of the resource
+    [-s subject=]      part of the subject"""
     for address in await run.masters():
         _print_acls(run, await _acls(run, address, run.get("s") or None, run.get("r") or None))
 

@@ -23,7 +23,7 @@ from ...protocol.headers.clients import GetProducerConnectionList
 from ...protocol.requests import RequestCode
 from ..command import Failed, Run, command, failed
 from ..files import write_private
-from ..options import flag, may, need
+from ..options import may, need
 from ..printing import (
     Columns,
     as_line,
@@ -64,12 +64,10 @@ async def consumer_connection(run: Run) -> None:
     run.say(f"ConsumeFromWhere: {java(found.consume_from_where)}")
 
 
-@command(
-    "Producers of a group",
-    need("g", "producerGroup", "the producer group"),
-    need("t", "topic", "a topic that it sends to"),
-)
+@command("Producers of a group")
 async def producer_connection(run: Run) -> None:
+    """-g producerGroup=  the producer group
+    -t topic=             a topic that it sends to"""
     address, *_ = (await run.brokers_of(run["t"])).values()
     header = GetProducerConnectionList(producer_group=run["g"])
     found = (await run.ask(address, RequestCode.GET_PRODUCER_CONNECTION_LIST, header)).body
@@ -93,14 +91,10 @@ async def producer(run: Run) -> None:
             )
 
 
-@command(
-    "What the members of a group are doing",
-    BROKER,
-    GROUP,
-    may("i", "clientId", "only this member, printed here"),
-    flag("s", "jstack", "with the stacks of its threads"),
-)
+@command("What the members of a group are doing", BROKER, GROUP)
 async def consumer_status(run: Run) -> None:
+    """[-i clientId=]  only this member, printed here
+    [-s jstack]        with the stacks of its threads"""
     group = run["g"]
     address, found = await _members(run, group)
     if "i" in run:

@@ -26,24 +26,19 @@ DECLARED = """
 """
 
 
-@command(
-    "Create or change a consumer group",
-    may("a", "notifyConsumerIdsChanged", "true: members are told when others come or go, default true"),
-    may("", "attributes", "+key=value adds or alters, -key removes; several with commas"),
-    BROKER,
-    CLUSTER,
-    may("d", "consumeBroadcastEnable", "true: broadcasting is allowed, default false"),
-    GROUP,
-    may("i", "brokerId", "id of the broker to read from, default 0"),
-    may("m", "consumeFromMinEnable", "true: may start at the least offset, default false"),
-    may("o", "consumeMessageOrderly", "true: an orderly group"),
-    may("p", "groupRetryPolicy", "when to deliver again, as JSON"),
-    may("q", "retryQueueNums", "queues of its retry topic, default 1"),
-    may("r", "retryMaxTimes", "deliveries again before the dead letter topic, default 16"),
-    may("s", "consumeEnable", "false: may not consume"),
-    may("w", "whichBrokerWhenConsumeSlowly", "id of the broker for slow readers, default 1"),
-)
+@command("Create or change a consumer group", BROKER, CLUSTER, GROUP)
 async def update_sub_group(run: Run) -> None:
+    """[-a notifyConsumerIdsChanged=]   true: members are told when others come or go, default true
+    [- attributes=]                     +key=value adds or alters, -key removes; several with commas
+    [-d consumeBroadcastEnable=]        true: broadcasting is allowed, default false
+    [-i brokerId=]                      id of the broker to read from, default 0
+    [-m consumeFromMinEnable=]          true: may start at the least offset, default false
+    [-o consumeMessageOrderly=]         true: an orderly group
+    [-p groupRetryPolicy=]              when to deliver again, as JSON
+    [-q retryQueueNums=]                queues of its retry topic, default 1
+    [-r retryMaxTimes=]                 deliveries again before the dead letter topic, default 16
+    [-s consumeEnable=]                 false: may not consume
+    [-w whichBrokerWhenConsumeSlowly=]  id of the broker for slow readers, default 1"""
     config = SubscriptionGroupConfig(
         group_name=run["g"],
         attributes=attribute_map(run.get("attributes")),
@@ -81,12 +76,9 @@ def _policy_text(policy: GroupRetryPolicy) -> str:
     )
 
 
-@command(
-    "Create or change the consumer groups of a file",
-    BROKER_OR_CLUSTER,
-    need("f", "filename", "file with a JSON list of group settings, as exportMetadata writes each"),
-)
+@command("Create or change the consumer groups of a file", BROKER_OR_CLUSTER)
 async def update_sub_group_list(run: Run) -> None:
+    """-f filename=  file with a JSON list of group settings, as exportMetadata writes each"""
     configs = decode_body(list[SubscriptionGroupConfig], read_file(run["f"]), ANSWER_LIMITS)
     if not configs:
         raise Failed(f"{run['f']} lists no group")
@@ -121,17 +113,11 @@ async def get_consumer_config(run: Run) -> None:
             run.say(f"{name:<40}=  {'' if text == 'null' else text}")
 
 
-@command(
-    "How a group consumes a topic: pull or pop",
-    BROKER,
-    CLUSTER,
-    GROUP,
-    need("m", "mode", "PULL or POP"),
-    may("q", "popShareQueueNum", "with POP: how many members share each queue"),
-    need("t", "topicName", "the topic"),
-    waits_for="pop consumption",
-)
+@command("How a group consumes a topic: pull or pop", BROKER, CLUSTER, GROUP, waits_for="pop consumption")
 async def set_consume_mode(run: Run) -> None:
+    """-m mode=             PULL or POP
+    [-q popShareQueueNum=]  with POP: how many members share each queue
+    -t topicName=           the topic"""
     try:
         mode = MessageRequestMode[run["m"].upper()]
     except KeyError:

@@ -39,18 +39,12 @@ def time_of(run: Run, text: str) -> int:
         raise UsageError(f"{text}: now, milliseconds since 1970, or yyyy-MM-dd#HH:mm:ss:SSS") from None
 
 
-@command(
-    "Let a group go on at a time",
-    may("b", "broker", "only this broker, with -q"),
-    ROUTE_BY,
-    FORCE,
-    GROUP,
-    may("o", "offset", "go on at this offset, with -b and -q"),
-    may("q", "queue", "only this queue, with -b"),
-    need("s", "timestamp", "now, milliseconds, or yyyy-MM-dd#HH:mm:ss:SSS"),
-    TOPIC,
-)
+@command("Let a group go on at a time", ROUTE_BY, FORCE, GROUP, TOPIC)
 async def reset_offset_by_time(run: Run) -> None:
+    """[-b broker=]  only this broker, with -q
+    [-o offset=]     go on at this offset, with -b and -q
+    [-q queue=]      only this queue, with -b
+    -s timestamp=    now, milliseconds, or yyyy-MM-dd#HH:mm:ss:SSS"""
     time_ms = time_of(run, run["s"])
     if ("b" in run) != ("q" in run) or ("o" in run and "q" not in run):
         raise UsageError("-b and -q go together, and -o needs both")
@@ -132,14 +126,11 @@ async def _reset_by_hand(run: Run, time_ms: int) -> None:
             run.say(BY_HAND.format(queue.broker_name, queue.queue_id, *shown))
 
 
-@command(
-    "Let a group go on in a topic where another one is",
-    need("d", "destGroup", "the group that gets the offsets"),
-    may("o", "offline", "true: members that are online are no reason for a warning"),
-    need("s", "srcGroup", "the group whose offsets are copied"),
-    TOPIC,
-)
+@command("Let a group go on in a topic where another one is", TOPIC)
 async def clone_group_offset(run: Run) -> None:
+    """-d destGroup=  the group that gets the offsets
+    [-o offline=]     true: members that are online are no reason for a warning
+    -s srcGroup=      the group whose offsets are copied"""
     source, target, topic = run["s"], run["d"], run["t"]
     addresses = await run.brokers_of(topic)
     stats = await progress_of(run, source, topic)

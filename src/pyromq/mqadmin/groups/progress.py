@@ -16,7 +16,7 @@ from ...protocol.bodies.offsets import ConsumeStats, OffsetWrapper
 from ...protocol.headers.admin import GetBrokerConsumeStats
 from ...protocol.requests import RequestCode
 from ..command import Failed, Run, command, failed
-from ..options import ROUTE_BY, flag, may, need
+from ..options import ROUTE_BY
 from ..printing import Columns, queues_in_order, version_name, when_s
 
 _PLACE = "{#Topic:<64.64}  {#Broker Name:<32.32}  {#QID:<4}  {#Broker Offset:<20}  {#Consumer Offset:<20}  "
@@ -66,14 +66,11 @@ async def members_of(run: Run, group: str, addresses: Iterable[str]) -> Consumer
     return None
 
 
-@command(
-    "How far a group is in each queue; without a group, an overview of all",
-    ROUTE_BY,
-    may("g", "groupName", "the group"),
-    may("s", "showClientIP", "true: which member has each queue"),
-    may("t", "topicName", "only this topic"),
-)
+@command("How far a group is in each queue; without a group, an overview of all", ROUTE_BY)
 async def consumer_progress(run: Run) -> None:
+    """[-g groupName=]  the group
+    [-s showClientIP=]  true: which member has each queue
+    [-t topicName=]     only this topic"""
     if "g" in run:
         await _show_group(run, run["g"])
     else:
@@ -135,14 +132,12 @@ def _summary(members: ConsumerConnection | None) -> tuple[int, str, str, str]:
     return len(members.connection_set), version_name(oldest), "PULL" if is_pull else "PUSH", model
 
 
-@command(
-    "How far all groups of a broker are",
-    need("b", "brokerAddr", "the broker, host:port"),
-    may("l", "level", "only queues that are more than this behind"),
-    may("o", "order", "true: only orderly groups"),
-    may("t", "timeoutMillis", "how long to wait for the answer, default 50000"),
-)
+@command("How far all groups of a broker are")
 async def broker_consume_stats(run: Run) -> None:
+    """-b brokerAddr=    the broker, host:port
+    [-l level=]          only queues that are more than this behind
+    [-o order=]          true: only orderly groups
+    [-t timeoutMillis=]  how long to wait for the answer, default 50000"""
     calls = run.calls
     calls.timeout_s = run.number("t", 50_000) / 1000
     header = GetBrokerConsumeStats(is_order=run.truth("o"))
@@ -163,12 +158,10 @@ def _print_stats(run: Run, group: str, stats: ConsumeStats, least: int) -> None:
             run.say(OF_BROKER.format(queue.topic, group, queue.broker_name, queue.queue_id, *row))
 
 
-@command(
-    "Messages in and out of topics, by consumer group",
-    flag("a", "activeTopic", "only those with traffic"),
-    may("t", "topic", "only this topic"),
-)
+@command("Messages in and out of topics, by consumer group")
 async def stats_all(run: Run) -> None:
+    """[-a activeTopic]  only those with traffic
+    [-t topic=]          only this topic"""
     run.say(TRAFFIC.head)
     for topic in await topics.names(run.calls):
         if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) or run.get("t", topic) != topic:

@@ -11,7 +11,7 @@ from ...model.message import StoredMessage
 from ...protocol.bodies.keyed import MessageQueue
 from ..command import Failed, Run, command
 from ..groups.offsets import time_of
-from ..options import TOPIC, may, need
+from ..options import TOPIC, may
 from ..parsing import UsageError
 from ..printing import queue_text
 from .find import with_limits
@@ -65,17 +65,10 @@ def _fits(message: StoredMessage, tags: str) -> bool:
     return tags == "*" or message.tags in [tag.strip() for tag in tags.split("||")]
 
 
-@command(
-    "Print the messages of a topic",
-    BEGIN,
-    CHARSET,
-    may("d", "printBody ", "false: without bodies"),
-    END,
-    may("l", "lmqParentTopic", "parent topic of a light queue: where to look for the route"),
-    TAGS,
-    TOPIC,
-)
+@command("Print the messages of a topic", BEGIN, CHARSET, END, TAGS, TOPIC)
 async def print_msg(run: Run) -> None:
+    """[-d printBody =]   false: without bodies
+    [-l lmqParentTopic=]  parent topic of a light queue: where to look for the route"""
     tags, charset = run.get("s", "*"), run.charset("c", "UTF-8")
     for place in await _queues(run, run["t"], run.get("l") or run["t"]):
         offset, end = await _limits(run, place)
@@ -94,20 +87,13 @@ async def print_msg(run: Run) -> None:
         run.say("-" * 56)
 
 
-@command(
-    "Print or count the messages of one queue",
-    need("a", "brokerName ", "name of the broker"),
-    BEGIN,
-    CHARSET,
-    may("d", "printBody ", "true: with bodies"),
-    END,
-    may("f", "calculate", "true: count by tag"),
-    need("i", "queueId ", "the queue"),
-    may("p", "print msg", "true: print each message"),
-    TAGS,
-    TOPIC,
-)
+@command("Print or count the messages of one queue", BEGIN, CHARSET, END, TAGS, TOPIC)
 async def print_msg_by_queue(run: Run) -> None:
+    """-a brokerName =  name of the broker
+    [-d printBody =]    true: with bodies
+    [-f calculate=]     true: count by tag
+    -i queueId =        the queue
+    [-p print msg=]     true: print each message"""
     charset = run.charset("c", "UTF-8")
     place = await _one_queue(run, run["t"], run["a"], run.number("i"))
     offset, end = await _limits(run, place)
@@ -133,18 +119,15 @@ async def _one_queue(run: Run, topic: str, broker_name: str, queue_id: int) -> Q
     return QueueAtBroker(queue, address)
 
 
-@command(
-    "Read messages of a topic or queue",
-    may("b", "brokerName", "name of the broker"),
-    may("c", "MessageNumber", "at most so many, default 128"),
-    may("e", "endTimestamp ", "stored until, ms or yyyy-MM-dd#HH:mm:ss:SSS"),
-    may("g", "consumerGroup", "read as this group; its offsets stay"),
-    may("i", "queueId", "the queue, with -b"),
-    may("o", "offset", "from this offset on, with -i"),
-    may("s", "beginTimestamp ", "stored from, ms or yyyy-MM-dd#HH:mm:ss:SSS"),
-    TOPIC,
-)
+@command("Read messages of a topic or queue", TOPIC)
 async def consume_message(run: Run) -> None:
+    """[-b brokerName=]    name of the broker
+    [-c MessageNumber=]    at most so many, default 128
+    [-e endTimestamp =]    stored until, ms or yyyy-MM-dd#HH:mm:ss:SSS
+    [-g consumerGroup=]    read as this group; its offsets stay
+    [-i queueId=]          the queue, with -b
+    [-o offset=]           from this offset on, with -i
+    [-s beginTimestamp =]  stored from, ms or yyyy-MM-dd#HH:mm:ss:SSS"""
     most = run.number("c", 128)
     _check_consume(run, most)
     if "i" in run:

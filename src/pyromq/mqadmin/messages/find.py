@@ -16,7 +16,7 @@ from ...protocol.requests import RequestCode
 from ...protocol.trace import TraceError, decode_trace
 from ..command import Failed, Run, command, failed
 from ..groups.progress import members_of
-from ..options import ROUTE_BY, TOPIC, flag, may, need
+from ..options import ROUTE_BY, TOPIC, may
 from ..parsing import UsageError
 from ..printing import Columns, when_s
 from .send import resend, result_text
@@ -69,18 +69,11 @@ def _times(run: Run, begin: str, end: str) -> dict[str, int]:
     return {"begin_ms": run.number(begin, 0), "end_ms": run.number(end, messages.FOR_EVER_MS)}
 
 
-@command(
-    "Show messages by id; hand them to a consumer, or send them again",
-    ROUTE_BY,
-    CLIENT,
-    BODY,
-    GROUP,
-    need("i", "msgId", "ids, with commas"),
-    may("s", "sendMessage", "true: send the message again"),
-    TOPIC,
-    may("u", "unitName", "unit of the producer, with -s"),
-)
+@command("Show messages by id; hand them to a consumer, or send them again", ROUTE_BY, CLIENT, BODY, GROUP, TOPIC)
 async def query_msg_by_id(run: Run) -> None:
+    """-i msgId=       ids, with commas
+    [-s sendMessage=]  true: send the message again
+    [-u unitName=]     unit of the producer, with -s"""
     charset = run.charset("f")
     for message_id in run.words("i"):
         address, message = await _by_id(run, run["t"], message_id)
@@ -105,18 +98,12 @@ async def _hand_over(run: Run, address: str, message: StoredMessage) -> None:
     run.say(consumed_text((await run.ask(address, RequestCode.CONSUME_MESSAGE_DIRECTLY, header)).body))
 
 
-@command(
-    "Show a message by the id that its producer gave; hand it to a consumer",
-    flag("a", "showAll", "all that have it, at most 32"),
-    ROUTE_BY,
-    CLIENT,
-    may("e", "endTime", "stored before, ms"),
-    GROUP,
-    need("i", "msgId", "the id"),
-    may("s", "startTime", "stored after, ms"),
-    TOPIC,
-)
+@command("Show a message by the id that its producer gave; hand it to a consumer", ROUTE_BY, CLIENT, GROUP, TOPIC)
 async def query_msg_by_unique_key(run: Run) -> None:
+    """[-a showAll]  all that have it, at most 32
+    [-e endTime=]    stored before, ms
+    -i msgId=        the id
+    [-s startTime=]  stored after, ms"""
     found = await _by_unique_id(run, run["t"], run["i"], **_times(run, "s", "e"))
     if "g" in run and "d" in run:
         await _hand_over(run, *found[0])
@@ -125,18 +112,14 @@ async def query_msg_by_unique_key(run: Run) -> None:
         await show(run, address, message, with_place=False, number=number)
 
 
-@command(
-    "Messages with a key",
-    may("b", "beginTimestamp", "stored after, ms"),
-    ROUTE_BY,
-    may("e", "endTimestamp", "stored before, ms"),
-    need("k", "msgKey", "the key"),
-    may("l", "lastKey", "go on behind this index key, of brokers with a RocksDB index"),
-    may("m", "maxNum", "at most so many, default 64"),
-    may("p", "keyType", "K: keys, the default; T: tags"),
-    TOPIC,
-)
+@command("Messages with a key", ROUTE_BY, TOPIC)
 async def query_msg_by_key(run: Run) -> None:
+    """[-b beginTimestamp=]  stored after, ms
+    [-e endTimestamp=]       stored before, ms
+    -k msgKey=               the key
+    [-l lastKey=]            go on behind this index key, of brokers with a RocksDB index
+    [-m maxNum=]             at most so many, default 64
+    [-p keyType=]            K: keys, the default; T: tags"""
     key, kind, most = run["k"], run.get("p", "K"), run.number("m", 64)
     if kind not in ("K", "T"):
         raise UsageError(f"-p {kind}: K (keys) or T (tags)")
@@ -153,16 +136,12 @@ async def query_msg_by_key(run: Run) -> None:
         run.say(KEYED.format(each.message_id, each.queue_id, each.queue_offset, index_key))
 
 
-@command(
-    "Show the message at an offset of a queue",
-    need("b", "brokerName", "name of the broker"),
-    BODY,
-    need("i", "queueId", "the queue"),
-    need("o", "offset", "the offset"),
-    may("r", "routeTopic", "topic whose route is used"),
-    TOPIC,
-)
+@command("Show the message at an offset of a queue", BODY, TOPIC)
 async def query_msg_by_offset(run: Run) -> None:
+    """-b brokerName=  name of the broker
+    -i queueId=        the queue
+    -o offset=         the offset
+    [-r routeTopic=]   topic whose route is used"""
     charset = run.charset("f")
     address = (await run.brokers_of(run.get("r") or run["t"])).get(run["b"])
     if address is None:
@@ -183,15 +162,12 @@ def with_limits(message: StoredMessage, page: messages.Page) -> StoredMessage:
     return message
 
 
-@command(
-    "What clients traced of a message",
-    may("b", "beginTimestamp", "traced after, ms"),
-    may("c", "maxNum", "at most so many trace messages, default 64"),
-    may("e", "endTimestamp", "traced before, ms"),
-    need("i", "msgId", "the message's id"),
-    may("t", "traceTopic", f"where traces are, default {TRACE_TOPIC}"),
-)
+@command("What clients traced of a message", may("t", "traceTopic", f"where traces are, default {TRACE_TOPIC}"))
 async def query_msg_trace_by_id(run: Run) -> None:
+    """[-b beginTimestamp=]  traced after, ms
+    [-c maxNum=]             at most so many trace messages, default 64
+    [-e endTimestamp=]       traced before, ms
+    -i msgId=                the message's id"""
     events = await _traced(run, run.get("t") or TRACE_TOPIC, run["i"])
     for host, event in events:
         if isinstance(event, Sent):

@@ -11,7 +11,7 @@ from ...client.errors import Error
 from ...model.message import Property, StoredMessage
 from ...protocol.bodies.keyed import MessageQueue
 from ..command import Failed, Run, command
-from ..options import TOPIC, may, need
+from ..options import TOPIC
 from ..printing import queue_text
 
 if TYPE_CHECKING:
@@ -63,17 +63,14 @@ async def resend(run: Run, message: StoredMessage, unit: str = "") -> SendResult
         )
 
 
-@command(
-    "Send a message",
-    may("b", "broker", "name of the broker, with -i"),
-    may("c", "tags", "its tag"),
-    may("i", "qid", "the queue, with -b"),
-    may("k", "key", "its keys, with blanks between"),
-    may("m", "msgTraceEnable", "true: write a trace"),
-    need("p", "body", "its body, as text"),
-    TOPIC,
-)
+@command("Send a message", TOPIC)
 async def send_message(run: Run) -> None:
+    """[-b broker=]       name of the broker, with -i
+    [-c tags=]            its tag
+    [-i qid=]             the queue, with -b
+    [-k key=]             its keys, with blanks between
+    [-m msgTraceEnable=]  true: write a trace
+    -p body=              its body, as text"""
     if ("b" in run) != ("i" in run):
         raise Failed("the broker and queue must be set together: -b with -i")
     queue = None
@@ -91,13 +88,11 @@ def _only(wanted: MessageQueue) -> QueueChoice:
     return lambda queues: wanted
 
 
-@command(
-    "Send messages to a broker and show each answer",
-    need("b", "brokerName", "name of the broker: each has a topic of its own name"),
-    may("c", "count", "how many, default 50"),
-    may("s", "messageSize", "bytes of a message, default 128"),
-)
+@command("Send messages to a broker and show each answer")
 async def send_msg_status(run: Run) -> None:
+    """-b brokerName=  name of the broker: each has a topic of its own name
+    [-c count=]        how many, default 50
+    [-s messageSize=]  bytes of a message, default 128"""
     body = b"x" * run.number("s", 128)
     async with producer_of(run) as producer:
         await producer.send(run["b"], body)  # finds the route, so that what is measured is the broker
@@ -107,13 +102,10 @@ async def send_msg_status(run: Run) -> None:
             run.say(f"rt={(run.clock.monotonic() - began) * 1000:.0f}ms, SendResult={result_text(result)}")
 
 
-@command(
-    "How long it takes to send a message to each queue in turn",
-    may("a", "amount", "how many, default 100"),
-    may("s", "size", "bytes of a message, default 128"),
-    TOPIC,
-)
+@command("How long it takes to send a message to each queue in turn", TOPIC)
 async def check_msg_send_rt(run: Run) -> None:
+    """[-a amount=]  how many, default 100
+    [-s size=]       bytes of a message, default 128"""
     amount, topic = run.number("a", 100), run["t"]
     body = b"x" * run.number("s", 128)
     run.say(SENT.format("#Broker Name", "#QID", "#Send Result", "#RT"))

@@ -12,7 +12,7 @@ from ...protocol.headers.pop import GetLiteClientInfo, GetLiteGroupInfo, GetLite
 from ...protocol.requests import RequestCode
 from ...protocol.row import H, R, Row
 from ..command import Run, command
-from ..options import BROKER, flag, may, need, one_of
+from ..options import BROKER, may, need, one_of
 from ..printing import Columns, java, when
 
 lite_command = partial(command, waits_for="lite topics")
@@ -33,9 +33,9 @@ LAG = Columns("{NO:<6} {Lite Topic:<40} {Lag Count:<12} {UnconsumedTimestamp:<30
 @lite_command(
     "Light queues and lite subscriptions of brokers",
     one_of(BROKER, may("c", "cluster", "the cluster: all its masters")),
-    flag("d", "showDetail", "topics and groups too"),
 )
 async def get_broker_lite_info(run: Run) -> None:
+    """[-d showDetail]  topics and groups too"""
     run.say(OF_BROKER.head)
     for address in await run.masters():
         of = (await run.ask(address, RequestCode.GET_BROKER_LITE_INFO)).body
@@ -73,13 +73,10 @@ async def get_parent_topic_info(run: Run) -> None:
         run.say(OF_PARENT.format(name, of.ttl, of.lite_topic_count, of.lmq_num, ", ".join(of.groups or [])))
 
 
-@lite_command(
-    "Offsets and subscribers of a lite topic",
-    need("l", "liteTopic", "the lite topic"),
-    PARENT,
-    flag("s", "showClientId", "list the subscribers"),
-)
+@lite_command("Offsets and subscribers of a lite topic", PARENT)
 async def get_lite_topic_info(run: Run) -> None:
+    """-l liteTopic=   the lite topic
+    [-s showClientId]  list the subscribers"""
     parent, topic = run["p"], run["l"]
     run.say(f"Lite Topic Info: [{parent}] [{topic}] [%LMQ%${parent}${topic}]", OF_TOPIC.head)
     header = GetLiteTopicInfo(parent_topic=parent, lite_topic=topic)
@@ -91,14 +88,10 @@ async def get_lite_topic_info(run: Run) -> None:
             run.say(f"{one.client_id} {one.group}")
 
 
-@lite_command(
-    "Lite topics that a client subscribes to",
-    need("c", "clientId", "the client"),
-    GROUP,
-    PARENT,
-    flag("s", "showDetail", "list the lite topics"),
-)
+@lite_command("Lite topics that a client subscribes to", GROUP, PARENT)
 async def get_lite_client_info(run: Run) -> None:
+    """-c clientId=  the client
+    [-s showDetail]  list the lite topics"""
     parent, group, client = run["p"], run["g"], run["c"]
     run.say(f"Lite Client Info: [{parent}] [{group}] [{client}]", OF_CLIENT.head)
     header = GetLiteClientInfo(parent_topic=parent, group=group, client_id=client)
@@ -107,14 +100,10 @@ async def get_lite_client_info(run: Run) -> None:
         run.say_all((of.lite_topic_set or []) if "s" in run else [])
 
 
-@lite_command(
-    "How far a group is in its lite topics",
-    GROUP,
-    may("k", "topK", "length of the lists per broker, default 20"),
-    may("l", "liteTopic", "only this lite topic"),
-    PARENT,
-)
+@lite_command("How far a group is in its lite topics", GROUP, PARENT)
 async def get_lite_group_info(run: Run) -> None:
+    """[-k topK=]    length of the lists per broker, default 20
+    [-l liteTopic=]  only this lite topic"""
     header = GetLiteGroupInfo(group=run["g"], lite_topic=run.get("l") or None, top_k=run.number("k", 20))
     run.say(f"Lite Group Info: [{run['g']}] [{run['p']}]")
     found: list[GetLiteGroupInfoResponseBody] = []
@@ -141,14 +130,10 @@ def _print_group(run: Run, found: list[GetLiteGroupInfoResponseBody]) -> None:
             run.say(LAG.format(number, one.lite_topic or "", one.lag_count, one.earliest_unconsumed_timestamp))
 
 
-@lite_command(
-    "Let brokers hand out all lite messages that wait for a group",
-    may("b", "brokerName", "only this broker"),
-    may("c", "clientId", "only for this client"),
-    GROUP,
-    PARENT,
-)
+@lite_command("Let brokers hand out all lite messages that wait for a group", GROUP, PARENT)
 async def trigger_lite_dispatch(run: Run) -> None:
+    """[-b brokerName=]  only this broker
+    [-c clientId=]       only for this client"""
     run.say(f"Group And Topic Info: [{run['g']}] [{run['p']}]", "")
     header = TriggerLiteDispatch(group=run["g"], client_id=run.get("c") or None)
     row, error = RequestCode.TRIGGER_LITE_DISPATCH, "{:<30} error       "

@@ -17,7 +17,7 @@ from ...protocol.headers.admin import CheckRocksdbCqWriteProgress
 from ...protocol.headers.pull import QueryConsumeQueue
 from ...protocol.requests import RequestCode
 from ..command import Failed, Run, command
-from ..options import ROUTE_BY, TOPIC, flag, may, need
+from ..options import ROUTE_BY, TOPIC, flag
 from ..printing import Columns, java, java_object, pretty, when
 from .topics import clusters_of
 
@@ -95,28 +95,22 @@ async def _owners(run: Run, topic: str) -> tuple[str, list[str]]:
     return clusters, sorted(groups)
 
 
-@command(
-    "How the queues of a topic would be shared by these consumers",
-    need("i", "ipList", "addresses of consumers, with commas"),
-    TOPIC,
-)
+@command("How the queues of a topic would be shared by these consumers", TOPIC)
 async def allocate_mq(run: Run) -> None:
+    """-i ipList=  addresses of consumers, with commas"""
     queues = route_of(run["t"], await run.route_of(run["t"])).readable
     members = run.words("i")
     shares = {each: msgspec.to_builtins(Average()(each, queues, members)) for each in members}
     run.say(json.dumps({"result": shares}, separators=(",", ":")))
 
 
-@command(
-    "Entries of a consume queue",
-    may("b", "broker", "the broker, host:port; default: the first that has the topic"),
-    may("c", "count", "how many, default 10"),
-    may("g", "consumer", "with what this group's filter says of each"),
-    need("i", "index", "the first entry"),
-    need("q", "queue", "the queue"),
-    TOPIC,
-)
+@command("Entries of a consume queue", TOPIC)
 async def query_cq(run: Run) -> None:
+    """[-b broker=]  the broker, host:port; default: the first that has the topic
+    [-c count=]      how many, default 10
+    [-g consumer=]   with what this group's filter says of each
+    -i index=        the first entry
+    -q queue=        the queue"""
     topic, first = run["t"], run.number("i")
     address = run["b"] if "b" in run else next(iter((await run.brokers_of(topic)).values()))
     wanted = QueryConsumeQueue(
@@ -137,14 +131,13 @@ async def query_cq(run: Run) -> None:
 
 
 @command(
-    "Let brokers compare their consume queues in RocksDB with those in files",
-    need("c", "cluster", "the cluster"),
-    may("cf", "checkFrom", "messages stored from, ms; default: 30 days ago"),
-    need("n", "nameserverAddr", "name servers, host:port;host:port"),
-    may("t", "topic", "only this topic"),
-    waits_for="consume queues in RocksDB",
+    "Let brokers compare their consume queues in RocksDB with those in files", waits_for="consume queues in RocksDB"
 )
 async def check_rocksdb_cq_write_progress(run: Run) -> None:
+    """-c cluster=      the cluster
+    [-cf checkFrom=]    messages stored from, ms; default: 30 days ago
+    -n nameserverAddr=  name servers, host:port;host:port
+    [-t topic=]         only this topic"""
     since = run.number("cf", run.clock.now_ms() - MONTH_MS)
     wanted = CheckRocksdbCqWriteProgress(topic=run.get("t"), check_store_time=since)
     faults = []

@@ -15,7 +15,7 @@ from ...protocol.json import ANSWER_LIMITS
 from ...protocol.requests import RequestCode
 from ..command import Failed, Run, command
 from ..files import read_file, write_private
-from ..options import TOPIC, may, need, one_of
+from ..options import TOPIC, may, one_of
 from .static_mapping import Configs, Remapping, extended, mapping_of, moved, settle
 
 STATIC = "static topics: logical queues that stay while brokers come and go"
@@ -26,16 +26,9 @@ FORCE = may("fr", "forceReplace", "true: replace what brokers know, even if it i
 MAP_FILE = may("mf", "mapFile", "file with the mapping, as this command wrote it")
 
 
-@command(
-    "Create a static topic, or give it more queues",
-    WHERE,
-    FORCE,
-    MAP_FILE,
-    need("qn", "totalQueueNum", "how many queues"),
-    TOPIC,
-    waits_for=STATIC,
-)
+@command("Create a static topic, or give it more queues", WHERE, FORCE, MAP_FILE, TOPIC, waits_for=STATIC)
 async def update_static_topic(run: Run) -> None:
+    """-qn totalQueueNum=  how many queues"""
     topic, places = run["t"], await cluster.masters(run.calls)
     addresses = {place.name: place.address for place in places}
     if "mf" in run:

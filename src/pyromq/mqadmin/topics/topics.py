@@ -11,7 +11,7 @@ from ...protocol.json import ANSWER_LIMITS
 from ...protocol.requests import RequestCode
 from ..command import Failed, Run, command
 from ..files import read_file
-from ..options import BROKER, BROKER_OR_CLUSTER, CLUSTER, TOPIC, may, need
+from ..options import BROKER, BROKER_OR_CLUSTER, CLUSTER, TOPIC, need
 from ..parsing import UsageError
 from ..printing import java_object
 
@@ -19,19 +19,15 @@ ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
 QUEUES = 8
 
 
-@command(
-    "Create or change a topic",
-    may("a", "attributes", "+key=value adds or alters, -key removes; several with commas"),
-    BROKER_OR_CLUSTER,
-    may("o", "order", "true: an order topic"),
-    may("p", "perm", "2 write, 4 read, 6 both"),
-    may("r", "readQueueNums", "queues to read, default 8"),
-    may("s", "hasUnitSub", "true: has unit subscriptions"),
-    TOPIC,
-    may("u", "unit", "true: a unit topic"),
-    may("w", "writeQueueNums", "queues to write, default 8"),
-)
+@command("Create or change a topic", BROKER_OR_CLUSTER, TOPIC)
 async def update_topic(run: Run) -> None:
+    """[-a attributes=]   +key=value adds or alters, -key removes; several with commas
+    [-o order=]           true: an order topic
+    [-p perm=]            2 write, 4 read, 6 both
+    [-r readQueueNums=]   queues to read, default 8
+    [-s hasUnitSub=]      true: has unit subscriptions
+    [-u unit=]            true: a unit topic
+    [-w writeQueueNums=]  queues to write, default 8"""
     config = TopicConfig(
         topic_name=run["t"],
         read_queue_nums=run.number("r", QUEUES),
@@ -97,12 +93,9 @@ def topic_text(topic: TopicConfig) -> str:
     return java_object(f"TopicConfig [{names}]", topic, perm=perm)
 
 
-@command(
-    "Create or change the topics of a file",
-    BROKER_OR_CLUSTER,
-    need("f", "filename", "file with a JSON list of topic settings, as exportMetadata writes each"),
-)
+@command("Create or change the topics of a file", BROKER_OR_CLUSTER)
 async def update_topic_list(run: Run) -> None:
+    """-f filename=  file with a JSON list of topic settings, as exportMetadata writes each"""
     configs = decode_body(list[TopicConfig], read_file(run["f"]), ANSWER_LIMITS)
     if not configs:
         raise Failed(f"{run['f']} lists no topic")
@@ -121,14 +114,9 @@ async def delete_topic(run: Run) -> None:
     run.say(f"delete topic [{topic}] from NameServer success.")
 
 
-@command(
-    "Change only the permission of a topic",
-    BROKER,
-    CLUSTER,
-    need("p", "perm", "2 write, 4 read, 6 both"),
-    TOPIC,
-)
+@command("Change only the permission of a topic", BROKER, CLUSTER, TOPIC)
 async def update_topic_perm(run: Run) -> None:
+    """-p perm=  2 write, 4 read, 6 both"""
     topic, perm = run["t"], run.number("p")
     route = await run.route_of(topic)
     first = route.queue_datas[0]
@@ -157,13 +145,10 @@ async def update_topic_perm(run: Run) -> None:
     run.say(f"{topic_text(config)}.")
 
 
-@command(
-    "Set, show or delete the order of a topic's queues",
-    need("m", "method", "put, get or delete"),
-    TOPIC,
-    may("v", "orderConf", "brokerName:queues;brokerName:queues, for put"),
-)
+@command("Set, show or delete the order of a topic's queues", TOPIC)
 async def update_order_conf(run: Run) -> None:
+    """-m method=    put, get or delete
+    [-v orderConf=]  brokerName:queues;brokerName:queues, for put"""
     topic, method = run["t"], run["m"]
     if method == "get":
         order = await settings.kv_get(run.calls, ORDER_NAMESPACE, topic)
