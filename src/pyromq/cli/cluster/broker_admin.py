@@ -110,12 +110,8 @@ async def drain(shell: Shell, name: str, undo: bool) -> None:
     servers = shell.session.config.name_servers
     shell.about_to(what, [{"broker": name, "nameServer": address} for address in servers])
     topics = [await admin.cluster.let_be_written(shell.calls, address, name, may=undo) for address in servers]
-    shell.rows(
-        [
-            {"broker": name, "nameServer": address, "topics": count}
-            for address, count in zip(servers, topics, strict=True)
-        ]
-    )
+    counts = zip(servers, topics, strict=True)
+    shell.rows([{"broker": name, "nameServer": address, "topics": count} for address, count in counts])
 
 
 COMMANDS = {"config": config, "stats": stats, "drain": drain}

@@ -31,13 +31,7 @@ HERE = "127.0.0.1:10911"
 @click.option("-n", "--namesrv", metavar="HOST:PORT", help="Name server that knows it; several with ; between.")
 @click.option("--profile", metavar="NAME", help="Name servers by the name of a profile.")
 @tls_options
-@click.option(
-    "--timeout",
-    type=seconds(),
-    default=3.0,
-    show_default=True,
-    help="Seconds to wait for the answer.",
-)
+@click.option("--timeout", type=seconds(), default=3.0, show_default=True, help="Seconds to wait for the answer.")
 @click.option("--json", "as_json", is_flag=True, help="The answer as it is.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing: for supervisors, who read the exit code.")
 def inspect(

@@ -33,7 +33,7 @@ async def get(shell: Shell, namespace: str, key: str) -> None:
     """Show the value of KEY. Exit code 1 if there is none."""
     value = await admin.settings.kv_get(shell.calls, namespace, key)
     if value is None:
-        raise unknown("key", key, await admin.settings.kv_list(shell.calls, namespace), f"Looked for in {namespace!r}")
+        raise await _no_key(shell, namespace, key)
     shell.rows([{"namespace": namespace, "key": key, "value": value}])
 
 
@@ -60,8 +60,12 @@ async def delete(shell: Shell, namespace: str, key: str) -> None:
     """Delete KEY on every name server."""
     now = await admin.settings.kv_get(shell.calls, namespace, key)
     if now is None:
-        raise unknown("key", key, await admin.settings.kv_list(shell.calls, namespace), f"Looked for in {namespace!r}")
+        raise await _no_key(shell, namespace, key)
     row = {"namespace": namespace, "key": key, "value": now}
     shell.about_to(f"delete {key} of {namespace}", [row])
     await admin.settings.kv_delete(shell.calls, namespace, key)
     shell.rows([row | {"deleted": True}])
+
+
+async def _no_key(shell: Shell, namespace: str, key: str) -> Fail:
+    return unknown("key", key, await admin.settings.kv_list(shell.calls, namespace), f"Looked for in {namespace!r}")

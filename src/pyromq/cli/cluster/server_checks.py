@@ -71,9 +71,8 @@ async def brokers(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
         yield CheckResult("advertised address", GOOD, f"{place.name} answers at {place.address}")
     for name in sorted({place.name for place in checked.brokers}):
         if not any(place.is_master for place in checked.brokers if place.name == name):
-            yield CheckResult(
-                "master", BROKEN, f"{name} has slaves, and no master", "Start its master: nothing can be written"
-            )
+            cure = "Start its master: nothing can be written"
+            yield CheckResult("master", BROKEN, f"{name} has slaves, and no master", cure)
     if not checked.reached:
         yield CheckResult("brokers", BROKEN, "no broker can be reached", "See above", ends_it=True)
 
@@ -99,23 +98,21 @@ async def readiness(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
         try:
             answer = checked.inspected[place.address] = await cluster.inspect(checked.calls, place.address)
         except Refused:
-            yield CheckResult("kernel", GOOD, f"{place.name} is Apache's, version {_version(checked, place)}")
+            version = checked.reached[place.address].get("brokerVersionDesc", "unknown")
+            yield CheckResult("kernel", GOOD, f"{place.name} is Apache's, version {version}")
             continue
         yield _kernel(place, answer)
         if answer.get("quarantined"):
             text = f"{place.name} has put aside {answer['quarantined']} records that it could not handle"
-            cure = (
-                f"pyromq inspect -b {place.address} shows them with the reasons; pyromq store quarantine, docs/store.md"
-            )
-            yield CheckResult("quarantine", WARNING, text, cure)
+            shown = f"pyromq inspect -b {place.address} shows them with the reasons"
+            yield CheckResult("quarantine", WARNING, text, f"{shown}; pyromq store quarantine, docs/store.md")
         if answer.get("loopFaults"):
             text = f"loops of {place.name} have died and begun again: {', '.join(sorted(answer['loopFaults']))}"
             yield CheckResult("loops", WARNING, text, f"pyromq inspect -b {place.address}, and its log; report it")
         if not answer.get("ready"):
-            text = (
-                f"{place.name} is not ready: {'; '.join(map(str, answer.get('troubles') or ['it does not say why']))}"
-            )
-            yield CheckResult("ready", BROKEN, text, f"See pyromq inspect -b {place.address}, and its log")
+            why = "; ".join(map(str, answer.get("troubles") or ["it does not say why"]))
+            cure = f"See pyromq inspect -b {place.address}, and its log"
+            yield CheckResult("ready", BROKEN, f"{place.name} is not ready: {why}", cure)
 
 
 def _kernel(place: BrokerPlace, answer: dict[str, Any]) -> CheckResult:
@@ -128,10 +125,6 @@ def _kernel(place: BrokerPlace, answer: dict[str, Any]) -> CheckResult:
     return CheckResult("kernel", WARNING, text, "The compiled one is quicker: make native (docs/kernel.md)")
 
 
-def _version(checked: CheckedCluster, place: BrokerPlace) -> str:
-    return checked.reached[place.address].get("brokerVersionDesc", "unknown")
-
-
 async def clocks(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
     """Compare clocks: timers, retries and searches by time go by the broker's."""
     now_ms = checked.calls.session.clock.now_ms()
@@ -142,9 +135,8 @@ async def clocks(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
         skew = (its_ms - now_ms) / 1000
         if abs(skew) > SKEW_S:
             text = f"{place.name} is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} this machine"
-            yield CheckResult(
-                "clock", WARNING, text, "Run NTP (chrony) on both: timers and searches by time are off by that"
-            )
+            cure = "Run NTP (chrony) on both: timers and searches by time are off by that"
+            yield CheckResult("clock", WARNING, text, cure)
         else:
             yield CheckResult("clock", GOOD, f"{place.name} and this machine agree within {SKEW_S:.0f} s")
 
@@ -171,9 +163,8 @@ async def disks(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
             cure = "Sends are refused soon or already: free space, add disk, lower fileReservedTime"
             yield CheckResult("disk", BROKEN, what, cure)
         elif used >= DISK_TIGHT:
-            yield CheckResult(
-                "disk", WARNING, what, "Old files go before their time from here on: free space, add disk"
-            )
+            cure = "Old files go before their time from here on: free space, add disk"
+            yield CheckResult("disk", WARNING, what, cure)
         else:
             yield CheckResult("disk", GOOD, what)
 

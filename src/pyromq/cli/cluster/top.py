@@ -14,13 +14,17 @@ import click
 from ... import admin
 from ...errors import CallFailed
 from ..terminal import tables
-from ..terminal.options import LONGEST_S, Number
+from ..terminal.options import seconds
 from ..terminal.printing import print_frame, print_lines
 from ..terminal.shell import Shell, talks, to_json
 from ..terminal.tree import command
+from ..topic.stats import is_internal
 
 if TYPE_CHECKING:
     from ...admin.cluster import BrokerPlace
+
+
+EVERY = seconds(0.1, or_none=True)
 
 
 @dataclass(slots=True)
@@ -48,14 +52,7 @@ class Frame:
 
 
 @command("pyromq top", "pyromq top --every 5 --rows 20", "pyromq top --once --json")
-@click.option(
-    "--every",
-    type=Number(min=0.1, max=LONGEST_S),
-    default=2.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Between frames.",
-)
+@click.option("--every", type=EVERY, default=2.0, show_default=True, metavar="SECONDS", help="Between frames.")
 @click.option("--rows", "most", type=click.IntRange(min=1), default=15, show_default=True, help="Lines of each table.")
 @click.option("--once", is_flag=True, help="One frame, then end.")
 @talks
@@ -118,7 +115,7 @@ async def take_frame(shell: Shell) -> Frame:
 
 async def _topics(shell: Shell, place: BrokerPlace, rows: dict[str, dict[str, Any]], frame: Frame) -> None:
     for name in sorted(await admin.topics.configs(shell.calls, place.address)):
-        if admin.topics.is_internal(name) or name in (place.name, place.cluster):
+        if is_internal(name, place):
             continue
         row = rows.setdefault(name, {"topic": name, "perSecond": 0.0, "messages": 0, "queues": 0})
         stats = await admin.topics.stats(shell.calls, place.address, name)

@@ -23,9 +23,7 @@ async def routes(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
     for place in checked.masters:
         checked.configs[place.name] = await topics.configs(checked.calls, place.address)
     own = {word for place in checked.brokers for word in (place.name, place.cluster)}  # topics of the brokers' own
-    known = {
-        name for each in checked.configs.values() for name in each if not topics.is_internal(name) and name not in own
-    }
+    known = {name for each in checked.configs.values() for name in each if not topics.is_internal(name)} - own
     if checked.topic is not None and checked.topic not in known:
         cure = f"Make it: pyromq topic create {checked.topic}.{closest(checked.topic, known)}"
         yield CheckResult("topic", BROKEN, f"no broker has topic {checked.topic!r}", cure)
@@ -84,21 +82,16 @@ async def _route(checked: CheckedCluster, name: str) -> AsyncIterator[CheckResul
         cure = "The broker tells it within 30 s of a change; if it stays so, see its log for registrations that fail"
         yield CheckResult("route", BROKEN, f"the name server has no route of {name}", cure)
     for broker in having:
-        bits = checked.configs[broker][name].perm & 6
-        if bits != 6:
+        config = checked.configs[broker][name]
+        if (bits := config.perm & 6) != 6:
             words = {0: "neither read nor written", 2: "written, not read", 4: "read, not written"}[bits]
             cure = f"If that is not meant: pyromq topic perm {shell_word(name)} rw -b {shell_word(broker)}"
             yield CheckResult("permission", WARNING, f"{name} on {broker} can be {words}", cure)
-        config = checked.configs[broker][name]
-        if config.read_queue_nums < config.write_queue_nums:
-            text = (
-                f"{name} on {broker} has {config.write_queue_nums} queues to write and {config.read_queue_nums} to read"
-            )
-            cure = (
-                f"Nobody reads the rest: pyromq topic update {shell_word(name)} "
-                f"--read-queues {config.write_queue_nums} -b {shell_word(broker)}"
-            )
-            yield CheckResult("queues", BROKEN, text, cure)
+        reads, writes = config.read_queue_nums, config.write_queue_nums
+        if reads < writes:
+            text = f"{name} on {broker} has {writes} queues to write and {reads} to read"
+            words = f"pyromq topic update {shell_word(name)} --read-queues {writes} -b {shell_word(broker)}"
+            yield CheckResult("queues", BROKEN, text, f"Nobody reads the rest: {words}")
 
 
 async def consumers(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
@@ -160,12 +153,11 @@ async def _stuck(
         return
     wanted = QueryConsumeTimeSpan(topic=topic, group=name)
     spans = (await checked.calls.ask(place.address, RequestCode.QUERY_CONSUME_TIME_SPAN, wanted)).body
-    waits_s = {
+    old = {
         one.message_queue.queue_id: one.delay_time / 1000
         for one in spans.consume_time_span_set
-        if one.message_queue is not None
+        if one.message_queue is not None and one.delay_time > STUCK_S * 1000 and one.message_queue.queue_id in behind
     }
-    old = {queue: waits_s.get(queue, 0.0) for queue in behind if waits_s.get(queue, 0.0) > STUCK_S}
     if not old:
         return
     queue = max(old, key=lambda one: old[one])

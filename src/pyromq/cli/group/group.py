@@ -35,9 +35,6 @@ for _command in (skip, reset, clone):
     group.add_command(_command)
 
 
-# --- look -------------------------------------------------------------------------------------------------------------
-
-
 @command("pyromq group list", "pyromq group list --all --json", of=group, name="list")
 @click.option("--all", "everything", is_flag=True, help="Also groups of the system and of tools.")
 @talks
@@ -82,18 +79,16 @@ async def describe(shell: Shell, name: str) -> None:
     await shell.group(name, places)
     found: dict[str, Any] = {"group": name, "lag": 0, "mode": "", "settings": [], "members": [], "subscriptions": []}
     for place in places:
-        config = await admin.groups.config(shell.calls, place.address, name)
-        if config is not None:
+        if (config := await admin.groups.config(shell.calls, place.address, name)) is not None:
             found["settings"].append({"broker": place.name} | admin.definitions.group_settings(config))
     online = await _online(shell, places, name)
     for each in online.values():
         found["mode"] = _mode(each)
-    found["members"] = _members(online)
-    found["subscriptions"] = _subscriptions(online)
-    found["queues"] = await _queues(shell, places, name, None)
-    found["lag"] = sum(one["lag"] for one in found["queues"])
+    queues = await _queues(shell, places, name, None)
+    found |= {"members": _members(online), "subscriptions": _subscriptions(online), "queues": queues}
+    found["lag"] = sum(one["lag"] for one in queues)
     shell.report(found)
-    _warn_beyond_end(shell, name, found["queues"])
+    _warn_beyond_end(shell, name, queues)
 
 
 @command("pyromq group lag billing", "pyromq group lag billing orders --json", of=group)
@@ -117,17 +112,10 @@ async def lag(shell: Shell, name: str, topic: str | None) -> None:
         for place in places:
             if any(row["broker"] == place.name for row in own):
                 arriving += (await admin.topics.stats(shell.calls, place.address, one)).topic_put_tps
-                consuming += await _consumed(shell, place, name, one)
+                consuming += (await admin.offsets.progress(shell.calls, place.address, name, one)).consume_tps
         behind = sum(row["lag"] for row in own)
-        load = Load(
-            queues=len(own),
-            members=len(members),
-            lag=behind,
-            arriving=arriving,
-            consuming=consuming,
-            is_broadcast=is_broadcast,
-        )
-        advice = advise(load)
+        rates = {"arriving": arriving, "consuming": consuming}
+        advice = advise(Load(queues=len(own), members=len(members), lag=behind, is_broadcast=is_broadcast, **rates))
         summary.append(
             {"topic": one, "lag": behind, "queues": len(own), "members": len(members), "arrivingPerSecond": arriving}
             | {"consumedPerSecond": consuming, "moreConsumers": advice.more, "advice": advice.text}
@@ -137,10 +125,6 @@ async def lag(shell: Shell, name: str, topic: str | None) -> None:
     _warn_beyond_end(shell, name, queues)
     if not queues:
         shell.say(f"{name} has no offsets{f' in {topic}' if topic else ''}: it has consumed nothing yet")
-
-
-async def _consumed(shell: Shell, place: BrokerPlace, name: str, topic: str) -> float:
-    return (await admin.offsets.progress(shell.calls, place.address, name, topic)).consume_tps
 
 
 @command("pyromq group clients billing", "pyromq group clients billing --json", of=group)
@@ -170,10 +154,8 @@ async def stack(shell: Shell, name: str, client: str | None) -> None:
     for broker, each in online.items():
         for one in each.connection_set:
             if one.client_id not in stacks and client in (None, one.client_id):
-                info = await admin.groups.running_info(
-                    shell.calls, address[broker], name, one.client_id, with_stacks=True
-                )
-                stacks[one.client_id] = info.jstack or ""
+                asked = (shell.calls, address[broker], name, one.client_id)
+                stacks[one.client_id] = (await admin.groups.running_info(*asked, with_stacks=True)).jstack or ""
     if not stacks and client is not None and online:
         raise unknown("member", client, {one.client_id for each in online.values() for one in each.connection_set})
     if not stacks:
@@ -203,16 +185,12 @@ def _members(online: dict[str, ConsumerConnection]) -> list[dict[str, Any]]:
 
 
 def _subscriptions(online: dict[str, ConsumerConnection]) -> list[dict[str, Any]]:
-    rows = {
-        (topic, wanted.sub_string, wanted.expression_type): {
-            "topic": topic,
-            "filter": wanted.sub_string,
-            "kind": wanted.expression_type,
-        }
+    found = {
+        (topic, wanted.sub_string, wanted.expression_type)
         for each in online.values()
         for topic, wanted in each.subscription_table.items()
     }
-    return [rows[key] for key in sorted(rows, key=str)]
+    return [{"topic": topic, "filter": text, "kind": kind} for topic, text, kind in sorted(found, key=str)]
 
 
 async def _queues(shell: Shell, places: Iterable[BrokerPlace], name: str, topic: str | None) -> list[dict[str, Any]]:
@@ -240,9 +218,6 @@ def _warn_beyond_end(shell: Shell, name: str, queues: list[dict[str, Any]]) -> N
                 f"messages below it are not given to {name}. "
                 f"Set it: pyromq group reset {name} {topic} -b {shell_word(broker)} --queue {queue} --offset {end}"
             )
-
-
-# --- change -----------------------------------------------------------------------------------------------------------
 
 
 _settings_options = together(
@@ -297,16 +272,12 @@ async def delete(shell: Shell, name: str, keep_offsets: bool) -> None:
     await shell.group(name, places)
     online = await _online(shell, places, name)
     rows = await _queues(shell, places, name, None)
-    plan = [
-        {
-            "group": name,
-            "broker": place.name,
-            "membersOnline": len(online[place.name].connection_set) if place.name in online else 0,
-        }
-        | {"offsets": 0 if keep_offsets else sum(row["broker"] == place.name for row in rows)}
-        | {"lag": sum(row["lag"] for row in rows if row["broker"] == place.name)}
-        for place in places
-    ]
+    plan = []
+    for place in places:
+        here = [row for row in rows if row["broker"] == place.name]
+        members = len(online[place.name].connection_set) if place.name in online else 0
+        gone = {"offsets": 0 if keep_offsets else len(here), "lag": sum(row["lag"] for row in here)}
+        plan.append({"group": name, "broker": place.name, "membersOnline": members} | gone)
     shell.about_to(f"delete group {name}{'' if keep_offsets else ' and its offsets'}", plan)
     for place in places:
         await admin.groups.delete(shell.calls, place.address, name, with_offsets=not keep_offsets)

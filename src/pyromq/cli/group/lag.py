@@ -36,25 +36,16 @@ def advise(load: Load) -> Advice:
         return Advice(0, "nothing waits")
     spare = max(0, load.queues - load.members)
     if load.members == 0:
-        return Advice(
-            min(1, spare), f"nobody consumes: start it; up to {load.queues} consumers share the {load.queues} queues"
-        )
+        words = f"up to {load.queues} consumers share the {load.queues} queues"
+        return Advice(min(1, spare), f"nobody consumes: start it; {words}")
     if spare == 0:
         words = f"more consumers do not help: {load.members} share {load.queues} queues"
         return Advice(0, f"{words}. More queues do: pyromq topic update --queues, or topic forward for this backlog")
-    needed = _to_keep_up(load)
-    if needed is not None and needed > 0:
+    keeping_up = ceil(load.arriving / (load.consuming / load.members)) if load.consuming > 0 else 0
+    if (needed := keeping_up - load.members) > 0:
         words = f"{load.arriving:.0f}/s come, {load.members} consumers do {load.consuming:.0f}/s"
+        limit = f"up to {spare} more make it quicker"
         if needed > spare:
-            return Advice(
-                spare, f"{words}: {needed} more would keep up, the {load.queues} queues have room for {spare}"
-            )
-        return Advice(spare, f"{words}: {needed} more would keep up, up to {spare} more make it quicker")
+            limit = f"the {load.queues} queues have room for {spare}"
+        return Advice(spare, f"{words}: {needed} more would keep up, {limit}")
     return Advice(spare, f"up to {spare} more consumers would help ({load.members} share {load.queues} queues)")
-
-
-def _to_keep_up(load: Load) -> int | None:
-    """Return how many more consumers would keep up; None while nothing is consumed."""
-    if load.consuming <= 0:
-        return None
-    return max(0, ceil(load.arriving / (load.consuming / load.members)) - load.members)

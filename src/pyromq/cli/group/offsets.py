@@ -39,13 +39,7 @@ TO_THE_END = -1  # as a time
 @one_broker
 @changes
 async def skip(
-    shell: Shell,
-    name: str,
-    topic: str,
-    queue: int | None,
-    messages: int | None,
-    retries: bool,
-    broker: str | None,
+    shell: Shell, name: str, topic: str, queue: int | None, messages: int | None, retries: bool, broker: str | None
 ) -> None:
     """Let GROUP skip what has accumulated in TOPIC; the messages stay. Exit code 0: done, 1: refused."""
     places = await shell.masters(broker)
@@ -54,7 +48,10 @@ async def skip(
     await shell.group(name, places)
     work = [OffsetMove(name, topic, places, queue, time_ms=TO_THE_END)]
     if messages is not None and queue is not None:
-        work[0].offset = await _committed(shell, places[0], name, topic, queue) + messages
+        committed = await admin.offsets.committed(shell.calls, places[0].address, name, topic, queue)
+        if committed is None:
+            raise Fail(f"group {name} has no offset in queue {queue} of {topic}")
+        work[0].offset = committed + messages
     if retries:
         work.append(OffsetMove(name, retry_topic(name), places, None, time_ms=TO_THE_END))
     await _move(shell, f"let group {name} skip what waits in {topic}", work)
@@ -83,9 +80,8 @@ async def reset(
     await shell.group(name, places)
     moment = 0 if when is None else time_ms(when, "--time")
     where = f"at {when}" if when is not None else f"at offset {offset} of queue {queue}"
-    await _move(
-        shell, f"let group {name} go on in {topic} {where}", [OffsetMove(name, topic, places, queue, moment, offset)]
-    )
+    work = [OffsetMove(name, topic, places, queue, moment, offset)]
+    await _move(shell, f"let group {name} go on in {topic} {where}", work)
 
 
 @command(
@@ -161,13 +157,6 @@ class OffsetMove:
     def row(self, broker: str, queue: int, goal: dict[str, Any]) -> dict[str, Any]:
         whose = {"group": self.group} if self.shows_group else {}
         return whose | {"topic": self.topic, "broker": broker, "queue": queue} | goal
-
-
-async def _committed(shell: Shell, place: BrokerPlace, name: str, topic: str, queue: int) -> int:
-    found = await admin.offsets.committed(shell.calls, place.address, name, topic, queue)
-    if found is None:
-        raise Fail(f"group {name} has no offset in queue {queue} of {topic}")
-    return found
 
 
 async def _move(shell: Shell, what: str, work: Sequence[OffsetMove]) -> None:

@@ -11,14 +11,13 @@ from ...ambient import SystemClock, system_random
 from ...broker.config import BrokerConfig
 from ...broker.daemon import run
 from ...broker.java_keys import BROKER_KEYS
-from ...config import Loaded, load
+from ...config import Loaded
 from ...kernel.choice import kernel_name
 from ...transport import loop
-from ...transport.address import parse_address
 from ..cluster.broker_admin import COMMANDS
 from ..terminal.printing import print_lines
 from ..terminal.tree import Tree, examples, refuse_given
-from .setting_options import config_options
+from .setting_options import config_options, listen_options, load_daemon
 from .stopping import stop_on_signals
 
 
@@ -32,14 +31,9 @@ from .stopping import stop_on_signals
     ),
 )
 @click.option("-n", "--namesrv", metavar="HOST:PORT", help="Name servers, separated by ;  [namesrvAddr]")
-@click.option("--listen", metavar="HOST:PORT", help="Address to listen on; port 0 takes a free one.  [127.0.0.1:10911]")
-@click.option(
-    "--insecure", is_flag=True, default=None, help="Allow an address other than loopback although there are no users."
-)
+@listen_options("127.0.0.1:10911")
 @config_options(BrokerConfig)
-def broker(
-    namesrv: str | None, listen: str | None, insecure: bool | None, config_file: Path | None, **flags: object
-) -> None:
+def broker(namesrv: str | None, config_file: Path | None, **flags: object) -> None:
     """Run a broker; with a command, look after running ones."""
     ctx = click.get_current_context()
     if ctx.invoked_subcommand is not None:
@@ -47,31 +41,14 @@ def broker(
     refuse_given(ctx)
     if namesrv is not None:
         flags["namesrv_addr"] = namesrv
-    if listen is not None:
-        flags["bind_address"], flags["listen_port"] = parse_address(listen)
-    flags["allow_unauthenticated"] = insecure or None
-    loaded = load(
-        BrokerConfig,
-        BROKER_KEYS,
-        daemon="broker",
-        file=config_file,
-        environment=_environment(),
-        flags=flags,
-        overlay=lambda config: config.overlay_path,
-    )
-    loop.run(serve(loaded))
+    environment = dict(os.environ)
+    if "NAMESRV_ADDR" in environment:  # the variable of Java's start script
+        environment.setdefault("PYROMQ_BROKER_NAMESRV_ADDR", environment["NAMESRV_ADDR"])
+    loop.run(serve(load_daemon(BrokerConfig, BROKER_KEYS, "broker", flags, file=config_file, environment=environment)))
 
 
 for _each in COMMANDS.values():
     broker.add_command(_each)
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment with NAMESRV_ADDR, the variable of Java's start script, as ours."""
-    found = dict(os.environ)
-    if "NAMESRV_ADDR" in found:
-        found.setdefault("PYROMQ_BROKER_NAMESRV_ADDR", found["NAMESRV_ADDR"])
-    return found
 
 
 async def serve(loaded: Loaded[BrokerConfig]) -> None:

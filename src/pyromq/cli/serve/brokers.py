@@ -13,7 +13,7 @@ import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ... import logs
@@ -101,21 +101,17 @@ def _both(data: Path, numbered: list[str]) -> str:
     )
 
 
+@dataclass(slots=True, eq=False)
 class BrokerProcess:
-    """One broker, through all its lives."""
+    """One broker, through all its lives. `flags`: options of `pyromq broker`, besides those that say where it lives."""
 
-    def __init__(
-        self, place: BrokerHome, namesrv: str, flags: Sequence[str], environment: Mapping[str, str], clock: Clock
-    ) -> None:
-        """`flags`: options of `pyromq broker`, besides those that say where it lives."""
-        self.place = place
-        self._namesrv = namesrv
-        self._flags = flags
-        self._environment = environment
-        self._clock = clock
-        self._port = place.port
-        self._process: Process | None = None
-        self._is_stopping = False
+    place: BrokerHome
+    namesrv: str
+    flags: Sequence[str]
+    environment: Mapping[str, str]
+    clock: Clock
+    _process: Process | None = field(default=None, init=False)
+    _is_stopping: bool = field(default=False, init=False)
 
     async def start(self) -> str:
         """Start the broker and return its address once it takes connections. PyroError if it ends before."""
@@ -123,18 +119,18 @@ class BrokerProcess:
         self._process = process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "pyromq.cli.serve.child", str(os.getpid()), "broker"),
             *("--broker-name", place.name, "--store-path-root-dir", str(place.folder)),
-            *("--listen", format_address(place.host, self._port), "--namesrv", self._namesrv),
-            *self._flags,
+            *("--listen", format_address(place.host, place.port), "--namesrv", self.namesrv),
+            *self.flags,
             stdin=DEVNULL,
             stdout=PIPE,
-            env=self._environment,
+            env=self.environment,
         )
         assert process.stdout is not None
         line = (await process.stdout.readline()).decode()
         if not line.startswith(_READY):
             raise PyroError(f"{place.name} did not start: exit code {await process.wait()}, its own words are above")
         address = line.removeprefix(_READY).split()[0]
-        self._port = parse_address(address)[1]  # the next life has the same
+        self.place = replace(place, port=parse_address(address)[1])  # the next life has the same
         return address
 
     async def watch(self) -> None:
@@ -145,22 +141,22 @@ class BrokerProcess:
             code = await self._process.wait()
             if self._is_stopping:
                 return
-            now = self._clock.monotonic()
+            now = self.clock.monotonic()
             deaths = [*(one for one in deaths if now - one < _DEATHS_S), now]
             if len(deaths) >= _DEATHS:
                 raise PyroError(f"{self.place.name} ended {_DEATHS} times within {_DEATHS_S:.0f} s, {_how(code)}")
             log.error("a broker ended and is started again", broker=self.place.name, how=_how(code))
-            await self._clock.sleep(_PAUSE_S)
+            await self.clock.sleep(_PAUSE_S)
             if not self._is_stopping:
                 await self.start()
-                log.warning("the broker is back", broker=self.place.name, port=self._port)
+                log.warning("the broker is back", broker=self.place.name, port=self.place.port)
 
     async def stop(self) -> None:
         """Stop the broker in order, for as long as that takes."""
         self._is_stopping = True
-        if self._process is not None and self._process.returncode is None:
-            self._process.send_signal(signal.SIGTERM)
         if self._process is not None:
+            if self._process.returncode is None:
+                self._process.send_signal(signal.SIGTERM)
             await self._process.wait()
 
 

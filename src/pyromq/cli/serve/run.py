@@ -86,11 +86,6 @@ async def _supervise(target: str, folder: Path, workers: int, reload: bool) -> i
     from .stopping import stop_on_signals
 
     command = [sys.executable, "-m", "pyromq", "run", target, "--dir", str(folder), "--until-eof"]
-    supervisor = Supervisor(
-        command,
-        workers,
-        clock=SystemClock(),
-        hopeless=(USAGE, REFUSED),
-        watched=folder if reload else None,
-    )
+    watched = folder if reload else None
+    supervisor = Supervisor(command, workers, clock=SystemClock(), hopeless=(USAGE, REFUSED), watched=watched)
     return await supervisor.run(stop_on_signals())

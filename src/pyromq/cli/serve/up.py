@@ -17,7 +17,7 @@ from ...ambient import SystemClock, system_random
 from ...broker import daemon as broker
 from ...broker.config import BrokerConfig
 from ...broker.java_keys import BROKER_KEYS
-from ...config import Loaded, load
+from ...config import Loaded
 from ...kernel.choice import kernel_name
 from ...machine.budget import Budget, budget_of_process
 from ...namesrv import server as namesrv
@@ -27,6 +27,7 @@ from ...transport.address import format_address
 from ...transport.settings import TransportSettings
 from ..terminal.printing import print_text
 from .brokers import BrokerProcess, check_single, places, run_brokers
+from .setting_options import load_daemon
 from .stopping import stop_on_signals
 
 # Small files: a folder to try things in should not take a gigabyte before the first message.
@@ -82,41 +83,23 @@ def up(
     if not data.strip():
         raise click.BadParameter("it is empty: name a folder, . for this one", param_hint="--data")
     folder = Path(data)
-    names = load(
+    names = load_daemon(
         NamesrvConfig,
         NAMESRV_KEYS,
-        daemon="namesrv",
-        environment=os.environ,
-        flags={
-            "bind_address": host,
-            "listen_port": namesrv_port,
-            "kv_config_path": str(folder / "namesrv" / "kvConfig.json"),
-            "allow_unauthenticated": insecure or None,
-        },
-        overlay=lambda config: config.overlay_path,
+        "namesrv",
+        {"bind_address": host, "listen_port": namesrv_port, "insecure": insecure}
+        | {"kv_config_path": str(folder / "namesrv" / "kvConfig.json")},
         spelled={"bind_address": "--host", "listen_port": "--namesrv-port", "kv_config_path": "--data"},
     )
-    store = load(
+    store = load_daemon(
         BrokerConfig,
         BROKER_KEYS,
-        daemon="broker",
-        environment=os.environ,
-        flags=_unless_set(SMALL)
-        | {
-            "bind_address": host,
-            "listen_port": broker_port,
-            "broker_name": "broker-a",
-            "broker_ip1": advertise,
-            "store_path_root_dir": str(folder / "store"),
-            "allow_unauthenticated": insecure or None,
-        },
-        overlay=lambda config: config.overlay_path,
-        spelled={
-            "bind_address": "--host",
-            "listen_port": "--broker-port",
-            "broker_ip1": "--advertise",
-            "store_path_root_dir": "--data",
-        },
+        "broker",
+        _unless_set(SMALL)
+        | {"bind_address": host, "listen_port": broker_port, "broker_name": "broker-a", "broker_ip1": advertise}
+        | {"store_path_root_dir": str(folder / "store"), "insecure": insecure},
+        spelled={"bind_address": "--host", "listen_port": "--broker-port", "broker_ip1": "--advertise"}
+        | {"store_path_root_dir": "--data"},
     )
     if brokers is None:
         check_single(folder)
@@ -124,7 +107,11 @@ def up(
         return
     homes = places(folder, brokers, host, broker_port)
     settings = _unless_set(SMALL) | {"allow_unauthenticated": insecure or None, "broker_ip1": advertise}
-    variables = {_VARIABLE.format(name.upper()): _text(value) for name, value in settings.items() if value is not None}
+    variables = {
+        _VARIABLE.format(name.upper()): str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in settings.items()
+        if value is not None
+    }
     logging = click.get_current_context().find_root().meta.get("pyromq.logging", {})
     flags = [word for name, value in logging.items() for word in (f"--{name.replace('_', '-')}", value)]
 
@@ -143,11 +130,7 @@ def up(
 
 def _unless_set(defaults: dict[str, object]) -> dict[str, object]:
     """Return the defaults of `up` without those that the environment sets."""
-    return {name: value for name, value in defaults.items() if f"PYROMQ_BROKER_{name.upper()}" not in os.environ}
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return {name: value for name, value in defaults.items() if _VARIABLE.format(name.upper()) not in os.environ}
 
 
 async def serve(names: Loaded[NamesrvConfig], store: Loaded[BrokerConfig], data: Path) -> None:

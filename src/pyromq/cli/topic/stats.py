@@ -34,14 +34,18 @@ async def stats(shell: Shell, name: str | None, active: bool, everything: bool) 
     having: dict[str, list[BrokerPlace]] = {}
     for place in places:
         for topic in await admin.topics.configs(shell.calls, place.address):
-            is_own = admin.topics.is_internal(topic) or topic in (place.name, place.cluster)
-            if topic == name or (name is None and (everything or not is_own)):
+            if topic == name or (name is None and (everything or not is_internal(topic, place))):
                 having.setdefault(topic, []).append(place)
     rows = [row for topic in sorted(having) for row in await _rows(shell, topic, having[topic])]
     shell.rows(
         [row for row in rows if not active or row["inOfDay"] or row["outOfDay"]],
         "no traffic in the last day" if rows else "no topics yet",
     )
+
+
+def is_internal(topic: str, place: BrokerPlace) -> bool:
+    """Return whether only `--all` shows the topic: brokers make topics of their own names."""
+    return admin.topics.is_internal(topic) or topic in (place.name, place.cluster)
 
 
 async def _rows(shell: Shell, topic: str, places: Sequence[BrokerPlace]) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from ..terminal.printing import print_lines
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command
 from .forward import TYPE, forward
-from .stats import stats
+from .stats import is_internal, stats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,9 +42,6 @@ for _command in (stats, reset_topic, forward):
     topic.add_command(_command)
 
 
-# --- look -------------------------------------------------------------------------------------------------------------
-
-
 @command("pyromq topic list", "pyromq topic list 'order*' --json", "pyromq topic list --all", of=topic, name="list")
 @click.argument("pattern", default="*")
 @click.option("--all", "everything", is_flag=True, help="Also retry and dead-letter topics, and the system's own.")
@@ -55,33 +53,18 @@ async def list_topics(shell: Shell, pattern: str, everything: bool, cluster: str
 
     async def fetch(place: BrokerPlace) -> None:
         for name, config in sorted((await admin.topics.configs(shell.calls, place.address)).items()):
-            if fnmatchcase(name, pattern) and (everything or not _is_internal(name, place)):
-                _add(rows, name, config, place)
+            if fnmatchcase(name, pattern) and (everything or not is_internal(name, place)):
+                before = rows.get(name, {"writeQueues": 0, "readQueues": 0, "brokers": []})
+                rows[name] = {"topic": name, "type": config.attributes.get(TYPE, "UNSPECIFIED")} | _settings(config)
+                rows[name]["writeQueues"] += before["writeQueues"]
+                rows[name]["readQueues"] += before["readQueues"]
+                rows[name]["brokers"] = [*before["brokers"], place.name]
 
     away = await shell.each(await shell.masters(cluster=cluster), fetch)
     shell.rows(
         [rows[name] for name in sorted(rows)], f"no topic fits {pattern!r}" if pattern != "*" else "no topics yet"
     )
     away.end()
-
-
-def _add(rows: dict[str, dict[str, Any]], name: str, config: TopicConfig, place: BrokerPlace) -> None:
-    row = rows.setdefault(
-        name,
-        {"topic": name, "type": "", "writeQueues": 0, "readQueues": 0}
-        | {"permission": "", "order": False, "brokers": []},
-    )
-    row["type"] = config.attributes.get(TYPE, "UNSPECIFIED")
-    row["writeQueues"] += config.write_queue_nums
-    row["readQueues"] += config.read_queue_nums
-    row["permission"] = permission(config.perm)
-    row["order"] = config.order
-    row["brokers"].append(place.name)
-
-
-def _is_internal(name: str, place: BrokerPlace) -> bool:
-    """Return whether only `--all` shows the topic: brokers make topics of their own names."""
-    return admin.topics.is_internal(name) or name in (place.name, place.cluster)
 
 
 @command("pyromq topic describe orders", "pyromq topic describe orders --json", of=topic)
@@ -91,13 +74,15 @@ async def describe(shell: Shell, name: str) -> None:
     """Show a topic's settings and queues on each broker, and who consumes it."""
     await shell.topic(name)
     found: dict[str, Any] = {"topic": name, "messages": 0, "perSecond": 0.0, "brokers": [], "queues": [], "groups": []}
-    lags: dict[str, int] = {}
+    lags: Counter[str] = Counter()
 
     async def fetch(place: BrokerPlace) -> None:
         config = await admin.topics.config(shell.calls, place.address, name)
         if config is None:
             return
-        found["brokers"].append(_settings(config, place))
+        attributes = dict(config.attributes)
+        where = {"broker": place.name, "address": place.address, "type": attributes.pop(TYPE, "UNSPECIFIED")}
+        found["brokers"].append(where | _settings(config) | {"attributes": attributes})
         stats = await admin.topics.stats(shell.calls, place.address, name)
         found["perSecond"] += stats.topic_put_tps
         found["messages"] += stats.count
@@ -106,7 +91,8 @@ async def describe(shell: Shell, name: str) -> None:
                 {"broker": place.name, "queue": queue.queue_id, "from": at.min_offset}
                 | {"end": at.max_offset, "messages": at.count, "lastMs": at.last_update_timestamp}
             )
-        await _lags(shell, place, name, lags)
+        for group in await admin.topics.groups(shell.calls, place.address, name):
+            lags[group] += (await admin.offsets.progress(shell.calls, place.address, group, name)).lag
 
     away = await shell.each(await shell.masters(), fetch)
     found["groups"] = [{"group": group, "lag": lag} for group, lag in sorted(lags.items())]
@@ -134,27 +120,9 @@ async def route(shell: Shell, name: str) -> None:
     shell.rows(rows)
 
 
-async def _lags(shell: Shell, place: BrokerPlace, name: str, lags: dict[str, int]) -> None:
-    for group in await admin.topics.groups(shell.calls, place.address, name):
-        progress = await admin.offsets.progress(shell.calls, place.address, group, name)
-        lags[group] = lags.get(group, 0) + progress.lag
-
-
-def _settings(config: TopicConfig, place: BrokerPlace) -> dict[str, Any]:
-    rest = {key: value for key, value in config.attributes.items() if key != TYPE}
-    return {
-        "broker": place.name,
-        "address": place.address,
-        "type": config.attributes.get(TYPE, "UNSPECIFIED"),
-        "writeQueues": config.write_queue_nums,
-        "readQueues": config.read_queue_nums,
-        "permission": permission(config.perm),
-        "order": config.order,
-        "attributes": rest,
-    }
-
-
-# --- change -----------------------------------------------------------------------------------------------------------
+def _settings(config: TopicConfig) -> dict[str, Any]:
+    queues = {"writeQueues": config.write_queue_nums, "readQueues": config.read_queue_nums}
+    return queues | {"permission": permission(config.perm), "order": config.order}
 
 
 _settings_options = together(
@@ -319,9 +287,7 @@ async def _put(
 ) -> None:
     name = pairs[0][1].topic_name
     plan: list[dict[str, Any]] = [
-        {"topic": name, "broker": place.name, "writeQueues": config.write_queue_nums}
-        | {"readQueues": config.read_queue_nums, "permission": permission(config.perm), "order": config.order}
-        | {"attributes": attributes}
+        {"topic": name, "broker": place.name, **_settings(config), "attributes": attributes}
         | ({"hides": {str(queue): count for queue, count in hidden.get(place.name, {}).items()}} if hidden else {})
         for place, config in pairs
     ]
