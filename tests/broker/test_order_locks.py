@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from pyromq.broker.clients.order_lock_table import OrderLockTable
-from pyromq.broker.clients.order_locks import LOCK_S, OrderLocks
+from pyromq.broker.clients.order_locks import LOCK_S, OrderLocks, OrderLockTable
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.keyed import MessageQueue
 from pyromq.protocol.bodies.topics import TopicConfig

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 
 import msgspec
 
@@ -109,34 +109,27 @@ class RegistrationFacts:
         return encode_registration(RegisterBrokerBody(topic_config_serialize_wrapper=wrapper), self.compressed)
 
 
+@dataclass(eq=False)
 class BrokerRegistration:
-    """Event loop only. `run` until cancelled, then `unregister`."""
+    """Event loop only. `run` until cancelled, then `unregister`.
 
-    def __init__(
-        self,
-        client: RemotingClient,
-        clock: Clock,
-        identity: Identity,
-        name_servers: Sequence[str],
-        facts: Callable[[], RegistrationFacts],
-        *,
-        period_s: float,
-        timeout_s: float,
-        frame_bytes: int = FrameLimits().frame_bytes,
-        order_topics: Callable[[Sequence[str]], None] = lambda topics: None,
-    ) -> None:
-        """`frame_bytes`: no request may be larger. `order_topics` is told which topics the name server's configuration
-        declares as ordered."""
-        self._client = client
-        self._clock = clock
-        self._identity = identity
-        self._facts = facts
-        self._period_s = period_s
-        self._timeout_s = timeout_s
-        self._most_bytes = frame_bytes - HEADER_BYTES
-        self._order_topics = order_topics
-        self._limited = logs.Limited(log, clock, REPEAT_S)
-        self._servers = {address: _NameServer(address) for address in dict.fromkeys(name_servers)}
+    `frame_bytes`: no request may be larger. `order_topics` is told which topics a name server declares as ordered.
+    """
+
+    client: RemotingClient
+    clock: Clock
+    identity: Identity
+    name_servers: Sequence[str]
+    facts: Callable[[], RegistrationFacts]
+    _: KW_ONLY
+    period_s: float
+    timeout_s: float
+    frame_bytes: int = FrameLimits().frame_bytes
+    order_topics: Callable[[Sequence[str]], None] = lambda topics: None
+
+    def __post_init__(self) -> None:
+        self._limited = logs.Limited(log, self.clock, REPEAT_S)
+        self._servers = {address: _NameServer(address) for address in dict.fromkeys(self.name_servers)}
 
     def announce(self) -> None:
         """Register in full with every name server soon: something changed."""
@@ -154,7 +147,7 @@ class BrokerRegistration:
     async def registered(self, within_s: float) -> None:
         """Wait until every name server has been told, or was found not to answer; or after so many seconds."""
         with suppress(TimeoutError):
-            async with self._clock.timeout(within_s):
+            async with self.clock.timeout(within_s):
                 await asyncio.gather(*(server.tried.wait() for server in self._servers.values()))
 
     def state(self) -> dict[str, str]:
@@ -179,9 +172,9 @@ class BrokerRegistration:
                 self._complain(server, fault)
             server.tried.set()
             if server.rest_s:
-                await self._clock.sleep(server.rest_s)
+                await self.clock.sleep(server.rest_s)
                 server.rest_s = 0.0
-            pause = _retry_in_s(failures) if failures else self._period_s
+            pause = _retry_in_s(failures) if failures else self.period_s
             await self._pause(server, pause, interruptible=not failures)
 
     def _complain(self, server: _NameServer, fault: Exception) -> None:
@@ -198,23 +191,21 @@ class BrokerRegistration:
     async def _pause(self, server: _NameServer, seconds: float, *, interruptible: bool) -> None:
         """Wait until the period is over or something is to be told; after a failure the retry keeps its distance."""
         if not interruptible:
-            await self._clock.sleep(seconds)
+            await self.clock.sleep(seconds)
             return
-        try:
-            async with self._clock.timeout(seconds):
+        with suppress(TimeoutError):
+            async with self.clock.timeout(seconds):
                 await server.wake.wait()
-        except TimeoutError:
-            pass
 
     async def _update(self, server: _NameServer) -> None:
-        facts = self._facts()
+        facts = self.facts()
         if not server.stale:
             if not server.once_more and not await self._is_outdated(server, facts.version):
                 return
             server.once_more = False
         server.stale = False
         answer = None
-        for body in facts.bodies(self._most_bytes):
+        for body in facts.bodies(self.frame_bytes - HEADER_BYTES):
             answer = await self._register(server, body, facts.compressed)
             if answer.remark:  # taken, but not as we said it: we say it again, for the reason may pass
                 server.once_more = True
@@ -225,15 +216,15 @@ class BrokerRegistration:
         if len(facts.topics) > MANY_TOPICS:
             server.rest_s = len(facts.topics) * PAUSE_PER_TOPIC_S
         if answer is not None and answer.body:
-            self._order_topics(list(decode_body(KVTable, answer.body).table))
+            self.order_topics(list(decode_body(KVTable, answer.body).table))
 
     async def _register(self, server: _NameServer, body: bytes, compressed: bool) -> Command:
         header = RegisterBroker(
-            broker_name=self._identity.broker_name,
-            broker_addr=self._identity.address,
-            cluster_name=self._identity.cluster,
-            ha_server_addr=self._identity.ha_address,
-            broker_id=self._identity.broker_id,
+            broker_name=self.identity.broker_name,
+            broker_addr=self.identity.address,
+            cluster_name=self.identity.cluster,
+            ha_server_addr=self.identity.ha_address,
+            broker_id=self.identity.broker_id,
             enable_acting_master=False,
             compressed=compressed,
             body_crc32=body_crc(body),
@@ -241,13 +232,13 @@ class BrokerRegistration:
         return await self._call(server, RequestCode.REGISTER_BROKER, header, body)
 
     async def _is_outdated(self, server: _NameServer, version: DataVersion) -> bool:
-        header = self._identity.header(RegisteredBroker)
+        header = self.identity.header(RegisteredBroker)
         answer = await self._call(server, RequestCode.QUERY_DATA_VERSION, header, encode_body(version))
         return QueryDataVersionAnswer.from_fields(answer.fields).changed
 
     async def _call(self, server: _NameServer, code: int, header: Header, body: bytes = b"") -> Command:
         request = Command(code=code, fields=header.to_fields(), body=body)
-        answer = await self._client.call(server.address, request, self._timeout_s)
+        answer = await self.client.call(server.address, request, self.timeout_s)
         if answer.code != ResponseCode.SUCCESS:
             raise CallRefused(answer.code, answer.remark, server.address)
         return answer
@@ -257,11 +248,9 @@ class BrokerRegistration:
         await asyncio.gather(*(self._unregister(server) for server in self._servers.values()))
 
     async def _unregister(self, server: _NameServer) -> None:
-        request = Command(
-            code=RequestCode.UNREGISTER_BROKER, fields=self._identity.header(RegisteredBroker).to_fields()
-        )
+        request = Command(code=RequestCode.UNREGISTER_BROKER, fields=self.identity.header(RegisteredBroker).to_fields())
         try:
-            await self._client.call(server.address, request, min(FAREWELL_S, self._timeout_s))
+            await self.client.call(server.address, request, min(FAREWELL_S, self.timeout_s))
         except CallFailed as fault:
             log.warning("could not unregister", name_server=server.address, why=str(fault))
 
@@ -270,16 +259,14 @@ def _retry_in_s(failures: int) -> float:
     return min(LAST_RETRY_S, FIRST_RETRY_S * 2.0 ** min(failures - 1, 16))  # a power of many is no float any more
 
 
+@dataclass(slots=True, eq=False)
 class _NameServer:
     """What is known of one name server."""
 
-    __slots__ = ("address", "once_more", "rest_s", "stale", "state", "tried", "wake")
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-        self.stale = True  # it must be told in full
-        self.once_more = False  # and again when the period is over
-        self.rest_s = 0.0  # before it may be told anything else
-        self.state = "not registered yet"
-        self.wake = asyncio.Event()
-        self.tried = asyncio.Event()
+    address: str
+    stale: bool = True  # it must be told in full
+    once_more: bool = False  # and again when the period is over
+    rest_s: float = 0.0  # before it may be told anything else
+    state: str = "not registered yet"
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    tried: asyncio.Event = field(default_factory=asyncio.Event)

@@ -245,10 +245,7 @@ class Consumers(Watched):
 
 
 def _conflict(group: str, member: Member, others: Iterable[Member]) -> Conflict | None:
-    """Return the first difference between what a member wants and what another one does.
-
-    Who said nothing has no wish.
-    """
+    """Return the first difference between the wishes of a member and of another one. Who said nothing has none."""
     mine = member.wishes
     if not mine:
         return None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 
 import msgspec
 
@@ -52,35 +53,24 @@ _GROUP_WORK = 30  # that a group costs besides, counted in subscriptions
 _COMPILED_AT_ONCE = 4_096  # characters of expressions: one or two milliseconds
 
 
+@dataclass(eq=False)
 class ClientHandlers:
-    """Event loop only."""
+    """Event loop only. `keep_locks` returns once new owners of queues are on disk. `memory_bytes`: of this process."""
 
-    def __init__(
-        self,
-        live: Live[BrokerConfig],
-        clock: Clock,
-        topics: Topics,
-        groups: Groups,
-        consumers: Consumers,
-        producers: Producers,
-        locks: OrderLocks,
-        filters: ConsumerFilters,
-        keep_locks: Callable[[], Awaitable[None]],
-        memory_bytes: int = 0,
-    ) -> None:
-        """`keep_locks` returns once new owners of queues are on disk. `memory_bytes`: what this process may use."""
-        self._live = live
-        self._clock = clock
-        self._slices = Slices(clock)
-        self._topics = topics
-        self._groups = groups
-        self._consumers = consumers
-        self._producers = producers
-        self._locks = locks
-        self._filters = filters
-        self._keep_locks = keep_locks
-        self._memory_bytes = memory_bytes
-        self._few = logs.Limited(log, clock, _SAID_AGAIN_S)
+    live: Live[BrokerConfig]
+    clock: Clock
+    topics: Topics
+    groups: Groups
+    consumers: Consumers
+    producers: Producers
+    locks: OrderLocks
+    filters: ConsumerFilters
+    keep_locks: Callable[[], Awaitable[None]]
+    memory_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self._slices = Slices(self.clock)
+        self._few = logs.Limited(log, self.clock, _SAID_AGAIN_S)
 
     # --- 34 -------------------------------------------------------------------------------------------------------
 
@@ -95,27 +85,21 @@ class ClientHandlers:
         )
 
     def _checked_beat(self, request: RequestOf[None, HeartbeatData]) -> HeartbeatData:
-        """Return the heartbeat, checked.
-
-        What is refused is logged here too: most clients keep the answer to a heartbeat to themselves.
-        """
-        config, client = self._live.config, "not read"
+        """Return the heartbeat, checked. A refusal is logged here too: most clients keep the answer to themselves."""
+        config, client = self.live.config, "not read"
         try:
             check_size(request.raw_body, config)
             beat = request.body
             client = beat.client_id
             check_content(beat, config)
-            check_tables(request.peer, beat, self._consumers, self._producers, self._groups, config, self._memory_bytes)
+            check_tables(request.peer, beat, self.consumers, self.producers, self.groups, config, self.memory_bytes)
         except RequestRefused as fault:
             self._few.warning("heartbeat refused", client=client, peer=request.peer.address, why=str(fault))
             raise
         return beat
 
     async def _in_turns(self, peer: Peer, beat: HeartbeatData, texts: Iterable[str]) -> Reply | None:
-        """Serve a heartbeat with many groups or long expressions in slices: others are served in between.
-
-        None: the client has gone meanwhile.
-        """
+        """Serve a heartbeat with many groups or long expressions in slices. None: the client has gone meanwhile."""
         async for text in self._slices.each(texts):
             with suppress(FilterFault):  # whoever registers it tells
                 filter_for(SQL92, text)
@@ -127,38 +111,32 @@ class ClientHandlers:
         return self._answer(peer, beat, asks) if peer.is_open else None
 
     def _answer(self, peer: Peer, beat: HeartbeatData, asks: Iterable[bool]) -> Reply:
-        if self._live.config.enable_register_producer:
-            now, now_ms = self._clock.monotonic(), self._clock.now_ms()
+        if self.live.config.enable_register_producer:
+            now, now_ms = self.clock.monotonic(), self.clock.now_ms()
             for producer in beat.producer_data_set:
-                self._producers.register(peer, beat.client_id, producer.group_name, now, now_ms)
+                self.producers.register(peer, beat.client_id, producer.group_name, now, now_ms)
         # To a full heartbeat Java answers "changed" too, which makes the client send another full one next time.
         changed = any(asks) if beat.heartbeat_fingerprint else True
         return Reply(header=HeartbeatAnswer(is_support_heart_beat_v2=True, is_sub_change=changed))
 
     def _consumer(self, peer: Peer, beat: HeartbeatData, data: ConsumerData) -> bool:
         """Return True if the client must say again what it subscribes to."""
-        config = self._live.config
+        config = self.live.config
         if config.reject_pull_consumer_enable and data.consume_type is ConsumeType.ACTIVELY:
             return False
-        group = self._groups.ensure(data.group_name, config)
+        group = self.groups.ensure(data.group_name, config)
         if group is None:
             return False  # as Java: the heartbeat of an unknown group is passed over, its pulls are refused
         short = bool(beat.heartbeat_fingerprint) and beat.without_sub
         if config.refuse_conflicting_subscriptions and not short:
-            conflict = self._consumers.would_conflict(peer, beat.client_id, data)
+            conflict = self.consumers.would_conflict(peer, beat.client_id, data)
             if conflict is not None:
                 raise RequestRefused(str(conflict))
         self._retry_topic(data, group.retry_queue_nums)
-        registered = self._consumers.register(
-            peer,
-            beat.client_id,
-            data,
-            self._clock.monotonic(),
-            fingerprint=beat.heartbeat_fingerprint,
-            short=short,
-        )
+        now, fingerprint = self.clock.monotonic(), beat.heartbeat_fingerprint
+        registered = self.consumers.register(peer, beat.client_id, data, now, fingerprint=fingerprint, short=short)
         if not short:
-            self._filters.register(data.group_name, data.subscription_data_set)
+            self.filters.register(data.group_name, data.subscription_data_set)
         if registered.conflict is not None:
             log.warning("subscriptions of a group differ", conflict=str(registered.conflict))
         if registered.notice is not None and group.notify_consumer_ids_changed_enable:
@@ -167,37 +145,36 @@ class ClientHandlers:
 
     def _retry_topic(self, data: ConsumerData, queues: int) -> None:
         flag = TopicFlag.UNIT_SUB if data.unit_mode else 0
-        topic = self._topics.ensure(names.retry_topic(data.group_name), queues, int(Perm.READ_WRITE), int(flag))
-        order = any(
-            (found := self._topics.find(one.topic)) is not None and found.order for one in data.subscription_data_set
-        )
+        topic = self.topics.ensure(names.retry_topic(data.group_name), queues, int(Perm.READ_WRITE), int(flag))
+        subscribed = (self.topics.find(one.topic) for one in data.subscription_data_set)
+        order = any(found is not None and found.order for found in subscribed)
         if topic.order != order and data.subscription_data_set:
-            self._topics.put(msgspec.structs.replace(topic, order=order))
+            self.topics.put(msgspec.structs.replace(topic, order=order))
 
     # --- 35, 38, 46 -----------------------------------------------------------------------------------------------
 
     def unregister(self, request: RequestOf[UnregisterClient, None]) -> Reply:
         header = request.header
         if header.producer_group is not None:
-            self._producers.unregister(request.peer, header.producer_group)
+            self.producers.unregister(request.peer, header.producer_group)
         if header.consumer_group is not None:
-            notice = self._consumers.unregister(request.peer, header.consumer_group)
+            notice = self.consumers.unregister(request.peer, header.consumer_group)
             self._end_filters([header.consumer_group])
-            group = self._groups.find(header.consumer_group)
+            group = self.groups.find(header.consumer_group)
             if notice is not None and (group is None or group.notify_consumer_ids_changed_enable):
                 self.notify([notice])
         return Reply()
 
     def list_members(self, request: RequestOf[ConsumerGroupName, None]) -> Reply:
         name = request.header.consumer_group
-        group = self._consumers.find(name)
+        group = self.consumers.find(name)
         if group is None:
             raise RequestRefused(f"no consumer for this group, {name}")
         return Reply(body=GetConsumerListByGroupResponseBody(consumer_id_list=group.client_ids))
 
     def check_config(self, request: RequestOf[None, CheckClientRequestBody]) -> Reply:
         """Answer 46: whether a subscription that is not by tags can be served."""
-        config = self._live.config
+        config = self.live.config
         check_size(request.raw_body, config)
         wanted = request.body.subscription_data
         check_expression(wanted.topic, len(wanted.tags_set), wanted.sub_string, config)
@@ -210,33 +187,30 @@ class ClientHandlers:
 
     async def lock(self, request: Request) -> Reply:
         wanted = self._wanted_locks(request)
-        is_known = wanted.consumer_group in self._groups
+        is_known = wanted.consumer_group in self.groups
         existing = [queue for queue in wanted.mq_set if is_known and self._has_queue(queue)]
-        granted = self._locks.lock(wanted.consumer_group, wanted.client_id, existing, self._clock.monotonic())
-        await self._keep_locks()
+        granted = self.locks.lock(wanted.consumer_group, wanted.client_id, existing, self.clock.monotonic())
+        await self.keep_locks()
         return Reply(body=LockBatchResponseBody(lock_ok_mq_set=granted))
 
     async def unlock(self, request: Request) -> Reply:
         wanted = self._wanted_locks(request)
-        self._locks.unlock(wanted.consumer_group, wanted.client_id, wanted.mq_set)
-        await self._keep_locks()
+        self.locks.unlock(wanted.consumer_group, wanted.client_id, wanted.mq_set)
+        await self.keep_locks()
         return Reply()
 
     def _wanted_locks(self, request: RequestOf[None, LockBatchRequestBody]) -> LockBatchRequestBody:
-        check_size(request.raw_body, self._live.config)
+        check_size(request.raw_body, self.live.config)
         wanted = request.body
         check_labels(wanted.client_id, wanted.consumer_group)
         return wanted
 
     def _has_queue(self, queue: MessageQueue) -> bool:
-        """Return whether the queue is here.
-
-        One that is not is locked for nobody: nothing is in them, and the table must have an end.
-        """
-        topic = self._topics.find(queue.topic)
+        """Return whether the queue is here. One that is not is locked for nobody: the table must have an end."""
+        topic = self.topics.find(queue.topic)
         return (
             topic is not None
-            and queue.broker_name == self._live.config.broker_name
+            and queue.broker_name == self.live.config.broker_name
             and 0 <= queue.queue_id < max(topic.read_queue_nums, topic.write_queue_nums)
         )
 
@@ -244,29 +218,29 @@ class ClientHandlers:
 
     def lost(self, peer: Peer) -> None:
         """Forget the clients of a connection that has ended, for whatever reason."""
-        self._producers.lose(peer)
-        groups = self._consumers.groups_of(peer)
-        self.notify(self._consumers.lose(peer))
+        self.producers.lose(peer)
+        groups = self.consumers.groups_of(peer)
+        self.notify(self.consumers.lose(peer))
         self._end_filters(groups)
 
     def _end_filters(self, groups: Iterable[str]) -> None:
         for name in groups:
-            if self._consumers.find(name) is None:
-                self._filters.unregister(name)
+            if self.consumers.find(name) is None:
+                self.filters.unregister(name)
 
     def housekeep(self) -> None:
         """Close connections whose clients fell silent (their end makes `lost` happen), forget expired locks."""
-        now = self._clock.monotonic()
-        silent = now - self._live.config.channel_expired_timeout / 1000
-        for peer in {*self._consumers.silent_since(silent), *self._producers.silent_since(silent)}:
+        now = self.clock.monotonic()
+        silent = now - self.live.config.channel_expired_timeout / 1000
+        for peer in {*self.consumers.silent_since(silent), *self.producers.silent_since(silent)}:
             log.warning("client fell silent", peer=peer.address)
             self.lost(peer)
             peer.close("no heartbeat")
-        self._locks.sweep(now)
+        self.locks.sweep(now)
 
     def notify(self, notices: Iterable[Notice]) -> None:
         """Tell members that their group has changed, so that they share the queues anew at once."""
-        if not self._live.config.notify_consumer_ids_changed_enable:
+        if not self.live.config.notify_consumer_ids_changed_enable:
             return
         for notice in notices:
             fields = ConsumerGroupName(consumer_group=notice.group).to_fields()

@@ -20,17 +20,13 @@ from .producers import Producers
 def check_size(body: bytes, config: BrokerConfig) -> None:
     """Check the size before the body is decoded."""
     if len(body) > config.max_heartbeat_bytes:
-        raise RequestRefused(
-            f"a heartbeat of {len(body)} bytes, the limit (maxHeartbeatBytes) is {config.max_heartbeat_bytes}",
-            ResponseCode.INVALID_PARAMETER,
-        )
+        raise _above(f"a heartbeat of {len(body)} bytes", "maxHeartbeatBytes", config.max_heartbeat_bytes)
 
 
 def check_content(beat: HeartbeatData, config: BrokerConfig) -> None:
     """Check what can be seen from the heartbeat alone."""
     count = len(beat.consumer_data_set) + len(beat.producer_data_set)
-    if count > config.max_groups_per_client:
-        raise _too_many_groups(count, config)
+    _check_count(count, config)
     check_labels(beat.client_id)
     for producer in beat.producer_data_set:
         _check_label("producer group", producer.group_name)
@@ -39,11 +35,8 @@ def check_content(beat: HeartbeatData, config: BrokerConfig) -> None:
         _check_subscriptions(data, config)
     different = len(expressions(beat))
     if different > config.max_expressions_per_heartbeat:
-        raise RequestRefused(
-            f"a heartbeat with {different} different SQL92 expressions, the limit (maxExpressionsPerHeartbeat) is "
-            f"{config.max_expressions_per_heartbeat}",
-            ResponseCode.SUBSCRIPTION_PARSE_FAILED,
-        )
+        what, most = f"a heartbeat with {different} different SQL92 expressions", config.max_expressions_per_heartbeat
+        raise _above(what, "maxExpressionsPerHeartbeat", most, ResponseCode.SUBSCRIPTION_PARSE_FAILED)
 
 
 def expressions(beat: HeartbeatData) -> set[str]:
@@ -69,8 +62,7 @@ def check_tables(
     said = {data.group_name for data in beat.consumer_data_set}
     produced = {data.group_name for data in beat.producer_data_set}
     count = consumers.count_with(peer, said) + producers.count_with(peer, produced)
-    if count > config.max_groups_per_client:
-        raise _too_many_groups(count, config)
+    _check_count(count, config)
     missing = [name for name in said if name not in groups and groups.makes(name, config)]
     if missing:
         groups.check_capacity(len(missing), missing[0], config)
@@ -79,11 +71,8 @@ def check_tables(
     more = consumers.growth(peer, beat.consumer_data_set) + producers.growth(peer, produced)
     kept, most = consumers.table_bytes + producers.table_bytes, config.client_table_bytes(memory_bytes)
     if more > 0 and kept + more > most:
-        raise RequestRefused(
-            f"no room for the heartbeat of {beat.client_id}: the clients that are there take about {kept} bytes, the "
-            f"limit (maxClientTableBytes) is {most}",
-            ResponseCode.SYSTEM_BUSY,
-        )
+        what = f"no room for the heartbeat of {beat.client_id}: the clients that are there take about {kept} bytes"
+        raise _above(what, "maxClientTableBytes", most, ResponseCode.SYSTEM_BUSY)
 
 
 def check_labels(client_id: str, group: str = "") -> None:
@@ -101,11 +90,8 @@ def _check_label(what: str, text: str) -> None:
 def _check_subscriptions(data: ConsumerData, config: BrokerConfig) -> None:
     count = len(data.subscription_data_set)
     if count > config.max_subscriptions_per_group:
-        raise RequestRefused(
-            f"group {data.group_name} subscribes to {count} topics, the limit (maxSubscriptionsPerGroup) is "
-            f"{config.max_subscriptions_per_group}",
-            ResponseCode.INVALID_PARAMETER,
-        )
+        what = f"group {data.group_name} subscribes to {count} topics"
+        raise _above(what, "maxSubscriptionsPerGroup", config.max_subscriptions_per_group)
     for one in data.subscription_data_set:
         _check_label("topic", one.topic)
         if one.expression_type is not None and one.expression_type != TAG:
@@ -116,15 +102,14 @@ def _check_subscriptions(data: ConsumerData, config: BrokerConfig) -> None:
 def _check_members(peer: Peer, name: str, consumers: Consumers, config: BrokerConfig) -> None:
     group = consumers.find(name)
     if group is not None and peer not in group.members and len(group.members) >= config.max_clients_per_group:
-        raise RequestRefused(
-            f"group {name} has {len(group.members)} clients, the limit (maxClientsPerGroup) is "
-            f"{config.max_clients_per_group}",
-            ResponseCode.SYSTEM_BUSY,
-        )
+        what, most = f"group {name} has {len(group.members)} clients", config.max_clients_per_group
+        raise _above(what, "maxClientsPerGroup", most, ResponseCode.SYSTEM_BUSY)
 
 
-def _too_many_groups(count: int, config: BrokerConfig) -> RequestRefused:
-    return RequestRefused(
-        f"a client with {count} groups, the limit (maxGroupsPerClient) is {config.max_groups_per_client}",
-        ResponseCode.INVALID_PARAMETER,
-    )
+def _check_count(groups: int, config: BrokerConfig) -> None:
+    if groups > config.max_groups_per_client:
+        raise _above(f"a client with {groups} groups", "maxGroupsPerClient", config.max_groups_per_client)
+
+
+def _above(what: str, setting: str, most: int, code: int = ResponseCode.INVALID_PARAMETER) -> RequestRefused:
+    return RequestRefused(f"{what}, the limit ({setting}) is {most}", code)

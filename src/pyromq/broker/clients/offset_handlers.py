@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ...config import Live
 from ...errors import RequestRefused
 from ...model.codes import ResponseCode
@@ -15,37 +17,26 @@ from ..metadata.offsets import Offsets
 from ..metadata.topics import Topics
 
 
+@dataclass(slots=True, eq=False)
 class OffsetHandlers:
     """Event loop only. `memory_bytes` is the machine's: what fits into a share of it counts as still in memory."""
 
-    def __init__(
-        self,
-        live: Live[BrokerConfig],
-        topics: Topics,
-        groups: Groups,
-        offsets: Offsets,
-        store: MessageStore,
-        memory_bytes: int,
-    ) -> None:
-        self._live = live
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
-        self._store = store
-        self._memory_bytes = memory_bytes
+    live: Live[BrokerConfig]
+    topics: Topics
+    groups: Groups
+    offsets: Offsets
+    store: MessageStore
+    memory_bytes: int
 
     def query(self, request: RequestOf[QueryConsumerOffset, None]) -> Answer:
-        """Answer 14.
-
-        A group that never committed begins at 0 where everything is still there, else the client decides.
-        """
+        """Answer 14. A group that never committed begins at 0 if everything is still there, else the client decides."""
         header = request.header
-        offset = self._offsets.find(header.topic, header.consumer_group, header.queue_id)
+        offset = self.offsets.find(header.topic, header.consumer_group, header.queue_id)
         return self._begin(header) if offset is None else Reply(header=OffsetAnswer(offset=offset))
 
     async def _begin(self, header: QueryConsumerOffset) -> Reply:
         wanted = header.set_zero_if_not_found is not False
-        if not wanted or not await self._store.ask(lambda: self._has_it_all(header)):
+        if not wanted or not await self.store.ask(lambda: self._has_it_all(header)):
             raise RequestRefused(
                 f"Not found, maybe this group consumer boot first: {header.consumer_group} has no offset of "
                 f"{header.topic} queue {header.queue_id}",
@@ -55,18 +46,18 @@ class OffsetHandlers:
 
     def _has_it_all(self, header: QueryConsumerOffset) -> bool:
         """Return whether the queue begins at 0 with a message so young that reading it would not touch the disk."""
-        queue = self._store.queues.get(header.topic, header.queue_id)
+        queue = self.store.queues.get(header.topic, header.queue_id)
         if queue is None or queue.min_offset > 0 or queue.readable_end == 0:
             return False
         first = queue.entry_at(0)
-        share = self._live.config.access_message_in_memory_max_ratio / 100
-        return first is not None and self._store.commit_log.end - first.position <= self._memory_bytes * share
+        share = self.live.config.access_message_in_memory_max_ratio / 100
+        return first is not None and self.store.commit_log.end - first.position <= self.memory_bytes * share
 
     def update(self, request: RequestOf[UpdateConsumerOffset, None]) -> Reply:
         header = request.header
-        if header.consumer_group not in self._groups:
+        if header.consumer_group not in self.groups:
             raise RequestRefused(f"Group {header.consumer_group} not exist!", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
-        topic = self._topics.find(header.topic)
+        topic = self.topics.find(header.topic)
         if topic is None:
             raise RequestRefused(f"Topic {header.topic} not exist!", ResponseCode.TOPIC_NOT_EXIST)
         if header.queue_id < 0 or header.commit_offset < 0:
@@ -80,10 +71,10 @@ class OffsetHandlers:
                 f"{max(topic.read_queue_nums, topic.write_queue_nums)} queues",
                 ResponseCode.INVALID_PARAMETER,
             )
-        if self._offsets.has_reset(header.topic, header.consumer_group, header.queue_id):
+        if self.offsets.has_reset(header.topic, header.consumer_group, header.queue_id):
             return Reply(remark="Offset has been previously reset")
-        if not self._offsets.commit(header.topic, header.consumer_group, header.queue_id, header.commit_offset):
-            most = self._live.config.max_consumer_offsets
+        if not self.offsets.commit(header.topic, header.consumer_group, header.queue_id, header.commit_offset):
+            most = self.live.config.max_consumer_offsets
             raise RequestRefused(
                 f"no room for the offsets of group {header.consumer_group} on topic {header.topic}: the limit "
                 f"(maxConsumerOffsets) is {most} pairs of group and topic",
@@ -95,6 +86,6 @@ class OffsetHandlers:
         """Return whether the topic has, or had, the queue: readers of a topic that was made smaller go on."""
         return (
             header.queue_id < max(topic.read_queue_nums, topic.write_queue_nums)
-            or self._store.queues.get(header.topic, header.queue_id) is not None
-            or header.queue_id in self._offsets.queues(header.topic, header.consumer_group)
+            or self.store.queues.get(header.topic, header.queue_id) is not None
+            or header.queue_id in self.offsets.queues(header.topic, header.consumer_group)
         )

@@ -1,16 +1,26 @@
 """Queue locks of orderly consumption (requests 41, 42): one client of a group at a time, for a while.
 
-Pure: the time is an argument. The handlers are in `clients/handlers.py`; sending to a retry topic asks it too. Owners
-are kept over restarts by `order_lock_table.py`: a client that still works on a queue must not meet another there.
+The time is an argument. The handlers are in `clients/handlers.py`; sending to a retry topic asks it too. Owners are
+kept in `pyromq/orderLocks.json` over restarts and kills. Java's broker forgets its locks when it stops: members come
+back one by one, and the first may be given queues with messages on which another is still at work, out of order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from ...protocol.bodies.keyed import MessageQueue
+import msgspec
 
+from ... import logs
+from ...errors import PyroError
+from ...protocol.bodies.keyed import MessageQueue
+from ...store.tables.json_tables import JsonTable
+from ..metadata.table_content import entry, section
+
+log = logs.get("pyromq.broker")
+
+LOCKS = "locks"
 LOCK_S = 60.0  # a client renews every 20 s; when it dies, others take over after this
 
 
@@ -81,10 +91,7 @@ class OrderLocks:
     # --- over restarts --------------------------------------------------------------------------------------------
 
     def take_changed(self) -> list[str]:
-        """Return the groups in which a queue has another owner, or none, since the last call.
-
-        A renewal changes nothing.
-        """
+        """Return the groups in which a queue has another owner, or none, since the last call; renewals do not count."""
         changed, self._changed = sorted(self._changed), set()
         return changed
 
@@ -94,3 +101,51 @@ class OrderLocks:
     def restore(self, group: str, owners: Mapping[MessageQueue, str], now: float) -> None:
         """Restore the locks. When they were renewed is not known: they count as if it were just now."""
         self._groups[group] = {queue: _Lock(client_id, now + self._lock_s) for queue, client_id in owners.items()}
+
+
+class KeptLock(msgspec.Struct, rename="camel"):
+    """As it stands in the file."""
+
+    broker_name: str
+    topic: str
+    queue_id: int
+    client_id: str
+
+    @property
+    def queue(self) -> MessageQueue:
+        return MessageQueue(broker_name=self.broker_name, queue_id=self.queue_id, topic=self.topic)
+
+
+class OrderLockTable:
+    """Event loop only. Changes of owners are written, renewals are not. `saved` returns once the table is on disk."""
+
+    def __init__(self, table: JsonTable, locks: OrderLocks, now: float, saved: Callable[[], Awaitable[None]]) -> None:
+        self._table = table
+        self._locks = locks
+        self._saved = saved
+        for group, kept in section(table.load(), LOCKS).items():
+            found = entry(list[KeptLock], kept, f"{LOCKS} of {group} in {table.name}")
+            locks.restore(group, {one.queue: one.client_id for one in found}, now)
+
+    def note(self) -> bool:
+        """Take over what changed; True: somebody has to write the table."""
+        groups = self._locks.take_changed()
+        for group in groups:
+            owners = self._locks.owners(group)
+            if owners:
+                kept = [
+                    KeptLock(queue.broker_name, queue.topic, queue.queue_id, client) for queue, client in owners.items()
+                ]
+                self._table.put(LOCKS, group, msgspec.to_builtins(kept))
+            else:
+                self._table.drop(LOCKS, group)
+        return bool(groups)
+
+    async def keep(self) -> None:
+        """Save what changed; it is on disk when this returns. A disk that is full is no reason to stop consumption."""
+        if not self.note():
+            return
+        try:
+            await self._saved()
+        except PyroError as fault:
+            log.error("queue locks cannot be written: a restart forgets them", why=str(fault))

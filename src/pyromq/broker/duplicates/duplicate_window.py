@@ -39,10 +39,7 @@ class SendId(NamedTuple):
 
 
 def read_send_id(properties: bytes) -> tuple[SendId, int | None] | None:
-    """Return the identity in a property string, and the place in the batch.
-
-    None without one; ValueError if it is malformed.
-    """
+    """Return the identity in a property string and the place in the batch. ValueError if it is malformed."""
     value = find_property(properties, SEND_ID)
     if value is None:
         return None
@@ -54,10 +51,7 @@ def read_send_id(properties: bytes) -> tuple[SendId, int | None] | None:
 
 
 def is_sent_on(topic: str) -> bool:
-    """Return whether the record holds messages that were sent on.
-
-    Retries and dead letters carry the properties of a message that was sent before: they are no repeats of it.
-    """
+    """Return whether it is of retries or dead letters: they carry the properties of a message, and are no repeats."""
     return topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
 
 
@@ -148,10 +142,7 @@ class DuplicateTable:
             self._remove(identity, known)
 
     def rebuild(self, identity: SendId, number: int | None, placed: Placed) -> None:
-        """Note a record of the log, in the order of the log.
-
-        The first with an identity counts, others are copies of it.
-        """
+        """Note a record, in the order of the log. The first with an identity counts, others are copies of it."""
         self._forget_old(placed.store_time)
         known = self._sends.get(identity)
         if known is None:

@@ -8,6 +8,7 @@ docs/duplicates.md the promise.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from ...errors import ProtocolError, RequestRefused
 from ...model.codes import ResponseCode
@@ -20,26 +21,26 @@ from .duplicate_window import SEND_ID, DuplicateTable, Known, SendId, is_sent_on
 _MAX_BYTES = MAX_PROPERTIES_BYTES - CRC_PROPERTY_BYTES
 
 
+@dataclass(slots=True, eq=False)
 class SendOnce:
     """Event loop only. To `send/handler.py` it is an intake."""
 
-    def __init__(self, intake: Intake, table: DuplicateTable, now_ms: Callable[[], int]) -> None:
-        self._intake = intake
-        self._table = table
-        self._now_ms = now_ms
+    intake: Intake
+    table: DuplicateTable
+    now_ms: Callable[[], int]
 
     def park(self, record: Record, properties: Mapping[str, str]) -> Record:
-        return self._intake.park(record, properties)
+        return self.intake.park(record, properties)
 
     def put(self, record: Record, done: Done, wait_s: float = 0.0) -> None:
         identity = _identity(record)
         if identity is None:
-            self._intake.put(record, done, wait_s)
+            self.intake.put(record, done, wait_s)
             return
-        known = self._table.find(identity, record.topic, self._now_ms())
+        known = self.table.find(identity, record.topic, self.now_ms())
         if known is None:
-            known = self._table.begin(identity, record.topic, self._now_ms())
-            self._intake.put(record, self._ended(identity, known, done), wait_s)
+            known = self.table.begin(identity, record.topic, self.now_ms())
+            self.intake.put(record, self._ended(identity, known, done), wait_s)
         else:
             self._repeat(known, done, wait_s)
 
@@ -48,12 +49,12 @@ class SendOnce:
     ) -> None:
         identity = _identity(batch)
         if identity is None:
-            self._intake.put_batch(batch, done, wait_s, entries)
+            self.intake.put_batch(batch, done, wait_s, entries)
             return
         entries = _numbered(_decoded(batch.body) if entries is None else entries, identity)
-        known = self._table.find(identity, batch.topic, self._now_ms())
+        known = self.table.find(identity, batch.topic, self.now_ms())
         if known is None:
-            known = self._table.begin(identity, batch.topic, self._now_ms())
+            known = self.table.begin(identity, batch.topic, self.now_ms())
             self._put_rest(batch, entries, identity, known, done, wait_s)
         elif known.waiting is not None or len(known.places) == len(entries):
             self._repeat(known, done, wait_s)
@@ -72,18 +73,18 @@ class SendOnce:
         self, batch: Record, entries: Sequence[BatchEntry], identity: SendId, known: Known, done: Done, wait_s: float
     ) -> None:
         try:
-            self._intake.put_batch(batch, self._ended(identity, known, done), wait_s, entries)
+            self.intake.put_batch(batch, self._ended(identity, known, done), wait_s, entries)
         except BaseException:
-            self._table.failed(identity, known)  # else every repeat would wait for it for ever
+            self.table.failed(identity, known)  # else every repeat would wait for it for ever
             raise
 
     def _ended(self, identity: SendId, known: Known, done: Done) -> Done:
         def ended(outcome: Outcome) -> None:
             waiting = known.waiting or ()
             if outcome.refusal is not None:
-                self._table.failed(identity, known)
+                self.table.failed(identity, known)
             else:
-                self._table.stored(known, tuple(outcome.places))
+                self.table.stored(known, tuple(outcome.places))
                 outcome = outcome._replace(places=known.places)
             done(outcome)
             for repeat in waiting:
@@ -96,7 +97,7 @@ class SendOnce:
         if known.waiting is not None:
             known.waiting.append(done)
         else:
-            self._intake.confirm(known.places, lambda outcome: done(outcome._replace(repeat=True)), wait_s)
+            self.intake.confirm(known.places, lambda outcome: done(outcome._replace(repeat=True)), wait_s)
 
 
 def _identity(record: Record) -> SendId | None:

@@ -7,6 +7,7 @@ name server, see one broker, and never send to the others. Brokers that have the
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, field
 
 from ... import logs
 from ...errors import PyroError
@@ -28,19 +29,19 @@ TIMEOUT_S = 3.0
 AT_ONCE = 16  # topics that are being propagated; more wait
 
 
+@dataclass(slots=True, eq=False)
 class TopicPropagation:
     """Event loop only. The send that created a topic does not wait for it."""
 
-    def __init__(self, client: RemotingClient, identity: Identity, name_servers: tuple[str, ...]) -> None:
-        self._client = client
-        self._identity = identity
-        self._name_servers = name_servers
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._turns = asyncio.Semaphore(AT_ONCE)
+    client: RemotingClient
+    identity: Identity
+    name_servers: tuple[str, ...]
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 
     def begin(self, topic: TopicConfig) -> None:
         """Create a topic on the other brokers, in the background."""
-        if not self._name_servers:
+        if not self.name_servers:
             return
         task = asyncio.get_running_loop().create_task(self._propagate(topic))
         self._tasks.add(task)
@@ -61,33 +62,29 @@ class TopicPropagation:
 
     async def _others(self) -> list[str]:
         """Return the masters of the other brokers of this cluster, as the first name server that answers knows them."""
-        for name_server in self._name_servers:
+        for name_server in self.name_servers:
             try:
-                answer = await self._client.call(
-                    name_server, Command(code=RequestCode.GET_BROKER_CLUSTER_INFO), TIMEOUT_S
-                )
+                ask = Command(code=RequestCode.GET_BROKER_CLUSTER_INFO)
+                answer = await self.client.call(name_server, ask, TIMEOUT_S)
                 info = decode_body(ClusterInfo, answer.body)
             except PyroError as fault:
                 log.warning("cluster not known, a topic is not spread", name_server=name_server, why=str(fault))
                 continue
-            names = info.cluster_addr_table.get(self._identity.cluster, [])
+            names = info.cluster_addr_table.get(self.identity.cluster, [])
             brokers = [info.broker_addr_table[name] for name in names if name in info.broker_addr_table]
             masters = [one.broker_addrs[MASTER_ID] for one in brokers if MASTER_ID in one.broker_addrs]
-            return [address for address in masters if address != self._identity.address]
+            return [address for address in masters if address != self.identity.address]
         return []
 
     async def _create(self, address: str, topic: TopicConfig) -> bool:
         ask = Command(code=RequestCode.GET_TOPIC_CONFIG, fields=TopicName(topic=topic.topic_name).to_fields())
         try:
-            known = await self._client.call(address, ask, TIMEOUT_S)
+            known = await self.client.call(address, ask, TIMEOUT_S)
             if known.code != ResponseCode.TOPIC_NOT_EXIST:
                 return False  # it has one, perhaps with other queues: that is its administrator's business
-            made = await self._client.call(address, _creation(topic), TIMEOUT_S)
+            create = Command(code=RequestCode.UPDATE_AND_CREATE_TOPIC, fields=CreateTopic.of(topic).to_fields())
+            made = await self.client.call(address, create, TIMEOUT_S)
         except PyroError as fault:  # also of an address that is none: the other brokers get the topic all the same
             log.warning("a topic could not be spread", topic=topic.topic_name, broker=address, why=str(fault))
             return False
         return made.code == ResponseCode.SUCCESS
-
-
-def _creation(topic: TopicConfig) -> Command:
-    return Command(code=RequestCode.UPDATE_AND_CREATE_TOPIC, fields=CreateTopic.of(topic).to_fields())

@@ -6,7 +6,9 @@ to the named counters (`trails.py`) when they are sampled or asked for, so that 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from ...model import names
@@ -33,42 +35,27 @@ OF_BROKER = (
     BROKER_FROM_DISK_NUMS,
     BROKER_FROM_DISK_SIZE,
 )
-NAMES = (
-    TOPIC_PUT_NUMS,
-    TOPIC_PUT_SIZE,
-    QUEUE_PUT_NUMS,
-    QUEUE_PUT_SIZE,
-    QUEUE_GET_NUMS,
-    QUEUE_GET_SIZE,
-    GROUP_GET_NUMS,
-    GROUP_GET_SIZE,
-    GROUP_GET_LATENCY,
-    GROUP_FROM_DISK_NUMS,
-    GROUP_FROM_DISK_SIZE,
-    *OF_BROKER,
-)
 
 _SLICE = 500  # cells or counters between two chances for others to run
 
 
+@dataclass(slots=True)
 class _Puts:
     """What one queue got since the counters were told last."""
 
-    __slots__ = ("messages", "size", "times")
+    messages: int = 0
+    size: int = 0
+    times: int = 0
 
-    def __init__(self) -> None:
-        self.messages = self.size = self.times = 0
 
-
+@dataclass(slots=True)
 class _Gets(_Puts):
     """What one group took from one queue; `ms` is how long that took in all."""
 
-    __slots__ = ("disk_messages", "disk_size", "disk_times", "ms")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.disk_messages = self.disk_size = self.disk_times = 0
-        self.ms = 0.0
+    disk_messages: int = 0
+    disk_size: int = 0
+    disk_times: int = 0
+    ms: float = 0.0
 
 
 class Counters:
@@ -76,7 +63,7 @@ class Counters:
 
     def __init__(self, cluster: str, now_ms: int) -> None:
         self._cluster = cluster
-        self._tables: dict[str, dict[str, Counter]] = {name: {} for name in NAMES}
+        self._tables: defaultdict[str, dict[str, Counter]] = defaultdict(dict)
         self._puts: dict[tuple[str, int], _Puts] = {}
         self._gets: dict[tuple[str, str, int], _Gets] = {}
         self._spans = Spans(now_ms)
@@ -176,7 +163,7 @@ class Counters:
         self._now_ms = now_ms
         yield from self._spans.sampling(now_ms, _SLICE)
         if self._spans.day_has_ended:
-            for name, table in self._tables.items():
+            for name, table in list(self._tables.items()):
                 if name not in OF_BROKER:
                     for key in [key for key, counter in table.items() if self._spans.is_idle(counter)]:
                         del table[key]
@@ -253,10 +240,10 @@ class Counters:
         self._spans.changed(counter)
 
     def _counter(self, name: str, key: str) -> Counter:
-        counter = self._tables[name].get(key)
-        if counter is None:
-            counter = self._tables[name][key] = Counter(self._now_ms)
-        return counter
+        table = self._tables[name]
+        if key not in table:
+            table[key] = Counter(self._now_ms)
+        return table[key]
 
 
 def _is_of(key: str, topic: str, infix: bool) -> bool:

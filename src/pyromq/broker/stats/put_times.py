@@ -6,37 +6,19 @@ Told by `intake.py` once per burst, asked by the runtime info (request 28), whic
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 # Upper ends of the steps in which percentiles are told, in ms: fine where it is fast, coarse where it is slow.
 _PERCENTILE_BOUNDS = ((1, 20), (2, 15), (5, 10), (10, 10), (50, 6), (100, 5), (1_000, 9))
 _HISTOGRAM = (1, 10, 50, 100, 200, 500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000)  # ends of the steps below
 _HISTOGRAM_NAMES = (
-    "[<=0ms]",
-    "[0~10ms]",
-    "[10~50ms]",
-    "[50~100ms]",
-    "[100~200ms]",
-    "[200~500ms]",
-    "[500ms~1s]",
-    "[1~2s]",
-    "[2~3s]",
-    "[3~4s]",
-    "[4~5s]",
-    "[5~10s]",
-    "[10s~]",
+    *("[<=0ms]", "[0~10ms]", "[10~50ms]", "[50~100ms]", "[100~200ms]", "[200~500ms]", "[500ms~1s]"),
+    *("[1~2s]", "[2~3s]", "[3~4s]", "[4~5s]", "[5~10s]", "[10s~]"),
 )
 
 
-def _ends() -> Iterator[int]:
-    end = 0
-    for width, count in _PERCENTILE_BOUNDS:
-        for _ in range(count):
-            end += width
-            yield end
-
-
-_ENDS = tuple(_ends())
+_ENDS = tuple(accumulate(width for width, count in _PERCENTILE_BOUNDS for _ in range(count)))
 
 
 class PutTimes:

@@ -32,11 +32,9 @@ class Rates:
 
     def text(self, pick: Callable[[Totals], int], complete: bool = False) -> str:
         """Return `10s 60s 600s`; a span that is not over yet is left out, its blank is not, unless `complete`."""
-        words = []
-        for span in SPANS:
-            rate = self._over(span, pick)
-            words.append(str(rate) if rate is not None else "0.0" if complete or span == SPANS[0] else "")
-        return " ".join(words)
+        rates = {span: self._over(span, pick) for span in SPANS}
+        blanks = {span: "0.0" if complete or span == SPANS[0] else "" for span in SPANS}
+        return " ".join(blanks[span] if rate is None else str(rate) for span, rate in rates.items())
 
     def _over(self, span: int, pick: Callable[[Totals], int]) -> float | None:
         if len(self._samples) <= span:

@@ -7,6 +7,7 @@ What a span had is the difference of its end and its beginning, as Java's tools 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ...protocol.bodies.stats import BrokerStatsData, BrokerStatsItem
@@ -37,21 +38,18 @@ class Counter:
     __slots__ = ("day", "hour", "minute", "times", "value")
 
     def __init__(self, now_ms: int) -> None:
-        self.value = 0
-        self.times = 0
-        self.minute = [Point(now_ms, 0, 0)]
-        self.hour = [Point(now_ms, 0, 0)]
-        self.day = [Point(now_ms, 0, 0)]
+        self.value = self.times = 0
+        self.minute, self.hour, self.day = ([Point(now_ms, 0, 0)] for _ in range(3))
 
 
+@dataclass(slots=True, eq=False)
 class _Ticks:
     """One span: when points were taken last, and which counters changed since."""
 
-    def __init__(self, span: Span, trail: str, now_ms: int) -> None:
-        self.span = span
-        self.trail = trail
-        self.last_ms = now_ms
-        self.changed: set[Counter] = set()
+    span: Span
+    trail: str
+    last_ms: int
+    changed: set[Counter] = field(default_factory=set)
 
     def is_due(self, now_ms: int) -> bool:
         return now_ms // self.span.step_ms != self.last_ms // self.span.step_ms
@@ -89,16 +87,17 @@ class Spans:
         self._minute = _Ticks(MINUTE, "minute", now_ms)
         self._hour = _Ticks(HOUR, "hour", now_ms)
         self._day = _Ticks(DAY, "day", now_ms)
+        self._all = (self._minute, self._hour, self._day)
         self.day_has_ended = False  # at the last sampling a step of the day was over
 
     def changed(self, counter: Counter) -> None:
-        for ticks in (self._minute, self._hour, self._day):
+        for ticks in self._all:
             ticks.changed.add(counter)
 
     def sampling(self, now_ms: int, slice_: int) -> Iterator[None]:
         """Add points of what changed, so many between two chances for others to run."""
         self.day_has_ended = self._day.is_due(now_ms)
-        for ticks in (self._minute, self._hour, self._day):
+        for ticks in self._all:
             if not ticks.is_due(now_ms):
                 continue
             changed, ticks.changed, ticks.last_ms = ticks.changed, set(), now_ms
@@ -108,11 +107,8 @@ class Spans:
                     yield
 
     def data(self, counter: Counter) -> BrokerStatsData:
-        return BrokerStatsData(
-            stats_minute=self._minute.over(counter),
-            stats_hour=self._hour.over(counter),
-            stats_day=self._day.over(counter),
-        )
+        minute, hour, day = (ticks.over(counter) for ticks in self._all)
+        return BrokerStatsData(stats_minute=minute, stats_hour=hour, stats_day=day)
 
     def of_day(self, counter: Counter) -> int:
         """Return the sum of the last 24 hours or a little more, up to now: it falls only by what is older."""

@@ -6,8 +6,7 @@ from ...model.filters.bloom import Bloom
 from ..clients.consumers import Consumers
 from ..clients.filter_data import ConsumerFilters
 from ..clients.handlers import ClientHandlers
-from ..clients.order_lock_table import OrderLockTable
-from ..clients.order_locks import OrderLocks
+from ..clients.order_locks import OrderLocks, OrderLockTable
 from ..clients.producers import Producers
 from ..metadata.groups import Groups
 from ..metadata.topics import Topics
@@ -29,18 +28,9 @@ class ClientParts:
         self.filters = ConsumerFilters(
             self._filter_save.table, clock.now_ms, bloom, self._filter_save.changed, config.max_filter_data_bytes
         )
-        self.handlers = ClientHandlers(
-            environment.live,
-            clock,
-            topics,
-            groups,
-            self.consumers,
-            self.producers,
-            self.locks,
-            self.filters,
-            self._kept_locks.keep,
-            environment.budget.memory_bytes,
-        )
+        tables = (topics, groups, self.consumers, self.producers, self.locks, self.filters)
+        memory_bytes = environment.budget.memory_bytes
+        self.handlers = ClientHandlers(environment.live, clock, *tables, self._kept_locks.keep, memory_bytes)
 
     def is_locked(self, group: str) -> bool:
         return self.locks.is_locked(group, self._clock.monotonic())
