@@ -124,7 +124,7 @@ async def live_through(folder: Path, cases: list[Case], module: ModuleType | Non
                 assert "internal error" not in str(answer.remark), (case, answer.remark)
                 assert answer.code in TOLD or answer.remark, (case, answer)
                 assert answer.code == 0 or case.name or case.kind == "reply", (case, answer.remark)
-            assert (module is not None) == any(one.messages for one in life.broker.verdicts)
+            assert (module is not None) == any(one.kernel.messages for one in life.broker.verdicts)
             await life.advance(40)  # levels and timers come due, halves are asked about
         async with virtual_broker(folder, disk, clock, **SETTINGS) as life:
             await life.advance(40)

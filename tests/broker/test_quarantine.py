@@ -261,7 +261,7 @@ async def test_a_half_message_that_nobody_can_be_asked_about_is_put_aside(
     [
         (f"{TIMING}.timers.timer_copy", timer_park.timer_copy, {"TIMER_DELAY_SEC": "100000"}),
         (f"{TIMING}.level_delivery.unpark", level_park.unpark, {"DELAY": "3"}),
-        ("pyromq.broker.transactions.carry.half_copy", half_records.half_copy, {"TRAN_MSG": "true", "PGROUP": "P"}),
+        ("pyromq.broker.transactions.survival.half_copy", half_records.half_copy, {"TRAN_MSG": "true", "PGROUP": "P"}),
     ],
     ids=["timers", "delay levels", "transactions"],
 )

@@ -26,8 +26,6 @@ ALLOWED = {
     "pyromq.config.properties": "four hexadecimal digits that were looked at one by one",
     "pyromq.broker.duplicates.duplicate_window": "ASCII digits that a pattern of bytes has matched, at most 18",
     "pyromq.broker.filters.filtered_read": "an offset unpacked from a record's head",
-    "pyromq.broker.pull.verdicts": "a counter of the native kernel",
-    "pyromq.broker.send.verdicts": "a counter of the native kernel",
     "pyromq.config.settings": "numbers of TOML and of settings, which have kinds and ranges of their own",
     "pyromq.client.arguments": "a number that an application gave to a call",
     "pyromq.cli.terminal.tables": "numbers of a row",

@@ -118,8 +118,8 @@ def told(life: Virtual, peer: RawPeer) -> Told:
         (dict(broker.offsets.all()), pulled),
         counted,
         broker.pulls.suspended,
-        sum(one.messages for one in broker.pull_verdicts),
-        sum(one.suspended for one in broker.pull_verdicts),
+        sum(one.kernel.messages for one in broker.pull_verdicts),
+        sum(one.kernel.suspended for one in broker.pull_verdicts),
     )
 
 

@@ -164,7 +164,7 @@ async def test_what_was_acked_survives_a_power_cut(tmp_path: Path, seed: int) ->
                     await (life.broker.store.flush_log() if rng.random() < 0.7 else life.broker.store.flush_all())
                 await clock.settle()
             acked = {answer.opaque for answer in peer.received if answer.code == 0}
-            assert sum(one.messages for one in life.broker.verdicts) > number // 2
+            assert sum(one.kernel.messages for one in life.broker.verdicts) > number // 2
             life.broker.servers[0].service.abort_pending_replies()  # nothing would ever sync them
         async with virtual_broker(tmp_path, disk.crash(seed), clock, **small) as life:
             found = {int(body) for queue in range(3) for body in life.bodies("A", queue) if body != "first"}

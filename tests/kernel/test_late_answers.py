@@ -34,7 +34,7 @@ async def late_life(folder: Path, module: ModuleType | None, burst: bytes) -> tu
             await life.clock.settle()
             await life.broker.store.flush_log()
             await life.clock.settle()
-            taken = sum(one.messages for one in life.broker.verdicts)
+            taken = sum(one.kernel.messages for one in life.broker.verdicts)
             return [one.code for one in peer.received], bytes(peer.raw), taken
 
 

@@ -62,7 +62,7 @@ async def answers(folder: Path, frames: Sequence[bytes], module: ModuleType | No
                     peer.stream.close()
                 await clock.settle(3)
             await life.broker.store.flush_all()
-            return seen, contents(life.disk), sum(one.messages for one in life.broker.verdicts)
+            return seen, contents(life.disk), sum(one.kernel.messages for one in life.broker.verdicts)
 
 
 @pytest.mark.parametrize("seed", range(3))

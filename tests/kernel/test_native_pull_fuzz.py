@@ -56,7 +56,7 @@ async def answers(folder: Path, frames: Sequence[bytes], module: ModuleType | No
                 if peer.stream is not None:
                     peer.stream.close()
                 await clock.settle(3)
-            handed_out = sum(one.messages for one in life.broker.pull_verdicts)
+            handed_out = sum(one.kernel.messages for one in life.broker.pull_verdicts)
             return seen, dict(life.broker.offsets.all()), handed_out
 
 

@@ -47,7 +47,7 @@ class Life:
 
     @property
     def by_kernel(self) -> int:
-        return sum(one.messages for one in self.broker.pull_verdicts)
+        return sum(one.kernel.messages for one in self.broker.pull_verdicts)
 
     def permit(self, perm: int) -> None:
         topic = self.broker.topics.find("A")
@@ -334,7 +334,7 @@ async def test_random_revocations_among_random_pieces(tmp_path: Path, seed: int)
 
 
 def verdict_bytes(one: Life) -> int:
-    return sum(verdicts.bytes_used for verdicts in one.broker.pull_verdicts)
+    return sum(verdicts.kernel.grants_bytes for verdicts in one.broker.pull_verdicts)
 
 
 async def test_a_pull_with_fields_longer_than_any_that_makes_sense_gets_no_verdict(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from pyromq.kernel.seam import Fed, FeedConnection, as_fed
+from pyromq.kernel.seam import Fed, Feed, FeedConnection, as_fed
 from pyromq.protocol.command import Encoding
 from pyromq.protocol.frame import FrameLimits, decode_frames
 from tests.kernel.pull_frames import filled, pull
@@ -30,7 +30,7 @@ class Watch:
     """Stands before a feed and looks at what it does with each buffer."""
 
     def __init__(self, life: Life) -> None:
-        self._feed = life.broker.pull_verdicts[0].feed
+        self._feed: Feed = life.broker.pull_verdicts[0].kernel.feed
         self.taken = self.left = 0
         self.faults: list[str] = []  # a feed that raises would only end its connection
 

@@ -52,7 +52,7 @@ class Life:
 
     @property
     def by_kernel(self) -> int:
-        return sum(one.messages for one in self.broker.verdicts)
+        return sum(one.kernel.messages for one in self.broker.verdicts)
 
     def permit(self, perm: int) -> None:
         topic = self.broker.topics.find("A")
@@ -206,7 +206,7 @@ async def test_verdicts_are_of_one_listener(tmp_path: Path) -> None:
         await one.write(numbered(1))
         raw_peer(one.broker.servers[1], "127.0.0.1:50002").write(numbered(2) + numbered(3))
         await one.life.clock.settle()
-        assert (main.messages, fast.messages) == (1, 2)
+        assert (main.kernel.messages, fast.kernel.messages) == (1, 2)
         assert one.bodies() == ["1", "2", "3"]
 
 

@@ -118,7 +118,7 @@ async def lives(
                 await clock.settle()
             await life.broker.store.flush_all()
             answers = sorted((bytes(one) for one in split(peer.raw)), key=_opaque_of(peer))
-            taken = sum(one.messages for one in life.broker.verdicts)
+            taken = sum(one.kernel.messages for one in life.broker.verdicts)
             return Seen(answers, contents(life.disk), peer.is_lost, taken)
 
 

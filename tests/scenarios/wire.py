@@ -60,7 +60,7 @@ class Wire:
         return self._taken() - self._before if self._life.broker.verdicts else None
 
     def _taken(self) -> int:
-        return sum(one.messages for one in self._life.broker.verdicts)
+        return sum(one.kernel.messages for one in self._life.broker.verdicts)
 
     async def _send(self, word: str) -> None:
         key = word.removesuffix("!")

@@ -128,7 +128,7 @@ async def test_the_kernel_of_this_process_serves_unless_a_fault_is_active(
     rmq_broker: RmqBroker, rmq_client: RmqClient
 ) -> None:
     def by_kernel() -> int:
-        return sum(one.messages for one in rmq_broker.broker.verdicts)
+        return sum(one.kernel.messages for one in rmq_broker.broker.verdicts)
 
     await rmq_broker.create_topic("T", queues=1)
     for number in range(3):

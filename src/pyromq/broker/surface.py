@@ -31,7 +31,7 @@ from .clients.offset_handlers import OffsetHandlers
 from .messages.dead_letters import DeadLetterAdmin
 from .messages.inspection import Inspection
 from .messages.message_life import MessageLife
-from .messages.message_queries import MessageQueries, QueueHandlers
+from .messages.message_queries import MessageQueries
 from .wiring.delivery import RetryParts, TimingParts, TransactionParts
 from .wiring.foundation import Foundation
 from .wiring.naming import Naming
@@ -96,7 +96,7 @@ def surface(parts: Parts) -> dict[int, Handler]:
         transactions.ends,
     )
     offsets = OffsetHandlers(live, base.topics, base.groups, base.offsets, store, memory_bytes)
-    queues, queries = QueueHandlers(store), MessageQueries(live, store)
+    queries = MessageQueries(live, store)
     topic = TopicAdmin(*view, saved["topics"], counters.forget_topic)
     group = GroupAdmin(*view, saved["subscriptionGroups"], counters.forget_group)
     offset = OffsetAdmin(*view, saved["consumerOffsets"])
@@ -131,10 +131,10 @@ def surface(parts: Parts) -> dict[int, Handler]:
         bind(Code.UNLOCK_BATCH_MQ, clients.unlock),
         bind(Code.QUERY_CONSUMER_OFFSET, offsets.query),
         bind(Code.UPDATE_CONSUMER_OFFSET, offsets.update),
-        bind(Code.SEARCH_OFFSET_BY_TIMESTAMP, queues.search),
-        bind(Code.GET_MAX_OFFSET, queues.max_offset),
-        bind(Code.GET_MIN_OFFSET, queues.min_offset),
-        bind(Code.GET_EARLIEST_MSG_STORETIME, queues.earliest_time),
+        bind(Code.SEARCH_OFFSET_BY_TIMESTAMP, queries.search),
+        bind(Code.GET_MAX_OFFSET, queries.max_offset),
+        bind(Code.GET_MIN_OFFSET, queries.min_offset),
+        bind(Code.GET_EARLIEST_MSG_STORETIME, queries.earliest_time),
         bind(Code.QUERY_MESSAGE, queries.by_key),
         bind(Code.VIEW_MESSAGE_BY_ID, queries.by_place),
         bind(Code.UPDATE_AND_CREATE_TOPIC, topic.create),

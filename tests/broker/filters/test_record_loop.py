@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyromq.broker.filters.filters import RecordFilter
-from pyromq.broker.filters.record_loop import MOST_PROPERTIES, record_loop
+from pyromq.broker.filters.filters import MOST_PROPERTIES, RecordFilter, record_loop
 from pyromq.model.filters.sql92 import EvaluationFault, Sql92
 from pyromq.protocol.properties import decode_properties, encode_properties
 from pyromq.protocol.record import MAGIC_V1, MAGIC_V2, Record, encode_record

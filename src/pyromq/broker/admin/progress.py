@@ -38,7 +38,7 @@ from ...protocol.headers.pull import QueryConsumeQueue
 from ...protocol.json import Dialect
 from ...transport.dispatch import Reply, RequestOf
 from ..clients.filter_data import ConsumerFilters
-from ..messages.entry_matches import entry_matches
+from ..messages.message_queries import entry_matches
 from ..stats.counters import GROUP_GET_NUMS, TOPIC_PUT_NUMS, Counters
 from .view import BrokerView
 

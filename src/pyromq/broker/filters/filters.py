@@ -14,19 +14,20 @@ from ... import logs
 from ...errors import RequestRefused
 from ...model import names
 from ...model.codes import ResponseCode
+from ...model.filters.generated import define
 from ...model.filters.parser import MAX_TESTS
 from ...model.filters.sql92 import SQL92, EvaluationFault, FilterFault, Sql92, compile_sql
 from ...model.java_hash import java_hash
 from ...model.message import Property
 from ...protocol.bodies.heartbeat import SubscriptionData
 from ...protocol.properties import decode_properties, find_property
-from ...protocol.record import property_bytes
+from ...protocol.record import properties_at, property_bytes
 from ..config import BrokerConfig
-from .record_loop import record_loop
 
 log = logs.get("pyromq.broker")
 
 TAG = "TAG"
+MOST_PROPERTIES = 8  # that are looked up one by one; for more it is quicker to decode all
 
 
 def is_by_tags(expression_type: str | None) -> bool:
@@ -68,10 +69,7 @@ def tag_codes(tags: Iterable[str]) -> frozenset[int] | None:
 
 
 def codes_of(subscription: SubscriptionData) -> frozenset[int] | None:
-    """Return the tag hashes: some clients send hashes, some tags, some the text alone.
-
-    None also where tags are not what is asked for.
-    """
+    """Return the tag hashes, which clients send as such, as tags, or as text. None too where it is not by tags."""
     if not is_by_tags(subscription.expression_type):
         return None
     if subscription.code_set:
@@ -80,6 +78,47 @@ def codes_of(subscription: SubscriptionData) -> frozenset[int] | None:
 
 
 # --- expressions ----------------------------------------------------------------------------------------------------
+
+
+# An expression and the way to its properties in a record as one generated loop. Only the properties that the expression
+# names are looked at, by their bytes and where they lie. What is odd about one (no value, no end, its name ends
+# another) is left to `find_property`.
+Loop: TypeAlias = Callable[[Iterable[bytes], Callable[[EvaluationFault], object]], Iterator[bytes]]
+
+_LOOP = """\
+def accepted(records, failed):
+    for raw in records:
+        at = properties_at(raw)
+{lookups}
+        try:
+            if {condition} is True:
+                yield raw
+        except EvaluationFault as fault:
+            failed(fault)
+"""
+_LOOKUP = """\
+        name = raw.rfind({head!r}, at)
+        if name < 0:
+            p{number} = None
+        elif (name == at or raw[name - 1] == 2) and (end := raw.find(2, name + {width})) > name + {width}:
+            p{number} = raw[name + {width} : end]
+        else:
+            p{number} = find_property(raw[at:], {name!r})
+"""
+
+
+def record_loop(expression: Sql92) -> Loop | None:
+    """Return a generator of the records that match, which calls `failed` for a fault; None: decode instead."""
+    if expression.of_bytes is None or len(expression.names) > MOST_PROPERTIES:
+        return None
+    lookups = "".join(_lookup(number, name.encode()) for number, name in enumerate(expression.names))
+    source = _LOOP.format(lookups=lookups, condition=expression.of_bytes)
+    parts = {"properties_at": properties_at, "find_property": find_property, "EvaluationFault": EvaluationFault}
+    return define(source, "accepted", **parts)  # type: ignore[no-any-return]
+
+
+def _lookup(number: int, name: bytes) -> str:
+    return _LOOKUP.format(number=number, name=name, head=name + b"\x01", width=len(name) + 1)
 
 
 class RecordFilter:

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 from ...config import Live
 from ...errors import RequestRefused
 from ...model.boundary import Boundary
 from ...model.codes import ResponseCode
+from ...protocol.bodies.heartbeat import SubscriptionData
 from ...protocol.headers.header import TopicQueue
 from ...protocol.headers.offsets import GetEarliestMsgStoretimeAnswer, GetMaxOffset, OffsetAnswer, SearchOffset
 from ...protocol.headers.pull import QueryMessage, QueryMessageAnswer, ViewMessage
+from ...protocol.properties import decode_properties
 from ...protocol.record import encode_record
+from ...store.layout import QueueEntry
 from ...store.log.reader import KeyQuery
 from ...store.message_store import MessageStore
 from ...transport.dispatch import Reply, RequestOf
+from ...transport.turns.slices import Slices
 from ..config import BrokerConfig
+from ..filters.filters import RecordFilter, codes_of, is_by_tags
 
 TAGS_INDEX = "T"
+_NO_INDEX = QueryMessageAnswer(index_last_update_timestamp=0, index_last_update_phyoffset=0)
 
 
 class MessageQueries:
-    """Event loop only."""
+    """Event loop only. A queue that was never written is an empty one, as in Java."""
 
     def __init__(self, live: Live[BrokerConfig], store: MessageStore) -> None:
         self._live = live
@@ -43,7 +52,7 @@ class MessageQueries:
                 f"can not find message, maybe time range not correct: nothing with key {header.key!r} in topic "
                 f"{header.topic} between {header.begin_timestamp} and {header.end_timestamp}",
                 ResponseCode.QUERY_NOT_FOUND,
-                QueryMessageAnswer(index_last_update_timestamp=0, index_last_update_phyoffset=0).to_fields(),
+                _NO_INDEX.to_fields(),
             )
         body = b"".join(encode_record(record) for record in records)
         return Reply(header=self._index_state(), body=body)
@@ -51,7 +60,7 @@ class MessageQueries:
     def _index_state(self) -> QueryMessageAnswer:
         files = self._store.index.files if self._store.index is not None else ()
         if not files:
-            return QueryMessageAnswer(index_last_update_timestamp=0, index_last_update_phyoffset=0)
+            return _NO_INDEX
         newest = files[-1].tail
         return QueryMessageAnswer(
             index_last_update_timestamp=newest.end_time, index_last_update_phyoffset=newest.end_position
@@ -67,22 +76,17 @@ class MessageQueries:
             )
         return Reply(body=encode_record(record))
 
+    # --- queues ---------------------------------------------------------------------------------------------------
 
-class QueueHandlers:
-    """Event loop only. A queue that was never written is an empty one, as in Java."""
-
-    def __init__(self, store: MessageStore) -> None:
-        self._store = store
+    def _range(self, header: GetMaxOffset | TopicQueue) -> tuple[int, int]:
+        queue = self._store.queues.get(header.topic, header.queue_id)
+        return (0, 0) if queue is None else (queue.min_offset, queue.readable_end)
 
     def max_offset(self, request: RequestOf[GetMaxOffset, None]) -> Reply:
-        header = request.header
-        queue = self._store.queues.get(header.topic, header.queue_id)
-        return Reply(header=OffsetAnswer(offset=0 if queue is None else queue.readable_end))
+        return Reply(header=OffsetAnswer(offset=self._range(request.header)[1]))
 
     def min_offset(self, request: RequestOf[TopicQueue, None]) -> Reply:
-        header = request.header
-        queue = self._store.queues.get(header.topic, header.queue_id)
-        return Reply(header=OffsetAnswer(offset=0 if queue is None else queue.min_offset))
+        return Reply(header=OffsetAnswer(offset=self._range(request.header)[0]))
 
     async def search(self, request: RequestOf[SearchOffset, None]) -> Reply:
         header = request.header
@@ -94,7 +98,29 @@ class QueueHandlers:
 
     async def earliest_time(self, request: RequestOf[TopicQueue, None]) -> Reply:
         header = request.header
-        queue = self._store.queues.get(header.topic, header.queue_id)
-        first = 0 if queue is None else queue.min_offset
+        first, _ = self._range(header)
         time = await self._store.ask(lambda: self._store.reader.store_time(header.topic, header.queue_id, first))
         return Reply(header=GetEarliestMsgStoretimeAnswer(timestamp=time))
+
+
+async def entry_matches(
+    store: MessageStore,
+    entries: Sequence[QueueEntry],
+    wanted: SubscriptionData | None,
+    record_filter: RecordFilter | None,
+    slices: Slices,
+) -> list[bool]:
+    """Return which entries match a group's subscription, as a pull would pick them (request 321).
+
+    Nothing matches for a group that is not online, or whose expression is not known.
+    """
+    if wanted is not None and is_by_tags(wanted.expression_type):
+        codes = codes_of(wanted)
+        return [codes is None or one.tag_code in codes for one in entries]
+    if wanted is None or record_filter is None:
+        return [False] * len(entries)
+    found = []
+    async for one in slices.each(entries):
+        record = await store.ask(partial(store.reader.record_at, one.position))
+        found.append(record is not None and record_filter.accepts_properties(decode_properties(record.properties)))
+    return found

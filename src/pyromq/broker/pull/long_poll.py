@@ -61,10 +61,7 @@ class LongPoll(Generic[T]):
     def take_arrived(self, topic: str, queue_id: int, readable: int) -> list[SuspendedPull[T]]:
         """Remove and return what a message in this queue may answer: `readable` is the end that may be read now."""
         pulls = self._by_queue.get((topic, queue_id), ())
-        ready = [pull for pull in pulls if pull.offset < readable]
-        for pull in ready:
-            self._forget(pull)
-        return ready
+        return self._take([pull for pull in pulls if pull.offset < readable])
 
     def take_due(self, now: float) -> list[SuspendedPull[T]]:
         """Remove and return the pulls whose deadline has passed."""
@@ -77,15 +74,13 @@ class LongPoll(Generic[T]):
 
     def take_topic(self, topic: str) -> list[SuspendedPull[T]]:
         """Remove and return all that wait on a topic: it was deleted, or its permission has changed."""
-        keys = [key for key in self._by_queue if key[0] == topic]
-        return [pull for key in keys for pull in self._take(key)]
+        return self._take([pull for key, pulls in self._by_queue.items() if key[0] == topic for pull in pulls])
 
     def take_all(self) -> list[SuspendedPull[T]]:
-        return [pull for key in list(self._by_queue) for pull in self._take(key)]
+        return self._take(list(self.suspended()))
 
     def drop(self, owner: object) -> None:
-        for pull in list(self._by_owner.get(owner, ())):
-            self._forget(pull)
+        self._take(list(self._by_owner.get(owner, ())))
 
     def suspended(self) -> Iterator[SuspendedPull[T]]:
         for pulls in list(self._by_queue.values()):
@@ -97,8 +92,7 @@ class LongPoll(Generic[T]):
             heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
 
-    def _take(self, key: tuple[str, int]) -> list[SuspendedPull[T]]:
-        pulls = list(self._by_queue.get(key, ()))
+    def _take(self, pulls: list[SuspendedPull[T]]) -> list[SuspendedPull[T]]:
         for pull in pulls:
             self._forget(pull)
         return pulls

@@ -12,19 +12,17 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, cast
 
-from ...ambient import Clock
 from ...config import Live
 from ...errors import RequestRefused
 from ...kernel import state
 from ...kernel.pulls import AnswerPieces, Changes, PullGrant, PullLimits, PullQuery
-from ...kernel.seam import Feed, FeedConnection
+from ...kernel.seam import FeedConnection
 from ...kernel.state import ChangeFlag
 from ...protocol.command import Command, Encoding, encode_header
 from ...protocol.headers.pull import PullMessage, PullMessageAnswer
 from ...protocol.requests import RequestCode
 from ...store.layout import QUEUE_ENTRY_BYTES
 from ...store.log.reader import SCAN_ENTRIES, GetStatus
-from ...store.message_store import MessageStore
 from ...store.queues.consume_queue import ConsumeQueue
 from ...transport.dispatch import Reply
 from ...transport.limits import Limits
@@ -34,9 +32,8 @@ from ..metadata.groups import Groups
 from ..metadata.offsets import SEPARATOR, Offsets
 from ..metadata.topics import Topics
 from ..stats.counters import Counters
-from .checks import Allowed, PullChecks
+from .checks import Allowed
 from .handler import PullHandler
-from .slow_readers import Backlog
 from .tickets import FramePeer, KernelTicket, limits_of
 
 _OPAQUE = 1_999_999_999  # stands for the request's own in a template
@@ -91,14 +88,8 @@ def _set(flags: dict[str, ChangeFlag], name: str) -> None:
 class Pulling:
     """The parts that a pull goes through in Python, which a verdict stands for."""
 
-    live: Live[BrokerConfig]
-    clock: Clock
-    store: MessageStore
-    offsets: Offsets
-    checks: PullChecks
-    changes: PullChanges
     handler: PullHandler
-    backlog: Backlog
+    changes: PullChanges
     counters: Counters
     limits: Limits
 
@@ -109,42 +100,19 @@ class PullVerdicts:
     def __init__(self, parts: Pulling, module: Any, sends: Any) -> None:
         self._parts = parts
         self._grant = module.PullGrant
-        log, limits = parts.store.commit_log, parts.limits.frame
-        self._kernel = module.PullFeed(
+        log, limits = parts.handler.store.commit_log, parts.limits.frame
+        self.kernel = module.PullFeed(
             self,
             sends,
             log.tail,
             log.sequence.resident(),
-            parts.clock.monotonic,
+            parts.handler.clock.monotonic,
             limits.frame_bytes,
             limits.header_bytes,
         )
         parts.counters.sources.append(self.read_counts)
-        parts.backlog.sources.append(self.read_counts)
-        parts.handler.durations.append(lambda: self._kernel.longest_ms)
-
-    @property
-    def feed(self) -> Feed:
-        return self._kernel.feed  # type: ignore[no-any-return]
-
-    @property
-    def messages(self) -> int:
-        """Return how many messages the kernel handed out since the start."""
-        return int(self._kernel.messages)
-
-    @property
-    def suspended(self) -> int:
-        """Return how many pulls were suspended for the kernel since the start."""
-        return int(self._kernel.suspended)
-
-    @property
-    def bytes_used(self) -> int:
-        """Return the size of the verdicts that were used lately, about."""
-        return int(self._kernel.grants_bytes)
-
-    def forget_unused(self) -> None:
-        """Drop the verdicts that no pull has used since the last call."""
-        self._kernel.forget_unused()
+        parts.handler.backlog.sources.append(self.read_counts)
+        parts.handler.durations.append(lambda: self.kernel.longest_ms)
 
     # --- what the kernel asks -------------------------------------------------------------------------------------
 
@@ -154,30 +122,30 @@ class PullVerdicts:
 
     def suspend(self, connection: FeedConnection, grant: PullGrant, frame: bytes, offset: int, wait_ms: int) -> bool:
         peer, allowed = cast(FramePeer, connection), cast(Allowed, grant.verdict)
-        ticket = KernelTicket(peer, frame, allowed, partial(self._kernel.resume, grant, frame))
+        ticket = KernelTicket(peer, frame, allowed, partial(self.kernel.resume, grant, frame))
         place = (grant.queue.topic, grant.queue.queue_id, offset)
         return self._parts.handler.suspend_frame(place, wait_ms, ticket)
 
     def read_counts(self) -> None:
         """Add what the kernel has counted for itself to the statistics: before anybody reads them."""
-        for one in self._kernel.take_counts():
-            self._parts.backlog.note(one.group, one.behind)
+        for one in self.kernel.take_counts():
+            self._parts.handler.backlog.note(one.group, one.behind)
             self._parts.counters.got(
                 one.topic, one.group, one.queue_id, one.messages, one.size, one.took_ms, times=one.answers
             )
 
     def judge(self, query: PullQuery) -> PullGrant | None:
-        parts, config = self._parts, self._parts.live.config
+        handler, config = self._parts.handler, self._parts.handler.live.config
         header = _header(query)
         topic, group, queue_id = header.topic, header.consumer_group, header.queue_id
-        queue = parts.store.queues.get(topic, queue_id)
+        queue = handler.store.queues.get(topic, queue_id)
         if config.reject_pull_consumer_enable or not isinstance(queue, ConsumeQueue):
             return None
         try:
-            allowed = parts.checks.check(header, query.code, config)
+            allowed = handler.checks.check(header, query.code, config)
         except RequestRefused:
             return None  # Python says it to each
-        if allowed.wanted.record_filter is not None or parts.offsets.has_reset(topic, group, queue_id):
+        if allowed.wanted.record_filter is not None or handler.offsets.has_reset(topic, group, queue_id):
             return None
         codes = allowed.wanted.tag_codes
         grant: PullGrant = self._grant(
@@ -185,7 +153,7 @@ class PullVerdicts:
             group,
             queue.tail,
             queue.entries.sequence.resident(),
-            parts.changes.of(topic, group),
+            self._parts.changes.of(topic, group),
             _limits(header, config, is_filtered=codes is not None),
             codes,
             _pieces(allowed.topic.topic_sys_flag, allowed.group.group_sys_flag),

@@ -9,11 +9,9 @@ only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ...ambient import Clock
 from ...config import Live
 from ...errors import RequestRefused
 from ...kernel.choice import native
@@ -28,22 +26,18 @@ from ...protocol.frame import MOST_HEADER_BYTES, FrameLimits, decode_frames, enc
 from ...protocol.record import CRC_NAME
 from ...protocol.requests import RequestCode
 from ...store.config import FlushMode
-from ...store.message_store import MessageStore
 from ...store.queues.consume_queue import ConsumeQueue
 from ...transport.connection.pending_replies import ReplyTimeout
 from ...transport.dispatch import Reply
 from ...transport.limits import Limits
 from ..config import BrokerConfig
-from ..intake.intake import Intake
+from ..intake.intake import LogAccess
 from ..intake.message_type import takes_plain
 from ..intake.put_answers import late_reply
-from ..metadata.new_topics import NewTopics
-from ..metadata.topics import Topics
 from ..stats.counters import Counters
 from .answers import most_in_batch, region_fields
-from .checks import SendChecks
-from .handler import born_host, max_property_bytes
-from .properties import RESERVED, SPECIAL, TYPED_SPECIAL, Stamp
+from .handler import SendHandler, born_host, max_property_bytes
+from .properties import RESERVED, SPECIAL, TYPED_SPECIAL
 
 _OPAQUE = 1_999_999_999  # stands for the request's own in a template
 _OWN_FIELDS = ("msgId", "queueId", "queueOffset", "transactionId")
@@ -55,16 +49,8 @@ _OWN_ANSWERS = FrameLimits(frame_bytes=(1 << 31) - 1, header_bytes=MOST_HEADER_B
 class Sending:
     """The parts that a send goes through in Python, which a verdict stands for."""
 
-    live: Live[BrokerConfig]
-    topics: Topics
-    checks: SendChecks
-    admit: Callable[[BrokerConfig, float], None]
-    intake: Intake
-    stamp: Stamp
-    store_host: bytes
-    new_topics: NewTopics
-    store: MessageStore
-    clock: Clock
+    handler: SendHandler
+    access: LogAccess
     counters: Counters
     gate: Gate
     limits: Limits
@@ -76,21 +62,12 @@ class Verdicts:
     def __init__(self, parts: Sending, module: Any) -> None:
         self._parts = parts
         self.module = module
-        self._kernel = module.SendFeed(self, parts.store.appender, parts.gate, time_source(parts.clock))
-        self._use(parts.live.config)
-        parts.live.watch(self._use)
-        parts.topics.watch(self._note_topic)
+        self.kernel = module.SendFeed(self, parts.access.store.appender, parts.gate, time_source(parts.access.clock))
+        self._use(parts.handler.live.config)
+        parts.handler.live.watch(self._use)
+        parts.handler.checks.topics.watch(self._note_topic)
         parts.counters.sources.append(self.settle)
-        parts.intake.times.sources.append(self.settle)
-
-    @property
-    def kernel(self) -> Any:
-        return self._kernel
-
-    @property
-    def messages(self) -> int:
-        """Return how many messages the kernel stored since the start."""
-        return int(self._kernel.messages)
+        parts.access.intake.times.sources.append(self.settle)
 
     # --- what the kernel asks -------------------------------------------------------------------------------------
 
@@ -98,10 +75,10 @@ class Verdicts:
         return born_host(address)
 
     def judge(self, topic: bytes) -> Grant | None:
-        parts, config = self._parts, self._parts.live.config
+        handler, config = self._parts.handler, self._parts.handler.live.config
         name = topic.decode("ascii", "replace")
-        found = parts.checks.standing(name, config)
-        if found is None or not _is_plain(found) or name in parts.new_topics:
+        found = handler.checks.standing(name, config)
+        if found is None or not _is_plain(found) or name in handler.new_topics:
             return None
         if config.start_accept_send_request_time_stamp:
             return None  # depends on the time
@@ -111,36 +88,36 @@ class Verdicts:
         return grant
 
     def admit(self) -> bool:
-        parts = self._parts
+        handler, access = self._parts.handler, self._parts.access
         try:
-            parts.admit(parts.live.config, parts.clock.monotonic())
+            handler.admit(handler.live.config, access.clock.monotonic())
         except RequestRefused:
             return False  # Python says it to each
-        parts.intake.flush()  # what came before stays before
+        access.intake.flush()  # what came before stays before
         return True
 
     def queue(self, topic: str, queue_id: int) -> QueueTail | None:
-        queue = self._parts.store.queues.get(topic, queue_id)
+        queue = self._parts.access.store.queues.get(topic, queue_id)
         return queue.tail if isinstance(queue, ConsumeQueue) else None
 
     def note_slow(self, seconds: float, messages: int) -> None:
-        self._parts.intake.times.note(seconds, messages)
+        self._parts.access.intake.times.note(seconds, messages)
 
     def settle(self) -> None:
         """Add what the kernel has counted for itself to the statistics: before anybody reads them."""
-        counts, quick = self._kernel.take_counts()
+        counts, quick = self.kernel.take_counts()
         for topic, queue_id, messages, size, requests in counts:
             self._parts.counters.put(topic, queue_id, messages, size, requests)
         if quick:
-            self._parts.intake.times.note(0.0, quick)
+            self._parts.access.intake.times.note(0.0, quick)
 
     # --- what revokes verdicts ------------------------------------------------------------------------------------
 
     def _use(self, config: BrokerConfig) -> None:
-        self._kernel.use(_settings(self._parts, config))
+        self.kernel.use(_settings(self._parts, config))
 
     def _note_topic(self, name: str) -> None:
-        self._kernel.revoke(name.encode())
+        self.kernel.revoke(name.encode())
 
 
 def kernel_verdicts(parts: Sending) -> Verdicts | None:
@@ -173,14 +150,14 @@ def _settings(parts: Sending, config: BrokerConfig) -> SendSettings:
         special=[name.encode() for name in special],
         typed_special=[name.encode() for name in TYPED_SPECIAL],
         batch_special=[CRC_NAME],
-        tail=parts.stamp.tails[config.trace_on].encode(),
-        store_host=parts.store_host,
+        tail=parts.handler.stamp.tails[config.trace_on].encode(),
+        store_host=parts.access.store_host,
         frame_bytes=limits.frame.frame_bytes,
         header_bytes=limits.frame.header_bytes,
         body_bytes=config.max_message_bytes,
         property_bytes=limits.property_bytes,
         stored_property_bytes=max_property_bytes(config),
-        batch_messages=min(most_in_batch(limits.frame, parts.store_host), config.max_messages_in_batch),
+        batch_messages=min(most_in_batch(limits.frame, parts.access.store_host), config.max_messages_in_batch),
         with_crc=config.whole_record_crc,
         waits=config.flush_mode is FlushMode.SYNC,
         index_keys=config.index_enabled,

@@ -1,7 +1,7 @@
 """The half messages of this broker: which are undecided, what became of the others, how far both topics are done.
 
-Shared by `end.py` (which decides), `check.py` (which asks) and `carry.py`. Everything here is derived from the half and
-op topics, but for the number of checks (`undecided.py`). States change by `ledger.move` alone.
+Shared by `end.py` (which decides), `check.py` (which asks) and `survival.py`. Everything here is derived from the half
+and op topics, but for the number of checks (`undecided.py`). States change by `ledger.move` alone.
 """
 
 from __future__ import annotations

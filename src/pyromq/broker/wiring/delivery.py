@@ -13,12 +13,11 @@ from ..timing.level_delivery import LevelDelivery
 from ..timing.progress import DelayProgress
 from ..timing.recall import Recall
 from ..timing.timers import Timers
-from ..transactions.carry import HalfCarrier
 from ..transactions.check import TransactionChecks
 from ..transactions.end import TransactionEnds
 from ..transactions.halves import Halves
 from ..transactions.listing import HalfListing
-from ..transactions.recovery import recover
+from ..transactions.survival import HalfCarrier, recover
 from .foundation import Foundation
 from .sending import SendParts
 

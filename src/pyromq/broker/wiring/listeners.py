@@ -99,7 +99,7 @@ class Listeners:
         self.verdicts.append(verdicts)
         pulls = PullVerdicts(pulling, verdicts.module, verdicts.kernel)
         self.pull_verdicts.append(pulls)
-        return pulls.feed
+        return pulls.kernel.feed  # type: ignore[no-any-return]
 
     def _server(self, name: str, serve: Handler, feed: Feed) -> Server:
         environment = self._environment
@@ -131,7 +131,7 @@ class Listeners:
 
     def forget_unused_verdicts(self) -> None:
         for one in self.pull_verdicts:
-            one.forget_unused()
+            one.kernel.forget_unused()
 
     def waiting(self, kind: RequestClass) -> int:
         """Return how many requests of a class wait to be served."""

@@ -23,11 +23,10 @@ class PullParts:
         self.cold_reads, self._backlog = ColdReads(), Backlog()
         checks = PullChecks(base.topics, base.groups, base.consumers, base.clients.filters)
         changes = PullChanges(live, base.topics, base.groups, base.consumers, offsets)
-        got, limits = base.counters.got, base.environment.limits
-        self.handler = PullHandler(live, clock, store, checks, offsets, self.cold_reads, self._backlog, got)
-        self.parts = Pulling(
-            live, clock, store, offsets, checks, changes, self.handler, self._backlog, base.counters, limits
+        self.handler = PullHandler(
+            live, clock, store, checks, offsets, self.cold_reads, self._backlog, base.counters.got
         )
+        self.parts = Pulling(self.handler, changes, base.counters, base.environment.limits)
 
     def protect(self) -> None:
         """Stop groups that are too far behind, if that is wanted, until an administrator allows them again."""

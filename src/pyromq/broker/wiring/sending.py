@@ -82,21 +82,7 @@ class SendParts:
             limits.frame,
         )
         self.replies = ReplyHandler(live, clock, base.producers, self.handler, environment.address)
-        self.parts = Sending(
-            live,
-            base.topics,
-            checks,
-            admit,
-            self.intake,
-            stamp,
-            store_host,
-            new_topics,
-            store,
-            clock,
-            counters,
-            append_gate,
-            limits,
-        )
+        self.parts = Sending(self.handler, self.access, counters, append_gate, limits)
         keep_gate(append_gate, live, base.statistics.lag, store.flushed)
 
     def _admission(self, base: Foundation, pending_replies: Callable[[], int]) -> Admission:
