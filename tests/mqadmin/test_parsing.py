@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyromq.mqadmin.options import BROKER_OR_CLUSTER, flag, may, need, table
-from pyromq.mqadmin.parsing import UsageError, parse
+from pyromq.mqadmin.options import BROKER_OR_CLUSTER, UsageError, flag, may, need, parse, table
 
 OPTIONS = table(
     [

@@ -17,7 +17,7 @@ from pyromq.client.connect.session import Session
 from pyromq.mqadmin import catalogue
 from pyromq.mqadmin.command import Run
 from pyromq.mqadmin.groups import connections
-from pyromq.mqadmin.parsing import Chosen, parse
+from pyromq.mqadmin.options import Chosen, parse
 from pyromq.protocol.record import Record, encode_record
 
 from .conftest import LIVE_PRODUCER, Stage, call

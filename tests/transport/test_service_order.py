@@ -8,7 +8,7 @@ from pyromq.protocol.row import RequestClass
 from pyromq.testing.clock import ManualClock
 from pyromq.transport.dispatch import Dispatcher, Reply, Request
 from pyromq.transport.limits import Limits
-from pyromq.transport.turns.request_class import class_of
+from pyromq.transport.turns.fair_queue import class_of
 from tests.transport.support import MakeServer, command, frames, raw_peer
 
 SHARES = dict.fromkeys(RequestClass, 4)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyromq.testing.clock import ManualClock
-from pyromq.transport.connection.watchdog import Watchdog
+from pyromq.transport.turns.timeouts import Watchdog
 
 
 async def test_the_earliest_deadline_is_told_once(clock: ManualClock) -> None:

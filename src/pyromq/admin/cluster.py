@@ -76,8 +76,7 @@ async def inspect(calls: Calls, address: str) -> dict[str, Any]:
 
 async def let_be_written(calls: Calls, name_server: str, broker_name: str, *, may: bool) -> int:
     """Let one name server announce whether producers may write to this broker. Return how many topics that concerns."""
+    broker = BrokerName(broker_name=broker_name)
     if may:
-        add = BrokerName(broker_name=broker_name)
-        return (await calls.ask(name_server, RequestCode.ADD_WRITE_PERM_OF_BROKER, add)).header.add_topic_count
-    wipe = BrokerName(broker_name=broker_name)
-    return (await calls.ask(name_server, RequestCode.WIPE_WRITE_PERM_OF_BROKER, wipe)).header.wipe_topic_count
+        return (await calls.ask(name_server, RequestCode.ADD_WRITE_PERM_OF_BROKER, broker)).header.add_topic_count
+    return (await calls.ask(name_server, RequestCode.WIPE_WRITE_PERM_OF_BROKER, broker)).header.wipe_topic_count

@@ -32,18 +32,16 @@ async def to_group(calls: Calls, addresses: Iterable[str], topic: str, group: st
 
 
 async def _counted(calls: Calls, addresses: Iterable[str], name: str, key: str) -> Traffic:
-    found = [await _counter(calls, address, name, key) for address in addresses]
-    return Traffic(sum((one.per_second for one in found), 0.0), sum(one.of_day for one in found))
-
-
-async def _counter(calls: Calls, address: str, name: str, key: str) -> Traffic:
     missing = ResponseCode.SYSTEM_ERROR  # Java's answer to a counter that is not there
     header = ViewBrokerStatsData(stats_name=name, stats_key=key)
-    answer = await calls.ask(address, RequestCode.VIEW_BROKER_STATS_DATA, header, known=[missing])
-    if answer.code == missing:
-        return Traffic(0.0, 0)
-    data, of_day = answer.body, answer.header.sum_of_day
-    return Traffic(data.stats_minute.tps, _sampled_day(data) if of_day is None else of_day)
+    total = Traffic(0.0, 0)
+    for address in addresses:
+        answer = await calls.ask(address, RequestCode.VIEW_BROKER_STATS_DATA, header, known=[missing])
+        if answer.code != missing:
+            data, of_day = answer.body, answer.header.sum_of_day
+            day = _sampled_day(data) if of_day is None else of_day
+            total = Traffic(total.per_second + data.stats_minute.tps, total.of_day + day)
+    return total
 
 
 def _sampled_day(data: BrokerStatsData) -> int:

@@ -26,8 +26,7 @@ from ..model.route import MASTER_ID
 from ..model.wire_text import LONG_MAX, whole_number
 from ..protocol.bodies.route import TopicRouteData
 from ..protocol.row import A, B, H, R, Row
-from .options import Declared, Option, documented, table
-from .parsing import Chosen, UsageError
+from .options import Chosen, Declared, Option, UsageError, documented, table
 from .printing import Columns, as_line
 
 NO_ROUTE = "No topic route info in name server for the topic: "

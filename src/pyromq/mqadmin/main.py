@@ -21,8 +21,7 @@ from ..model.foreign_text import visible
 from . import catalogue
 from .command import Failed, NotServed, Run, Subcommand
 from .files import credentials
-from .options import command_help, command_list
-from .parsing import Chosen, UsageError, parse
+from .options import Chosen, UsageError, command_help, command_list, parse
 from .printing import as_line
 
 DONE, FAILED, NO_ANSWER, USAGE = 0, 1, 2, 64

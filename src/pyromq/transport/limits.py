@@ -9,7 +9,7 @@ from ..errors import ConfigError
 from ..protocol.frame import DEFAULT_LIMITS, FrameLimits
 from ..protocol.properties import MAX_PROPERTIES_BYTES
 from ..protocol.row import RequestClass
-from .turns.request_class import SHARES
+from .turns.fair_queue import SHARES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

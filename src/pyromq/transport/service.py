@@ -22,8 +22,7 @@ from .connection.connection import Connection
 from .connection.pending_replies import PendingReplies, ReplyTimeout
 from .dispatch import Answer, Handler, Reply, Request, RequestOf, await_answer, failed
 from .limits import Limits
-from .turns.fair_queue import FairQueue
-from .turns.request_class import PROPERTIES_FIELD, class_of
+from .turns.fair_queue import PROPERTIES_FIELD, FairQueue, class_of
 
 log = logs.get("pyromq.transport")
 

@@ -66,10 +66,6 @@ class ServerTls:
                 "but no CA file says by whom they must be signed: name one"
             )
 
-    @property
-    def files(self) -> tuple[Path, ...]:
-        return tuple(path for path in (self.certificate, self.key, self.ca) if path is not None)
-
     def new_context(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         _harden(context)
@@ -98,10 +94,6 @@ class ClientTls:
         if (self.certificate is None) != (self.key is None):
             raise ConfigError("a client certificate needs its key and the other way round: name both files or none")
 
-    @property
-    def files(self) -> tuple[Path, ...]:
-        return tuple(path for path in (self.certificate, self.key, self.ca) if path is not None)
-
     def new_context(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         _harden(context)
@@ -126,11 +118,12 @@ class Certificates:
 
     def __init__(self, settings: ServerTls | ClientTls) -> None:
         self._settings = settings
+        self._files = [path for path in (settings.certificate, settings.key, settings.ca) if path is not None]
         self._seen = self._stamp()
         try:
             self._context = settings.new_context()
         except (OSError, ValueError) as fault:  # SSLError is an OSError
-            raise ConfigError(_unusable(settings.files, fault)) from None
+            raise ConfigError(_unusable(self._files, fault)) from None
 
     def context(self) -> ssl.SSLContext:
         stamp = self._stamp()
@@ -138,23 +131,19 @@ class Certificates:
             self._seen = stamp  # a broken state of the files is tried, and complained of, once
             try:
                 self._context = self._settings.new_context()
-                log.info("certificates reloaded", files=_names(self._settings.files))
+                log.info("certificates reloaded", files=_names(self._files))
             except (OSError, ValueError) as fault:
-                log.error(
-                    "certificates not reloaded, the old ones stay in use", fault=_unusable(self._settings.files, fault)
-                )
+                reason = _unusable(self._files, fault)
+                log.error("certificates not reloaded, the old ones stay in use", fault=reason)
         return self._context
 
-    def _stamp(self) -> tuple[tuple[int, int, int] | None, ...]:
-        return tuple(_stamp(path) for path in self._settings.files)
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
+    def _stamp(self) -> list[tuple[int, int, int]]:
+        found = []
+        for path in self._files:
+            with suppress(OSError):
+                status = os.stat(path)
+                found.append((status.st_mtime_ns, status.st_size, status.st_ino))
+        return found
 
 
 def _names(files: Sequence[Path]) -> str:
@@ -230,22 +219,17 @@ class TlsSession:
 Opening = Callable[[int], TlsSession | None]
 
 
-def plain_only(first: int) -> TlsSession | None:
-    if first == HANDSHAKE_BYTE:
-        raise ProtocolError("the peer speaks TLS, which is disabled here: use a plain connection, or configure TLS")
-    return None
-
-
 def opening(settings: ServerTls | None) -> Opening:
     """Return how a listener with these settings accepts connections."""
-    if settings is None or settings.mode is TlsMode.DISABLED:
-        return plain_only
-    certificates, enforcing = Certificates(settings), settings.mode is TlsMode.ENFORCING
+    certificates = None if settings is None or settings.mode is TlsMode.DISABLED else Certificates(settings)
 
     def choose(first: int) -> TlsSession | None:
         if first == HANDSHAKE_BYTE:
+            if certificates is None:
+                text = "the peer speaks TLS, which is disabled here: use a plain connection, or configure TLS"
+                raise ProtocolError(text)
             return TlsSession(certificates.context(), server_side=True)
-        if enforcing:
+        if settings is not None and settings.mode is TlsMode.ENFORCING:
             raise ProtocolError("the peer speaks plain, but TLS is enforced here: use TLS")
         return None
 

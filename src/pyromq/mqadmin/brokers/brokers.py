@@ -14,8 +14,7 @@ from ...protocol.headers.replication import ResetMasterFlushOffset
 from ...protocol.requests import RequestCode
 from ...protocol.row import Row
 from ..command import Failed, Named, Run, command
-from ..options import BROKER, BROKER_OR_CLUSTER, CLUSTER, may, need
-from ..parsing import UsageError
+from ..options import BROKER, BROKER_OR_CLUSTER, CLUSTER, UsageError, may, need
 from ..printing import java, pretty_value, setting_lines, when
 
 OF_CLUSTER = may("c", "cluster", "the cluster: all its masters; neither -b nor -c: every broker")

@@ -10,8 +10,7 @@ from ...protocol.bodies.replication import HAClientRuntimeInfo
 from ...protocol.headers.replication import AddBroker, CleanBrokerData, ElectMaster, RemoveBroker
 from ...protocol.requests import RequestCode
 from ..command import Failed, Run, command
-from ..options import BROKER, CLUSTER, INTERVAL, may, need, one_of
-from ..parsing import UsageError
+from ..options import BROKER, CLUSTER, INTERVAL, UsageError, may, need, one_of
 from ..printing import Columns, java, java_object, when
 from .brokers import change_setting, show_settings
 

@@ -21,8 +21,7 @@ from ...protocol.requests import RequestCode
 from ..command import Failed, NotServed, Run, command
 from ..files import write_private
 from ..messages.text import line_of
-from ..options import BROKER, CLUSTER, may, need
-from ..parsing import UsageError
+from ..options import BROKER, CLUSTER, UsageError, may, need
 from ..printing import java, pretty_value, version_name
 from .clusters import number
 

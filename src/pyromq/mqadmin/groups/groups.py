@@ -12,8 +12,7 @@ from ...protocol.json import ANSWER_LIMITS
 from ...protocol.requests import RequestCode
 from ..command import Failed, Run, command
 from ..files import read_file
-from ..options import BROKER, BROKER_OR_CLUSTER, CLUSTER, may, need
-from ..parsing import UsageError
+from ..options import BROKER, BROKER_OR_CLUSTER, CLUSTER, UsageError, may, need
 from ..printing import fields_of, java, java_object
 from ..topics.topics import attribute_map
 

@@ -11,8 +11,7 @@ from ...model.names import TIMER_TOPIC
 from ...model.wire_text import LONG_MAX, whole_number
 from ...protocol.bodies.keyed import MessageQueue
 from ..command import Failed, Run, command
-from ..options import ROUTE_BY, TOPIC, may, need
-from ..parsing import UsageError
+from ..options import ROUTE_BY, TOPIC, UsageError, may, need
 from ..printing import Columns, java
 from .progress import progress_of
 

@@ -11,8 +11,7 @@ from ...model.message import StoredMessage
 from ...protocol.bodies.keyed import MessageQueue
 from ..command import Failed, Run, command
 from ..groups.offsets import time_of
-from ..options import TOPIC, may
-from ..parsing import UsageError
+from ..options import TOPIC, UsageError, may
 from ..printing import queue_text
 from .find import with_limits
 from .text import print_messages

@@ -16,8 +16,7 @@ from ...protocol.requests import RequestCode
 from ...protocol.trace import TraceError, decode_trace
 from ..command import Failed, Run, command, failed
 from ..groups.progress import members_of
-from ..options import ROUTE_BY, TOPIC, may
-from ..parsing import UsageError
+from ..options import ROUTE_BY, TOPIC, UsageError, may
 from ..printing import Columns, when_s
 from .send import resend, result_text
 from .text import consumed_text, show

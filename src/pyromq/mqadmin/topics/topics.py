@@ -11,8 +11,7 @@ from ...protocol.json import ANSWER_LIMITS
 from ...protocol.requests import RequestCode
 from ..command import Failed, Run, command
 from ..files import read_file
-from ..options import BROKER, BROKER_OR_CLUSTER, CLUSTER, TOPIC, need
-from ..parsing import UsageError
+from ..options import BROKER, BROKER_OR_CLUSTER, CLUSTER, TOPIC, UsageError, need
 from ..printing import java_object
 
 ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ...ambient import Clock
 from ...errors import CallFailed
@@ -21,10 +21,7 @@ class _Call(NamedTuple):
     timeout_s: float
 
 
-class Send(Protocol):
-    """How a request leaves; `at_once`: nothing is expected to join it."""
-
-    def __call__(self, command: Command, *, at_once: bool) -> None: ...
+Send = Callable[[Command, bool], None]  # how a request leaves; true: at once, nothing is expected to join it
 
 
 class PendingCalls:
@@ -52,7 +49,7 @@ class PendingCalls:
             while flow.is_blocked and not waiter.done():  # done: timed out or lost meanwhile
                 await asyncio.wait((flow.unblocked(), waiter), return_when=asyncio.FIRST_COMPLETED)
             if not waiter.done():
-                send(request, at_once=len(self._calls) == 1)
+                send(request, len(self._calls) == 1)
             return await waiter
         finally:
             self._calls.pop(opaque, None)

@@ -18,13 +18,12 @@ from ...model.client_info import Language
 from ...protocol.command import RESPONSE_FLAG, Command
 from ..address import socket_address
 from ..tls import Opening, TlsSession
+from ..turns.timeouts import NEVER, Watchdog
 from .calls import PendingCalls
 from .flow import FlowControl, Pause
-from .inbox import Inbox
-from .outbox import FLUSH_BYTES, AnswerTooLarge, Outbox, encode_within
+from .frames import FLUSH_BYTES, AnswerTooLarge, Inbox, Outbox, encode_within
 from .owner import Owner
 from .security import Security
-from .watchdog import NEVER, Watchdog
 
 log = logs.get("pyromq.transport")
 
@@ -285,7 +284,7 @@ class Connection(asyncio.BufferedProtocol):
     def _timed_out(self, code: int, timeout_s: float) -> CallTimedOut:
         return CallTimedOut(f"{self.address} did not answer request {code} within {timeout_s:.3g} s")
 
-    def send(self, command: Command, *, at_once: bool = False) -> None:
+    def send(self, command: Command, at_once: bool = False) -> None:
         """Write without waiting. RequestTooLarge if it is over the frame limit; a response that is becomes an error.
 
         `at_once`: not at the end of the turn, where nothing is expected to join it.

@@ -12,7 +12,7 @@ from enum import Enum
 
 from ...protocol.command import Command
 from ..limits import Limits
-from ..turns.request_class import keeps_order
+from ..turns.fair_queue import keeps_order
 
 
 class Pause(Enum):

@@ -1,4 +1,5 @@
-"""Who is served next: a turn takes a bounded share of each class, and within a class the connections in turn.
+"""Who is served next: a turn takes a bounded share of each class, so that a storm of one delays no other, and within a
+class the connections in turn. Which class a code belongs to stands in its row (`protocol/requests.py`).
 
 Pure: no loop, no clock. `service.py` puts requests in and runs one turn per pass of the event loop.
 """
@@ -9,6 +10,8 @@ from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Generic, TypeVar
 
+from ...protocol.headers.send import SendMessage, SendMessageV2
+from ...protocol.requests import ROWS, RequestCode
 from ...protocol.row import RequestClass
 
 K = TypeVar("K", bound=Hashable)
@@ -98,3 +101,37 @@ class FairQueue(Generic[K, T]):
             self._ready -= len(queue)
             dropped.extend(queue)
         return dropped
+
+
+# How many requests of each class one turn of the loop serves at most.
+SHARES: Mapping[RequestClass, int] = {
+    RequestClass.HEARTBEAT: 32,
+    RequestClass.SEND: 64,
+    RequestClass.PULL: 64,
+    RequestClass.QUERY: 32,
+    RequestClass.ADMIN: 8,
+}
+
+_CLASS_OF = {code: row.lane for code, row in ROWS.items()}
+
+# Where a send carries its message properties: the short header form has one-letter names.
+PROPERTIES_FIELD: Mapping[int, str] = {
+    code: "i" if row.takes.header is SendMessageV2 else "properties"
+    for code, row in ROWS.items()
+    if row.takes.header in (SendMessage, SendMessageV2)
+}
+
+_REPLIES = (RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
+
+
+def class_of(code: int) -> RequestClass:
+    return _CLASS_OF.get(code, RequestClass.ADMIN)
+
+
+def keeps_order(code: int) -> bool:
+    """Return whether later sends of a connection wait until this request is finished.
+
+    A reply does not count: it is finished when the client that waits for it has answered, and where that client is on
+    the same connection, its answer would never be read.
+    """
+    return class_of(code) is RequestClass.SEND and code not in _REPLIES

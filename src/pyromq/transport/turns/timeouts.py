@@ -1,4 +1,5 @@
-"""Time limits of many things with one timer: calls that wait for an answer, handlers at work. No awaits.
+"""Time limits of many things with one timer: calls that wait for an answer, handlers at work, the deadlines of one
+connection. No awaits.
 
 Nearly all of them end in time. A timer for each would be a good part of what they cost.
 """
@@ -13,7 +14,7 @@ from ...ambient import Clock, Timer
 K = TypeVar("K")
 
 _TICK_S = 0.001  # timers of event loops are no finer, and may come so much too early
-_NEVER = float("inf")
+NEVER = float("inf")
 
 
 class Timeouts(Generic[K]):
@@ -26,7 +27,7 @@ class Timeouts(Generic[K]):
         self._late = late
         self._deadlines: dict[K, float] = {}
         self._timer: Timer | None = None
-        self._fires_at = _NEVER  # no deadline is earlier
+        self._fires_at = NEVER  # no deadline is earlier
 
     def begin(self, key: K, seconds: float) -> None:
         """Set a limit from now on; for a key that has one already, anew."""
@@ -42,7 +43,7 @@ class Timeouts(Generic[K]):
         self._deadlines.clear()
         if self._timer is not None:
             self._timer.cancel()
-            self._timer, self._fires_at = None, _NEVER
+            self._timer, self._fires_at = None, NEVER
 
     def _set_timer(self, deadline: float, seconds: float) -> None:
         if self._timer is not None:
@@ -51,7 +52,7 @@ class Timeouts(Generic[K]):
         self._timer = self._clock.call_later(seconds, self._expire)
 
     def _expire(self) -> None:
-        self._timer, self._fires_at = None, _NEVER
+        self._timer, self._fires_at = None, NEVER
         now = self._clock.monotonic()
         for key in [key for key, deadline in self._deadlines.items() if deadline <= now + _TICK_S]:
             del self._deadlines[key]
@@ -60,3 +61,57 @@ class Timeouts(Generic[K]):
             deadline = min(self._deadlines.values())
             if deadline < self._fires_at:
                 self._set_timer(deadline, deadline - now)
+
+
+class Watchdog:
+    """Calls `late(name)` once when the named deadline of one connection has passed.
+
+    A busy connection moves its deadlines thousands of times a second; that costs an assignment each. The timer is set
+    again only when it must fire earlier, looks again when it fires, and sleeps until the next.
+    """
+
+    __slots__ = ("_clock", "_fires_at", "_idle_s", "_late", "_timer", "active_at", "deadlines")
+
+    def __init__(self, clock: Clock, idle_s: float, late: Callable[[str], None]) -> None:
+        self._clock = clock
+        self._idle_s = idle_s
+        self._late = late
+        self.deadlines: dict[str, float] = {}  # all but the one of idleness, by name
+        self._timer: Timer | None = None
+        self._fires_at = NEVER
+        self.active_at = clock.monotonic()  # the owner moves it with each read and write
+        self._set_timer(self.active_at + idle_s)
+
+    def expect(self, name: str, within_s: float) -> None:
+        """Set a deadline from now on; one of that name that is set already stays."""
+        if name not in self.deadlines:
+            deadline = self._clock.monotonic() + within_s
+            self.deadlines[name] = deadline
+            if deadline < self._fires_at:
+                self._set_timer(deadline)
+
+    def met(self, name: str) -> None:
+        self.deadlines.pop(name, None)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._fires_at = NEVER
+
+    def _set_timer(self, deadline: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._fires_at = deadline
+        self._timer = self._clock.call_later(deadline - self._clock.monotonic(), self._check)
+
+    def _check(self) -> None:
+        self._timer, self._fires_at = None, NEVER
+        name, deadline = "idle_s", self.active_at + self._idle_s
+        for other, moment in self.deadlines.items():
+            if moment < deadline:
+                name, deadline = other, moment
+        if deadline - self._clock.monotonic() < _TICK_S:
+            self._late(name)
+        else:
+            self._set_timer(deadline)
