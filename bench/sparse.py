@@ -109,7 +109,7 @@ def record(topic: str, number: int) -> Record:
 def jump(store: MessageStore, disk: RealDisk, topic: str, missing: int, now_ms: int) -> Hole:
     """Queues and log go on behind files that were never written."""
     log, queues = store.commit_log, store.queues.of_topic(topic)
-    first, position, time_ms = queues[0].next_offset, log.sequence.limit, log.last_time
+    first, position, time_ms = queues[0].next_offset, log.sequence.limit, log.tail.last_time
     if not missing:
         return Hole(first, first, position, position, time_ms, now_ms)
     behind = first
@@ -124,7 +124,7 @@ def jump(store: MessageStore, disk: RealDisk, topic: str, missing: int, now_ms: 
     make_holes(disk, log.sequence, end)
     log.make_file(end)
     log.sequence.add(end)
-    log.continue_at(end, log.last_position, time_ms)
+    log.continue_at(end, log.tail.last_position, time_ms)
     return Hole(first, behind, position, end, time_ms, now_ms)
 
 

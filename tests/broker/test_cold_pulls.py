@@ -40,7 +40,7 @@ async def filled(broker: Running) -> Helper:
     for number in range(MESSAGES):
         assert (await broker.send(body=b"%d" % number)).code == 0
     helper = Helper()
-    broker.broker.store._reading._run_blocking = helper
+    broker.broker.store._reading.run_blocking = helper
     return helper
 
 

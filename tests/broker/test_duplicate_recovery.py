@@ -30,7 +30,7 @@ def store() -> MessageStore:
 
 @pytest.mark.parametrize("age_s", [1, 20, 100, 190, 1000])
 def test_it_is_read_from_a_little_before(store: MessageStore, age_s: int) -> None:
-    now = store.commit_log.last_time
+    now = store.commit_log.tail.last_time
     since = now - age_s * 1000
     start = find_start(store.commit_log, CONFIG.delay_levels, since)
     first = store.commit_log.store_time_at(start)
@@ -41,7 +41,7 @@ def test_it_is_read_from_a_little_before(store: MessageStore, age_s: int) -> Non
 
 @pytest.mark.parametrize("age_s", [1, 20, 100, 1000])
 def test_everything_within_the_window_is_known_again(store: MessageStore, age_s: int) -> None:
-    now = store.commit_log.last_time
+    now = store.commit_log.tail.last_time
     table = DuplicateTable(1000, age_s * 1000)
     rebuild_window(table, store.commit_log, CONFIG.delay_levels, now)
     wanted = range(max(0, SECONDS - age_s), SECONDS)

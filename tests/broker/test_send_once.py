@@ -186,7 +186,7 @@ async def test_a_stop_and_start_remembers_and_age_forgets(tmp_path: Path) -> Non
         config = broker.broker.environment.config
         store = broker.broker.store
         assert find_start(store.commit_log, config.delay_levels, 0) == 0
-        last = store.commit_log.last_time
+        last = store.commit_log.tail.last_time
         assert find_start(store.commit_log, config.delay_levels, last + 1) > 2 << 20
     async with running_broker(tmp_path, duplicate_window_enable=True, duplicate_window_messages=10) as broker:
         assert broker.broker.sends.duplicates is not None

@@ -39,8 +39,8 @@ def log_is_not_synced(patch: pytest.MonkeyPatch) -> None:
 
 def flushed_moves_before_the_sync(patch: pytest.MonkeyPatch) -> None:
     async def early(self: StoreFlusher) -> None:
-        plan = self._planner.plan_log(self._watermarks.flushed.value)
-        self._watermarks.flushed_to(plan.until)
+        plan = self.parts.planner.plan_log(self.watermarks.flushed.value)
+        self.watermarks.flushed_to(plan.until)
 
     patch.setattr(StoreFlusher, "flush_log", early)
 

@@ -6,15 +6,10 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyromq.kernel.python.keys import KEY
+from pyromq.kernel.python.keys import KEY, index_keys
 from pyromq.kernel.python.placed import Placed, place_burst
-from pyromq.kernel.python.scan import scan_records, whole_places
-from pyromq.kernel.records import index_hash
+from pyromq.kernel.python.scan import check_at, whole_places
 from pyromq.protocol.record import MAGIC_V1, MAGIC_V2, Record, whole_record_crc
-from pyromq.store.config import StoreConfig
-from pyromq.store.files.unsynced import UnsyncedFiles
-from pyromq.store.index.key_index import Index
-from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.kernel.twins import native_module
 
 LEVELS = {1: 1000, 2: 5000}
@@ -48,6 +43,16 @@ def written(records: list[Record], with_crc: list[bool]) -> bytes:
     return raw
 
 
+def scanned(view: memoryview) -> list[Placed]:
+    """The records from the start of `view` on, one look at a time, up to the first that is none."""
+    places: list[Placed] = []
+    at = 0
+    while isinstance(found := check_at(view, at, AT + at, LEVELS), Placed):
+        places.append(found)
+        at += found.size
+    return places
+
+
 @given(st.data())
 def test_a_scan_is_a_beginning_of_what_python_finds(data: st.DataObject) -> None:
     records = data.draw(st.lists(RECORDS, max_size=6))
@@ -56,7 +61,7 @@ def test_a_scan_is_a_beginning_of_what_python_finds(data: st.DataObject) -> None
         if raw:
             raw[data.draw(st.integers(0, len(raw) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     cut = memoryview(bytes(raw[: len(raw) - data.draw(st.sampled_from([0, 0, 1, 30]))]))
-    everything = scan_records(cut, AT, LEVELS, whole_file=False).places
+    everything = scanned(cut)
     for places, sealed in (native_module().whole_places(cut, AT), whole_places(cut, AT)):
         assert places == everything[: len(places)]
         assert all(isinstance(one, Placed) for one in places)
@@ -69,7 +74,7 @@ def test_plain_records_are_all_taken() -> None:
     records = [Record(topic="T", queue_id=1, body=b"x", properties=tags % number) for number in range(50)]
     view = memoryview(written(records, [True] * 50))
     places, sealed = native_module().whole_places(view, AT)
-    assert (places, sealed) == (scan_records(view, AT, LEVELS).places, 50)
+    assert (places, sealed) == (scanned(view), 50)
     assert whole_places(view, AT) == (places, 50)
 
 
@@ -93,14 +98,7 @@ def test_keys_are_those_of_python(places: list[Placed], covered: int, with_tags:
     found = native_module().index_keys(places, covered, with_tags)
     if found is None:
         return
-    index = Index(SimulatedDisk(), StoreConfig(index_tags=with_tags), UnsyncedFiles(), lambda: 0)
-    wanted = [
-        (index_hash(one.topic, key), one.position)
-        for one in places
-        if one.position > covered and one.in_index
-        for key in index.keys_of(one)
-    ]
-    assert list(KEY.iter_unpack(found)) == wanted
+    assert found == index_keys(places, covered, with_tags)
 
 
 def test_keys_of_plain_records_are_hashed_here() -> None:

@@ -16,7 +16,7 @@ from pyromq.kernel.records import (
     parse_delay_levels,
     pick_entries,
     place_burst,
-    scan_records,
+    whole_places,
 )
 from pyromq.model.java_hash import java_hash
 from pyromq.model.message import WRAPPED_BATCH
@@ -80,34 +80,39 @@ def test_a_level_is_given_in_seconds_minutes_hours_or_days() -> None:
 # -- scan --------------------------------------------------------------------------------------------------------------
 
 
+def scanned(raw: bytes, position: int = 1000) -> tuple[list[Placed], Fault]:
+    """The records from the first byte on, and what ends them."""
+    places: list[Placed] = []
+    at = 0
+    while isinstance(found := check_at(memoryview(raw), at, position + at, DELAYS), Placed):
+        places.append(found)
+        at += found.size
+    return places, found
+
+
 def test_scanning_gives_back_what_was_placed() -> None:
     raw, places = burst(5)
-    scanned = scan_records(memoryview(raw), 1000, DELAYS)
-    assert [place._replace(properties=b"") for place in scanned.places] == places
-    assert (scanned.next_position, scanned.fault) == (places[-1].end, None)
+    found, fault = scanned(raw)
+    assert [place._replace(properties=b"") for place in found] == places
+    assert (fault.position, fault.is_end) == (places[-1].end, False)
 
 
-def test_a_blank_record_ends_the_file() -> None:
+def test_a_blank_record_is_none() -> None:
     raw, places = burst(1)
-    scanned = scan_records(memoryview(raw + BLANK.pack(500, MAGIC_BLANK) + bytes(492)), 1000, DELAYS)
-    assert scanned.file_done
-    assert scanned.next_position == places[-1].end
+    _, fault = scanned(raw + BLANK.pack(500, MAGIC_BLANK) + bytes(492))
+    assert (fault.position, fault.is_end) == (places[-1].end, False)
 
 
 def test_zeroes_are_the_end_and_not_damage() -> None:
     raw, places = burst(1)
-    fault = scan_records(memoryview(raw + bytes(200)), 1000, DELAYS).fault
-    assert fault is not None
-    assert fault.is_end
-    assert fault.position == places[-1].end
+    _, fault = scanned(raw + bytes(200))
+    assert (fault.position, fault.is_end) == (places[-1].end, True)
 
 
-def test_a_record_that_goes_on_behind_the_bytes_given_is_cut_and_not_bad() -> None:
+def test_a_record_that_goes_on_behind_the_bytes_given_is_none() -> None:
     raw, places = burst(2)
-    scanned = scan_records(memoryview(raw[:-1]), 1000, DELAYS, whole_file=False)
-    assert scanned.cut
-    assert scanned.next_position == places[1].position
-    assert scan_records(memoryview(raw[:-1]), 1000, DELAYS).fault is not None
+    found, fault = scanned(raw[:-1])
+    assert (len(found), fault.position) == (1, places[1].position)
 
 
 def test_stale_bytes_of_a_reused_file_fail_by_their_own_offset_10017_10018() -> None:
@@ -133,8 +138,8 @@ def test_any_changed_bit_is_seen_or_harmless(data: st.DataObject) -> None:
 
 @given(st.binary(max_size=300))
 def test_any_bytes_scan_to_a_fault_and_never_raise(junk: bytes) -> None:
-    scan_records(memoryview(junk), 0, DELAYS)
-    scan_records(memoryview(junk), 0, DELAYS, whole_file=False)
+    scanned(junk, 0)
+    whole_places(memoryview(junk), 0)
     is_intact(memoryview(junk), 0)
 
 

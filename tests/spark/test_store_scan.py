@@ -17,7 +17,7 @@ from pyromq.store.config import StoreConfig
 from pyromq.store.files.disk import DiskError
 from pyromq.store.files.file_sequence import FileSequence
 from pyromq.store.files.open_files import OpenFiles
-from pyromq.store.files.read_only import ReadOnlyDisk
+from pyromq.store.files.read_only import read_only
 from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.layout import COMMIT_LOG
 from pyromq.store.log.log_walk import Gap, LogWalk
@@ -28,7 +28,7 @@ VARIANTS = ["", *manifest("crashed")["variants"]]
 
 
 def walked(store: Path) -> tuple[list[int], list[tuple[int, int]]]:
-    disk = ReadOnlyDisk(RealDisk(store))
+    disk = read_only(RealDisk(store))
     config = inferred_config(disk, StoreConfig(index_enabled=False))
     files = OpenFiles(disk, 4)
     log = FileSequence(disk, files, COMMIT_LOG, config.commit_log_file_bytes)

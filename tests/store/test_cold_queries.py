@@ -31,7 +31,7 @@ async def filled(clock: ManualClock, count: int = 40, **sizes: int) -> MessageSt
 
 def freeze(store: MessageStore, monkeypatch: pytest.MonkeyPatch) -> Medium:
     medium = Medium(monkeypatch, SimulatedFile, PAGE)
-    store._reading._run_blocking = medium
+    store._reading.run_blocking = medium
     return medium
 
 

@@ -22,7 +22,7 @@ from pyromq.store.files.disk import (
     read_whole,
     replace_durably,
 )
-from pyromq.store.files.read_only import ReadOnlyDisk
+from pyromq.store.files.read_only import read_only
 from pyromq.store.files.real_disk import RealDisk
 from pyromq.testing.simulated_disk import SimulatedDisk
 
@@ -170,7 +170,7 @@ def test_sync_all_takes_whatever_is_there(disk: Disk) -> None:
 
 def test_a_read_only_disk_answers_and_changes_nothing(disk: Disk) -> None:
     replace_durably(disk, "a", b"x")
-    reader = ReadOnlyDisk(disk)
+    reader = read_only(disk)
     assert reader.list() == ["a"]
     assert (reader.size("a"), reader.exists("a"), reader.is_folder("a")) == (1, True, False)
     assert read_whole(reader, "a") == b"x"

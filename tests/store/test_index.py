@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pyromq.kernel.records import Placed, index_hash
 from pyromq.store.config import StoreConfig
 from pyromq.store.files.disk import Disk
+from pyromq.store.files.open_files import OpenFiles
 from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.files.unsynced import UnsyncedFiles
 from pyromq.store.index.key_index import Index
@@ -20,7 +21,7 @@ NOW = 1_700_000_000_000
 
 
 def made(disk: Disk, config: StoreConfig = CONFIG) -> Index:
-    index = Index(disk, config, UnsyncedFiles(), lambda: NOW)
+    index = Index(disk, config, UnsyncedFiles(), lambda: NOW, OpenFiles(disk, 16))
     index.load()
     return index
 

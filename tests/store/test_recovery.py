@@ -512,7 +512,7 @@ def test_a_clock_that_stepped_back_over_the_stop_changes_no_order() -> None:
     clock = ManualClock()
     store = opened(disk, clock=clock)
     put(store, "a")
-    time = store.commit_log.last_time
+    time = store.commit_log.tail.last_time
     store.close()
     clock.step_wall(-3600)
     again = opened(disk, clock=clock)

@@ -88,7 +88,7 @@ async def test_entries_that_are_not_in_memory_are_looked_at_in_the_helper(monkey
     queue = store.queues.get("T", 0)
     assert queue is not None
     store.flush_now()
-    store._reading._run_blocking = Medium(monkeypatch, SimulatedFile, page=64)  # the loop may read nothing that is cold
+    store._reading.run_blocking = Medium(monkeypatch, SimulatedFile, page=64)  # the loop may read nothing that is cold
     await store.drop_oldest_log_file()
     assert 0 < queue.min_offset < 100
     assert len(queue.entries.file_names()) <= 3

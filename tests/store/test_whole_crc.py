@@ -190,7 +190,7 @@ def test_another_broker_that_cut_our_log_and_wrote_over_it_is_believed() -> None
     for name, content in kept.items():
         replace_durably(disk, f"pyromq/{name}", content)
     checkpoint = CheckpointFile(disk)
-    checkpoint.save(replace(read_checkpoint(disk), confirmed=1))  # not as we left it
+    checkpoint.save(read_checkpoint(disk)._replace(confirmed=1))  # not as we left it
     checkpoint.close()
     store = opened(disk)
     assert len(bodies(store)) == 16

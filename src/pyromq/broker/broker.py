@@ -16,7 +16,7 @@ from ..ambient import Clock, RunBlocking
 from ..config import Live, Loaded
 from ..machine.budget import Budget
 from ..store.files.disk import Disk, DiskLock
-from ..store.log.flush import LogFlusher
+from ..store.log.thread_flusher import ThreadFlusher
 from ..store.recovery.claim import claim_store
 from ..store.recovery.store_state import refuse_missing_tables
 from ..supervision import Loops
@@ -56,7 +56,7 @@ class Broker:
         connect: Connect | None = None,
         budget: Budget | None = None,
         faults: InjectedFaults | None = None,
-        flusher: LogFlusher | None = None,
+        flusher: ThreadFlusher | None = None,
     ) -> Broker:
         """Take the store's lock, bind the ports and recover the store. ConfigError or StoreError says why not."""
         config = loaded.config
@@ -89,7 +89,7 @@ class Broker:
         lock: DiskLock,
         connect: Connect | None,
         faults: InjectedFaults | None,
-        flusher: LogFlusher | None,
+        flusher: ThreadFlusher | None,
     ) -> None:
         self.environment, self.live = environment, environment.live
         self.base = base = Foundation(environment, flusher, lock)

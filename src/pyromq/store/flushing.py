@@ -7,84 +7,65 @@ cancelling it. A failed sync is never tried again: writing ends, reads go on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 
 from .. import logs
 from ..ambient import Clock, RunBlocking
 from .config import FlushMode, StoreConfig
 from .errors import StoreNotWritable
 from .files.disk import DiskError, SyncFailed
-from .index.key_index import Index
-from .log.flush import FullFlush, LogFlusher
+from .log.thread_flusher import ThreadFlusher
 from .log.watermarks import Watermarks
 from .opening import StoreParts
 
 log = logs.get("pyromq.store")
 
+_PAGE = 4096
 
+
+@dataclass(slots=True, eq=False)
 class StoreFlusher:
     """Event loop only; the syncs themselves run in helper threads, except those of `flush_now`."""
 
-    def __init__(
-        self,
-        parts: StoreParts,
-        watermarks: Watermarks,
-        run_blocking: RunBlocking,
-        stop_writer: Callable[[str], None],
-    ) -> None:
-        """Take the parts of an open store. `stop_writer` is called with the reason once a flush has failed."""
-        self._disk = parts.files.disk
-        self._log = parts.files.commit_log
-        self._index = parts.files.index
-        self._planner = parts.planner
-        self._checkpoints = parts.checkpoints
-        self._limited_log = parts.limited_log
-        self._watermarks = watermarks
-        self._run_blocking = run_blocking
-        self._stop_writer = stop_writer
-        self._full_flush = asyncio.Lock()
-
-    @property
-    def unflushed(self) -> int:
-        return self._watermarks.unflushed
-
-    def on_append(self, listener: Callable[[], None]) -> None:
-        self._watermarks.on_append.append(listener)
+    parts: StoreParts
+    watermarks: Watermarks
+    run_blocking: RunBlocking
+    stop_writer: Callable[[str], None]  # called with the reason once a flush has failed
+    full_flush: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def flush_log(self) -> None:
         """Sync everything appended so far, once for all who wait."""
-        flushed = self._watermarks.flushed.value
-        plan = self._planner.plan_log(flushed)
+        flushed = self.watermarks.flushed.value
+        plan = self.parts.planner.plan_log(flushed)
         if plan.until > flushed:
-            await self.guarded(self._run_blocking(lambda: plan.sync(self._disk)))
-            self._watermarks.flushed_to(plan.until)
+            with self.guarded():
+                await self.run_blocking(lambda: plan.sync(self.parts.files.disk))
+            self.watermarks.flushed_to(plan.until)
 
-    def flush_by(self, flusher: LogFlusher) -> None:
+    def flush_by(self, flusher: ThreadFlusher) -> None:
         """Let `flusher` sync the log from here on. It hears of each append before queues and index are written."""
-        flusher.start(self._log, self._watermarks.flushed.value, self._watermarks.flushed_to, self._stop_writing)
-        self._log.tail.on_write = flusher.appended
+        commit_log, marks = self.parts.files.commit_log, self.watermarks
+        flusher.start(commit_log, marks.flushed.value, marks.flushed_to, self._stop_writing)
+        commit_log.tail.on_write = flusher.appended
 
     async def flush_all(self) -> None:
         """Sync log, queues and index, then write the checkpoint. One at a time: no older plan may be written last."""
-        async with self._full_flush:
-            if not self._planner.has_work(self._watermarks.flushed.value):
+        async with self.full_flush:
+            if not self.parts.planner.has_work(self.watermarks.flushed.value):
                 return
-            plan = self._plan_all()
-            await self.guarded(self._run_blocking(lambda: plan.sync(self._disk, *self._checkpoints)))
-            self._watermarks.flushed_to(plan.log.until)
+            with self.guarded():
+                plan = self.parts.planner.plan_full(self.watermarks.flushed.value)  # writes the gathered index entries
+                await self.run_blocking(lambda: plan.sync(self.parts.files.disk, *self.parts.checkpoints))
+            self.watermarks.flushed_to(plan.log.until)
 
-    def _plan_all(self) -> FullFlush:
-        """Plan a full flush. That writes the index entries that were gathered, so it can fail too."""
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Let a flush that fails within the block end writing."""
         try:
-            return self._planner.plan_full(self._watermarks.flushed.value)
-        except DiskError as fault:
-            self._stop_writing(fault)
-            raise StoreNotWritable(str(fault)) from fault
-
-    async def guarded(self, sync: Awaitable[None]) -> None:
-        """Await a sync; one that fails ends writing."""
-        try:
-            await sync
+            yield
         except DiskError as fault:
             self._stop_writing(fault)
             raise StoreNotWritable(str(fault)) from fault
@@ -92,103 +73,91 @@ class StoreFlusher:
     def flush_now(self) -> None:
         """Flush everything and block until it is done: for tools, and for the end."""
         try:
-            plan = self._planner.plan_full(self._watermarks.flushed.value)
-            plan.sync(self._disk, *self._checkpoints)
+            plan = self.parts.planner.plan_full(self.watermarks.flushed.value)
+            plan.sync(self.parts.files.disk, *self.parts.checkpoints)
         except DiskError as fault:
             self._stop_writing(fault)
             raise
-        self._watermarks.flushed_to(plan.log.until)
+        self.watermarks.flushed_to(plan.log.until)
 
     def _stop_writing(self, fault: DiskError) -> None:
         """End writing and fail everybody who waits for the sync. What was acked before stays readable."""
         word = "a sync failed" if isinstance(fault, SyncFailed) else "a flush failed"
-        self._stop_writer(f"{word}: {fault}. Look at the disk, then start again")
+        self.stop_writer(f"{word}: {fault}. Look at the disk, then start again")
         log.error("the store takes no more messages", why=str(fault))
-        self._watermarks.fail(StoreNotWritable(str(fault)))
+        self.watermarks.fail(StoreNotWritable(str(fault)))
 
     async def make_file_ahead(self) -> None:
         """Make the next files of log and index before they are needed, so that no append waits for them."""
-        if self._index is not None and self._index.wants_spare:
-            await self._make_index_file(self._index)
-        base = self._log.next_base
-        if base is None:
-            return
+        index, commit_log = self.parts.files.index, self.parts.files.commit_log
+        if index is not None and index.wants_spare:
+            await self._make("index", partial(index.make_spare, index.name_spare()))
+            index.adopt_spare()
+        base = commit_log.next_base
+        if base is not None and await self._make("commit log", partial(commit_log.make_file, base)):
+            commit_log.adopt(base)
+
+    async def _make(self, what: str, make: Callable[[], None]) -> bool:
         try:
-            await self._run_blocking(lambda: self._log.make_file(base))
+            await self.run_blocking(make)
         except DiskError as fault:
-            self._limited_log.warning("the next commit log file cannot be made yet", why=str(fault))
-            return
-        self._log.adopt(base)
-
-    async def _make_index_file(self, index: Index) -> None:
-        name = index.name_spare()
-        try:
-            await self._run_blocking(lambda: index.make_spare(name))
-        except DiskError as fault:
-            self._limited_log.warning("the next index file cannot be made yet", why=str(fault))
-        index.adopt_spare()
+            self.parts.limited_log.warning(f"the next {what} file cannot be made yet", why=str(fault))
+            return False
+        return True
 
 
-_PAGE = 4096
-
-
+@dataclass(slots=True, eq=False)
 class FlushLoop:
     """ASYNC_FLUSH: by the clock, as Java's intervals say. SYNC_FLUSH: as soon as anything was appended; whatever comes
     in while a sync runs shares the next one, and a lone writer waits for nobody."""
 
-    def __init__(
-        self, flushing: StoreFlusher, config: StoreConfig, clock: Clock, flusher: LogFlusher | None = None
-    ) -> None:
-        self._flushing = flushing
-        self._config = config
-        self._clock = clock
-        self._flusher = flusher
+    flushing: StoreFlusher
+    config: StoreConfig
+    clock: Clock
+    flusher: ThreadFlusher | None = None
 
     async def run(self) -> None:
         """Run until cancelled. A flush that fails ends writing, not this loop: reads go on."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(
-                    self._sync_mode() if self._config.flush_mode is FlushMode.SYNC else self._async_mode()
-                )
+                tasks.create_task(self._sync_mode() if self.config.flush_mode is FlushMode.SYNC else self._async_mode())
                 tasks.create_task(self._derived())
                 tasks.create_task(self._files_ahead())
         except* StoreNotWritable:
             await asyncio.Event().wait()  # there is nothing left to flush; the store has said why
 
     async def _sync_mode(self) -> None:
-        if self._flusher is not None:
-            self._flushing.flush_by(self._flusher)
+        if self.flusher is not None:
+            self.flushing.flush_by(self.flusher)
             try:
                 await asyncio.Event().wait()
             finally:
-                self._flusher.end()
+                self.flusher.end()
         appended = asyncio.Event()
         appended.set()  # something may have been appended before
-        self._flushing.on_append(appended.set)
+        self.flushing.watermarks.on_append.append(appended.set)
         while True:
             await appended.wait()
             appended.clear()
-            await self._flushing.flush_log()
+            await self.flushing.flush_log()
 
     async def _async_mode(self) -> None:
-        last = self._clock.monotonic()
+        last = self.clock.monotonic()
         while True:
-            await self._clock.sleep(self._config.flush_interval_ms / 1000)
-            now = self._clock.monotonic()
-            overdue = (now - last) * 1000 >= self._config.flush_thorough_ms
-            if self._flushing.unflushed >= max(1, self._config.flush_least_pages * _PAGE) or (
-                overdue and self._flushing.unflushed
-            ):
-                await self._flushing.flush_log()
+            await self.clock.sleep(self.config.flush_interval_ms / 1000)
+            now = self.clock.monotonic()
+            overdue = (now - last) * 1000 >= self.config.flush_thorough_ms
+            unflushed = self.flushing.watermarks.unflushed
+            if unflushed >= max(1, self.config.flush_least_pages * _PAGE) or (overdue and unflushed):
+                await self.flushing.flush_log()
                 last = now
 
     async def _derived(self) -> None:
         while True:
-            await self._clock.sleep(self._config.queue_flush_interval_ms / 1000)
-            await self._flushing.flush_all()
+            await self.clock.sleep(self.config.queue_flush_interval_ms / 1000)
+            await self.flushing.flush_all()
 
     async def _files_ahead(self) -> None:
         while True:
-            await self._flushing.make_file_ahead()
-            await self._clock.sleep(self._config.flush_interval_ms / 1000)
+            await self.flushing.make_file_ahead()
+            await self.clock.sleep(self.config.flush_interval_ms / 1000)

@@ -19,9 +19,9 @@ from .expiry import LogExpiry
 from .files.disk import Disk, DiskFull, DiskLock
 from .files.free_space import FreeSpace
 from .flushing import FlushLoop, StoreFlusher
-from .log.flush import LogFlusher
 from .log.reader import Reader
 from .log.retention import FilesInUse
+from .log.thread_flusher import ThreadFlusher
 from .log.watermarks import Watermarks
 from .log.writer import Writer
 from .opening import close_parts, open_parts, stop_cleanly
@@ -47,7 +47,7 @@ class MessageStore:
         clock: Clock,
         run_blocking: RunBlocking = run_at_once,
         is_batch_topic: Callable[[str], bool] = lambda topic: False,
-        flusher: LogFlusher | None = None,
+        flusher: ThreadFlusher | None = None,
         lock: DiskLock | None = None,
         shares: Shares | None = None,
         on_scan: Callable[[int], None] = lambda position: None,
@@ -83,7 +83,7 @@ class MessageStore:
         self.make_file_ahead, self.flush_by = flushing.make_file_ahead, flushing.flush_by
         self._flush_loop = FlushLoop(flushing, config, clock, flusher)
 
-        self._expiry = LogExpiry(parts, flushing, watermarks.flushed, reading, run_blocking, clock)
+        self._expiry = LogExpiry(files, parts.checkpoints.synced, flushing, reading, run_blocking, clock)
         self.log_files, self.drop_oldest_log_file = self._expiry.log_files, self._expiry.drop_oldest_log_file
 
     @property

@@ -168,7 +168,7 @@ def stop_cleanly(parts: StoreParts, flush: Callable[[], None], minimums_from: in
         index.tidy()
     flush()
     # Closed, the ranges count even if someone else writes behind them.
-    save_ranges(disk, commit_log.whole_crc.closed_at(commit_log.end, commit_log.last_position))
+    save_ranges(disk, commit_log.whole_crc.closed_at(commit_log.end, commit_log.tail.last_position))
     write_catalogue(disk, _catalogue(parts, minimums_from))
     commit_log.close()
     parts.checkpoints.close()

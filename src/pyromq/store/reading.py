@@ -7,6 +7,7 @@ decides what a reader may see.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -20,20 +21,15 @@ from .store_files import StoreFiles
 T = TypeVar("T")
 
 
+@dataclass(slots=True, eq=False)
 class AsyncReader:
     """Event loop only. A query sees one state: it runs as a whole on the loop, and again after each fetch."""
 
-    def __init__(
-        self, files: StoreFiles, reader: Reader, files_in_use: FilesInUse, run_blocking: RunBlocking, clock: Clock
-    ) -> None:
-        self._disk = files.disk
-        self._read_mode = files.read_mode
-        self._log = files.commit_log
-        self._queues = files.queues
-        self._reader = reader
-        self._files_in_use = files_in_use
-        self._run_blocking = run_blocking
-        self._clock = clock
+    files: StoreFiles
+    reader: Reader
+    files_in_use: FilesInUse
+    run_blocking: RunBlocking
+    clock: Clock
 
     async def select(
         self,
@@ -47,21 +43,21 @@ class AsyncReader:
         scan: int = SCAN_ENTRIES,
     ) -> Selection:
         """Return what `Reader.select` does, after a helper thread has read queue entries that are cold."""
-        queue = self._queues.get(topic, queue_id)
+        queue = self.files.queues.get(topic, queue_id)
         if queue is not None and not queue.is_resident(offset, scan):
-            await self._run_blocking(lambda: queue.warm(offset, scan))
-        return self._reader.select(
+            await self.run_blocking(lambda: queue.warm(offset, scan))
+        return self.reader.select(
             topic, queue_id, offset, max_count=max_count, max_bytes=max_bytes, tag_codes=tag_codes, scan=scan
         )
 
     async def read(self, selection: Selection) -> list[bytes]:
         """Return the records of a selection. Their log files are kept from deletion while a helper thread reads."""
-        resident = self._reader.read_resident(selection.ranges)
+        resident = self.reader.read_resident(selection.ranges)
         if resident is not None:
             return resident
-        bases = {self._log.sequence.base_of(one.position) for one in selection.ranges}
-        with self._files_in_use.reading(*bases):
-            return await self._run_blocking(lambda: self._reader.read_cold(selection.ranges))
+        bases = {self.files.commit_log.sequence.base_of(one.position) for one in selection.ranges}
+        with self.files_in_use.reading(*bases):
+            return await self.run_blocking(lambda: self.reader.read_cold(selection.ranges))
 
     async def ask(self, query: Callable[[], T]) -> T:
         """Run a query of `Reader` without blocking the loop.
@@ -71,28 +67,28 @@ class AsyncReader:
         tried: NotResident | None = None
         while True:
             try:
-                with self._read_mode.resident_only():
+                with self.files.read_mode.resident_only():
                     return query()
             except NotResident as miss:
                 if tried is not None and tried.place == miss.place:
                     return query()  # it cannot be had or does not stay: rather wait than never answer
                 tried = miss
-            await self._run_blocking(partial(tried.warm, self._disk))
+            await self.run_blocking(partial(tried.warm, self.files.disk))
 
     def ask_now(self, query: Callable[[], T]) -> T | None:
         """Run a query if it need not wait for the medium; None: use `ask`. Saves the hot paths a task."""
         try:
-            with self._read_mode.resident_only():
+            with self.files.read_mode.resident_only():
                 return query()
         except NotResident:
             return None
 
     async def by_key(self, query: KeyQuery) -> list[Record]:
         """Return what `Reader.by_key` does, with cold reads in a helper thread. Other tasks run in between."""
-        search = self._reader.search(query)
+        search = self.reader.search(query)
         if search is None:
             return []
         while not await self.ask(search.step):
-            await self._clock.sleep(0)
-        records = [await self.ask(partial(self._reader.keyed_at, at, query)) for at in sorted(set(search.found))]
+            await self.clock.sleep(0)
+        records = [await self.ask(partial(self.reader.keyed_at, at, query)) for at in sorted(set(search.found))]
         return [record for record in records if record is not None]

@@ -39,12 +39,12 @@ def make_store_files(
     read_mode, removals = ReadMode(), Removals(disk)
     unsynced, deleted = UnsyncedFiles(), DeletedTopics(disk)
     open_files = OpenFiles(disk, min(config.max_open_queue_files, shares.queue_files), read_mode, removals)
-    commit_log = CommitLog(disk, config, read_mode, shares.log_files, removals)
+    commit_log = CommitLog(disk, config, OpenFiles(disk, shares.log_files, read_mode, removals))
 
     def note_deleted(topic: str) -> None:
         """Keep the topic's records up to here from ever getting a queue again."""
         deleted.note(topic, commit_log.end, commit_log.start)
 
     queues = QueueTable(disk, open_files, unsynced, config, is_batch_topic, note_deleted)
-    index = Index(disk, config, unsynced, clock.now_ms, read_mode, open_files) if config.index_enabled else None
+    index = Index(disk, config, unsynced, clock.now_ms, open_files) if config.index_enabled else None
     return StoreFiles(disk, config, read_mode, open_files, removals, unsynced, commit_log, deleted, queues, index)

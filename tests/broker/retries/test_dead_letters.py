@@ -125,7 +125,7 @@ async def test_a_kill_between_copy_and_deletion_leaves_one(tmp_path: Path) -> No
         await die(life, "a")
         await fill(life)
         file = life.broker.store.log_files()[0]
-        carrier = life.broker.retention._carriers[-3]
+        carrier = life.broker.retention.carriers[-3]
         await carrier(file.start, file.end)
         await carrier(file.start, file.end)
         assert life.bodies("%DLQ%G") == ["a", "a"]  # the old one, which goes, and one copy

@@ -52,7 +52,7 @@ async def test_a_kill_between_copy_and_note_leaves_one_message(tmp_path: Path, m
         old = await send_half(life)
         await life.advance(60)
         monkeypatch.setattr(OpMessages, "gather", lambda self, offset: None)
-        for carrier in life.broker.retention._carriers:
+        for carrier in life.broker.retention.carriers:
             await carrier(0, life.broker.store.commit_log.end)
         monkeypatch.undo()
         assert (len(life.stored(HALF)), ops(life)) == (2, [])

@@ -105,7 +105,7 @@ class LevelQueues:
         self._store = store
         self._clock = clock
         self._progress = progress
-        self._due = LevelTimes(lambda: store.commit_log.last_time, park.delay_ms)
+        self._due = LevelTimes(lambda: store.commit_log.tail.last_time, park.delay_ms)
         self._levels: dict[int, LevelQueue] = {}
         self.lost = 0  # messages whose log file went before they were due
         for queue in store.queues.of_topic(SCHEDULE_TOPIC):

@@ -12,8 +12,8 @@ from ...errors import PyroError
 from ...kernel import state
 from ...kernel.state import Reason
 from ...store.files.disk import DiskLock
-from ...store.log.flush import LogFlusher
 from ...store.log.retention import DiskSpaceGate, Retention, RetentionConfig
+from ...store.log.thread_flusher import ThreadFlusher
 from ...store.message_store import MessageStore
 from ...store.tables.quarantine import TABLE, Quarantine
 from ..intake.intake import Intake
@@ -69,7 +69,7 @@ class Tables:
 class Storage:
     """The store, the disk's space, retention, and the notes on what went. Event loop only."""
 
-    def __init__(self, environment: Environment, tables: Tables, flusher: LogFlusher | None, lock: DiskLock) -> None:
+    def __init__(self, environment: Environment, tables: Tables, flusher: ThreadFlusher | None, lock: DiskLock) -> None:
         config, clock = environment.config, environment.clock
         self.store = MessageStore(
             environment.disk,

@@ -6,10 +6,13 @@ fields.
 
 from __future__ import annotations
 
+import struct
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from .keys import KEY_BYTES, chain_keys, position_of
+from .keys import KEY, KEY_BYTES, PAGE_SLOTS, big_endian
+
+_ENTRY = struct.Struct(">iqii")
 
 
 class SlotState:
@@ -28,6 +31,26 @@ class SlotState:
     def use(self, changed: bytearray, due: bytearray, saved: dict[int, bytes]) -> None:
         """Go on with another image."""
         self.changed, self.due, self.saved = changed, due, saved
+
+    def chain(self, keys: Sequence[tuple[int, int]], number: int, seconds: int) -> tuple[bytes, int]:
+        """Return entries for hashes and positions, `number` being that of the first; and how many slots had none."""
+        slots = self.slots
+        if not slots or min(len(self.changed), len(self.due)) * PAGE_SLOTS < len(slots):
+            raise ValueError("the pages do not cover the slots")
+        entries: list[bytes] = []
+        fresh = 0
+        for entry, (key_hash, position) in enumerate(keys, number):
+            slot = key_hash % len(slots)
+            previous = slots[slot]
+            entries.append(_ENTRY.pack(key_hash, position, seconds, previous))
+            fresh += not previous
+            page = slot // PAGE_SLOTS
+            if self.due[page]:
+                self.saved[page] = big_endian(slots, page * PAGE_SLOTS, (page + 1) * PAGE_SLOTS)
+                self.due[page] = 0
+            slots[slot] = entry
+            self.changed[page] = 1
+        return b"".join(entries), fresh
 
 
 class IndexTail:
@@ -79,14 +102,13 @@ class IndexTail:
             raise ValueError("the slots are not loaded")
         if self.begin_time > 0:
             seconds = min(max((store_time - self.begin_time) // 1000, 0), 0x7FFFFFFF)
-        entries, fresh = chain_keys(
-            keys, first, count, slots.slots, slots.changed, number, seconds, slots.due, slots.saved
-        )
+        chosen = list(KEY.iter_unpack(keys[first * KEY_BYTES : (first + count) * KEY_BYTES]))
+        entries, fresh = slots.chain(chosen, number, seconds)
         if number == 1:
-            self.begin_position, self.begin_time = position_of(keys, first), store_time
+            self.begin_position, self.begin_time = chosen[0][1], store_time
         self.used_slots += fresh
         self.next_entry = number + count
-        self.end_position, self.end_time = position_of(keys, first + count - 1), store_time
+        self.end_position, self.end_time = chosen[-1][1], store_time
         self.is_changed = True
         self.pending.append(entries)
         self.pending_bytes += len(entries)
@@ -97,7 +119,7 @@ class IndexState:
 
     __slots__ = ("covered", "most_pending", "roll", "tail")
 
-    def __init__(self, roll: Callable[[], None], most_pending: int) -> None:
+    def __init__(self, roll: Callable[[], object], most_pending: int) -> None:
         """`roll` makes the next file the `tail`. With so many bytes of entries pending, they are written."""
         self.roll = roll
         self.most_pending = most_pending

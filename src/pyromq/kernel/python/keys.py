@@ -1,4 +1,4 @@
-"""Index entries for keys that are hashed already: chained into the slot table, a run in one call."""
+"""The keys of records as the index has them: which, hashed how, and the slot table's bytes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from ...model.java_hash import java_hash
+from ...protocol.properties import find_property
 from .placed import Placed
 
 PAGE_SLOTS = 1024  # slots of an index file that are noted as changed together
 KEY = struct.Struct(">Iq")  # of a hashed key: hash, position of its record
 KEY_BYTES = KEY.size
-ENTRY = struct.Struct(">iqii")
 TAG_MARK = "T#"  # a tag is indexed as `topic#T#tag`
 
 
@@ -25,53 +25,21 @@ def index_hash(topic: str, key: str) -> int:
     return 0 if value == 1 << 31 else value
 
 
-def chain_keys(
-    keys: bytes,
-    first: int,
-    count: int,
-    slots: array[int],
-    dirty: bytearray,
-    number: int,
-    seconds: int,
-    due: bytearray,
-    saved: dict[int, bytes],
-) -> tuple[bytes, int]:
-    """Return entries for `count` keys from key `first` on, and how many slots had none before.
-
-    `number` is that of the first entry. A byte of `dirty` and of `due` stands for a page of PAGE_SLOTS slots: a page
-    that is due goes to `saved`, as the file has it, before it changes.
-    """
-    if not slots or min(len(dirty), len(due)) * PAGE_SLOTS < len(slots):
-        raise ValueError("the pages do not cover the slots")
-    entries: list[bytes] = []
-    fresh = 0
-    for key_hash, position in KEY.iter_unpack(keys[first * KEY.size : (first + count) * KEY.size]):
-        slot = key_hash % len(slots)
-        previous = slots[slot]
-        entries.append(ENTRY.pack(key_hash, position, seconds, previous))
-        fresh += not previous
-        page = slot // PAGE_SLOTS
-        if due[page]:
-            saved[page] = big_endian(slots, page * PAGE_SLOTS, (page + 1) * PAGE_SLOTS)
-            due[page] = 0
-        slots[slot] = number
-        dirty[page] = 1
-        number += 1
-    return b"".join(entries), fresh
+def keys_of(properties: bytes, with_tags: bool) -> list[str]:
+    """Return what a record is found by, in the order in which Java puts it: unique key, keys, tag."""
+    unique, words, tag = (find_property(properties, name) or b"" for name in (b"UNIQ_KEY", b"KEYS", b"TAGS"))
+    keys = [word.decode("utf-8", "replace") for word in (unique, *words.split(b" ")) if word]
+    return [*keys, TAG_MARK + tag.decode("utf-8", "replace")] if with_tags and tag else keys
 
 
-def position_of(keys: bytes, number: int) -> int:
-    """Return where the record starts that a hashed key leads to."""
-    position: int = KEY.unpack_from(keys, number * KEY.size)[1]
-    return position
-
-
-def index_keys(places: Sequence[Placed], covered: int, with_tags: bool) -> bytes | None:
-    """Return keys of records behind `covered`, hashed and ready for `chain_keys`.
-
-    None: the caller hashes them one by one, as always here, since Python gains nothing by it.
-    """
-    return None
+def index_keys(places: Sequence[Placed], covered: int, with_tags: bool) -> bytes:
+    """Return the keys of records behind `covered`, hashed, in order of position."""
+    return b"".join(
+        KEY.pack(index_hash(placed.topic, key), placed.position)
+        for placed in places
+        if placed.position > covered and placed.in_index
+        for key in keys_of(placed.properties, with_tags)
+    )
 
 
 def big_endian(slots: array[int], first: int, until: int) -> bytes:

@@ -7,6 +7,7 @@ it on that connection. Event loop only.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import InitVar, dataclass, field
 
 from ...errors import RequestRefused
 from ...protocol.command import Command, Encoding
@@ -32,32 +33,28 @@ _MOST_UNCOUNTED = 10_000
 Key = tuple[object, ...]
 
 
+@dataclass(slots=True, eq=False)
 class PullFeed:
     """`host` is the broker's side (`kernel/pulls.py`). What is no pull goes to `sends`, in the order it came."""
 
-    def __init__(
-        self,
-        host: PullHost,
-        sends: SendFeed,
-        log: LogTail,
-        records: ResidentFiles,
-        monotonic: Callable[[], float],
-        frame_bytes: int,
-        header_bytes: int,
-    ) -> None:
-        self._host = host
-        self._sends = sends
-        self._log = log
-        self._records = records
-        self._monotonic = monotonic
+    host: PullHost
+    sends: SendFeed
+    log: LogTail
+    records: ResidentFiles
+    monotonic: Callable[[], float]
+    frame_bytes: InitVar[int]
+    header_bytes: InitVar[int]
+    _limits: FrameLimits = field(init=False)
+    _grants: dict[Key, PullGrant] = field(default_factory=dict, init=False)
+    _unused: dict[Key, PullGrant] = field(default_factory=dict, init=False)  # since the last `forget_unused`
+    _uncounted: list[PullGrant] = field(default_factory=list, init=False)
+    grants_bytes: int = field(default=0, init=False)
+    messages: int = field(default=0, init=False)
+    suspended: int = field(default=0, init=False)
+    longest_ms: float = field(default=0.0, init=False)
+
+    def __post_init__(self, frame_bytes: int, header_bytes: int) -> None:
         self._limits = FrameLimits(frame_bytes=frame_bytes, header_bytes=header_bytes, header_fields=MOST_FIELDS)
-        self._grants: dict[Key, PullGrant] = {}
-        self._unused: dict[Key, PullGrant] = {}  # since the last `forget_unused`
-        self._uncounted: list[PullGrant] = []
-        self.grants_bytes = 0
-        self.messages = 0
-        self.suspended = 0
-        self.longest_ms = 0.0
 
     def forget_unused(self) -> None:
         """Drop the verdicts that no pull has used since the last call; also called when there are too many."""
@@ -84,12 +81,12 @@ class PullFeed:
             frames.append((at, end, code_of(received[at:end]) in _PULLS))
             at = end
         if not any(is_pull for _, _, is_pull in frames):
-            return self._sends.feed(connection, received)
+            return self.sends.feed(connection, received)
         fed, behind, ready = Fed(), connection.unfinished > 0, 0
         for first, end, is_pull in _runs(frames):
             piece = received[first:end]
             if not is_pull:
-                part = _whole(as_fed(self._sends.feed(connection, piece), piece), piece, self._limits)
+                part = _whole(as_fed(self.sends.feed(connection, piece), piece), piece, self._limits)
             else:
                 answer = None if behind or ready >= _ENOUGH_BYTES else self._serve(connection, piece)
                 part = Fed(0, b"", (), (piece,)) if answer is None else Fed(len(piece), answer)
@@ -115,7 +112,7 @@ class PullFeed:
         offset, answer = header.queue_offset, b""
         if offset == grant.queue.readable_end and header.sys_flag & _MAY_SUSPEND:
             wait_ms = header.suspend_timeout_millis
-            if not self._host.suspend(connection, grant, bytes(frame), offset, wait_ms):
+            if not self.host.suspend(connection, grant, bytes(frame), offset, wait_ms):
                 return None
             self.suspended += 1
         else:
@@ -125,7 +122,7 @@ class PullFeed:
             answer = found
         commit = header.commit_offset if header.sys_flag & _COMMITS else -1
         if commit >= 0 or grant.pulled is None:
-            self._host.note_pull(grant, offset, max(commit, -1))
+            self.host.note_pull(grant, offset, max(commit, -1))
         else:
             grant.pulled.note(offset)
         return answer
@@ -144,7 +141,7 @@ class PullFeed:
         if grant is None or grant.is_void:
             if self._grants.pop(key, None) is not None:
                 self.grants_bytes -= self._bytes_of(size, grant)
-            grant = self._host.judge(_query(code, header))
+            grant = self.host.judge(_query(code, header))
         if grant is not None and key not in self._grants:
             if self.grants_bytes + self._bytes_of(size, grant) > _GRANTS_BYTES:
                 self.forget_unused()
@@ -159,8 +156,8 @@ class PullFeed:
 
     def _answer(self, grant: PullGrant, command: Command, offset: int) -> bytes | None:
         """Return a whole frame; None: the handler's to answer, and nothing is changed."""
-        begun = self._monotonic()
-        queue, log_end = grant.queue, self._log.end
+        begun = self.monotonic()
+        queue, log_end = grant.queue, self.log.end
         if not queue.min_offset <= offset < queue.readable_end:
             return None
         picked = self._pick(grant, offset)
@@ -183,7 +180,7 @@ class PullFeed:
             if entries is None:
                 return None
             picked = pick_entries(
-                entries, offset, grant.codes, grant.limits.messages, grant.limits.bytes, self._log.start
+                entries, offset, grant.codes, grant.limits.messages, grant.limits.bytes, self.log.start
             )
             if count == until or picked.full or picked.next_offset < offset + count:
                 return picked
@@ -199,7 +196,7 @@ class PullFeed:
             while behind < len(ranges) and ranges[behind].position == end:
                 end += ranges[behind].size
                 behind += 1
-            part = self._records.read(start, end - start) if end <= self._log.end else None
+            part = self.records.read(start, end - start) if end <= self.log.end else None
             if part is None or not _is_sealed(part, ranges[first:behind]):
                 return None
             parts.append(part)
@@ -208,10 +205,10 @@ class PullFeed:
 
     def _count(self, grant: PullGrant, messages: int, size: int, behind: int, begun: float) -> None:
         """Count what is handed out. The broker reads the counters when somebody asks for them."""
-        took_ms = (self._monotonic() - begun) * 1000
+        took_ms = (self.monotonic() - begun) * 1000
         if not grant.answers:
             if len(self._uncounted) >= _MOST_UNCOUNTED:
-                self._host.read_counts()
+                self.host.read_counts()
             self._uncounted.append(grant)
         self.longest_ms = max(self.longest_ms, took_ms)
         self.messages += messages

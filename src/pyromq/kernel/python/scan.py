@@ -20,7 +20,6 @@ from ...protocol.record import (
     CRC_PROPERTY_BYTES,
     FIXED_BYTES,
     HEAD,
-    MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,
     RecordError,
@@ -40,41 +39,6 @@ class Fault(NamedTuple):
     position: int
     reason: str
     is_end: bool  # size and magic are zero: nothing was ever written here
-
-
-class Scanned(NamedTuple):
-    """`next_position` is where the scan stopped: at the fault, at the end of the bytes, or behind a blank record."""
-
-    places: list[Placed]
-    next_position: int
-    fault: Fault | None
-    file_done: bool  # a blank record was met: the log goes on in the next file
-    cut: bool  # the last record goes on beyond the bytes that were given
-
-
-def scan_records(view: memoryview, position: int, delays: DelayLevels, *, whole_file: bool = True) -> Scanned:
-    """Walk records from the start of `view`, which lies at `position` of the log.
-
-    `whole_file`: the view reaches to the end of its file, so that a record may not go on behind it.
-    """
-    places: list[Placed] = []
-    at, end = 0, len(view)
-    while at < end:
-        left = end - at
-        if left < BLANK_BYTES:
-            fault = None if not whole_file else Fault(position + at, f"{left} bytes are left in the file", True)
-            return Scanned(places, position + at, fault, False, not whole_file)
-        size, magic = BLANK.unpack_from(view, at)
-        if magic == MAGIC_BLANK:
-            return Scanned(places, position + at, None, True, False)
-        if magic in _MAGICS and size > left and not whole_file:
-            return Scanned(places, position + at, None, False, True)
-        checked = check_at(view, at, position + at, delays)
-        if isinstance(checked, Fault):
-            return Scanned(places, position + at, checked, False, False)
-        places.append(checked)
-        at += size
-    return Scanned(places, position + at, None, False, False)
 
 
 def whole_places(view: memoryview, position: int) -> tuple[list[Placed], int]:

@@ -20,7 +20,7 @@ from ..seam import DRAIN, NOTHING, Fed, FeedConnection, PendingReply
 from ..sends import Grant, SendHost, SendSettings
 from .appender import Appender
 from .frames import MOST_FIELDS, code_of, decoded, frame_end
-from .keys import KEY, TAG_MARK, index_hash
+from .keys import index_keys
 from .placed import place_burst
 from .pull import ENTRY
 from .state import Gate, QueueTail, TimeSource
@@ -66,16 +66,6 @@ class Burst:
     answers: list[bytes] = field(default_factory=list)
     counts: dict[tuple[str, int], list[int]] = field(default_factory=dict)  # messages, bytes, requests
     drain: bool = False  # a send was left for no reason but that others before it were
-
-
-@dataclass(slots=True)
-class Properties:
-    """Of a plain message: as they came, and what is looked up in them."""
-
-    given: bytes
-    unique: str
-    keys: str
-    tags: str
 
 
 class SendFeed:
@@ -188,7 +178,7 @@ class SendFeed:
         properties = self._properties(header, grant.is_typed)
         if tail is None or properties is None:
             return self._leave(burst, header)
-        return self._add(burst, command, header, tail, properties)
+        return self._add(burst, command, header, tail, *properties)
 
     def _leave(self, burst: Burst, header: SendMessage) -> FrameOutcome:
         """Leave a send to the handlers. Later ones of this connection to that topic must not overtake it."""
@@ -238,32 +228,34 @@ class SendFeed:
             burst.store_time = max(self._time.now_ms(), log.last_time)
         return burst.is_admitted
 
-    def _properties(self, header: SendMessage, is_typed: bool) -> Properties | None:
-        """Return a plain message's properties; None: one of them makes it more than plain, or it has no unique id."""
+    def _properties(self, header: SendMessage, is_typed: bool) -> tuple[bytes, str] | None:
+        """Return a plain message's properties as they are stored, and its unique id.
+
+        None: one of them makes it more than plain, or it has no unique id."""
         settings, text = self._settings, header.properties or ""
         try:
             given = text.encode()
         except UnicodeEncodeError:
             return None
-        found: dict[str, str] = {}
+        found = {"UNIQ_KEY": "", "KEYS": "", "TAGS": ""}  # hashed, so they must be ASCII and come once
         for name, value in _pairs(text):
             if name in self._special[is_typed] or (settings.waits and name.endswith("WAIT") and value == "false"):
                 return None
-            if value and name in ("UNIQ_KEY", "KEYS", "TAGS"):
-                if name in found or not value.isascii():
+            if value and name in found:
+                if found[name] or not value.isascii():
                     return None
                 found[name] = value
         end = b"" if given.endswith(b"\x02") else b"\x02"
         stored = given + end + settings.tail
-        unique = found.get("UNIQ_KEY", "")
+        unique = found["UNIQ_KEY"]
         if len(given) > settings.property_bytes or len(stored) > settings.stored_property_bytes:
             return None
         if not unique.isprintable() or not unique or '"' in unique or "\\" in unique:
             return None
-        return Properties(stored, unique, found.get("KEYS", ""), found.get("TAGS", ""))
+        return stored, unique
 
     def _add(
-        self, burst: Burst, command: Command, header: SendMessage, tail: QueueTail, properties: Properties
+        self, burst: Burst, command: Command, header: SendMessage, tail: QueueTail, properties: bytes, unique: str
     ) -> FrameOutcome:
         """Add one record, its queue entry, its keys and its answer."""
         entries = burst.entries.get(tail, [])
@@ -271,7 +263,7 @@ class SendFeed:
             topic=header.topic,
             queue_id=header.queue_id,
             body=bytes(command.body),
-            properties=properties.given,
+            properties=properties,
             flag=header.flag,
             sys_flag=header.sys_flag,
             queue_offset=tail.next_offset + len(entries),
@@ -290,18 +282,12 @@ class SendFeed:
         burst.size += len(raw)
         burst.last = position
         if self._settings.index_keys:
-            burst.keys += self._keys(header.topic, properties, position)
+            burst.keys.append(index_keys((placed,), -1, self._settings.index_tags))
         count = burst.counts.setdefault((header.topic, header.queue_id), [0, 0, 0])
         count[:] = count[0] + 1, count[1] + len(raw), count[2] + 1
         if not command.is_oneway:
-            burst.answers.append(self._answer(command, record, properties.unique))
+            burst.answers.append(self._answer(command, record, unique))
         return FrameOutcome.TAKEN
-
-    def _keys(self, topic: str, properties: Properties, position: int) -> Iterator[bytes]:
-        for word in (properties.unique, *filter(None, properties.keys.split(" "))):
-            yield KEY.pack(index_hash(topic, word), position)
-        if self._settings.index_tags and properties.tags:
-            yield KEY.pack(index_hash(topic, TAG_MARK + properties.tags), position)
 
     def _answer(self, command: Command, record: Record, unique: str) -> bytes:
         host = self._settings.store_host.hex().upper()

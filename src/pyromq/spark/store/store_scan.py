@@ -20,7 +20,7 @@ from ...store.config import StoreConfig
 from ...store.files.disk import DiskError
 from ...store.files.file_sequence import FileSequence
 from ...store.files.open_files import OpenFiles
-from ...store.files.read_only import ReadOnlyDisk
+from ...store.files.read_only import read_only
 from ...store.files.real_disk import RealDisk, RealFile
 from ...store.layout import COMMIT_LOG
 from ...store.recovery.sizes import inferred_config
@@ -75,7 +75,7 @@ class _Log:
     """A log opened for reading."""
 
     def __init__(self, store: str, file_bytes: int = 0) -> None:
-        disk = ReadOnlyDisk(RealDisk(store))
+        disk = read_only(RealDisk(store))
         if not disk.is_folder(COMMIT_LOG):
             raise DiskError(
                 f"{store} is not a store: it has no folder {COMMIT_LOG}. Name the broker's storePathRootDir"

@@ -8,6 +8,7 @@ length at once but room in steps.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from contextlib import closing
 from typing import NamedTuple
 
@@ -16,6 +17,8 @@ from ...kernel.state import OpenFile, ResidentFiles
 from ...model.wire_text import INT_MAX, whole_number
 from .disk import Bytes, Disk, DiskFile, DiskFull, folder_of, make_folder_durably
 from .open_files import OpenFiles
+
+NAME_DIGITS = 20
 
 
 class IrregularFile(NamedTuple):
@@ -100,6 +103,12 @@ class FileSequence:
             length -= wanted
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+    def pieces(self, position: int, end: int, size: int) -> Iterator[bytes]:
+        """Yield what lies from a position on, up to `end` or where the files end, `size` bytes at a time."""
+        while position < end and (piece := self.read(position, min(size, end - position))):
+            yield piece
+            position += len(piece)
+
     def resident(self) -> ResidentFiles:
         """Return these files as a kernel reads them: as far as they are in memory, and without waiting."""
         return state.ResidentFiles(self.file_bytes, self._open_at, self.read_resident)
@@ -145,8 +154,7 @@ class FileSequence:
 
         Returns the names that were changed, for the next sync. Later files go first and from the end, so that a crash
         in between leaves no hole."""
-        while self.bases and self.bases[-1] >= position and self.bases[-1] > self.start:
-            self._remove(self.bases.pop())
+        self.drop_beyond(max(position - 1, self.start))
         if not self.has(position):
             return []
         file, inside = self.file_at(position)
@@ -155,27 +163,19 @@ class FileSequence:
 
     def drop_beyond(self, position: int) -> bool:
         """Remove files that begin behind a position, from the end. True if any went."""
-        dropped = False
+        before = len(self.bases)
         while self.bases and self.bases[-1] > position:
-            self._remove(self.bases.pop())
-            dropped = True
-        return dropped
+            name = self.name(self.bases.pop())
+            self._files.forget(name)
+            self._disk.remove(name)
+        return len(self.bases) < before
 
     def drop_first(self) -> None:
         """Remove the oldest file; its readers keep their descriptor."""
         self._files.drop(self.name(self.bases.pop(0)))
 
     def drop_all(self) -> None:
-        while self.bases:
-            self._remove(self.bases.pop())
-
-    def _remove(self, base: int) -> None:
-        name = self.name(base)
-        self._files.forget(name)
-        self._disk.remove(name)
-
-
-NAME_DIGITS = 20
+        self.drop_beyond(-1)
 
 
 def segment_name(base: int) -> str:

@@ -28,7 +28,7 @@ def warn_if_no_file_fits(disk: Disk, log_file_bytes: int) -> None:
 
 
 class FreeSpace:
-    """Event loop only. A context manager by `watched`, light enough for every put."""
+    """Event loop only. Around a put it notes whether a full disk refused that; light enough for every put."""
 
     __slots__ = ("_disk", "_used", "refused")
 
@@ -36,10 +36,6 @@ class FreeSpace:
         self._disk = disk
         self.refused: str | None = None
         self._used = 0
-
-    def watched(self) -> FreeSpace:
-        """Watch a put: note whether it was refused because the disk is full, or went through."""
-        return self
 
     def __enter__(self) -> None:
         """Do nothing: what counts is how the put ends."""

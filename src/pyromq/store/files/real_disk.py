@@ -11,7 +11,7 @@ import os
 import struct
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
@@ -42,12 +42,8 @@ class RealFile:
 
     def __init__(self, disk: RealDisk, name: str, descriptor: int) -> None:
         self._disk = disk
-        self._name = name
+        self.name = name
         self.open_file = state.OpenFile(descriptor)
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     @property
     def descriptor(self) -> int:
@@ -68,7 +64,7 @@ class RealFile:
                     break
                 data += more
         except OSError as fault:
-            self._disk.explain(fault, "read", self._name, offset)
+            self._disk.explain(fault, "read", self.name, offset)
         return data
 
     def pread_resident(self, offset: int, length: int) -> bytes | None:
@@ -80,7 +76,7 @@ class RealFile:
         except OSError as fault:
             if fault.errno in (errno.EAGAIN, errno.EOPNOTSUPP, errno.ENOSYS):
                 return None
-            self._disk.explain(fault, "read", self._name, offset)
+            self._disk.explain(fault, "read", self.name, offset)
         return bytes(buffer) if got == length else None
 
     def pwrite(self, offset: int, data: Bytes) -> None:
@@ -89,7 +85,7 @@ class RealFile:
             if written < len(data):
                 self._write_rest(offset, memoryview(data).cast("B"), written)
         except OSError as fault:
-            self._disk.explain(fault, "write", self._name, offset)
+            self._disk.explain(fault, "write", self.name, offset)
 
     def pwritev(self, offset: int, buffers: Sequence[Bytes]) -> None:
         try:
@@ -101,14 +97,14 @@ class RealFile:
                     self._write_rest(offset, memoryview(b"".join(part)), written)
                 offset += length
         except OSError as fault:
-            self._disk.explain(fault, "write", self._name, offset)
+            self._disk.explain(fault, "write", self.name, offset)
 
     def _write_rest(self, offset: int, data: memoryview, written: int) -> None:
         while written < len(data):
             written += os.pwrite(self.descriptor, data[written:], offset + written)
 
     def allocate(self, offset: int, length: int) -> None:
-        with self._disk.explained(f"allocate {length} bytes for", self._name, offset):
+        with self._disk.explained(f"allocate {length} bytes for", self.name, offset):
             self._disk.check_space(offset + length - max(offset, self.size()))
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(self.descriptor, offset, length)
@@ -118,20 +114,20 @@ class RealFile:
                 os.pwrite(self.descriptor, bytes(min(1 << 20, end - at)), at)
 
     def truncate(self, length: int) -> None:
-        with self._disk.explained("truncate", self._name, length):
+        with self._disk.explained("truncate", self.name, length):
             os.ftruncate(self.descriptor, length)
 
     def expect_random(self, random: bool) -> None:
         if hasattr(os, "posix_fadvise"):
             advice = os.POSIX_FADV_RANDOM if random else os.POSIX_FADV_NORMAL
-            with self._disk.explained("advise on", self._name, 0):
+            with self._disk.explained("advise on", self.name, 0):
                 os.posix_fadvise(self.descriptor, 0, 0, advice)
 
     def sync(self) -> None:
         try:
             (os.fdatasync if hasattr(os, "fdatasync") else os.fsync)(self.descriptor)
         except OSError as fault:
-            raise SyncFailed(f"sync of {self._disk.path(self._name)} failed: {fault.strerror}") from fault
+            raise SyncFailed(f"sync of {self._disk.path(self.name)} failed: {fault.strerror}") from fault
 
     def close(self) -> None:
         if self.descriptor >= 0:
@@ -248,14 +244,8 @@ class RealDisk:
         if len(wanted) >= _SYNCFS_FROM and self._sync_file_system():
             return
         for name in wanted:
-            try:
-                file = self.open(name)
-            except FileMissing:
-                continue  # removed meanwhile: nothing of it has to last
-            try:
+            with suppress(FileMissing), closing(self.open(name)) as file:  # one that is gone needs to last no more
                 file.sync()
-            finally:
-                file.close()
 
     def sync_all(self) -> None:
         if not self._sync_file_system():

@@ -12,10 +12,12 @@ always leads into entries that are whole, and recovery can take entries back exa
 from __future__ import annotations
 
 import struct
+from contextlib import closing, suppress
 from dataclasses import dataclass
 
 from ...kernel import state
 from ...kernel.state import IndexTail
+from ..config import StoreConfig
 from ..files.disk import Disk, DiskFile, FileMissing
 from ..files.open_files import OpenFiles, ReadMode
 from .slot_table import SLOT_BYTES, SlotImage, SlotTable
@@ -49,30 +51,23 @@ class IndexCommit:
 
     def write(self, disk: Disk) -> None:
         """Write the changes; blocking, in the flush's thread. A file that expired meanwhile needs nothing any more."""
-        try:
-            file = disk.open(self.name)
-        except FileMissing:
-            return
-        try:
+        with suppress(FileMissing), closing(disk.open(self.name)) as file:
             for slot, data in self.slots.stretches():
                 file.pwrite(HEADER_BYTES + slot * SLOT_BYTES, data)
             if self.header:
                 file.pwrite(0, self.header)
             file.sync()
-        finally:
-            file.close()
 
 
 class IndexFile:
     """One writer. Invariant: on disk, slots and header lead only to entries that were synced before."""
 
-    def __init__(
-        self, disk: Disk, name: str, slots: int, entries: int, step: int, read_mode: ReadMode | None = None
-    ) -> None:
+    def __init__(self, disk: Disk, name: str, config: StoreConfig, read_mode: ReadMode) -> None:
+        slots, entries = config.index_slots, config.index_entries
         self.name = name
-        self._read_mode = read_mode or ReadMode()
+        self._read_mode = read_mode
         self._slot_count = slots
-        self._step = step
+        self._step = config.allocation_step_bytes
         self.tail = state.IndexTail(entries, HEADER_BYTES + slots * SLOT_BYTES, self.write_pending)
         self._length = index_file_bytes(slots, entries)
         self._own: DiskFile | None = disk.open(name, create=True)

@@ -6,18 +6,19 @@ Keys are hashed as `topic#key`. Equal hashes are told apart by whoever reads the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby
 from operator import attrgetter
 
 from ... import logs
 from ...kernel import state
-from ...kernel.records import KEY, TAG_MARK, Placed, index_hash, index_keys
+from ...kernel.records import Placed, index_hash, index_keys
+from ...kernel.state import IndexState
 from ...model.wire_text import whole_number
-from ...protocol.properties import find_property
 from ..config import StoreConfig
 from ..files.disk import Disk, make_folder_durably
-from ..files.open_files import OpenFiles, ReadMode
+from ..files.open_files import OpenFiles
 from ..files.unsynced import UnsyncedFiles
 from ..layout import INDEX
 from ..recovery.catalogue import KnownIndexFile
@@ -28,34 +29,26 @@ log = logs.get("pyromq.store")
 
 _STORE_TIME = attrgetter("store_time")
 _SPARE_SHARE = 10  # a tenth is left: the next file is made
-_OPEN_INDEX_FILES = 16
 GATHERED_BYTES = 64 << 10  # of entries that wait at most: a write for each lone message would cost a system call
 
 
+@dataclass(slots=True, eq=False)
 class Index:
     """One writer. Records come in order of position; one that is covered already is not put again."""
 
-    def __init__(
-        self,
-        disk: Disk,
-        config: StoreConfig,
-        unsynced: UnsyncedFiles,
-        now_ms: Callable[[], int],
-        read_mode: ReadMode | None = None,
-        open_files: OpenFiles | None = None,
-    ) -> None:
-        """`open_files`: where all files but the one that is written have their descriptors."""
-        self._disk = disk
-        self._open_files = open_files or OpenFiles(disk, _OPEN_INDEX_FILES)
-        self._read_mode = read_mode
-        self._config = config
-        self._unsynced = unsynced
-        self._now_ms = now_ms
-        self.files: list[IndexFile] = []
-        self._spare: IndexFile | None = None  # the next file, made before it is needed
-        self._spare_name = ""
-        self._made: IndexFile | None = None  # by a helper thread, and not the writer's yet
-        self.state = state.IndexState(self._go_on, GATHERED_BYTES)
+    disk: Disk
+    config: StoreConfig
+    unsynced: UnsyncedFiles
+    now_ms: Callable[[], int]
+    open_files: OpenFiles  # where all files but the one that is written have their descriptors
+    files: list[IndexFile] = field(default_factory=list, init=False)
+    _spare: IndexFile | None = field(default=None, init=False)  # the next file, made before it is needed
+    _spare_name: str = field(default="", init=False)
+    _made: IndexFile | None = field(default=None, init=False)  # by a helper thread, and not the writer's yet
+    state: IndexState = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.state = state.IndexState(self._writable, GATHERED_BYTES)
 
     # -- loading ------------------------------------------------------------------------------------------------------
 
@@ -64,13 +57,13 @@ class Index:
 
         One that is cut short goes: it is not to be trusted. Opening a store says what is lost (missing_files.py).
         """
-        length = index_file_bytes(self._config.index_slots, self._config.index_entries)
-        for name in self._disk.list(INDEX):
+        length = index_file_bytes(self.config.index_slots, self.config.index_entries)
+        for name in self.disk.list(INDEX):
             path = f"{INDEX}/{name}"
-            if whole_number(name) is None or self._disk.is_folder(path):
+            if whole_number(name) is None or self.disk.is_folder(path):
                 log.warning("stray file in the index folder", name=path)
                 continue
-            size = self._disk.size(path)
+            size = self.disk.size(path)
             if size > length:
                 log.warning("index file of another size is left alone", name=path, bytes=size, expected=length)
                 continue
@@ -78,16 +71,13 @@ class Index:
                 self._forget(path)
                 continue
             if self.files:
-                self.files[-1].share(self._open_files)
+                self.files[-1].share(self.open_files)
             self.files.append(self._open(path))
         self._drop_empty()
         self._follow_files()
 
     def _open(self, path: str) -> IndexFile:
-        config = self._config
-        return IndexFile(
-            self._disk, path, config.index_slots, config.index_entries, config.allocation_step_bytes, self._read_mode
-        )
+        return IndexFile(self.disk, path, self.config, self.open_files.read_mode)
 
     def _follow_files(self) -> None:
         filled = [file for file in self.files if file.tail.next_entry > 1]
@@ -105,22 +95,6 @@ class Index:
         return [KnownIndexFile(file.name, file.tail.end_position) for file in filled]
 
     # -- writing ------------------------------------------------------------------------------------------------------
-
-    def keys_of(self, placed: Placed) -> list[str]:
-        """Return what a record is found by, in the order in which Java puts it: unique key, keys, tag."""
-        properties = placed.properties
-        keys: list[str] = []
-        unique = find_property(properties, b"UNIQ_KEY")
-        if unique is not None:
-            keys.append(unique.decode("utf-8", "replace"))
-        words = find_property(properties, b"KEYS")
-        if words is not None:
-            keys += [word for word in words.decode("utf-8", "replace").split(" ") if word]
-        if self._config.index_tags:
-            tag = find_property(properties, b"TAGS")
-            if tag is not None:
-                keys.append(TAG_MARK + tag.decode("utf-8", "replace"))
-        return keys
 
     def reserve(self, entries: int) -> None:
         """Make room for so many entries, in the next file too if they go beyond this one. Raises DiskFull."""
@@ -140,18 +114,7 @@ class Index:
 
     def hashed(self, places: Sequence[Placed]) -> bytes:
         """Return the hashed keys of records behind what is covered, in order of position."""
-        keys = index_keys(places, self.state.covered, self._config.index_tags)
-        if keys is not None:
-            return keys
-        hashed: list[bytes] = []
-        for placed in places:
-            if placed.position > self.state.covered and placed.in_index:
-                hashed += [KEY.pack(index_hash(placed.topic, key), placed.position) for key in self.keys_of(placed)]
-        return b"".join(hashed)
-
-    def _go_on(self) -> None:
-        """Go on in the next file: the one that is written is full."""
-        self._writable()
+        return index_keys(places, self.state.covered, self.config.index_tags)
 
     def _writable(self) -> IndexFile:
         if self.files and not self.files[-1].is_full:
@@ -159,27 +122,27 @@ class Index:
         following = self._spare or self._new_file()
         if self.files:
             self.files[-1].write_pending()
-            self.files[-1].share(self._open_files)
+            self.files[-1].share(self.open_files)
         self.files.append(following)
         self.state.tail = following.tail
         self._spare = None
         return following
 
     def _new_file(self) -> IndexFile:
-        make_folder_durably(self._disk, INDEX)
+        make_folder_durably(self.disk, INDEX)
         file = self._open(self._fresh_name())
         self._note_new(file)
         file.reserve(0)
         return file
 
     def _note_new(self, file: IndexFile) -> None:
-        self._unsynced.folders.add(INDEX)
-        self._unsynced.names[file.name] = True
+        self.unsynced.folders.add(INDEX)
+        self.unsynced.names[file.name] = True
 
     @property
     def wants_spare(self) -> bool:
         """Return whether the file that is written is nearly full: time for `make_spare`, then `adopt_spare`."""
-        nearly = self._config.index_entries // _SPARE_SHARE
+        nearly = self.config.index_entries // _SPARE_SHARE
         return self._spare is None and bool(self.files) and self.files[-1].free <= nearly
 
     def name_spare(self) -> str:
@@ -206,7 +169,7 @@ class Index:
 
     def _fresh_name(self) -> str:
         """Return `yyyyMMddHHmmssSSS` in local time, and later than every other: the names are the order."""
-        now = self._now_ms()
+        now = self.now_ms()
         stamp = whole_number(datetime.fromtimestamp(now // 1000).strftime("%Y%m%d%H%M%S") + f"{now % 1000:03d}") or 0
         for name in (self._spare_name, self.files[-1].name if self.files else ""):
             if name:
@@ -219,7 +182,7 @@ class Index:
         for file in self.files:
             if file.tail.is_changed:
                 commits.append(file.take_commit())
-                self._unsynced.files.add(file.name)
+                self.unsynced.files.add(file.name)
             elif file is not self.files[-1]:
                 file.release_slots()
         return commits
@@ -283,12 +246,12 @@ class Index:
 
     def _forget(self, name: str) -> None:
         self._note_gone(name)
-        self._disk.remove(name)
+        self.disk.remove(name)
 
     def _note_gone(self, name: str) -> None:
-        self._unsynced.files.discard(name)
-        self._unsynced.names[name] = False
-        self._unsynced.folders.add(INDEX)
+        self.unsynced.files.discard(name)
+        self.unsynced.names[name] = False
+        self.unsynced.folders.add(INDEX)
 
     def tidy(self) -> None:
         """Remove files made ahead that hold nothing, before a stop."""

@@ -19,7 +19,7 @@ from ..config import StoreConfig
 from ..errors import RecordTooLarge
 from ..files.disk import Bytes, Disk, DiskError, DiskFile, DiskFull
 from ..files.file_sequence import FileSequence, IrregularFile, prepare_whole
-from ..files.open_files import OpenFiles, ReadMode, Removals
+from ..files.open_files import OpenFiles
 from ..layout import COMMIT_LOG
 from .whole_crc import NO_RANGES
 
@@ -30,18 +30,11 @@ class CommitLog:
     """One writer. Invariants: `end` lies in the last file or at its end; every byte behind `end` is zero, so that no
     stale record can follow a new one; store times never go down."""
 
-    def __init__(
-        self,
-        disk: Disk,
-        config: StoreConfig,
-        read_mode: ReadMode | None = None,
-        open_files: int = LOG_FILES,
-        removals: Removals | None = None,
-    ) -> None:
+    def __init__(self, disk: Disk, config: StoreConfig, files: OpenFiles | None = None) -> None:
         self._disk = disk
         self._delays = config.delay_levels
         self._with_crc = config.whole_record_crc
-        self._files = OpenFiles(disk, open_files, read_mode, removals)
+        self._files = OpenFiles(disk, LOG_FILES) if files is None else files
         self.file_bytes = config.commit_log_file_bytes
         self.sequence = FileSequence(disk, self._files, COMMIT_LOG, self.file_bytes)
         self.tail = state.LogTail(self._write_at)
@@ -57,16 +50,6 @@ class CommitLog:
     def end(self) -> int:
         """Return where the next record goes."""
         return self.tail.end
-
-    @property
-    def last_time(self) -> int:
-        """Return the store time of the newest record."""
-        return self.tail.last_time
-
-    @property
-    def last_position(self) -> int:
-        """Return where the newest record starts."""
-        return self.tail.last_position
 
     def load(self) -> list[IrregularFile]:
         irregular = self.sequence.load()

@@ -7,12 +7,11 @@ for good, since a second try that succeeds proves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from ..files.disk import Disk, DiskError
+from ..files.disk import Disk
 from ..files.unsynced import UnsyncedFiles
 from ..index.index_file import IndexCommit
 from ..index.key_index import Index
@@ -71,20 +70,6 @@ class CheckpointFiles(NamedTuple):
             file.close()
 
 
-class LogFlusher(Protocol):
-    """Syncs the log under SYNC_FLUSH by itself, whenever it has grown."""
-
-    def start(
-        self, log: CommitLog, synced: int, flushed: Callable[[int], None], failed: Callable[[DiskError], None]
-    ) -> None:
-        """Begin to sync. `flushed` is called with positions that are on the medium, `failed` once, if a sync fails."""
-        ...
-
-    def appended(self) -> None: ...
-
-    def end(self) -> None: ...
-
-
 class FlushPlanner:
     """Writer's thread only. Knows what changed since the last flush."""
 
@@ -111,10 +96,10 @@ class FlushPlanner:
 
     def _checkpoint(self) -> Checkpoint:
         return Checkpoint(
-            log_time_ms=self._log.last_time,
-            queues_time_ms=self._log.last_time,
+            log_time_ms=self._log.tail.last_time,
+            queues_time_ms=self._log.tail.last_time,
             index_time_ms=self._index.full_until_time if self._index is not None else self._before.index_time_ms,
             master_flushed=self._before.master_flushed,
             confirmed=self._before.confirmed,
-            queues_position=self._log.last_position,
+            queues_position=self._log.tail.last_position,
         )

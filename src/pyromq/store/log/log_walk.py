@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import InitVar, dataclass, field
 from typing import NamedTuple
 
 from ...kernel.records import DelayLevels, Fault, Placed, check_at, whole_places
@@ -53,6 +54,7 @@ class Tail(NamedTuple):
     leftovers: bool
 
 
+@dataclass(slots=True, eq=False)
 class LogWalk:
     """Iterate once: `Placed` and `Gap` in order of position, then one `Tail`; `runs` gives the records in lists.
 
@@ -60,23 +62,18 @@ class LogWalk:
     `whole_crc`: where a record without its own CRC is no whole record. `window_bytes`: read at once, at least.
     """
 
-    def __init__(
-        self,
-        log: FileSequence,
-        delays: DelayLevels,
-        start: int | None = None,
-        ends_at: Callable[[Fault], bool] = lambda fault: False,
-        whole_crc: CrcRanges = NO_RANGES,
-        window_bytes: int = _WINDOW,
-    ) -> None:
-        self._whole_crc = whole_crc
-        self._ends_at = ends_at
-        self._log = log
-        self._delays = delays
-        self._position = log.start if start is None else start
-        self._window_bytes = window_bytes
-        self._window = b""
-        self._window_at = 0  # position of its first byte
+    log: FileSequence
+    delays: DelayLevels
+    start: InitVar[int | None] = None
+    ends_at: Callable[[Fault], bool] = lambda fault: False
+    whole_crc: CrcRanges = NO_RANGES
+    window_bytes: int = _WINDOW
+    _position: int = field(init=False)
+    _window: bytes = field(default=b"", init=False)
+    _window_at: int = field(default=0, init=False)  # position of its first byte
+
+    def __post_init__(self, start: int | None) -> None:
+        self._position = self.log.start if start is None else start
 
     def raw(self, placed: Placed) -> bytes:
         """Return the bytes of the record that was yielded last."""
@@ -93,20 +90,20 @@ class LogWalk:
     def runs(self) -> Iterator[list[Placed] | Gap | Tail]:
         """Yield records that follow each other without anything between, some at a time."""
         lost: Gap | None = None  # begun, its end not known yet
-        for base in [base for base in self._log.bases if base + self._log.file_bytes > self._position]:
+        for base in [base for base in self.log.bases if base + self.log.file_bytes > self._position]:
             if base > self._position and lost is None:
-                if self._ends_at(Fault(self._position, "the file is missing", False)):
+                if self.ends_at(Fault(self._position, "the file is missing", False)):
                     yield Tail(self._position, "the file is missing", True)
                     return
                 lost = Gap(self._position, base, "the file is missing")
             self._position = max(self._position, base)
-            while self._position < base + self._log.file_bytes:
+            while self._position < base + self.log.file_bytes:
                 if lost is None:  # the ordinary case: many whole records at once
                     run = self._whole_records()
                     if run:
                         yield run
                         self._position = run[-1].end
-                    if self._position >= base + self._log.file_bytes:
+                    if self._position >= base + self.log.file_bytes:
                         break
                 found = self._check(base)
                 if isinstance(found, Placed):
@@ -120,9 +117,9 @@ class LogWalk:
                     if lost is not None:
                         yield lost._replace(end=self._position)
                         lost = None
-                    self._position = base + self._log.file_bytes
+                    self._position = base + self.log.file_bytes
                     continue
-                if lost is None and self._ends_at(found):
+                if lost is None and self.ends_at(found):
                     yield Tail(found.position, found.reason, not found.is_end)
                     return
                 lost = lost or Gap(found.position, found.position, found.reason)
@@ -137,13 +134,13 @@ class LogWalk:
         view = memoryview(self._window)[at:]
         places, sealed = whole_places(view, self._position)
         for number in range(sealed, len(places)):
-            if self._whole_crc.lacks(places[number].position, places[number].properties):
+            if self.whole_crc.lacks(places[number].position, places[number].properties):
                 return places[:number]
         return places
 
     def _check(self, base: int) -> Placed | Fault | None:
         """Return the record here, or what is wrong; None for a blank record."""
-        end = base + self._log.file_bytes
+        end = base + self.log.file_bytes
         if end - self._position < BLANK_BYTES:
             return Fault(self._position, "too few bytes are left in the file", True)
         try:
@@ -158,8 +155,8 @@ class LogWalk:
         except DiskError as fault:
             return Fault(self._position, str(fault), False)
         at = self._position - self._window_at
-        found = check_at(memoryview(self._window), at, self._position, self._delays)
-        if isinstance(found, Placed) and self._whole_crc.lacks(found.position, found.properties):
+        found = check_at(memoryview(self._window), at, self._position, self.delays)
+        if isinstance(found, Placed) and self.whole_crc.lacks(found.position, found.properties):
             return Fault(self._position, "its whole-record CRC (property __CRC32#) is gone", False)
         return found
 
@@ -168,18 +165,18 @@ class LogWalk:
         at = self._position - self._window_at
         if at >= 0 and at + length <= len(self._window):
             return
-        left = self._log.file_bytes - self._position % self._log.file_bytes
+        left = self.log.file_bytes - self._position % self.log.file_bytes
         self._window = b""
-        self._window = self._log.read(self._position, min(left, max(length, self._window_bytes)))
+        self._window = self.log.read(self._position, min(left, max(length, self.window_bytes)))
         self._window_at = self._position
 
     def _next_record(self, base: int) -> int:
         """Return the first place behind here where a whole record starts; the end of the file if there is none."""
-        end = base + self._log.file_bytes
+        end = base + self.log.file_bytes
         at = self._position + 1 + _SIZE_BYTES  # where the magic of the next candidate may stand
         while at < end:
             try:
-                chunk = self._log.read(at, min(_WINDOW, end - at))
+                chunk = self.log.read(at, min(_WINDOW, end - at))
             except DiskError:
                 at += _WINDOW
                 continue
@@ -201,9 +198,9 @@ class LogWalk:
         return Tail(lost.position, lost.reason, self._anything_behind(lost.position))
 
     def _anything_behind(self, position: int) -> bool:
-        while self._log.has(position):
-            left = self._log.file_bytes - position % self._log.file_bytes
-            chunk = self._log.read(position, min(left, _WINDOW))
+        while self.log.has(position):
+            left = self.log.file_bytes - position % self.log.file_bytes
+            chunk = self.log.read(position, min(left, _WINDOW))
             if chunk.strip(b"\0"):
                 return True
             position += max(len(chunk), 1) if len(chunk) == min(left, _WINDOW) else left

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
@@ -212,35 +212,30 @@ class ExpiringStore(Protocol):
         ...
 
 
+@dataclass(slots=True, eq=False)
 class Retention:
     """Runs rounds. Event loop only."""
 
-    def __init__(
-        self,
-        store: ExpiringStore,
-        gate: DiskSpaceGate,
-        in_use: FilesInUse,
-        config: RetentionConfig,
-        clock: Clock,
-        carriers: Sequence[Carrier] = (),
-    ) -> None:
-        self._store = store
-        self._gate = gate
-        self._in_use = in_use
-        self._config = config
-        self._clock = clock
-        self._carriers = list(carriers)
-        self._jumps = ClockJumps(clock)
-        self._rounds_by_hand = 0
+    store: ExpiringStore
+    gate: DiskSpaceGate
+    in_use: FilesInUse
+    config: RetentionConfig
+    clock: Clock
+    carriers: list[Carrier] = field(default_factory=list)
+    _jumps: ClockJumps = field(init=False)
+    _rounds_by_hand: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self._jumps = ClockJumps(self.clock)
 
     def use(self, config: RetentionConfig) -> None:
         """Use other settings from the next round on: they are what operators change most while a broker runs."""
-        self._config = config
-        self._gate.use(config)
+        self.config = config
+        self.gate.use(config)
 
     def add_carrier(self, carrier: Carrier) -> None:
         """Await `carrier` before a file goes; if it raises, the file stays for this round."""
-        self._carriers.append(carrier)
+        self.carriers.append(carrier)
 
     def delete_by_hand(self) -> None:
         """Let the next rounds delete expired files at any hour (request code 329)."""
@@ -249,48 +244,48 @@ class Retention:
     @property
     def is_short(self) -> bool:
         """Return whether files go for want of space now, whatever their age."""
-        files, config = self._store.log_files(), self._config
+        files, config = self.store.log_files(), self.config
         size = files[-1].end - files[0].start if files else 0
-        full = config.force_enabled and self._gate.measure().ratio > config.force_at
+        full = config.force_enabled and self.gate.measure().ratio > config.force_at
         return full or 0 < config.max_log_bytes < size
 
     async def run(self) -> None:
-        await self._clock.sleep(self._config.first_round_ms / 1000)
+        await self.clock.sleep(self.config.first_round_ms / 1000)
         while True:
             await self.round()
-            await self._clock.sleep(self._config.round_ms / 1000)
+            await self.clock.sleep(self.config.round_ms / 1000)
 
     async def round(self) -> int:
         """Run one round and return how many files went."""
-        usage = self._gate.measure()
+        usage = self.gate.measure()
         by_hand = self._rounds_by_hand > 0
         self._rounds_by_hand = max(0, self._rounds_by_hand - 1)
-        files = self._store.log_files()
+        files = self.store.log_files()
         by_age = self._jumps.trusts_the_clock()
-        decision = decide(files, usage, self._clock.now_ms(), self._config, by_hand, by_age)
+        decision = decide(files, usage, self.clock.now_ms(), self.config, by_hand, by_age)
         gone = 0
         for file in files[: decision.files]:
             if gone:
-                await self._clock.sleep(self._config.pause_ms / 1000)
+                await self.clock.sleep(self.config.pause_ms / 1000)
             if not await self._drop(file, decision.reason):
                 break  # files go in order: what follows waits too
             gone += 1
         if gone:
-            self._gate.measure()
-        elif usage.ratio > self._config.warn_at:
+            self.gate.measure()
+        elif usage.ratio > self.config.warn_at:
             log.error("the disk is nearly full and no log file may go", used=usage.used, total=usage.total)
         return gone
 
     async def _drop(self, file: LogFile, reason: str) -> bool:
-        if not self._in_use.may_go(file.start, self._config.in_use_ms):
+        if not self.in_use.may_go(file.start, self.config.in_use_ms):
             log.info("a log file that should go is being read", start=file.start)
             return False
         try:
-            for carrier in self._carriers:
+            for carrier in self.carriers:
                 await carrier(file.start, file.end)
         except Exception:
             log.exception("a log file stays: its records could not be carried forward", start=file.start)
             return False
-        await self._store.drop_oldest_log_file()
+        await self.store.drop_oldest_log_file()
         log.info("log file deleted", start=file.start, end=file.end, reason=reason)
         return True

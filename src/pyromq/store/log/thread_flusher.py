@@ -30,7 +30,7 @@ class FlushThread(Protocol):
 
 
 class ThreadFlusher:
-    """Implements `flush.LogFlusher`. Files stay open here until they are synced: the thread uses them."""
+    """Syncs the log whenever it has grown. Files stay open here until they are synced: the thread uses them."""
 
     def __init__(self, disk: RealDisk, make_thread: Callable[[int, int], FlushThread]) -> None:
         self._disk = disk
@@ -40,6 +40,7 @@ class ThreadFlusher:
     def start(
         self, log: CommitLog, synced: int, flushed: Callable[[int], None], failed: Callable[[DiskError], None]
     ) -> None:
+        """Begin to sync. `flushed` is called with positions that are on the medium, `failed` once, if a sync fails."""
         self._log, self._flushed, self._failed = log, flushed, failed
         self._submitted = synced
         self._bell, ringing = os.pipe()

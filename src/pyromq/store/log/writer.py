@@ -85,7 +85,7 @@ class Writer:
         if self.appender.stopped is not None:
             raise StoreNotWritable(f"the store takes no more messages: {self.appender.stopped}")
         self._assign(records)
-        store_time = max(self._now_ms(), self._log.last_time)  # the clock may step back, the log does not
+        store_time = max(self._now_ms(), self._log.tail.last_time)  # the clock may step back, the log does not
         buffers, places = self._log.place(records, store_time)
         runs = self._log.split(buffers, together)
         if len(runs) > 1:
@@ -182,7 +182,7 @@ class Writer:
         While the disk was too full, every append comes here first, so that it is noted when there is room again.
         """
         try:
-            with self._free_space.watched():
+            with self._free_space:
                 self._log.open_end()
                 for tail, entries in queues:
                     self._queues.by_topic[tail.topic][tail.queue_id].reserve(entries)

@@ -6,13 +6,13 @@ written. Derived data: whatever is lost here is written again from the commit lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 import msgspec
 
 from ...kernel import state
-from ..files.disk import Bytes, Disk, DiskError, DiskFile
+from ..files.disk import Bytes, Disk, DiskError, DiskFile, read_range
 from ..files.file_sequence import FileSequence, IrregularFile
 from ..files.open_files import OpenFiles
 from ..files.unsynced import UnsyncedFiles
@@ -149,12 +149,9 @@ class EntryLog:
         last = max(first, (number + count) * self.entry_bytes - 1)
         for base in range(self.sequence.base_of(first), last + 1, self.sequence.file_bytes):
             with suppress(DiskError):  # it went meanwhile, or is damaged: whoever reads it will see
-                file = self._disk.open(self.sequence.name(base), writable=False)
-                try:
-                    start = max(first, base) - base
-                    file.pread(start, min(last + 1, base + self.sequence.file_bytes) - base - start)
-                finally:
-                    file.close()
+                start = max(first, base) - base
+                length = min(last + 1, base + self.sequence.file_bytes) - base - start
+                read_range(self._disk, self.sequence.name(base), start, length)
 
     def head(self, number: int) -> tuple[int, int]:
         """Return the position and size of an entry, written or not."""
@@ -232,34 +229,35 @@ class EntryLog:
 
     def cut(self, number: int) -> None:
         """Cut off the entries from `number` on: nothing of them is left in the file."""
-        before = list(self.sequence.bases)
-        self.unsynced.files.update(self.sequence.cut(number * self.entry_bytes, allocate=False))
-        self._note_gone(before)
-        if len(self.sequence.bases) < len(before):
+        before = len(self.sequence.bases)
+        with self._noting_gone():
+            self.unsynced.files.update(self.sequence.cut(number * self.entry_bytes, allocate=False))
+        if len(self.sequence.bases) < before:
             self.unsynced.folders.add(self.sequence.folder)
         self.tail.end = max(number, self.first)
         self.tail.room_until = 0
 
     def drop_before(self, number: int) -> bool:
         """Remove files that lie wholly before an entry; the last file always stays. True if any went."""
-        before = list(self.sequence.bases)
-        while len(self.sequence.bases) > 1 and self.sequence.bases[1] <= number * self.entry_bytes:
-            self.sequence.drop_first()
-        self._note_gone(before)
+        before = len(self.sequence.bases)
+        with self._noting_gone():
+            while len(self.sequence.bases) > 1 and self.sequence.bases[1] <= number * self.entry_bytes:
+                self.sequence.drop_first()
         self.first = self.sequence.start // self.entry_bytes
-        return len(self.sequence.bases) < len(before)
+        return len(self.sequence.bases) < before
 
     def clear(self) -> None:
         """Remove everything; the queue is written anew."""
-        before = list(self.sequence.bases)
-        self.sequence.drop_all()
-        self._note_gone(before)
+        with self._noting_gone():
+            self.sequence.drop_all()
         self.first = self.tail.end = self.tail.room_until = 0
 
-    def _note_gone(self, before: Sequence[int]) -> None:
-        for base in before:
-            if base not in self.sequence.bases:
-                self.unsynced.names[self.sequence.name(base)] = False
+    @contextmanager
+    def _noting_gone(self) -> Iterator[None]:
+        before = set(self.sequence.bases)
+        yield
+        for base in before.difference(self.sequence.bases):
+            self.unsynced.names[self.sequence.name(base)] = False
 
     def file_names(self) -> list[str]:
         return [self.sequence.name(base) for base in self.sequence.bases]

@@ -6,6 +6,7 @@ Recovery loads it; writer, readers and retention ask it for queues. It knows no 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ... import logs
 from ..config import StoreConfig
@@ -25,27 +26,18 @@ from .unchanged_queues import UnchangedQueues, find_unchanged
 log = logs.get("pyromq.store")
 
 
+@dataclass(slots=True, eq=False)
 class QueueTable:
     """One writer. A topic's queues are all of one kind: batch queues if it says so or has them on disk."""
 
-    def __init__(
-        self,
-        disk: Disk,
-        files: OpenFiles,
-        unsynced: UnsyncedFiles,
-        config: StoreConfig,
-        is_batch_topic: Callable[[str], bool] = lambda topic: False,
-        on_remove: Callable[[str], None] = lambda topic: None,
-    ) -> None:
-        """Take what every queue needs. `on_remove` is called with the topic before its queues go."""
-        self._on_remove = on_remove
-        self._disk = disk
-        self._files = files
-        self._unsynced = unsynced
-        self._config = config
-        self._is_batch_topic = is_batch_topic
-        self.by_topic: dict[str, dict[int, StoredQueue]] = {}  # those that are awake
-        self.unchanged = UnchangedQueues()
+    disk: Disk
+    files: OpenFiles
+    unsynced: UnsyncedFiles
+    config: StoreConfig
+    is_batch_topic: Callable[[str], bool] = lambda topic: False
+    on_remove: Callable[[str], None] = lambda topic: None  # called with the topic before its queues go
+    by_topic: dict[str, dict[int, StoredQueue]] = field(default_factory=dict, init=False)  # those that are awake
+    unchanged: UnchangedQueues = field(default_factory=UnchangedQueues, init=False)
 
     def load(
         self, left: Sequence[KnownQueue] = (), folders: Mapping[str, int] | None = None
@@ -53,17 +45,17 @@ class QueueTable:
         """Load every queue that has a folder, and return each with its irregular files.
 
         Queues that are as a clean stop `left` them, in these topic `folders`, stay in `unchanged` instead."""
-        self.unchanged = find_unchanged(self._disk, self._config, left, folders or {})
+        self.unchanged = find_unchanged(self.disk, self.config, left, folders or {})
         loaded = []
         for root in (QUEUES, BATCH_QUEUES):
-            for topic in self._disk.list(root):
+            for topic in self.disk.list(root):
                 if f"{root}/{topic}" not in self.unchanged.whole:
                     loaded += self._load_topic(root, topic)
         return loaded
 
     def _load_topic(self, root: str, topic: str) -> list[tuple[StoredQueue, list[IrregularFile]]]:
         loaded = []
-        for name in self._disk.list(f"{root}/{topic}"):
+        for name in self.disk.list(f"{root}/{topic}"):
             queue_id = parse_queue_name(name)
             if queue_id is None:
                 log.warning("stray file in a topic's folder", name=f"{root}/{topic}/{name}")
@@ -73,12 +65,12 @@ class QueueTable:
         return loaded
 
     def _make(self, topic: str, queue_id: int, *, batch: bool) -> StoredQueue:
-        config = self._config
+        config = self.config
         folder = f"{BATCH_QUEUES if batch else QUEUES}/{topic}/{queue_id}"
         entries = EntryLog(
-            self._disk,
-            self._files,
-            self._unsynced,
+            self.disk,
+            self.files,
+            self.unsynced,
             (topic, queue_id),
             folder,
             config.batch_queue_file_bytes if batch else config.queue_file_bytes,
@@ -121,7 +113,7 @@ class QueueTable:
             return isinstance(next(iter(siblings.values())), BatchQueue)
         for known in self.unchanged.of_topic(topic):
             return known.state is not None and known.state.is_batch
-        return holds_batch or self._is_batch_topic(topic)
+        return holds_batch or self.is_batch_topic(topic)
 
     def __iter__(self) -> Iterator[StoredQueue]:
         """Iterate over all queues; unchanged ones are restored by it."""
@@ -135,7 +127,7 @@ class QueueTable:
     def file_names(self) -> Iterator[str]:
         for queue in self.loaded():
             yield from queue.entries.file_names()
-        yield from self.unchanged.file_names(self._config)
+        yield from self.unchanged.file_names(self.config)
 
     def topics(self) -> list[str]:
         return list(dict.fromkeys([*self.by_topic, *self.unchanged.topics()]))
@@ -148,7 +140,7 @@ class QueueTable:
     def remove_topic(self, topic: str) -> None:
         """Remove a deleted topic's queues and folders; its records stay in the log until they expire."""
         if self.of_topic(topic):
-            self._on_remove(topic)
+            self.on_remove(topic)
             self.forget_topic(topic)
 
     def forget_topic(self, topic: str) -> None:
@@ -159,10 +151,10 @@ class QueueTable:
             queue.tail.is_removed = True
             queue.clear()
             root = BATCH_QUEUES if isinstance(queue, BatchQueue) else QUEUES
-            self._files.finish_removals(f"{root}/{topic}/{queue.queue_id}/")  # files of it that have expired
-            if self._disk.is_folder(f"{root}/{topic}/{queue.queue_id}"):
-                self._disk.remove_folder(f"{root}/{topic}/{queue.queue_id}")
+            self.files.finish_removals(f"{root}/{topic}/{queue.queue_id}/")  # files of it that have expired
+            if self.disk.is_folder(f"{root}/{topic}/{queue.queue_id}"):
+                self.disk.remove_folder(f"{root}/{topic}/{queue.queue_id}")
         for root in (QUEUES, BATCH_QUEUES):
-            if self._disk.is_folder(f"{root}/{topic}") and not self._disk.list(f"{root}/{topic}"):
-                self._disk.remove_folder(f"{root}/{topic}")
-                self._unsynced.folders.add(root)
+            if self.disk.is_folder(f"{root}/{topic}") and not self.disk.list(f"{root}/{topic}"):
+                self.disk.remove_folder(f"{root}/{topic}")
+                self.unsynced.folders.add(root)

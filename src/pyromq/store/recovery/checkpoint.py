@@ -10,8 +10,8 @@ from __future__ import annotations
 import struct
 import zlib
 from contextlib import closing
-from dataclasses import dataclass
 from threading import Lock
+from typing import NamedTuple
 
 from ..files.disk import (
     Disk,
@@ -37,8 +37,7 @@ _POSITION = struct.Struct(">q")
 _SYNCED = struct.Struct(">qI")
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(NamedTuple):
     """What was on disk when it was written. Zeroes mean "nothing known": recovery then starts at the beginning.
 
     | store time (8) of the last record synced in the log | ... in the queues | ... in full index files |
@@ -53,14 +52,7 @@ class Checkpoint:
     queues_position: int = 0  # Java 5.5 and later; 0 in stores of older ones
 
     def pack(self) -> bytes:
-        return _CHECKPOINT.pack(
-            self.log_time_ms,
-            self.queues_time_ms,
-            self.index_time_ms,
-            self.master_flushed,
-            self.confirmed,
-            self.queues_position,
-        )
+        return _CHECKPOINT.pack(*self)
 
 
 def read_checkpoint(disk: Disk) -> Checkpoint:

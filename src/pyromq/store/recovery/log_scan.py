@@ -11,6 +11,8 @@ want to see it. Below pyromq/cut-off, one file a cut, named by its position. Nob
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import takewhile
 
 from ... import logs
 from ...kernel.records import DelayLevels, Fault, Placed
@@ -23,34 +25,26 @@ from ..log.log_walk import Gap, LogWalk, Tail
 log = logs.get("pyromq.store")
 
 
+@dataclass(slots=True, eq=False)
 class LogScan:
     """Iterate over `runs` once; `end`, `damage`, `torn` and `last` are final after that."""
 
-    def __init__(
-        self,
-        commit_log: CommitLog,
-        delays: DelayLevels,
-        synced: int | None,
-        confirmed: int,
-        has_queue: Callable[[str, int], bool],
-    ) -> None:
-        """`confirmed`: in a store of Java's, the end of the newest record that a queue entry knows."""
-        self._log = commit_log
-        self._delays = delays
-        self._synced = synced
-        self._confirmed = confirmed
-        self._has_queue = has_queue
-        self.end = 0
-        self.records = 0
-        self.damage: list[Gap] = []
-        self.torn: Tail | None = None
-        self.last: Placed | None = None
+    log: CommitLog
+    delays: DelayLevels
+    synced: int | None
+    confirmed: int  # in a store of Java's, the end of the newest record that a queue entry knows
+    has_queue: Callable[[str, int], bool]
+    end: int = field(default=0, init=False)
+    records: int = field(default=0, init=False)
+    damage: list[Gap] = field(default_factory=list, init=False)
+    torn: Tail | None = field(default=None, init=False)
+    last: Placed | None = field(default=None, init=False)
 
     def runs(self, start: int) -> Iterator[list[Placed]]:
         """Yield the records that belong to the log, some at a time."""
         gap: Gap | None = None
         self.end = start
-        for found in LogWalk(self._log.sequence, self._delays, start, self._is_torn, self._log.whole_crc).runs():
+        for found in LogWalk(self.log.sequence, self.delays, start, self._is_torn, self.log.whole_crc).runs():
             if isinstance(found, list):
                 if gap is not None and not self._may_follow(found[0]):
                     self._end_at(gap.position, gap.reason)
@@ -84,19 +78,19 @@ class LogScan:
 
     def _is_torn(self, fault: Fault) -> bool:
         """Return whether no record behind this fault can count: not synced by us, not known to any queue of Java's."""
-        return fault.position >= (self._confirmed if self._synced is None else self._synced)
+        return fault.position >= (self.confirmed if self.synced is None else self.synced)
 
     def _may_follow(self, placed: Placed) -> bool:
         """Return whether a record behind damage is kept."""
-        if self._synced is not None:
-            return placed.position < self._synced
-        confirmed = placed.end <= self._confirmed and self._has_queue(placed.topic, placed.queue_id)
+        if self.synced is not None:
+            return placed.position < self.synced
+        confirmed = placed.end <= self.confirmed and self.has_queue(placed.topic, placed.queue_id)
         return confirmed and (self.last is None or placed.store_time >= self.last.store_time)
 
     def _kept(self, run: list[Placed]) -> tuple[int, str]:
         """Return how many records of a run, from its first on, belong to the log, and why the next one does not."""
         last = self.last
-        if run[-1].position < (self._confirmed if self._synced is None else self._synced):
+        if run[-1].position < (self.confirmed if self.synced is None else self.synced):
             return len(run), ""
         for number, placed in enumerate(run):
             if self._is_stale(placed, last):
@@ -108,14 +102,14 @@ class LogScan:
 
     def _is_stale(self, placed: Placed, last: Placed | None) -> bool:
         """Return whether these are old bytes, which Java leaves behind a truncation: their store time goes back."""
-        beyond_known = self._synced is None and placed.position >= self._confirmed
+        beyond_known = self.synced is None and placed.position >= self.confirmed
         return beyond_known and last is not None and placed.store_time < last.store_time
 
     def _lost_its_end(self, placed: Placed) -> bool:
         """Return whether a record that was not synced ends in zeroes, which properties never do.
 
         A lost last sector takes the record's own CRC with it, while the CRC of its body still fits."""
-        unsynced = self._synced is not None and placed.position >= self._synced
+        unsynced = self.synced is not None and placed.position >= self.synced
         return unsynced and placed.properties.endswith(b"\0") and whole_record_crc(placed.properties) is None
 
 
@@ -131,10 +125,7 @@ def copy_truncated(disk: Disk, sequence: FileSequence, position: int) -> str | N
     """
     kept = bytearray()
     try:
-        while len(kept) < _MOST and sequence.has(position + len(kept)):
-            piece = sequence.read(position + len(kept), _PIECE)
-            if not piece.strip(b"\0"):
-                break
+        for piece in takewhile(any, sequence.pieces(position, position + _MOST, _PIECE)):
             kept += piece
         content = bytes(kept).rstrip(b"\0")
         if not content:

@@ -343,9 +343,6 @@ class Recovery:
 
         After a failed sync the kernel takes pages for clean that the medium never got: a second one proves nothing.
         """
-        while position < end:
-            data = self._log.sequence.read(position, min(_AGAIN_BYTES, end - position))
-            if not data:
-                return
-            self._unsynced.files.update(self._log.sequence.write(position, data))
-            position += len(data)
+        for piece in self._log.sequence.pieces(position, end, _AGAIN_BYTES):
+            self._unsynced.files.update(self._log.sequence.write(position, piece))
+            position += len(piece)

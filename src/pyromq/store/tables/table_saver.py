@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from ... import logs
@@ -20,6 +21,7 @@ log = logs.get("pyromq.store")
 FOLD_S = 3.0  # how long a change may be in the journal alone, in a table that other programs read
 
 
+@dataclass(slots=True, eq=False)
 class TableSaver:
     """Lets many changes share one write. Event loop only.
 
@@ -27,28 +29,24 @@ class TableSaver:
     a large table go into its journal, and the table itself is written some seconds later; `close` is then needed.
     """
 
-    def __init__(
-        self,
-        table: JsonTable,
-        run_blocking: Callable[[Callable[[], None]], Awaitable[None]],
-        clock: Clock | None = None,
-        fold_s: float = FOLD_S,
-    ) -> None:
-        self._table = table
-        self._run_blocking = run_blocking
-        self._clock = clock
-        self._fold_s = fold_s
-        self._folding: asyncio.Task[None] | None = None
-        self._on_disk = table.changes
-        self._round: _Round | None = None
-        self.writes = 0
+    table: JsonTable
+    run_blocking: Callable[[Callable[[], None]], Awaitable[None]]
+    clock: Clock | None = None
+    fold_s: float = FOLD_S
+    _folding: asyncio.Task[None] | None = field(default=None, init=False)
+    _on_disk: int = field(init=False)
+    _round: _Round | None = field(default=None, init=False)
+    writes: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self._on_disk = self.table.changes
 
     async def saved(self) -> None:
         """Return once every change made before this call is on disk. Raises what the write raised.
 
         After an error the changes are still there and the next call tries again: into a new file, so that a failed sync
         of the old one proves nothing about it."""
-        wanted = self._table.changes
+        wanted = self.table.changes
         while self._on_disk < wanted:
             if self._round is None:
                 self._round = _Round(self._write)
@@ -62,22 +60,22 @@ class TableSaver:
 
     async def _write(self, shared: _Round) -> None:
         # Begins a turn of the loop after it was asked for: all who were woken by the last write share this one.
-        shared.covers = self._table.changes
-        small = self._clock is not None and not shared.whole
-        write = self._table.add_changes() if small else self._table.snapshot()
+        shared.covers = self.table.changes
+        small = self.clock is not None and not shared.whole
+        write = self.table.add_changes() if small else self.table.snapshot()
         try:
-            await self._run_blocking(write)
+            await self.run_blocking(write)
             self._on_disk = shared.covers
             self.writes += 1
         finally:
             self._round = None
-        if self._clock is not None and self._table.has_journal and (self._folding is None or self._folding.done()):
-            self._folding = asyncio.create_task(self._fold_later(self._clock))
+        if self.clock is not None and self.table.has_journal and (self._folding is None or self._folding.done()):
+            self._folding = asyncio.create_task(self._fold_later(self.clock))
 
     async def _fold_later(self, clock: Clock) -> None:
         """Write the table whole after a while, so that other programs never read one that is more than seconds old."""
-        while self._table.has_journal:
-            await clock.sleep(self._fold_s)
+        while self.table.has_journal:
+            await clock.sleep(self.fold_s)
             with suppress(PyroError):  # it was logged
                 await self._fold()
 
@@ -85,7 +83,7 @@ class TableSaver:
         """Write the table as a whole, so that it needs its journal no more."""
         while self._round is not None:
             await asyncio.wait({self._round.task})
-        if self._table.has_journal:
+        if self.table.has_journal:
             self._round = _Round(self._write, whole=True)
             await asyncio.shield(self._round.task)
 

@@ -18,7 +18,7 @@ from ...kernel.records import Placed
 from ..config import StoreConfig
 from ..files.disk import Disk, FileMissing, folder_of, make_folder_durably, read_if_there
 from ..files.file_sequence import parse_segment_name
-from ..files.read_only import ReadOnlyDisk
+from ..files.read_only import read_only
 from ..layout import BATCH_QUEUES, COMMIT_LOG
 from ..log.log_walk import LogWalk, Tail, opened_log
 from ..log.whole_crc import WHOLE_CRC_FILE, ranges_that_count, save_ranges
@@ -67,7 +67,7 @@ def backup_store(
     progress: Progress = lambda copied, whole: None,
 ) -> Backup:
     """Copy the store. Blocking. When this returns the target is durable, and as a clean stop leaves it."""
-    done = _Copy(ReadOnlyDisk(source), target, config, progress).run(process_id)
+    done = _Copy(read_only(source), target, config, progress).run(process_id)
     batch_topics = set(target.list(BATCH_QUEUES))
     MessageStore(target, config, clock, is_batch_topic=batch_topics.__contains__).close()
     return done

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import PyroError
-from ...kernel.records import Placed
+from ...kernel.records import Placed, keys_of
 from ...model.ids import host_text, offset_message_id
-from ...model.message import KEY_SEPARATOR, Property
 from ...protocol.compression import compression_of, decompress
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record, decode_record
 from ..config import StoreConfig
 from ..files.disk import Disk
-from ..files.read_only import ReadOnlyDisk
+from ..files.read_only import read_only
 from ..layout import BATCH_QUEUES
 from ..log.log_walk import Gap, LogWalk, opened_log
 from ..log.whole_crc import ranges_that_count
@@ -43,13 +42,13 @@ class DumpFilter:
             and (self.queue_id is None or placed.queue_id == self.queue_id)
             and (self.since_ms is None or placed.store_time >= self.since_ms)
             and (self.until_ms is None or placed.store_time < self.until_ms)
-            and (self.key is None or self.key in _keys(placed))
+            and (self.key is None or self.key in keys_of(placed.properties, with_tags=False))
         )
 
 
 def dump_records(disk: Disk, config: StoreConfig, wanted: DumpFilter) -> Iterator[dict[str, Any]]:
     """Yield whole records in the log's order; damaged ranges as {"damaged": reason, "physicalOffset", "size"}."""
-    source = ReadOnlyDisk(disk)
+    source = read_only(disk)
     batch_topics = set(source.list(BATCH_QUEUES))
     whole_crc = ranges_that_count(source, config, read_store_state(source).ours)
     with opened_log(source, config) as log:
@@ -107,9 +106,3 @@ def _plain_fields(record: Record) -> dict[str, Any]:
         "plainLength": len(plain),
         "plainSha256": hashlib.sha256(plain).hexdigest(),
     }
-
-
-def _keys(placed: Placed) -> list[str]:
-    properties = decode_properties(placed.properties)
-    words = properties.get(Property.KEYS, "").split(KEY_SEPARATOR)
-    return [word for word in (properties.get(Property.UNIQ_KEY, ""), *words) if word]

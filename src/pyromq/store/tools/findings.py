@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from typing import Any
 
@@ -38,13 +38,7 @@ class StoreFinding:
     remedy: str
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "level": self.level.name.lower(),
-            "file": self.file,
-            "offset": self.offset,
-            "what": self.what,
-            "remedy": self.remedy,
-        }
+        return asdict(self) | {"level": self.level.name.lower()}
 
 
 @dataclass(slots=True)

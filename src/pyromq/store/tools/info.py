@@ -8,7 +8,7 @@ from ..config import StoreConfig
 from ..files.disk import Disk
 from ..files.file_sequence import FileSequence, parse_queue_name
 from ..files.open_files import OpenFiles
-from ..files.read_only import ReadOnlyDisk
+from ..files.read_only import read_only
 from ..layout import BATCH_ENTRY, BATCH_ENTRY_BYTES, BATCH_QUEUES, COMMIT_LOG, INDEX, QUEUE_ENTRY_BYTES, QUEUES
 from ..recovery.checkpoint import read_checkpoint, read_synced, was_stopped_cleanly
 from ..recovery.claim import LOCK_FILE, refuse_unknown_kinds
@@ -17,7 +17,7 @@ from ..tables.json_tables import TableDamaged, read_table, table_names
 
 def store_info(disk: Disk, config: StoreConfig) -> dict[str, Any]:
     """Return what the store holds. Blocking, but quick. Raises UnknownStoreKind."""
-    source = ReadOnlyDisk(disk)
+    source = read_only(disk)
     refuse_unknown_kinds(source)
     files = OpenFiles(source, 64)
     log = FileSequence(source, files, COMMIT_LOG, config.commit_log_file_bytes)

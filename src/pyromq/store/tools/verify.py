@@ -14,7 +14,7 @@ from ..config import StoreConfig
 from ..files.disk import Disk
 from ..files.file_sequence import FileSequence
 from ..files.open_files import OpenFiles
-from ..files.read_only import ReadOnlyDisk
+from ..files.read_only import read_only
 from ..layout import COMMIT_LOG
 from ..log.deleted_topics import read_deleted
 from ..log.log_walk import Gap, LogWalk, Tail
@@ -43,7 +43,7 @@ _PROGRESS_BYTES = 8 << 20
 
 def verify_store(disk: Disk, config: StoreConfig, progress: Progress = lambda position, end: None) -> Report:
     """Verify the store. Blocking; memory does not grow with the store. Raises UnknownStoreKind."""
-    return _Verification(ReadOnlyDisk(disk), config, progress).run()
+    return _Verification(read_only(disk), config, progress).run()
 
 
 class _Verification:

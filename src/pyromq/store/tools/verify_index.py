@@ -11,13 +11,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
-from ...kernel.records import TAG_MARK, Placed, index_hash
+from ...kernel.records import TAG_MARK, Placed, index_hash, keys_of
 from ...model.wire_text import whole_number
 from ..config import StoreConfig
 from ..files.disk import Disk, DiskFile
-from ..files.unsynced import UnsyncedFiles
 from ..index.index_file import ENTRY, ENTRY_BYTES, HEADER, HEADER_BYTES
-from ..index.key_index import Index
 from ..index.slot_table import SLOT_BYTES
 from ..layout import INDEX
 from ..log.log_walk import Gap
@@ -43,7 +41,6 @@ class IndexChecks:
         self._disk = disk
         self._config = config
         self._report = report
-        self._keys = Index(disk, config, UnsyncedFiles(), lambda: 0)
         self._with_tags: bool | None = None  # told by the first record that has one: older brokers do not index them
         lost = damaged_index_files(disk, config, state, log_start)
         for name, what in sorted(lost.items()):
@@ -76,7 +73,7 @@ class IndexChecks:
     def _expected(self, placed: Placed, found: list[int]) -> list[int]:
         if not placed.in_index:
             return []
-        keys = self._keys.keys_of(placed)
+        keys = keys_of(placed.properties, self._config.index_tags)
         if self._with_tags is None and found and any(key.startswith(TAG_MARK) for key in keys):
             self._with_tags = len(found) == len(keys)
         if self._with_tags is False:

@@ -131,18 +131,10 @@ class QueueCheck:
         return number
 
     def _expected(self, placed: Placed) -> bytes:
+        entry = (placed.position, placed.size, placed.tag_code)
         if not self.is_batch:
-            return QUEUE_ENTRY.pack(placed.position, placed.size, placed.tag_code)
-        return BATCH_ENTRY.pack(
-            placed.position,
-            placed.size,
-            placed.tag_code,
-            placed.store_time,
-            placed.queue_offset,
-            placed.messages,
-            -1,
-            0,
-        )
+            return QUEUE_ENTRY.pack(*entry)
+        return BATCH_ENTRY.pack(*entry, placed.store_time, placed.queue_offset, placed.messages, -1, 0)
 
     def _describe(self, raw: bytes) -> str:
         if len(raw) < self._entry_bytes:
