@@ -24,14 +24,7 @@ from .queues.java_queues import drop_extensions
 from .queues.reserved_offsets import RESERVED_FILE
 from .queues.unchanged_queues import describe_queues, folder_stamps
 from .recovery.catalogue import Catalogue, encode_queues, write_catalogue
-from .recovery.checkpoint import (
-    SYNCED_FILE,
-    CheckpointFile,
-    SyncedFile,
-    mark_running,
-    mark_stopped,
-    read_checkpoint,
-)
+from .recovery.checkpoint import SYNCED_FILE, CheckpointFile, SyncedFile, mark_running, mark_stopped, read_checkpoint
 from .recovery.claim import claim_store
 from .recovery.derived_files import DERIVED_FILE, DerivedFiles, reopen_derived, write_derived
 from .recovery.recovery import RecoveryReport, recover

@@ -257,7 +257,6 @@ class SendFeed:
     def _add(
         self, burst: Burst, command: Command, header: SendMessage, tail: QueueTail, properties: bytes, unique: str
     ) -> FrameOutcome:
-        """Add one record, its queue entry, its keys and its answer."""
         entries = burst.entries.get(tail, [])
         record = Record(
             topic=header.topic,

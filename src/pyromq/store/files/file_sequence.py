@@ -7,8 +7,8 @@ length at once but room in steps.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import NamedTuple
 
@@ -19,6 +19,11 @@ from .disk import Bytes, Disk, DiskFile, DiskFull, folder_of, make_folder_durabl
 from .open_files import OpenFiles
 
 NAME_DIGITS = 20
+
+
+def first_without(low: int, high: int, holds: Callable[[int], bool]) -> int:
+    """Return the first number of a range for which `holds` is not true; `high` if it is for all. Halves the range."""
+    return low + bisect_left(range(low, high), True, key=lambda number: not holds(number))
 
 
 class IrregularFile(NamedTuple):

@@ -37,23 +37,14 @@ class SpareFiles:
 
     def open(self, path: str, call: Callable[[], T]) -> T:
         """Run a call that needs a descriptor for a moment or for longer; `path` is for messages to people."""
-        try:
-            return call()
-        except OSError as fault:
-            if fault.errno not in _SHORTAGE:
-                raise
-        return self._open_from_spares(path, call)
-
-    def _open_from_spares(self, path: str, call: Callable[[], T]) -> T:
         tries = 0
         while True:
-            given = self._give_one_back()
             try:
                 return call()
             except OSError as fault:
                 if fault.errno not in _SHORTAGE:
                     raise
-                if given:
+                if self._give_one_back():
                     continue
                 if not self._wanted or threading.get_ident() == self._loop_thread:
                     raise TooManyFiles(f"cannot open {path}: {fault.strerror}; raise ulimit -n") from fault

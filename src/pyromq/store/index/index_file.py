@@ -19,6 +19,7 @@ from ...kernel import state
 from ...kernel.state import IndexTail
 from ..config import StoreConfig
 from ..files.disk import Disk, DiskFile, FileMissing
+from ..files.file_sequence import first_without
 from ..files.open_files import OpenFiles, ReadMode
 from .slot_table import SLOT_BYTES, SlotImage, SlotTable
 
@@ -208,14 +209,7 @@ class IndexFile:
         self.tail.is_changed = True
 
     def _first_at_or_behind(self, position: int) -> int:
-        low, high = 1, self.tail.next_entry
-        while low < high:
-            middle = (low + high) // 2
-            if self.entry(middle)[1] < position:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        return first_without(1, self.tail.next_entry, lambda number: self.entry(number)[1] < position)
 
     def _older(self, number: int, keep: int) -> int:
         while number >= keep:

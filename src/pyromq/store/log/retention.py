@@ -120,53 +120,49 @@ def decide(
     return DeletionPlan(min(count, config.files_per_round), f"older than {config.file_reserved_hours} hours")
 
 
+@dataclass(slots=True, eq=False)
 class DiskSpaceGate:
     """Whether there is disk enough to write. Asked before each append; `measure` is called each round."""
 
-    def __init__(
-        self,
-        disk: Disk,
-        config: RetentionConfig,
-        clock: Clock,
-        on_change: Callable[[bool], None] = lambda is_refused: None,
-    ) -> None:
-        """Measure `disk`. `on_change` is called with whether writes are refused, each time that changes."""
-        self._disk = disk
-        self._config = config
-        self._clock = clock
-        self._on_change = on_change
-        self._measured_at = clock.monotonic()
-        self.refusal: str | None = None  # why writes are refused, as seen last: path, use and limit
+    disk: Disk
+    config: RetentionConfig
+    clock: Clock
+    on_change: Callable[[bool], None] = lambda is_refused: None  # called with whether writes are refused
+    _measured_at: float = field(init=False)
+    refusal: str | None = field(default=None, init=False)  # why writes are refused, as seen last: path, use and limit
+
+    def __post_init__(self) -> None:
+        self._measured_at = self.clock.monotonic()
 
     def use(self, config: RetentionConfig) -> None:
-        self._config = config
+        self.config = config
 
     def why_refused(self) -> str | None:
         """Return why nothing may be written; None: write.
 
         A refused caller makes the gate measure again, every few seconds at most: there may be space by now, and the
         next round can be a minute away."""
-        if self.refusal is not None and self._clock.monotonic() - self._measured_at >= _MEASURE_AGAIN_S:
+        if self.refusal is not None and self.clock.monotonic() - self._measured_at >= _MEASURE_AGAIN_S:
             self.measure()
         return self.refusal
 
     def measure(self) -> DiskUsage:
-        self._measured_at = self._clock.monotonic()
-        usage = self._disk.usage()
-        limit = self._config.warn_at
+        self._measured_at = self.clock.monotonic()
+        usage = self.disk.usage()
+        limit = self.config.warn_at
         if usage.ratio > limit:
             refusal = (
-                f"{usage.ratio:.0%} of the disk of {self._disk.root} are used ({usage.used} of {usage.total} bytes), "
+                f"{usage.ratio:.0%} of the disk of {self.disk.root} are used ({usage.used} of {usage.total} bytes), "
                 f"above {limit:.0%} nothing is written (diskSpaceWarningLevelRatio): free some space"
             )
             if self.refusal is None:
                 log.error("writes are refused", reason=refusal)
-                self._on_change(True)
+                self.on_change(True)
             self.refusal = refusal
         elif self.refusal is not None:
             log.warning("there is space again, writes go on", used=usage.used, total=usage.total)
             self.refusal = None
-            self._on_change(False)
+            self.on_change(False)
         return usage
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ... import logs
 from ...kernel.records import Picked, Placed, Range
 from ...model.boundary import Boundary
-from ..files.file_sequence import IrregularFile
+from ..files.file_sequence import IrregularFile, first_without
 from ..layout import BATCH_ENTRY, QueueEntry
 from .queue import StoredQueue, StoreTimeAt
 from .time_search import search_by_time
@@ -56,7 +56,6 @@ class BatchQueue(StoredQueue):
         self.tail.readable_end = self.next_offset
 
     def _go_on_at(self, offset: int) -> None:
-        """Give the next message this offset."""
         self.tail.offsets_ahead = offset - self.tail.end
 
     def _entry(self, number: int) -> BatchQueueEntry:
@@ -100,14 +99,11 @@ class BatchQueue(StoredQueue):
 
     def _number_of(self, offset: int) -> int | None:
         """Return the entry whose messages include an offset; the one before the hole if it is lost."""
-        low, high = self.entries.first, self.entries.end
-        while low < high:
-            middle = (low + high) // 2
-            if self._entry(self._written(middle)).base <= offset:
-                low = middle + 1
-            else:
-                high = middle
-        return self._written(low - 1) if low > self.entries.first else None
+        first = self.entries.first
+        behind = first_without(
+            first, self.entries.end, lambda number: self._entry(self._written(number)).base <= offset
+        )
+        return self._written(behind - 1) if behind > first else None
 
     def _written(self, number: int) -> int:
         """Return the entry, or the nearest one before it that is not lost: zeroes must not mislead the search."""

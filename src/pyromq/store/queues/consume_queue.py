@@ -8,7 +8,7 @@ from ... import logs
 from ...kernel.records import Picked, Placed, pick_entries
 from ...model.boundary import Boundary
 from ...model.names import SCHEDULE_TOPIC
-from ..files.file_sequence import IrregularFile
+from ..files.file_sequence import IrregularFile, first_without
 from ..layout import FILLER, FILLER_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES, QueueEntry
 from .queue import StoredQueue, StoreTimeAt
 from .time_search import search_by_time
@@ -170,15 +170,12 @@ class ConsumeQueue(StoredQueue):
 
         A filler counts as what is before it.
         """
-        low, high = self.min_offset, self.entries.end
-        while low < high:
-            middle = (low + high) // 2
-            entry = self._real_entry(middle)
-            if entry is None or holds(entry):
-                low = middle + 1
-            else:
-                high = middle
-        return low
+
+        def holds_at(offset: int) -> bool:
+            entry = self._real_entry(offset)
+            return entry is None or holds(entry)
+
+        return first_without(self.min_offset, self.entries.end, holds_at)
 
     def _real_entry(self, offset: int) -> QueueEntry | None:
         while offset >= self.min_offset:

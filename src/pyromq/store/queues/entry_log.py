@@ -13,7 +13,7 @@ import msgspec
 
 from ...kernel import state
 from ..files.disk import Bytes, Disk, DiskError, DiskFile, read_range
-from ..files.file_sequence import FileSequence, IrregularFile
+from ..files.file_sequence import FileSequence, IrregularFile, first_without
 from ..files.open_files import OpenFiles
 from ..files.unsynced import UnsyncedFiles
 from ..layout import ENTRY_HEAD
@@ -44,13 +44,12 @@ class EntryLog:
         disk: Disk,
         files: OpenFiles,
         unsynced: UnsyncedFiles,
-        queue: tuple[str, int],
+        queue: tuple[str, int],  # topic and number
         folder: str,
         file_bytes: int,
         entry_bytes: int,
         step: int,
     ) -> None:
-        """`queue`: its topic and number."""
         self._disk = disk
         self.unsynced = unsynced
         self._step = step
@@ -116,13 +115,7 @@ class EntryLog:
 
     def search(self, low: int, high: int, holds: Callable[[int, int], bool]) -> int:
         """Return the first entry in a range for which `holds(position, size)` is not true; `high` if it is for all."""
-        while low < high:
-            middle = (low + high) // 2
-            if holds(*self.head(middle)):
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        return first_without(low, high, lambda number: holds(*self.head(number)))
 
     # -- reading ------------------------------------------------------------------------------------------------------
 

@@ -27,8 +27,7 @@ class DerivedLoad:
     """What loading found. `incomplete`: queues that lack older entries, by topic and queue id."""
 
     def __init__(self, files: StoreFiles, state: StoreState) -> None:
-        self._disk = files.disk
-        self._config = files.config
+        self._files = files
         self._log = files.commit_log
         self._queues = files.queues
         self._state = state
@@ -112,11 +111,13 @@ class DerivedLoad:
 
     def _load_index(self, index: Index) -> bool:
         """Load the index, and return whether a file of it is lost: then all of it must be written again."""
-        lost = damaged_index_files(self._disk, self._config, self._state, self._log.start)
+        lost = damaged_index_files(self._files.disk, self._files.config, self._state, self._log.start)
         for name, what in sorted(lost.items()):
             log.warning("the index is written again from the log, a file of it is lost", name=name, what=what)
         if lost:
-            reset_checkpoint(self._disk, self._state.checkpoint)  # before the rest of a file that is cut short goes
+            reset_checkpoint(
+                self._files.disk, self._state.checkpoint
+            )  # before the rest of a file that is cut short goes
         index.load()
         return bool(lost) or (self._state.clean_stop and self._lacks_files(index))
 

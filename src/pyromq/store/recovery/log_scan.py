@@ -10,7 +10,7 @@ want to see it. Below pyromq/cut-off, one file a cut, named by its position. Nob
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import takewhile
 
@@ -21,6 +21,7 @@ from ..files.disk import Disk, DiskError, replace_durably
 from ..files.file_sequence import FileSequence
 from ..log.commit_log import CommitLog
 from ..log.log_walk import Gap, LogWalk, Tail
+from ..queues.queue_table import QueueTable
 
 log = logs.get("pyromq.store")
 
@@ -33,7 +34,7 @@ class LogScan:
     delays: DelayLevels
     synced: int | None
     confirmed: int  # in a store of Java's, the end of the newest record that a queue entry knows
-    has_queue: Callable[[str, int], bool]
+    queues: QueueTable
     end: int = field(default=0, init=False)
     records: int = field(default=0, init=False)
     damage: list[Gap] = field(default_factory=list, init=False)
@@ -81,10 +82,9 @@ class LogScan:
         return fault.position >= (self.confirmed if self.synced is None else self.synced)
 
     def _may_follow(self, placed: Placed) -> bool:
-        """Return whether a record behind damage is kept."""
         if self.synced is not None:
             return placed.position < self.synced
-        confirmed = placed.end <= self.confirmed and self.has_queue(placed.topic, placed.queue_id)
+        confirmed = placed.end <= self.confirmed and self.queues.get(placed.topic, placed.queue_id) is not None
         return confirmed and (self.last is None or placed.store_time >= self.last.store_time)
 
     def _kept(self, run: list[Placed]) -> tuple[int, str]:

@@ -97,14 +97,10 @@ class Recovery:
         self._checkpoint = state.checkpoint
         self._synced = state.synced
         self._loaded = loaded
-        self._incomplete = loaded.incomplete
         self._cut_entries: list[tuple[StoredQueue, QueueEntry]] = []  # newest ones of queues that lost entries
         self._dispatcher = RecordDispatcher(files.queues, files.index, files.deleted.positions)
         self._report = RecoveryReport(state.clean_stop, is_as_left=loaded.is_as_left)
-        self._scan = LogScan(files.commit_log, self._delays, state.synced, loaded.confirmed, self._has_queue)
-
-    def _has_queue(self, topic: str, queue_id: int) -> bool:
-        return self._queues.get(topic, queue_id) is not None
+        self._scan = LogScan(files.commit_log, self._delays, state.synced, loaded.confirmed, files.queues)
 
     def run(self, on_scan: Callable[[int], None]) -> RecoveryReport:
         start = self._choose_start()
@@ -157,7 +153,6 @@ class Recovery:
         return self._log.start
 
     def _newest_known(self) -> int:
-        """Return the position of the newest record that a queue entry leads to."""
         places = [(-known.last[0], known.topic, known.queue_id) for known in self._queues.unchanged if known.last]
         for queue in self._queues.loaded():
             entry = self._loaded.last_entry(queue)
@@ -226,7 +221,7 @@ class Recovery:
             for placed in group:
                 older_exist = self._report.start > self._log.start and not self._scan.damage
                 if placed.queue_offset > expected and older_exist:
-                    self._incomplete.add((queue.topic, queue.queue_id))
+                    self._loaded.incomplete.add((queue.topic, queue.queue_id))
                 expected = placed.queue_offset + placed.messages
         self._dispatcher.dispatch(places)
 
@@ -258,11 +253,11 @@ class Recovery:
 
     def _rebuild(self) -> None:
         """Write the older entries of incomplete queues, for all of them together in one walk over the log."""
-        self._incomplete.update(self._queues_cut_too_short())
-        if not self._incomplete:
+        self._loaded.incomplete.update(self._queues_cut_too_short())
+        if not self._loaded.incomplete:
             return
         reset_checkpoint(self._disk, self._checkpoint)
-        for topic, queue_id in sorted(self._incomplete):
+        for topic, queue_id in sorted(self._loaded.incomplete):
             log.warning("queue is rebuilt from the log", topic=topic, queue=queue_id)
             queue = self._queues.get(topic, queue_id)
             if queue is not None:
@@ -273,9 +268,9 @@ class Recovery:
                 continue
             if found.position >= self._report.end:
                 break
-            if (found.topic, found.queue_id) in self._incomplete:
+            if (found.topic, found.queue_id) in self._loaded.incomplete:
                 dispatcher.dispatch([found])
-        self._report.rebuilt = sorted(self._incomplete)
+        self._report.rebuilt = sorted(self._loaded.incomplete)
 
     def _keep_reserved(self) -> None:
         """Reserve offsets of damaged records: a rebuilt queue may end before the record that had its last offset."""

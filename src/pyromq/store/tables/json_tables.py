@@ -46,6 +46,10 @@ class _Entry:
         return self._text
 
 
+def _as_entries(value: Any) -> _Entry | dict[str | int, _Entry]:
+    return {key: _Entry(entry) for key, entry in value.items()} if isinstance(value, dict) else _Entry(value)
+
+
 class JsonTable:
     """One file. Changes from the event loop (or one thread); `write` of a snapshot from anywhere, one at a time.
 
@@ -76,9 +80,7 @@ class JsonTable:
         found = _read(self._disk, self._name)
         content, self._current_is_good, self._base = found.content, found.is_current, found.base
         for section, value in content.items():
-            self._sections[section] = (
-                {key: _Entry(entry) for key, entry in value.items()} if isinstance(value, dict) else _Entry(value)
-            )
+            self._sections[section] = _as_entries(value)
         if found.changes:
             log.warning("changes of a table that a crash left in its journal", table=self._name, count=found.changes)
             self.save()
@@ -94,9 +96,7 @@ class JsonTable:
 
     def replace(self, section: str, value: Any) -> None:
         """Set a whole section: an object entry by entry, anything else as one value."""
-        self._sections[section] = (
-            {key: _Entry(entry) for key, entry in value.items()} if isinstance(value, dict) else _Entry(value)
-        )
+        self._sections[section] = _as_entries(value)
         self._changed(TableChange(section, None, value))
 
     def _changed(self, change: TableChange) -> None:

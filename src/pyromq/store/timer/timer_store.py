@@ -347,9 +347,8 @@ class TimerStore:
 
     def _write_state(self, now_ms: int, *, at_stop: bool = False) -> None:
         self._counter += 1
-        self._written_ms = max(
-            now_ms, self._written_ms
-        )  # or Java's file, which is written behind ours, would look newer
+        # Never back, or Java's file, which is written behind ours, would look newer.
+        self._written_ms = max(now_ms, self._written_ms)
         state = TimerState(
             precision_ms=self._precision,
             read_ms=self.read_ms,
@@ -368,15 +367,8 @@ class TimerStore:
 
     def check(self) -> TimerCheck:
         """Return the state as Java's broker would say it (request 60)."""
-        return TimerCheck(
-            self.read_ms,
-            self._log.end,
-            self.queue_offset,
-            self.queue_offset,
-            0,
-            self._written_ms,
-            self._counter,
-        )
+        offset = self.queue_offset
+        return TimerCheck(self.read_ms, self._log.end, offset, offset, 0, self._written_ms, self._counter)
 
     def close(self, now_ms: int) -> None:
         """Flush and close. A store that never had a timer gets no files by it."""

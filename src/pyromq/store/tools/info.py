@@ -6,7 +6,7 @@ from typing import Any
 
 from ..config import StoreConfig
 from ..files.disk import Disk
-from ..files.file_sequence import FileSequence, parse_queue_name
+from ..files.file_sequence import FileSequence, first_without, parse_queue_name
 from ..files.open_files import OpenFiles
 from ..files.read_only import read_only
 from ..layout import BATCH_ENTRY, BATCH_ENTRY_BYTES, BATCH_QUEUES, COMMIT_LOG, INDEX, QUEUE_ENTRY_BYTES, QUEUES
@@ -52,7 +52,6 @@ def store_info(disk: Disk, config: StoreConfig) -> dict[str, Any]:
 
 
 def _tables(disk: Disk) -> dict[str, Any]:
-    """Return each table with the number of entries of its sections."""
     found: dict[str, Any] = {}
     for name in table_names(disk):
         try:
@@ -88,14 +87,12 @@ def _end_offset(sequence: FileSequence, entry_bytes: int) -> int:
     """Return the queue's maximum offset: behind the last written entry, by halving the last file."""
     if not sequence.bases:
         return 0
-    low, high = sequence.bases[-1] // entry_bytes, sequence.limit // entry_bytes
-    while low < high:
-        middle = (low + high) // 2
-        raw = sequence.read(middle * entry_bytes, entry_bytes)
-        if len(raw) == entry_bytes and any(raw[8:12]):
-            low = middle + 1
-        else:
-            high = middle
+
+    def is_written(number: int) -> bool:
+        raw = sequence.read(number * entry_bytes, entry_bytes)
+        return len(raw) == entry_bytes and any(raw[8:12])
+
+    low = first_without(sequence.bases[-1] // entry_bytes, sequence.limit // entry_bytes, is_written)
     if entry_bytes == QUEUE_ENTRY_BYTES:
         return low
     raw = sequence.read((low - 1) * entry_bytes, entry_bytes) if low else b""

@@ -109,7 +109,6 @@ class _Verification:
             self._report.add(Level.REPAIRABLE, "abort", None, "the broker was not stopped cleanly", OPEN)
 
     def _is_cut(self, name: str) -> bool:
-        """Return whether the file lost its end."""
         return any(self._log.name(self._log.base_of(one.start)) == name for one in self._missing)
 
     def _never_synced_before(self, base: int) -> bool:

@@ -6,9 +6,9 @@ the first and the last offset seen was compared with its record, and only what l
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 from ...kernel.records import Placed
 from ..config import StoreConfig
@@ -36,29 +36,26 @@ _WINDOWS = 2048
 _KEPT = 100  # findings of one queue
 
 
+def _read_window(sequence: FileSequence, window: int, entry_bytes: int) -> bytes:
+    """Return a stretch of a queue's entries; zeroes stand for those in front of its first file."""
+    first = window * _WINDOW_ENTRIES
+    skip = 0
+    while skip < _WINDOW_ENTRIES and not sequence.has((first + skip) * entry_bytes):
+        skip += 1
+    there = sequence.read((first + skip) * entry_bytes, (_WINDOW_ENTRIES - skip) * entry_bytes)
+    return bytes(skip * entry_bytes) + there
+
+
 class EntryReader:
     """Entries of all queues through a bounded number of read windows."""
 
     def __init__(self) -> None:
-        self._windows: OrderedDict[tuple[str, int], bytes] = OrderedDict()
+        self._window = lru_cache(_WINDOWS)(_read_window)
 
     def read(self, sequence: FileSequence, number: int, entry_bytes: int) -> bytes:
         """Return one entry's bytes; empty if no file holds it."""
         window, inside = divmod(number, _WINDOW_ENTRIES)
-        key = (sequence.folder, window)
-        data = self._windows.get(key)
-        if data is None:
-            first = window * _WINDOW_ENTRIES
-            skip = 0
-            while skip < _WINDOW_ENTRIES and not sequence.has((first + skip) * entry_bytes):
-                skip += 1  # the queue begins inside this window
-            data = bytes(skip * entry_bytes) + sequence.read(
-                (first + skip) * entry_bytes, (_WINDOW_ENTRIES - skip) * entry_bytes
-            )
-            self._windows[key] = data
-            if len(self._windows) > _WINDOWS:
-                self._windows.popitem(last=False)
-        return data[inside * entry_bytes : (inside + 1) * entry_bytes]
+        return self._window(sequence, window, entry_bytes)[inside * entry_bytes : (inside + 1) * entry_bytes]
 
 
 class QueueCheck:
