@@ -115,7 +115,7 @@ class Storage:
 class Foundation:
     """Event loop only. Making it recovers the store; the `lock` on it is the store's from then on."""
 
-    def __init__(self, environment: Environment, flusher: LogFlusher | None, lock: DiskLock) -> None:
+    def __init__(self, environment: Environment, flusher: ThreadFlusher | None, lock: DiskLock) -> None:
         self.environment = environment
         self.live, self.clock = environment.live, environment.clock
         self.tables = Tables(environment)
