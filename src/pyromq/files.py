@@ -40,8 +40,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path, mode: int = 0o777) -> None:
-    """Make a folder with its parents, each synced into its own: a file is only as durable as the names that lead to
-    it."""
+    """Make a folder with its parents, each synced into its own: a file lasts only as long as the names on its path."""
     if folder.is_dir():
         return
     make_folder(folder.parent)

@@ -13,8 +13,9 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal, TextIO
+from typing import Any, Literal, NamedTuple, TextIO
 
 import msgspec
 
@@ -57,46 +58,43 @@ class EventLog:
             self._logger.log(level, "%s", _Line(event, fields), extra=extra, exc_info=exc_info, stacklevel=3)
 
 
-class _Line:
+class _Line(NamedTuple):
     """Put together if somebody shows it."""
 
-    __slots__ = ("_event", "_fields")
-
-    def __init__(self, event: str, fields: dict[str, object]) -> None:
-        self._event = event
-        self._fields = fields
+    event: str
+    fields: dict[str, object]
 
     def __str__(self) -> str:
-        return one_line(self._event) + "".join(f" {name}={_plain(value)}" for name, value in self._fields.items())
+        return one_line(self.event) + "".join(f" {name}={_plain(value)}" for name, value in self.fields.items())
 
 
+@dataclass(slots=True, eq=False)
 class Limited:
     """Lets one line per key through in `period_s`, and says with the next one how many were held back."""
 
-    def __init__(self, log: EventLog, clock: Clock, period_s: float = 5.0, max_keys: int = 1024) -> None:
-        self._log = log
-        self._clock = clock
-        self._period_s = period_s
-        self._max_keys = max_keys
-        self._seen: dict[str, tuple[float, int]] = {}
+    log: EventLog
+    clock: Clock
+    period_s: float = 5.0
+    max_keys: int = 1024
+    _seen: dict[str, tuple[float, int]] = field(init=False, default_factory=dict)
 
     def warning(self, event: str, /, **fields: object) -> None:
         """Log a warning, limited by the event text alone: many peers doing the same wrong thing share one budget."""
         if self._is_let_through(event, fields):
-            self._log.warning(event, **fields)
+            self.log.warning(event, **fields)
 
     def exception(self, event: str, /, **fields: object) -> None:
         """Log an error with the traceback of the exception being handled, limited in the same way."""
         if self._is_let_through(event, fields):
-            self._log.exception(event, **fields)
+            self.log.exception(event, **fields)
 
     def _is_let_through(self, event: str, fields: dict[str, object]) -> bool:
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         last, held = self._seen.get(event, (float("-inf"), 0))
-        if now - last < self._period_s:
+        if now - last < self.period_s:
             self._seen[event] = (last, held + 1)
             return False
-        if len(self._seen) >= self._max_keys:
+        if len(self._seen) >= self.max_keys:
             self._seen.clear()
         self._seen[event] = (now, 0)
         if held:
@@ -155,8 +153,7 @@ def _stamp(record: logging.LogRecord) -> str:
 
 
 def _plain(value: object) -> str:
-    """Return a field's value on a text line: quoted if it has blanks or control characters, so that a line stays one
-    line."""
+    """Return a field's value on a text line, quoted if it has blanks or control characters: a line stays one line."""
     text = _cut(str(value))
     if text and text.isprintable() and " " not in text and '"' not in text:
         return text

@@ -8,7 +8,7 @@ import msgspec
 import pydantic
 import pytest
 
-from pyromq.client.consume.handlers import adapt
+from pyromq.client.consume.handlers import worker
 from pyromq.client.errors import BadMessage
 from pyromq.client.received import Received
 from pyromq.client.values import decode_value, encode_value
@@ -131,11 +131,11 @@ async def test_handlers_of_every_shape() -> None:
         got.append(body)
 
     for handler in (message, typed, value, both, Called(), blocking):
-        handling = adapt(handler)
-        await handling.run(received)
+        handling = worker(handler)
+        await handling.run([received])
         handling.close()
     assert got == [received, received, Order(3), (Order(3), received, "default"), {"id": 3}, b'{"id":3}']
-    assert adapt(typed).is_blocking is False
+    assert worker(typed).is_blocking is False
 
 
 def test_a_message_that_comes_again_is_still_itself() -> None:

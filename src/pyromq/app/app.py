@@ -36,14 +36,6 @@ Lifespan = Callable[["App"], AbstractAsyncContextManager[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Publishing:
-    """What a function returns goes there."""
-
-    topic: str
-    arguments: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class _Subscription:
     topics: tuple[str, ...]
     group: str
@@ -86,7 +78,7 @@ class App(Lifecycle):
         self._lifespan = lifespan
         self._producer_group = producer_group
         self._subscriptions: list[_Subscription] = []
-        self._publishing: dict[Handler, list[_Publishing]] = {}
+        self._publishing: dict[Handler, list[tuple[str, Mapping[str, Any]]]] = {}  # where what they return goes
         self._run: _RunningApp | None = None
 
     # --- declaring ------------------------------------------------------------------------------------------------
@@ -101,10 +93,8 @@ class App(Lifecycle):
         if not topics:
             raise Error("subscriber() without a topic", hint="Name one or more")
         if any(each.group == group for each in self._subscriptions):
-            raise Error(
-                f"group {group!r} has a subscriber in this app already",
-                hint="All members of a group need the same subscriptions: give both topics to one, or take two groups",
-            )
+            hint = "All members of a group need the same subscriptions: give both topics to one, or take two groups"
+            raise Error(f"group {group!r} has a subscriber in this app already", hint=hint)
 
         def declare(function: F) -> F:
             self._subscriptions.append(_Subscription(topics, group, filter, replies, function, options))
@@ -119,7 +109,7 @@ class App(Lifecycle):
         """
 
         def declare(function: F) -> F:
-            self._publishing.setdefault(function, []).append(_Publishing(topic, arguments))
+            self._publishing.setdefault(function, []).append((topic, arguments))
             return function
 
         return declare
@@ -143,7 +133,7 @@ class App(Lifecycle):
         if self._run is not None:
             raise Error("this app runs already")
         async with AsyncExitStack() as stack:
-            stack.callback(self._forget)
+            stack.callback(setattr, self, "_run", None)
             if client is None:
                 client = await stack.enter_async_context(connect(self._namesrv, **self._settings))
             producer = client.producer(self._producer_group, middleware=self._middleware)
@@ -160,9 +150,6 @@ class App(Lifecycle):
         """Finish the handlers that run, commit their offsets, then leave the lifespan."""
         if self._run is not None:
             await self._run.stack.aclose()
-
-    def _forget(self) -> None:
-        self._run = None
 
     @asynccontextmanager
     async def on(self, client: Client) -> AsyncIterator[Self]:
@@ -199,17 +186,15 @@ class App(Lifecycle):
         if not publishing and not replies:
             return function
         if subscription.options.get("max_batch") is not None:
-            raise Error(
-                f"{function!r} is a batch handler: what it returns names the messages that failed",
-                hint="Publish from inside it: await app.publish(...)",
-            )
+            hint = "Publish from inside it: await app.publish(...)"
+            raise Error(f"{function!r} is a batch handler: what it returns names the messages that failed", hint=hint)
         arguments, loop = arguments_of(function), asyncio.get_running_loop()
 
         async def pass_on(msg: Received, value: Any) -> None:
             if value is None:
                 return
-            for each in publishing:
-                await self.producer.send(each.topic, value, **each.arguments)
+            for topic, about in publishing:
+                await self.producer.send(topic, value, **about)
             if replies:
                 await self.producer.reply(msg, value)
 

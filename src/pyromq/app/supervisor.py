@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,36 +26,29 @@ _SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 Snapshot = dict[Path, int]
 
 
+@dataclass(slots=True, eq=False)
 class Supervisor:
     """Event loop only. `hopeless`: exit codes that end all."""
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        workers: int,
-        *,
-        clock: Clock,
-        hopeless: Sequence[int] = (),
-        watched: Path | None = None,
-    ) -> None:
-        self._command = command
-        self._workers = workers
-        self._clock = clock
-        self._hopeless = hopeless
-        self._watched = watched
-        self._running: dict[int, asyncio.subprocess.Process] = {}
-        self._stop_wanted = asyncio.Event()
-        self._code = 0
+    command: Sequence[str]
+    workers: int
+    _: KW_ONLY
+    clock: Clock
+    hopeless: Sequence[int] = ()
+    watched: Path | None = None
+    _running: dict[int, asyncio.subprocess.Process] = field(init=False, default_factory=dict)
+    _stop_wanted: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    _code: int = field(init=False, default=0)
 
     async def run(self, stop_wanted: asyncio.Event) -> int:
         """Return the exit code: 0 after a stop that was wanted."""
-        keepers = [asyncio.create_task(self._keep(number)) for number in range(1, self._workers + 1)]
+        keepers = [asyncio.create_task(self._keep(number)) for number in range(1, self.workers + 1)]
         stops: list[asyncio.Task[Any]] = [
             asyncio.create_task(stop_wanted.wait()),
             asyncio.create_task(self._stop_wanted.wait()),
         ]
-        if self._watched is not None:
-            stops.append(asyncio.create_task(self._watch(self._watched)))
+        if self.watched is not None:
+            stops.append(asyncio.create_task(self._watch(self.watched)))
         try:
             await asyncio.wait(stops, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -69,9 +63,9 @@ class Supervisor:
     async def _keep(self, number: int) -> None:
         pause_s = FIRST_PAUSE_S
         while not self._stop_wanted.is_set():
-            began = self._clock.monotonic()
+            began = self.clock.monotonic()
             # Nothing is written to it: its end tells the worker that we are gone, however that came.
-            process = await asyncio.create_subprocess_exec(*self._command, stdin=asyncio.subprocess.PIPE)
+            process = await asyncio.create_subprocess_exec(*self.command, stdin=asyncio.subprocess.PIPE)
             self._running[number] = process
             log.info("worker started", worker=number, pid=process.pid)
             if self._stop_wanted.is_set():  # wanted while it was being made
@@ -80,12 +74,12 @@ class Supervisor:
             del self._running[number]
             if self._stop_wanted.is_set():
                 return
-            if code in self._hopeless and self._watched is None:
+            if code in self.hopeless and self.watched is None:
                 log.error("a worker cannot run, all end", worker=number, code=code)
                 self._code = code
                 self._stop_wanted.set()
                 return
-            is_quick = self._clock.monotonic() - began < QUICK_S
+            is_quick = self.clock.monotonic() - began < QUICK_S
             if code != 0:
                 log.warning("worker ended", worker=number, code=code)
                 pause_s = min(pause_s * 2, MOST_PAUSE_S) if is_quick else FIRST_PAUSE_S
@@ -93,7 +87,7 @@ class Supervisor:
 
     async def _pause(self, seconds: float) -> None:
         with suppress(TimeoutError):
-            async with self._clock.timeout(seconds):
+            async with self.clock.timeout(seconds):
                 await self._stop_wanted.wait()
 
     async def _end_all(self) -> None:
@@ -101,7 +95,7 @@ class Supervisor:
             _terminate(process)
         waits = [asyncio.ensure_future(process.wait()) for process in self._running.values()]
         try:
-            async with self._clock.timeout(GRACE_S):
+            async with self.clock.timeout(GRACE_S):
                 await asyncio.gather(*waits)
         except TimeoutError:
             for process in tuple(self._running.values()):
@@ -110,13 +104,10 @@ class Supervisor:
                     process.kill()
 
     async def _watch(self, folder: Path) -> None:
-        """Restart the workers when their sources change.
-
-        A worker that has to stop finishes its messages; its keeper starts the next one.
-        """
+        """Stop the workers when sources change: each finishes its messages, and its keeper starts the next one."""
         known = await asyncio.to_thread(snapshot, folder)
         while True:
-            await self._clock.sleep(CHECK_EVERY_S)
+            await self.clock.sleep(CHECK_EVERY_S)
             now = await asyncio.to_thread(snapshot, folder)
             changed = sorted(path for path in known.keys() | now.keys() if known.get(path) != now.get(path))
             known = now

@@ -92,21 +92,17 @@ def check_filter_kind(wanted: object) -> None:
 def check_begin(begin: Any, begin_ms: Any) -> None:
     if not isinstance(begin, ConsumeFromWhere):
         allowed = ", ".join(each.name for each in ConsumeFromWhere)
-        raise Error(
-            f"begin={begin!r} is no place to begin", hint=f"Give a pyromq.ConsumeFromWhere: one of its {allowed}"
-        )
+        hint = f"Give a pyromq.ConsumeFromWhere: one of its {allowed}"
+        raise Error(f"begin={begin!r} is no place to begin", hint=hint)
     if begin_ms is not None and not isinstance(begin_ms, int):
         raise Error(f"begin_ms={begin_ms!r} is no whole number of milliseconds since 1970")
     by_time = begin is ConsumeFromWhere.TIMESTAMP
     if by_time and begin_ms is None:
-        raise Error(
-            "begin=TIMESTAMP does not say from which time on", hint="Give begin_ms, too: milliseconds since 1970"
-        )
+        hint = "Give begin_ms, too: milliseconds since 1970"
+        raise Error("begin=TIMESTAMP does not say from which time on", hint=hint)
     if not by_time and begin_ms is not None:
-        raise Error(
-            f"begin_ms={begin_ms} says nothing with begin={begin.name}",
-            hint="Give begin=pyromq.ConsumeFromWhere.TIMESTAMP with it, or leave it out",
-        )
+        hint = "Give begin=pyromq.ConsumeFromWhere.TIMESTAMP with it, or leave it out"
+        raise Error(f"begin_ms={begin_ms} says nothing with begin={begin.name}", hint=hint)
 
 
 def check_count(name: str, value: object, most: int | None = None, *, least: int = 1, example: int = 20) -> None:
@@ -120,9 +116,8 @@ def check_length(name: str, value: object, *, may_be_zero: bool = False, example
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not is_number or value < 0 or (value == 0 and not may_be_zero):  # type: ignore[operator]
         wanted = "of 0 or more" if may_be_zero else "above 0"
-        raise Error(
-            f"{name}={_shown(value)} is no number of seconds {wanted}", hint=f"Write {name}={example}, or leave it out"
-        )
+        hint = f"Write {name}={example}, or leave it out"
+        raise Error(f"{name}={_shown(value)} is no number of seconds {wanted}", hint=hint)
 
 
 def check_part(name: str, value: object, kind: type, example: str) -> None:
@@ -140,10 +135,8 @@ def check_retry(retry: object) -> None:
 def check_strategy(strategy: object) -> None:
     if not callable(strategy) or isinstance(strategy, type):
         name = strategy.__name__ if isinstance(strategy, type) else "Average"
-        raise Error(
-            f"strategy={_shown(strategy)} cannot share out queues",
-            hint=f"Write strategy=pyromq.{name}(), or give a function of (member, queues, members)",
-        )
+        hint = f"Write strategy=pyromq.{name}(), or give a function of (member, queues, members)"
+        raise Error(f"strategy={_shown(strategy)} cannot share out queues", hint=hint)
 
 
 def _shown(value: object) -> str:

@@ -30,8 +30,7 @@ from .produce.outgoing import Packing
 from .produce.producer import DEFAULT_GROUP, Producer
 from .produce.sending import SendPolicy
 from .subscription import Filter
-from .tracing.trace_search import find_traces
-from .tracing.trace_writer import Tracer
+from .tracing.trace_writer import Tracer, find_traces
 
 F = TypeVar("F", bound=Handler)
 
@@ -72,15 +71,9 @@ class Client(Lifecycle):
         self._middleware = tuple(middleware)
         self._make_consumer = make_consumer
         self._requests = BrokerRequests()
-        self.session = Session(
-            config,
-            clock=clock or SystemClock(),
-            rng=rng or system_random(),
-            handlers=self._requests.handlers(),
-            connect=connect,
-        )
-        topic = config.trace_topic
-        self._tracer = None if topic is None else Tracer(self.session, topic)
+        clock, rng = clock or SystemClock(), rng or system_random()
+        self.session = Session(config, clock=clock, rng=rng, handlers=self._requests.handlers(), connect=connect)
+        self._tracer = None if config.trace_topic is None else Tracer(self.session, config.trace_topic)
         self._producers, self._consumers = self._requests.producers, self._requests.consumers
         self._to_start: list[PushConsumer] = []
         self._is_started = False
@@ -133,15 +126,9 @@ class Client(Lifecycle):
 
         With `batching` sends that come at about the same time share a request. `middleware` stands inside the client's.
         """
+        replies, around = self._requests.replies, (*self._middleware, *middleware)
         producer = Producer(
-            self.session,
-            group,
-            policy,
-            packing,
-            self._requests.replies,
-            self._tracer,
-            batching=batching,
-            middleware=(*self._middleware, *middleware),
+            self.session, group, policy, packing, replies, self._tracer, batching=batching, middleware=around
         )
         self._producers.append(producer)
         return producer
@@ -162,15 +149,9 @@ class Client(Lifecycle):
         Further options are those of `ConsumeOptions`. `middleware` stands inside the client's.
         """
         wanted = {topic: Filter() if filter is None else filter} if isinstance(topic, str) else topic
-        consumer = self._make_consumer(
-            self.session,
-            group,
-            wanted,
-            handler,
-            ConsumeOptions(**options),
-            self._tracer,
-            (*self._middleware, *middleware),
-        )
+        around = (*self._middleware, *middleware)
+        how = ConsumeOptions(**options)
+        consumer = self._make_consumer(self.session, group, wanted, handler, how, self._tracer, around)
         self._consumers.append(consumer)
         return consumer
 
@@ -204,6 +185,5 @@ class Client(Lifecycle):
         return await find_traces(self.session, trace_topic or self.session.config.trace_topic or TRACE_TOPIC, word)
 
     def consumer(self, topic: str, *, group: str) -> Any:
-        raise NotSupported(
-            "simple (pop) consumers are not there yet", hint="Use push_consumer(...) or pull_consumer(...)"
-        )
+        hint = "Use push_consumer(...) or pull_consumer(...)"
+        raise NotSupported("simple (pop) consumers are not there yet", hint=hint)

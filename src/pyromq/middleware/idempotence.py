@@ -20,7 +20,7 @@ from ..ambient import Clock, SystemClock
 from ..client.consume.consume_service import InFlight
 from ..client.consume.handlers import Outcomes
 from ..client.middleware import HandleNext, Middleware
-from ..client.noted_rows import NotedRows
+from ..client.produce.transaction_table import NotedRows
 from ..client.received import Received
 
 log = logs.get("pyromq.client")

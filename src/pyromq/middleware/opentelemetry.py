@@ -7,8 +7,7 @@ Names and attributes are those of OpenTelemetry's conventions for messaging. Nee
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
@@ -20,7 +19,7 @@ from ..client.received import Received
 from ..model.message import Property
 
 if TYPE_CHECKING:
-    from opentelemetry.trace import Span, TracerProvider
+    from opentelemetry.trace import TracerProvider
 
 SYSTEM = "rocketmq"
 
@@ -32,9 +31,8 @@ class OpenTelemetry(Middleware):
         try:
             from opentelemetry import propagate, trace
         except ImportError:
-            raise NotSupported(
-                "OpenTelemetry is not installed", hint="Type: pip install 'pyromq[otel]' (and an SDK with an exporter)"
-            ) from None
+            hint = "Type: pip install 'pyromq[otel]' (and an SDK with an exporter)"
+            raise NotSupported("OpenTelemetry is not installed", hint=hint) from None
         self._trace: Any = trace
         self._propagate: Any = propagate
         self._tracer = trace.get_tracer("pyromq", __version__, provider)
@@ -43,7 +41,8 @@ class OpenTelemetry(Middleware):
         """Make one span for the request; each message carries its context along."""
         topic = drafts[0].topic
         attributes = _common(topic, "send", [draft.properties for draft in drafts])
-        with self._span(f"send {topic}", self._trace.SpanKind.PRODUCER, attributes) as span:
+        kind = self._trace.SpanKind.PRODUCER
+        with self._tracer.start_as_current_span(f"send {topic}", kind=kind, attributes=attributes) as span:
             for draft in drafts:
                 self._propagate.inject(draft.properties)
             results = await call_next(drafts)
@@ -60,10 +59,10 @@ class OpenTelemetry(Middleware):
         attributes = _common(first.topic, "process", [each.properties for each in messages])
         attributes["messaging.consumer.group.name"] = first.group
         parent = contexts[0] if len(messages) == 1 else None
-        with self._span(
+        with self._tracer.start_as_current_span(
             f"process {first.topic}",
-            self._trace.SpanKind.CONSUMER,
-            attributes,
+            kind=self._trace.SpanKind.CONSUMER,
+            attributes=attributes,
             context=parent,
             links=[link for link in links if link.context.is_valid],
         ) as span:
@@ -73,12 +72,6 @@ class OpenTelemetry(Middleware):
                     span.record_exception(fault)
                     span.set_status(self._trace.StatusCode.ERROR, str(fault))
             return outcomes
-
-    @contextmanager
-    def _span(self, name: str, kind: Any, attributes: dict[str, Any], **more: Any) -> Iterator[Span]:
-        """Open a span, whose end is here, with what was raised in it."""
-        with self._tracer.start_as_current_span(name, kind=kind, attributes=attributes, **more) as span:
-            yield span
 
 
 def _common(topic: str, operation: str, messages: list[Mapping[str, str]]) -> dict[str, Any]:

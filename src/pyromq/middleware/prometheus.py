@@ -28,9 +28,8 @@ class Prometheus(Middleware):
         try:
             from prometheus_client import REGISTRY, Counter, Gauge, Histogram
         except ImportError:
-            raise NotSupported(
-                "prometheus_client is not installed", hint="Type: pip install 'pyromq[prometheus]'"
-            ) from None
+            hint = "Type: pip install 'pyromq[prometheus]'"
+            raise NotSupported("prometheus_client is not installed", hint=hint) from None
         where = REGISTRY if registry is None else registry
         self._clock = clock or SystemClock()
         by_group = ["topic", "group"]

@@ -8,7 +8,6 @@ from typing import Any
 
 from ..ambient import SystemClock
 from ..client.client import Client
-from ..client.consume.push_consumer import PushConsumer
 from ..client.produce.producer import Producer
 from ..client.produce.sending import SendResult
 from ..client.received import Received
@@ -31,7 +30,6 @@ class _Mailbox:
         self._broker = broker
         self._waiting: deque[tuple[Received, asyncio.Event]] = deque()
         self._arrived = asyncio.Event()
-        self.consumer: PushConsumer | None = None
 
     async def handle(self, msg: Received) -> None:
         received = asyncio.Event()
@@ -94,9 +92,7 @@ class RmqClient:
             await self._broker.create_topic(topic)
         mailbox = self._mailboxes[topic, group] = _Mailbox(self._broker)
         client = await self._broker.client()
-        mailbox.consumer = client.push_consumer(
-            topic, mailbox.handle, group=group, filter=filter, begin=ConsumeFromWhere.FIRST_OFFSET
-        )
-        await mailbox.consumer.start()
+        begin = ConsumeFromWhere.FIRST_OFFSET
+        await client.push_consumer(topic, mailbox.handle, group=group, filter=filter, begin=begin).start()
         await self._broker.settle()
         return mailbox

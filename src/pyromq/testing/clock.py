@@ -12,37 +12,24 @@ from __future__ import annotations
 import asyncio
 import heapq
 import math
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 MOST_AT_ONCE = 100_000  # timers of one moment, one set by the other
 SETTLE_ROUNDS = 25  # passes of the loop: several request and reply hops over in-memory streams
 
 
+@dataclass(slots=True, eq=False)
 class ManualTimer:
-    """A callback and the moment it is due. Cancelled ones stay in the heap and are skipped."""
+    """What is called when its moment has come. Cancelled ones stay in the heap and are skipped."""
 
-    __slots__ = ("_args", "_callback")
-
-    def __init__(self, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
-        self._callback: Callable[..., object] | None = callback
-        self._args = args
-
-    @property
-    def is_cancelled(self) -> bool:
-        return self._callback is None
-
-    def __repr__(self) -> str:
-        return f"<ManualTimer {self._callback!r}>"
+    call: Callable[[], object] | None
 
     def cancel(self) -> None:
-        self._callback = None
-        self._args = ()
-
-    def run(self) -> None:
-        if self._callback is not None:
-            self._callback(*self._args)
+        self.call = None
 
 
 class ManualClock:
@@ -73,18 +60,15 @@ class ManualClock:
             timer.cancel()
 
     def call_later(self, seconds: float, callback: Callable[..., object], *args: Any) -> ManualTimer:
-        timer = ManualTimer(callback, args)
+        timer = ManualTimer(partial(callback, *args))
         self._sequence += 1  # timers of one moment run in the order in which they were set
         # What is left of a float is a time too: who sets a timer for it again and again would stay in this moment.
         wait_us = max(_micros(seconds), 1 if seconds > 0 else 0)
         heapq.heappush(self._timers, (self._passed_us + wait_us, self._sequence, timer))
         return timer
 
-    def timeout(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
-        return self._timeout(seconds)
-
     @asynccontextmanager
-    async def _timeout(self, seconds: float | None) -> Any:
+    async def timeout(self, seconds: float | None) -> AsyncIterator[object]:
         async with asyncio.Timeout(None) as scope:
             if seconds is None:
                 yield scope
@@ -99,7 +83,7 @@ class ManualClock:
     @property
     def timers(self) -> int:
         """Return how many timers are set: a part that was stopped leaves none behind."""
-        return sum(not timer.is_cancelled for _, _, timer in self._timers)
+        return sum(timer.call is not None for _, _, timer in self._timers)
 
     async def advance(
         self, seconds: float = 0.0, *, minutes: float = 0.0, hours: float = 0.0, days: float = 0.0
@@ -113,13 +97,13 @@ class ManualClock:
         at_once = 0
         while self._timers and self._timers[0][0] <= until:
             moment, _, timer = heapq.heappop(self._timers)
-            if timer.is_cancelled:
+            if timer.call is None:
                 continue
             at_once = 0 if moment > self._passed_us else at_once + 1
             if at_once > MOST_AT_ONCE:
                 raise RuntimeError(f"time does not go on: {timer!r} and others are set for this moment for ever")
             self._passed_us = max(self._passed_us, moment)
-            timer.run()
+            timer.call()
             await self._settled()
         self._passed_us = max(self._passed_us, until)  # somebody else may have gone further meanwhile
         await self._settled()

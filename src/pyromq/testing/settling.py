@@ -92,7 +92,11 @@ class Settling:
         began: float | None = None
         passes = idle = 0
         while True:
-            await self._pass()
+            self._passing += 1
+            try:
+                await self._clock.sleep(0)
+            finally:
+                self._passing -= 1
             passes += 1
             idle = 0 if ready is not None and len(ready) > self._passing else idle + 1
             if idle >= (1 if ready is not None else BLIND_PASSES) and self._is_quiet():
@@ -101,13 +105,6 @@ class Settling:
                 began = self._clock.monotonic() if began is None else began
                 if self._clock.monotonic() - began > BUSY_S:
                     raise NotSettled(_busy(ready))
-
-    async def _pass(self) -> None:
-        self._passing += 1
-        try:
-            await self._clock.sleep(0)
-        finally:
-            self._passing -= 1
 
 
 def _busy(ready: Any) -> str:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyromq.client.core.latency import Latencies, penalty_ms
+from pyromq.client.core.routing import Latencies, penalty_ms
 
 
 @pytest.mark.parametrize(

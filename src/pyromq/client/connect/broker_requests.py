@@ -105,13 +105,13 @@ class BrokerRequests:
         consumer = self._pushed(header.consumer_group)
         message = _only_message(request)
         queue = MessageQueue(broker_name=header.broker_name or "", queue_id=message.queue_id, topic=message.topic)
-        began = consumer.now_ms()
+        began = consumer.clock.now_ms()
         (fault,) = await consumer.runner([consumer.received(message, queue)])
         result = ConsumeMessageDirectlyResult(
             order=consumer.options.orderly,
             consume_result="CR_SUCCESS" if fault is None else "CR_THROW_EXCEPTION",
             remark=None if fault is None else repr(fault),
-            spent_time_mills=consumer.now_ms() - began,
+            spent_time_mills=consumer.clock.now_ms() - began,
         )
         return Reply(body=result)
 

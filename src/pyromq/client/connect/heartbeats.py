@@ -60,10 +60,8 @@ class Heartbeats:
     def add_member(self, group: str, describe: Describe) -> None:
         """Let a consumer be part of heartbeats. Error if its group has another one in this client."""
         if group in self._members:
-            raise Error(
-                f"group {group!r} has a consumer in this client already",
-                hint="Brokers know one consumer of a group per client: make a second client, or take another group",
-            )
+            hint = "Brokers know one consumer of a group per client: make a second client, or take another group"
+            raise Error(f"group {group!r} has a consumer in this client already", hint=hint)
         self._members[group] = describe
 
     async def remove_member(self, group: str) -> None:

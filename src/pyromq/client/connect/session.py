@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterable, Mapping
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from ... import logs
@@ -74,19 +75,13 @@ class Session:
         self._tasks = Tasks(self._died)
         self._routes_stale = Bell(clock)
         self._fault: BaseException | None = None
-        self._senders = 0
+        self.sender_numbers = count(1)  # no two senders of this client have the same
         self.is_closed = False
 
     def _make_transport(self, dispatch: Dispatcher, connect: Connect | None) -> RemotingClient:
-        shape: dict[str, Any] = {
-            "clock": self.clock,
-            "rng": self.rng,
-            "dispatch": dispatch,
-            "tls": self.config.tls,
-            "connect": connect,
-            "on_close": self._connection_lost,
-        }
         config = self.config
+        shape: dict[str, Any] = {"clock": self.clock, "rng": self.rng, "dispatch": dispatch}
+        shape |= {"tls": config.tls, "connect": connect, "on_close": self._connection_lost}
         if not config.access_key:
             return RemotingClient(**shape)
         from .signing import SignedClient, Signer  # not at the top: its hashes take their time, and few have keys
@@ -179,11 +174,6 @@ class Session:
             raise Error(f"{name!r} is no name of a topic or group", hint="Give a string")
         return with_namespace(self.config.namespace, name) if self.config.namespace else name
 
-    def next_sender(self) -> int:
-        """Return a number that no other sender of this client has."""
-        self._senders += 1
-        return self._senders
-
     def sends_to(self, address: str) -> str:
         """Return where messages for this broker go: its VIP channel, if the client uses that."""
         if not self.config.vip_channel:
@@ -213,10 +203,8 @@ class Session:
                 raise missing from None
             route = _inherited(topic, pattern)
         if not route.writable:
-            raise NoBroker(
-                f"topic {topic!r} has no queue that can be written",
-                hint="Are its masters running (mqadmin clusterList), and does its permission allow writing?",
-            )
+            hint = "Are its masters running (mqadmin clusterList), and does its permission allow writing?"
+            raise NoBroker(f"topic {topic!r} has no queue that can be written", hint=hint)
         return route
 
     async def master(self, queue: MessageQueue) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -169,15 +170,15 @@ class LocalOffsets:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._known: ByQueue[int] | None = None
 
     async def read(self, queue: MessageQueue) -> int | None:
-        return self._table().get(queue)
+        return self._table.get(queue)
 
     async def save(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        table = self._table()
-        table.update(offsets)
-        content = encode_body(ResetOffsetBody(offset_table=table), Dialect.JAVA)  # Java's client may go on with it
+        self._table.update(offsets)
+        content = encode_body(
+            ResetOffsetBody(offset_table=self._table), Dialect.JAVA
+        )  # Java's client may go on with it
         try:
             await asyncio.to_thread(replace_file, self._path, content)
         except OSError as fault:
@@ -185,12 +186,8 @@ class LocalOffsets:
             return {}
         return dict(offsets)
 
+    @cached_property
     def _table(self) -> ByQueue[int]:
-        if self._known is None:
-            self._known = self._written()
-        return self._known
-
-    def _written(self) -> ByQueue[int]:
         """Read the file, or the one before it if that is damaged or gone, as Java's clients do."""
         for path in (self._path, self._path.with_name(self._path.name + ".bak")):
             try:

@@ -18,7 +18,7 @@ from ..received import Received
 Handler = Callable[..., Any]
 H = TypeVar("H", bound=Handler)
 Outcomes = list[Exception | None]  # of each message: what went wrong with it, None if it is done
-Work = Callable[[Sequence[Received]], Coroutine[Any, Any, Any]]  # of a batch its `Outcomes`; else nobody asks
+Work = Callable[[Sequence[Received]], Coroutine[Any, Any, Any]]  # a batch: its `Outcomes`; one: its value
 
 
 class ComeAgain(Exception):
@@ -29,7 +29,7 @@ class ComeAgain(Exception):
 class AdaptedHandler:
     """A handler in one shape. One that blocks has threads of its own, which nothing can cancel."""
 
-    run: Callable[[Any], Coroutine[Any, Any, Any]]  # of `adapt`: a message in, its value out; of `worker`: a `Work`
+    run: Work
     threads: ThreadPoolExecutor | None = None
     is_batch: bool = False
 
@@ -48,11 +48,10 @@ def arguments_of(handler: Handler) -> Callable[[Received], tuple[Any, ...]]:
     names, kind = _first_argument(handler, "a handler takes (message), (value) or both")
     hints = _hints(handler)
     for name in names:
-        if _is_list_of_messages(hints.get(name)):
-            raise Error(
-                f"{handler!r} takes a list of messages ({name}), and max_batch is not given",
-                hint=f"Write max_batch=32, or take one message: ({name}: pyromq.Received)",
-            )
+        kind_of = hints.get(name)
+        if get_origin(kind_of) in (list, tuple, Sequence, Iterable) and get_args(kind_of)[:1] == (Received,):
+            hint = f"Write max_batch=32, or take one message: ({name}: pyromq.Received)"
+            raise Error(f"{handler!r} takes a list of messages ({name}), and max_batch is not given", hint=hint)
     if len(names) == 2:
         return lambda received: (received.decode(kind), received)
     if kind in (Received, Any):
@@ -60,22 +59,11 @@ def arguments_of(handler: Handler) -> Callable[[Received], tuple[Any, ...]]:
     return lambda received: (received.decode(kind),)
 
 
-def adapt(handler: Handler, concurrency: int = 1) -> AdaptedHandler:
-    """Return the handler as a coroutine function.
+def worker(handler: Handler, concurrency: int = 1, is_batch: bool = False) -> AdaptedHandler:
+    """Adapt a handler of single messages or of lists. Where it raises, all of its messages failed.
 
     A plain function runs in one of `concurrency` threads, so that it may block.
     """
-    arguments = arguments_of(handler)
-    call, threads = _callable(handler, concurrency)
-
-    async def run(received: Received) -> Any:
-        return await call(*arguments(received))
-
-    return AdaptedHandler(run, threads)
-
-
-def worker(handler: Handler, concurrency: int, is_batch: bool) -> AdaptedHandler:
-    """Adapt a handler of single messages or of lists. Where it raises, all of its messages failed."""
     if is_batch:
         return _batch_worker(handler, concurrency)
     arguments = arguments_of(handler)
@@ -145,10 +133,6 @@ def _item_of(handler: Handler, kind: Any) -> Any:
     if kind is list:
         return Received
     raise TypeError(f"{handler!r} is a batch handler (max_batch): it takes list[...], not {kind!r}")
-
-
-def _is_list_of_messages(kind: Any) -> bool:
-    return get_origin(kind) in (list, tuple, Sequence, Iterable) and get_args(kind)[:1] == (Received,)
 
 
 def _first_argument(handler: Handler, shape: str) -> tuple[list[str], Any]:

@@ -195,10 +195,8 @@ class PullConsumer(Lifecycle):
             raise Error(f"offset {offset} of {queue}: at least 0 is needed")
         end = await max_offset(self._session, queue)
         if offset > end:
-            raise Error(
-                f"offset {offset} of {queue} lies beyond its end, which is {end}",
-                hint="Use seek_to_end to wait for what comes next",
-            )
+            hint = "Use seek_to_end to wait for what comes next"
+            raise Error(f"offset {offset} of {queue} lies beyond its end, which is {end}", hint=hint)
         self._go_to(queue, offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
@@ -317,10 +315,8 @@ class PullConsumer(Lifecycle):
 
 def _checked_queues(queues: object) -> set[MessageQueue]:
     if isinstance(queues, str):
-        raise Error(
-            f"assign takes queues, and not the topic {queues!r}",
-            hint=f"Write assign(await consumer.queues({queues!r})), or subscribe({queues!r})",
-        )
+        hint = f"Write assign(await consumer.queues({queues!r})), or subscribe({queues!r})"
+        raise Error(f"assign takes queues, and not the topic {queues!r}", hint=hint)
     hint = "Write assign(await consumer.queues(topic))"
     check_kind("what to assign", queues, Iterable, "a list of queues", hint=hint)
     found = list(cast(Iterable[Any], queues))

@@ -57,19 +57,19 @@ class PushConsumer(Lifecycle):
         middleware: Sequence[Middleware] = (),
     ) -> None:
         _check_names(group, wanted)
-        self._session, self._clock, self._namespace = session, session.clock, session.config.namespace
+        self._session, self.clock, self._namespace = session, session.clock, session.config.namespace
         self._own_group, self.group = group, session.on_wire(group)
         group = self.group
         self.options = options = options or ConsumeOptions()
         self._filters = {session.on_wire(topic): each for topic, each in wanted.items()}
         if not options.broadcast:
             self._filters[names.retry_topic(group)] = Filter()
-        self._version = self._clock.now_ms()
+        self._version = self.clock.now_ms()
         self._tasks = Tasks(self._died)
         self._worker = worker(handler, options.concurrency, options.max_batch is not None)
         # A thread cannot be cancelled: giving up on it would let the message be handled twice at once.
         timeout_s = None if self._worker.is_blocking else options.timeout_s
-        self.runner = HandlerRunner(self._worker, self._clock, timeout_s)
+        self.runner = HandlerRunner(self._worker, self.clock, timeout_s)
         attempt = self.runner if tracer is None else traced_attempts(self.runner, tracer, group)
         attempt = before_handlers(around_handling(attempt, middleware), options.unreadable_way)
         self._service = self._make_service(attempt)
@@ -93,7 +93,7 @@ class PushConsumer(Lifecycle):
             "describe": self.received,
             "concurrency": options.concurrency,
             "max_batch": options.max_batch or 1,
-            "clock": self._clock,
+            "clock": self.clock,
             "tasks": self._tasks,
         }
         if options.orderly:
@@ -210,9 +210,6 @@ class PushConsumer(Lifecycle):
             "PROP_CLIENT_VERSION": "V5_5_0",
             "PROP_CONSUMER_START_TIMESTAMP": str(self._version),
         }
-
-    def now_ms(self) -> int:
-        return self._clock.now_ms()
 
     def members_changed(self) -> None:
         """Allocate the queues anew, soon."""

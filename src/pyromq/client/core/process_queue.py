@@ -35,7 +35,7 @@ class ProcessQueue:
         self._is_orderly = is_orderly
         self._open: dict[int, StoredMessage] = {}  # in the order of offsets, since they arrive so
         self._waiting: deque[StoredMessage] = deque()  # of these: not handed to a handler yet
-        self._bytes = 0
+        self.bytes = 0
         self._next = -1  # one past the highest offset ever held
         self.is_dropped = False
         self.times_full = 0
@@ -44,16 +44,9 @@ class ProcessQueue:
         return len(self._open)
 
     @property
-    def bytes(self) -> int:
-        return self._bytes
-
-    @property
     def room(self) -> int:
-        """Return how many bytes one pull may add.
-
-        At least an eighth of the limit: a pull for a single message costs as much.
-        """
-        return max(self._limits.bytes - self._bytes, self._limits.bytes // 8)
+        """Return how many bytes one pull may add, at least an eighth of the limit: one message costs as much."""
+        return max(self._limits.bytes - self.bytes, self._limits.bytes // 8)
 
     @property
     def first(self) -> int:
@@ -69,7 +62,7 @@ class ProcessQueue:
         return len(self._waiting)
 
     def add(self, messages: Iterable[StoredMessage]) -> None:
-        held, wait, size, beyond = self._open, self._waiting.append, self._bytes, self._next
+        held, wait, size, beyond = self._open, self._waiting.append, self.bytes, self._next
         for message in messages:
             offset = message.queue_offset
             if offset < beyond:
@@ -78,7 +71,7 @@ class ProcessQueue:
             wait(message)
             size += len(message.body)
             beyond = offset + 1
-        self._bytes, self._next = size, beyond
+        self.bytes, self._next = size, beyond
 
     def skip_to(self, offset: int) -> None:
         """Expect nothing below this offset: the broker found no match up to it."""
@@ -98,7 +91,7 @@ class ProcessQueue:
     def done(self, messages: Iterable[StoredMessage]) -> None:
         for message in messages:
             if self._open.pop(message.queue_offset, None) is not None:
-                self._bytes -= len(message.body)
+                self.bytes -= len(message.body)
 
     def drop(self) -> None:
         """Forget the queue: it belongs to another consumer now, or its offset was set anew."""
@@ -113,17 +106,14 @@ class ProcessQueue:
 
     def full(self) -> str | None:
         """Return the limit that stops the pulls, None if none does. Counted, for one log line in a thousand."""
-        reason = self._full()
-        if reason is not None:
-            self.times_full += 1
-        return reason
-
-    def _full(self) -> str | None:
         limits = self._limits
         if len(self._open) > limits.messages:
-            return f"{len(self._open)} messages, the limit is {limits.messages}"
-        if self._bytes > limits.bytes:
-            return f"{self._bytes} bytes, the limit is {limits.bytes}"
-        if not self._is_orderly and self._open and self.last - self.first > limits.span:
-            return f"offsets {self.first} to {self.last} are open, the limit is a span of {limits.span}"
-        return None
+            reason = f"{len(self._open)} messages, the limit is {limits.messages}"
+        elif self.bytes > limits.bytes:
+            reason = f"{self.bytes} bytes, the limit is {limits.bytes}"
+        elif not self._is_orderly and self._open and self.last - self.first > limits.span:
+            reason = f"offsets {self.first} to {self.last} are open, the limit is a span of {limits.span}"
+        else:
+            return None
+        self.times_full += 1
+        return reason

@@ -94,9 +94,8 @@ def is_too_large(fault: Exception) -> bool:
 def check_values(values: object) -> None:
     """Raise BadMessage for one text or dict: Python would iterate over its letters or keys, and nobody means that."""
     if isinstance(values, str | bytes | bytearray | memoryview | Mapping):
-        raise BadMessage(
-            f"send_many takes a list of values, and not one {type(values).__name__}", hint="Write [value], or use send"
-        )
+        hint = "Write [value], or use send"
+        raise BadMessage(f"send_many takes a list of values, and not one {type(values).__name__}", hint=hint)
     if not isinstance(values, AsyncIterable):
         check_kind("what to send", values, Iterable, "a list of values", error=BadMessage)
 

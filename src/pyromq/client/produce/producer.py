@@ -367,10 +367,8 @@ class Producer(Lifecycle):
                     await self._post_one(topic, value, properties, send, order_key)
                     return await reply
             except TimeoutError:
-                raise TimedOut(
-                    f"no reply from a consumer of {topic!r} within {limit_s:g} s",
-                    hint="Does one run, and does it call `reply`?",
-                ) from None
+                hint = "Does one run, and does it call `reply`?"
+                raise TimedOut(f"no reply from a consumer of {topic!r} within {limit_s:g} s", hint=hint) from None
 
     async def _introduce(self, topic: str) -> None:
         """Send a heartbeat before the first request: by it brokers find the client that waits for a reply."""

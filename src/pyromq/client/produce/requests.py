@@ -69,9 +69,8 @@ def reply_properties(request: Received) -> dict[str, str]:
     given = request.properties
     missing = [name for name in (Property.CORRELATION_ID, Property.REPLY_TO_CLIENT) if not given.get(name)]
     if missing:
-        raise BadMessage(
-            f"message {request.id} is no request: it has no {missing[0]}", hint="Its sender must use `request`"
-        )
+        hint = "Its sender must use `request`"
+        raise BadMessage(f"message {request.id} is no request: it has no {missing[0]}", hint=hint)
     return {
         Property.MSG_TYPE: REPLY,
         Property.CORRELATION_ID: given[Property.CORRELATION_ID],
@@ -109,10 +108,7 @@ def _received(header: PushReplyMessage, properties: dict[str, str], body: bytes)
 
 
 def _host(text: str) -> bytes:
-    """Return the host part of an address as Java writes it.
-
-    That is `/127.0.0.1:1234`, or `name/127.0.0.1:1234`; where only a name is known, no address stands for it.
-    """
+    """Read an address as Java writes it: `/127.0.0.1:1234`, `name/127.0.0.1:1234`. A name alone has no address."""
     try:
         host, port = parse_address(text.rpartition("/")[2])
     except ConfigError:  # somebody else wrote it, and nothing depends on it

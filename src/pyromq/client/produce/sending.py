@@ -17,9 +17,8 @@ from ...protocol.headers.send import SendMessageAnswer
 from ..arguments import check_count, check_length
 from ..connect.answers import header_of
 from ..connect.session import Session, master_of
-from ..core.latency import Latencies
 from ..core.retry import RETRIED_CODES, busy_pause_s
-from ..core.routing import Rotation, Route
+from ..core.routing import Latencies, Rotation, Route
 from ..errors import Error, NoBroker, Refused, TimedOut, Unreachable, refused
 from .outgoing import Outgoing, SendHeaders
 from .queue_choice import QueueChoice, always
@@ -77,7 +76,7 @@ class Sender:
         self._policy = policy
         self._rotation = Rotation(session.rng)
         self._latencies = Latencies()
-        self._number = session.next_sender()
+        self._number = next(session.sender_numbers)
         self._sent = 0
 
     async def send(
@@ -115,18 +114,12 @@ class Sender:
         raise self._failure(message.topic, faults)
 
     def _next_send_id(self) -> str:
-        """Return `PRODUCER/EPOCH/SEQUENCE`, see docs/duplicates.md.
-
-        A client's id is never taken over, so its epoch is 0.
-        """
+        """Return `PRODUCER/EPOCH/SEQUENCE`, see docs/duplicates.md. The epoch is 0: no id is ever taken over."""
         self._sent += 1
         return f"{self._session.ids.of_process}:{self._number}/0/{self._sent}"
 
     def _attempts_left(self, faults: list[Error]) -> int:
-        """Return how many attempts are left.
-
-        Brokers that cannot be reached cost time, not attempts: one that restarts is found again within the time.
-        """
+        """Return how many attempts are left. Brokers that cannot be reached cost time instead: they may come back."""
         return self._policy.retries + 1 - sum(not isinstance(fault, Unreachable | NoBroker) for fault in faults)
 
     async def send_oneway(self, message: Outgoing, choose: QueueChoice | None = None) -> None:
@@ -158,10 +151,7 @@ class Sender:
         return self._rotation.pick(queues, lambda queue: queue.broker_name in others) or queues[0]
 
     def _share_s(self, route: Route, choose: QueueChoice | None, left_s: float, faults: list[Error]) -> float:
-        """Return the time for one attempt.
-
-        A hung broker must leave time for another one; where there is none, it gets all there is.
-        """
+        """Return the time for one attempt: a hung broker leaves time for another, and gets all where there is none."""
         has_others = choose is None and len(route.writers) > 1
         return max(left_s / self._attempts_left(faults) if has_others else left_s, 0.001)
 
@@ -183,10 +173,7 @@ class Sender:
         return fault.code in RETRIED_CODES or (self._policy.retry_not_ok and fault.code in _STORED)
 
     async def _pause(self, faults: list[Error], deadline: float) -> None:
-        """Wait before the next attempt.
-
-        A broker that is busy is not asked again at once; nor one that just refused the connection.
-        """
+        """Wait before the next attempt at a broker that is busy, or that just refused the connection."""
         held_back = [
             fault
             for fault in faults

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from enum import Enum
 
 from ... import logs
@@ -19,7 +20,7 @@ from ...protocol.requests import RequestCode
 from ...transport.peer import Peer
 from ..connect.answers import bad_answer
 from ..connect.session import Session
-from ..consume.handlers import AdaptedHandler, Handler, adapt
+from ..consume.handlers import AdaptedHandler, Handler, worker
 from ..errors import Error, NoBroker, Refused, TimedOut, Unreachable
 from ..received import Received
 from ..tracing.trace_writer import Tracer
@@ -46,13 +47,13 @@ _STATES = {  # in traces, by Java's names
 }
 
 
+@dataclass(slots=True, eq=False)
 class Transaction:
     """One half message, as the block of `Producer.transaction` sees it."""
 
-    def __init__(self, result: SendResult, properties: Mapping[str, str]) -> None:
-        self.result = result
-        self.properties = properties
-        self.decision: TransactionDecision | None = None
+    result: SendResult
+    properties: Mapping[str, str]
+    decision: TransactionDecision | None = None
 
     @property
     def message_id(self) -> str:
@@ -141,7 +142,7 @@ class ProducerTransactions:
 
     def answer_by(self, topic: str, handler: Handler) -> None:
         """Let the handler answer for this topic, which has its name on the wire."""
-        self._checks[topic] = adapt(handler, CHECKS_AT_ONCE)
+        self._checks[topic] = worker(handler, CHECKS_AT_ONCE)
 
     async def check(self, peer: Peer, header: CheckTransactionState, half: Received) -> None:
         decision = await self._decide(half)
@@ -171,7 +172,7 @@ class ProducerTransactions:
             return TransactionDecision.UNKNOWN
         self.checking += 1
         try:
-            return _DECISIONS[await check.run(half)]
+            return _DECISIONS[await check.run([half])]
         except Exception as fault:
             log.warning("transaction check failed", topic=half.topic, id=half.id, fault=repr(fault))
             return TransactionDecision.UNKNOWN

@@ -1,7 +1,7 @@
-"""Gathers the trace events of a client and writes them in the background into the trace topic, in Java's format.
+"""Gathers the trace events of a client, writes them in the background into the trace topic, and finds them again.
 
-Switched on by `connect(trace=True)`. `traced_work.py` makes the events. Nothing here delays or fails the user's own
-work: what cannot be kept or written is dropped, counted and logged now and then.
+The format is Java's. Switched on by `connect(trace=True)`; `traced_work.py` makes the events. Writing never delays or
+fails the user's own work: what cannot be kept or written is dropped, counted and logged now and then.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ from collections import deque
 
 from ... import logs
 from ...errors import ProtocolError
+from ...model.codes import ResponseCode
 from ...model.ids import host_text, parse_offset_message_id
-from ...model.message_trace import Traced
-from ...protocol.trace import encode_trace, trace_keys
+from ...model.message_trace import MessageTrace, Traced, stories
+from ...model.route import MASTER_ID
+from ...protocol.requests import RequestCode
+from ...protocol.trace import answered_events, encode_trace, trace_keys, trace_query
 from ..connect.background import Bell, Tasks
 from ..connect.session import Session
 from ..errors import Error
@@ -29,6 +32,7 @@ KEYS_BYTES = 24_000  # all properties of a message have 32,767
 EVENT_BYTES = 200  # of an event without its keys and names, about
 WRITE_S = 0.5  # events wait for company so long
 STOP_S = 3.0
+_FOUND_OR_NOT = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
 
 
 class Tracer:
@@ -97,10 +101,7 @@ class Tracer:
                 await self._write(self._next_portion())
 
     async def _write(self, events: list[Traced]) -> None:
-        """Write the traces.
-
-        One that cannot be written (somebody else chose its keys) takes none of the others with it.
-        """
+        """Write the traces. One that cannot be written (somebody else chose its keys) takes no other along."""
         try:
             message = self._message(events)
         except (Error, ValueError) as fault:
@@ -137,3 +138,27 @@ def _sizes(event: Traced) -> tuple[int, int]:
     """Return upper bounds for the sizes of the event's body and keys, in bytes."""
     keys = 4 * len(event.keys) + len(event.message_id) + 2
     return EVENT_BYTES + keys + 4 * (len(event.group) + len(event.region)), keys
+
+
+# --- finding --------------------------------------------------------------------------------------------------------
+
+
+async def find_traces(session: Session, trace_topic: str, word: str) -> list[MessageTrace]:
+    """Return the traces of the message with this id, or of the messages with this key. Every broker must answer."""
+    found = []
+    for one in stories(await _events(session, trace_topic, word), word):
+        if one.message_id != word:  # not every event of a message names its keys
+            one = stories(await _events(session, trace_topic, one.message_id), one.message_id)[0]
+        found.append(one)
+    return found
+
+
+async def _events(session: Session, trace_topic: str, word: str) -> list[Traced]:
+    query = trace_query(trace_topic, word)
+    events: list[Traced] = []
+    for replicas in (await session.route(trace_topic)).addresses.values():
+        address = replicas.get(MASTER_ID) or next(iter(replicas.values()))
+        answer = await session.ask(address, RequestCode.QUERY_MESSAGE, query, expected=_FOUND_OR_NOT)
+        if answer.code == ResponseCode.SUCCESS:
+            events += answered_events(answer.body)
+    return events
