@@ -41,6 +41,12 @@ BROKER, RELAYED, NAME_SERVER, CLIENT, CONTROLLER, NOBODY, POP, REPLICATION, USER
 JAVA = Dialect.JAVA
 
 NOTHING = Content()
+LONG_SEND = Content(send.SendMessage, MESSAGE)
+SHORT_SEND = Content(send.SendMessageV2, MESSAGE)
+SENT = Content(send.SendMessageAnswer)
+OFFSET = Content(offset.OffsetAnswer)
+TOPICS = Content(None, topics.TopicList)
+SETTINGS = Content(None, PROPERTIES)
 READ = on_cluster(GET)
 CONSUME = on_topic(SUB) + on_group(SUB)
 LIST_TOPICS = on_all(Resource.TOPIC, LIST)
@@ -53,16 +59,11 @@ class RequestCode:
     # fmt: off
 
     # produce
-    SEND_MESSAGE = Row(10, Content(send.SendMessage, MESSAGE), Content(send.SendMessageAnswer),
-        lane=SEND, needs=on_topic(PUB))
-    SEND_MESSAGE_V2 = Row(310, Content(send.SendMessageV2, MESSAGE), Content(send.SendMessageAnswer),
-        lane=SEND, needs=on_topic(PUB, field="b"))
-    SEND_BATCH_MESSAGE = Row(320, Content(send.SendMessageV2, MESSAGE), Content(send.SendMessageAnswer),
-        lane=SEND, needs=on_topic(PUB, field="b"))
-    SEND_REPLY_MESSAGE = Row(324, Content(send.SendMessage, MESSAGE), Content(send.SendMessageAnswer),
-        lane=SEND, needs=on_topic(PUB))
-    SEND_REPLY_MESSAGE_V2 = Row(325, Content(send.SendMessageV2, MESSAGE), Content(send.SendMessageAnswer),
-        lane=SEND, needs=on_topic(PUB, field="b"))
+    SEND_MESSAGE = Row(10, LONG_SEND, SENT, lane=SEND, needs=on_topic(PUB))
+    SEND_MESSAGE_V2 = Row(310, SHORT_SEND, SENT, lane=SEND, needs=on_topic(PUB, field="b"))
+    SEND_BATCH_MESSAGE = Row(320, SHORT_SEND, SENT, lane=SEND, needs=on_topic(PUB, field="b"))
+    SEND_REPLY_MESSAGE = Row(324, LONG_SEND, SENT, lane=SEND, needs=on_topic(PUB))
+    SEND_REPLY_MESSAGE_V2 = Row(325, SHORT_SEND, SENT, lane=SEND, needs=on_topic(PUB, field="b"))
     CONSUMER_SEND_MSG_BACK = Row(36, Content(send.ConsumerSendMsgBack), NOTHING,
         lane=SEND, needs=on_group(SUB, field="group"))
     RECALL_MESSAGE = Row(370, Content(send.RecallMessage), Content(send.RecallMessageAnswer),
@@ -92,15 +93,13 @@ class RequestCode:
         needs=on_body_group("consumerGroup", SUB) + on_body_topic("mqSet.topic", SUB))
     UNLOCK_BATCH_MQ = Row(42, Content(RpcHeader, heartbeat.LockBatchRequestBody), NOTHING,
         lane=HEARTBEAT, needs=on_body_group("consumerGroup", SUB) + on_body_topic("mqSet.topic", SUB))
-    QUERY_CONSUMER_OFFSET = Row(14, Content(offset.QueryConsumerOffset), Content(offset.OffsetAnswer),
+    QUERY_CONSUMER_OFFSET = Row(14, Content(offset.QueryConsumerOffset), OFFSET,
         lane=QUERY, needs=on_topic(SUB, GET) + on_group(SUB, GET))
     UPDATE_CONSUMER_OFFSET = Row(15, Content(offset.UpdateConsumerOffset), NOTHING,
         lane=PULL, needs=on_topic(SUB, UPDATE) + on_group(SUB, UPDATE))
-    GET_MAX_OFFSET = Row(30, Content(offset.GetMaxOffset), Content(offset.OffsetAnswer),
-        lane=QUERY, needs=on_topic(SUB, GET))
-    GET_MIN_OFFSET = Row(31, Content(TopicQueue), Content(offset.OffsetAnswer), lane=QUERY, needs=on_topic(SUB, GET))
-    SEARCH_OFFSET_BY_TIMESTAMP = Row(29, Content(offset.SearchOffset), Content(offset.OffsetAnswer),
-        lane=QUERY, needs=on_topic(SUB, GET))
+    GET_MAX_OFFSET = Row(30, Content(offset.GetMaxOffset), OFFSET, lane=QUERY, needs=on_topic(SUB, GET))
+    GET_MIN_OFFSET = Row(31, Content(TopicQueue), OFFSET, lane=QUERY, needs=on_topic(SUB, GET))
+    SEARCH_OFFSET_BY_TIMESTAMP = Row(29, Content(offset.SearchOffset), OFFSET, lane=QUERY, needs=on_topic(SUB, GET))
     GET_EARLIEST_MSG_STORETIME = Row(32, Content(TopicQueue), Content(offset.GetEarliestMsgStoretimeAnswer),
         lane=QUERY, needs=on_topic(SUB, GET))
     QUERY_MESSAGE = Row(12, Content(pull.QueryMessage), Content(pull.QueryMessageAnswer, RECORDS),
@@ -163,16 +162,12 @@ class RequestCode:
         Content(namesrv.QueryDataVersionAnswer, DataVersion), lane=HEARTBEAT, needs=READ, by=NAME_SERVER)
     GET_BROKER_CLUSTER_INFO = Row(106, NOTHING, Content(None, route.ClusterInfo, JAVA),
         lane=QUERY, needs=READ, by=NAME_SERVER)
-    GET_ALL_TOPIC_LIST_FROM_NAMESERVER = Row(206, NOTHING, Content(None, topics.TopicList),
-        needs=LIST_TOPICS, by=NAME_SERVER)
-    GET_TOPICS_BY_CLUSTER = Row(224, Content(namesrv.GetTopicsByCluster), Content(None, topics.TopicList),
-        needs=LIST_TOPICS, by=NAME_SERVER)
-    GET_SYSTEM_TOPIC_LIST_FROM_NS = Row(304, NOTHING, Content(None, topics.TopicList),
-        needs=LIST_TOPICS, by=NAME_SERVER)
-    GET_UNIT_TOPIC_LIST = Row(311, NOTHING, Content(None, topics.TopicList), needs=LIST_TOPICS, by=NAME_SERVER)
-    GET_HAS_UNIT_SUB_TOPIC_LIST = Row(312, NOTHING, Content(None, topics.TopicList), needs=LIST_TOPICS, by=NAME_SERVER)
-    GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST = Row(313, NOTHING, Content(None, topics.TopicList),
-        needs=LIST_TOPICS, by=NAME_SERVER)
+    GET_ALL_TOPIC_LIST_FROM_NAMESERVER = Row(206, NOTHING, TOPICS, needs=LIST_TOPICS, by=NAME_SERVER)
+    GET_TOPICS_BY_CLUSTER = Row(224, Content(namesrv.GetTopicsByCluster), TOPICS, needs=LIST_TOPICS, by=NAME_SERVER)
+    GET_SYSTEM_TOPIC_LIST_FROM_NS = Row(304, NOTHING, TOPICS, needs=LIST_TOPICS, by=NAME_SERVER)
+    GET_UNIT_TOPIC_LIST = Row(311, NOTHING, TOPICS, needs=LIST_TOPICS, by=NAME_SERVER)
+    GET_HAS_UNIT_SUB_TOPIC_LIST = Row(312, NOTHING, TOPICS, needs=LIST_TOPICS, by=NAME_SERVER)
+    GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST = Row(313, NOTHING, TOPICS, needs=LIST_TOPICS, by=NAME_SERVER)
     DELETE_TOPIC_IN_NAMESRV = Row(216, Content(namesrv.DeleteTopicInNamesrv), NOTHING, by=NAME_SERVER)
     REGISTER_TOPIC_IN_NAMESRV = Row(217, Content(TopicName, route.TopicRouteData), NOTHING, by=NAME_SERVER)
     WIPE_WRITE_PERM_OF_BROKER = Row(205, Content(namesrv.BrokerName), Content(namesrv.WipeWritePermAnswer),
@@ -184,8 +179,8 @@ class RequestCode:
     DELETE_KV_CONFIG = Row(102, Content(namesrv.KvKey), NOTHING, by=NAME_SERVER)
     GET_KVLIST_BY_NAMESPACE = Row(219, Content(namesrv.KvNamespace), Content(None, route.KVTable),
         needs=READ, by=NAME_SERVER)
-    UPDATE_NAMESRV_CONFIG = Row(318, Content(None, PROPERTIES), NOTHING, by=NAME_SERVER)
-    GET_NAMESRV_CONFIG = Row(319, NOTHING, Content(None, PROPERTIES), needs=READ, by=NAME_SERVER)
+    UPDATE_NAMESRV_CONFIG = Row(318, SETTINGS, NOTHING, by=NAME_SERVER)
+    GET_NAMESRV_CONFIG = Row(319, NOTHING, SETTINGS, needs=READ, by=NAME_SERVER)
 
     # topics
     UPDATE_AND_CREATE_TOPIC = Row(17, Content(admin.CreateTopic), NOTHING, needs=on_topic(CREATE))
@@ -200,12 +195,11 @@ class RequestCode:
         needs=on_topic(GET))
     DELETE_TOPIC_IN_BROKER = Row(215, Content(TopicName), NOTHING, needs=on_topic(DELETE))
     QUERY_TOPIC_CONSUME_BY_WHO = Row(300, Content(TopicName), Content(None, groups.GroupList), needs=on_topic(GET))
-    QUERY_TOPICS_BY_CONSUMER = Row(343, Content(GroupName), Content(None, topics.TopicList),
-        needs=on_group(GET, field="group"))
+    QUERY_TOPICS_BY_CONSUMER = Row(343, Content(GroupName), TOPICS, needs=on_group(GET, field="group"))
     QUERY_SUBSCRIPTION_BY_CONSUMER = Row(345, Content(admin.QuerySubscriptionByConsumer),
         Content(None, connections.QuerySubscriptionResponseBody),
         needs=on_group(GET, field="group") + on_topic(GET, optional=True))
-    GET_SYSTEM_TOPIC_LIST_FROM_BROKER = Row(305, NOTHING, Content(None, topics.TopicList), needs=LIST_TOPICS)
+    GET_SYSTEM_TOPIC_LIST_FROM_BROKER = Row(305, NOTHING, TOPICS, needs=LIST_TOPICS)
 
     # subscription groups
     UPDATE_AND_CREATE_SUBSCRIPTIONGROUP = Row(200, Content(None, groups.SubscriptionGroupConfig), NOTHING,
@@ -223,7 +217,7 @@ class RequestCode:
         needs=on_topic(UPDATE) + on_group(UPDATE, field="group"))
 
     # configuration, state, statistics
-    UPDATE_BROKER_CONFIG = Row(25, Content(None, PROPERTIES), NOTHING)
+    UPDATE_BROKER_CONFIG = Row(25, SETTINGS, NOTHING)
     GET_BROKER_CONFIG = Row(26, NOTHING, Content(admin.GetBrokerConfigAnswer, PROPERTIES), needs=READ)
     GET_BROKER_RUNTIME_INFO = Row(28, NOTHING, Content(None, route.KVTable), needs=READ)
     GET_TOPIC_STATS_INFO = Row(202, Content(TopicName), Content(None, offsets.TopicStatsTable, JAVA),
@@ -269,7 +263,7 @@ class RequestCode:
     CHECK_ROCKSDB_CQ_WRITE_PROGRESS = Row(354, Content(admin.CheckRocksdbCqWriteProgress),
         Content(None, stats.CheckRocksdbCqWriteResult), needs=READ)
     EXPORT_ROCKSDB_CONFIG_TO_JSON = Row(355, Content(admin.ExportRocksdbConfig), NOTHING)
-    UPDATE_COLD_DATA_FLOW_CTR_CONFIG = Row(2001, Content(None, PROPERTIES), NOTHING)
+    UPDATE_COLD_DATA_FLOW_CTR_CONFIG = Row(2001, SETTINGS, NOTHING)
     REMOVE_COLD_DATA_FLOW_CTR_CONFIG = Row(2002, Content(None, TEXT), NOTHING)
     GET_COLD_DATA_FLOW_CTR_INFO = Row(2003, NOTHING, Content(None, stats.ColdDataFlowCtrInfo), needs=READ)
     SET_COMMITLOG_READ_MODE = Row(2004, Content(admin.SetCommitLogReadMode), NOTHING)
@@ -298,8 +292,8 @@ class RequestCode:
     CONTROLLER_GET_SYNC_STATE_DATA = Row(1006, Content(None, list[str]), Content(None, replication.BrokerReplicasInfo),
         needs=READ, by=CONTROLLER)
     GET_BROKER_EPOCH_CACHE = Row(1007, NOTHING, Content(None, replication.EpochEntryCache), needs=READ)
-    UPDATE_CONTROLLER_CONFIG = Row(1009, Content(None, PROPERTIES), NOTHING, by=CONTROLLER)
-    GET_CONTROLLER_CONFIG = Row(1010, NOTHING, Content(None, PROPERTIES), needs=READ, by=CONTROLLER)
+    UPDATE_CONTROLLER_CONFIG = Row(1009, SETTINGS, NOTHING, by=CONTROLLER)
+    GET_CONTROLLER_CONFIG = Row(1010, NOTHING, SETTINGS, needs=READ, by=CONTROLLER)
     CLEAN_BROKER_DATA = Row(1011, Content(replica.CleanBrokerData), NOTHING, by=CONTROLLER)
     CONTROLLER_GET_NEXT_BROKER_ID = Row(1012, Content(replica.ControlledBroker), Content(replica.GetNextBrokerIdAnswer),
         needs=READ, by=CONTROLLER)
