@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 from .ids import offset_message_id
 
 
-class Property:
-    """Names of the properties that RocketMQ itself reads or writes (STORAGE: property names)."""
-
+class Property:  # names that RocketMQ itself reads or writes
     KEYS = "KEYS"
     TAGS = "TAGS"
     WAIT = "WAIT"
@@ -113,8 +111,6 @@ MOST_INNER_MESSAGES = (1 << 15) - 1  # INNER_NUM: a batch queue's entry has 16 b
 
 @dataclass(slots=True)
 class Message:
-    """What an application sends."""
-
     topic: str
     body: bytes
     flag: int = 0

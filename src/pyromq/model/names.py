@@ -99,7 +99,6 @@ def topic_fault(topic: str) -> str | None:
 
 
 def group_fault(group: str) -> str | None:
-    """Return what is wrong with a group's name, None if nothing."""
     return _fault("group", group, MAX_GROUP)
 
 

@@ -6,8 +6,6 @@ from enum import IntFlag
 
 
 class Perm(IntFlag):
-    """Permission bits of a topic's queues on one broker."""
-
     INHERIT = 1
     WRITE = 2
     READ = 4

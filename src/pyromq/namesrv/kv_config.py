@@ -27,8 +27,6 @@ _ENTRY_BYTES = 8  # of a key and its value in the file besides their texts
 
 
 class KvFile(Body, kw_only=True):
-    """The file's content."""
-
     config_table: Table = always_new(dict)
 
 
@@ -188,7 +186,6 @@ def _over(what: str, setting: str, limit: int) -> RequestRefused:
 
 
 def _bytes(namespace: str, entries: Mapping[str, str]) -> int:
-    """Estimate what a namespace takes in the file."""
     return len(namespace) + _ENTRY_BYTES + sum(_entry_bytes(key, value) for key, value in entries.items())
 
 

@@ -78,7 +78,5 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class Departures:
-    """What one batch of unregistrations took away."""
-
     departed: tuple[Replica, ...] = ()
     changes: tuple[MinBrokerChange, ...] = ()

@@ -30,8 +30,6 @@ class Resource(Enum):
 
 
 class NameIn(Enum):
-    """Where the resource's name is found."""
-
     SERVER = "the server's own cluster"
     HEADER = "a header field, by its name on the wire"
     BODY = "a member of the JSON body; a dot leads into objects and each item of lists"

@@ -50,7 +50,6 @@ class Command(msgspec.Struct, gc=False):
 
 
 def encode_header(command: Command) -> bytes:
-    """Return the header bytes in the command's own encoding."""
     if command.encoding is Encoding.JSON:
         return _JSON_ENCODER.encode(
             _JsonOut(
@@ -109,8 +108,6 @@ class _JsonOut(msgspec.Struct):
 
 
 class _JsonIn(msgspec.Struct, gc=False, rename={"fields": "extFields"}):
-    """A header as Java writes it."""
-
     code: Int32 = 0
     fields: dict[str, str] = msgspec.field(default_factory=dict)
     flag: Int32 = 0

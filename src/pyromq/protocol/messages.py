@@ -224,7 +224,6 @@ def _read_plain(raw: bytes, at: int, messages: list[StoredMessage]) -> int:
 
 
 def unwrap(record: Record, plain_limit: int = DEFAULT_PLAIN_LIMIT) -> list[StoredMessage]:
-    """Return the message of a record, or the messages of an inner batch."""
     kind = compression_of(record.sys_flag)
     plain = record.body if kind is None else decompress(record.body, kind, plain_limit)
     if record.sys_flag & WRAPPED_BATCH != WRAPPED_BATCH:

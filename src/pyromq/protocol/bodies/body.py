@@ -12,7 +12,7 @@ Unknown members are ignored. Maps keep their order. What is no JSON or of the wr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
 
@@ -20,9 +20,11 @@ import msgspec
 
 from ...errors import Malformed, ProtocolError
 from ..ints import Int64
-from ..json import DEFAULT_LIMITS, Dialect, JsonLimits, read_json
+from ..json import DEFAULT_LIMITS, JsonLimits, read_json
 from .keyed import read_keyed
-from .writer import json_parts, write_json
+from .writer import body_parts, encode_body
+
+__all__ = ["Body", "DataVersion", "always", "always_new", "body_parts", "decode_body", "encode_body"]
 
 T = TypeVar("T")
 
@@ -40,16 +42,6 @@ def always_new(make: Callable[[], T], name: str | None = None) -> T:
     """Return a default that is written, for a value that must not be shared: `always_new(dict)`."""
     result: T = msgspec.field(default_factory=lambda: make(), name=name)  # dict itself would be compared
     return result
-
-
-def encode_body(body: Any, dialect: Dialect = Dialect.STANDARD) -> bytes:
-    """Encode as compact JSON: no blanks at all, because the Go client splits this text by hand."""
-    return write_json(body, dialect)
-
-
-def body_parts(body: Any, dialect: Dialect = Dialect.STANDARD) -> Iterator[bytes]:
-    """Return what `encode_body` gives, in small parts, so that a table of megabytes need not be encoded in one go."""
-    return json_parts(body, dialect)
 
 
 def decode_body(kind: type[T], data: bytes | memoryview, limits: JsonLimits = DEFAULT_LIMITS, name: str = "") -> T:

@@ -35,8 +35,6 @@ def named(kind: type[E], value: E | int) -> E:
 
 
 class SubscriptionData(Body, kw_only=True):
-    """What a group wants of one topic."""
-
     class_filter_mode: bool = always(False)
     code_set: list[Int32] = always_new(list)  # Java's hash codes of the tags
     expression_type: str | None = always("TAG")

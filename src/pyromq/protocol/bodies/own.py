@@ -105,8 +105,6 @@ class BrokerInspection(OwnBody, kw_only=True):
 
 
 class LifeStep(OwnBody, kw_only=True):
-    """A copy of the message in the log."""
-
     at_ms: int
     what: str
     topic: str
@@ -163,7 +161,7 @@ class MessageLifeAnswer(OwnBody, kw_only=True):
     retry: Number = UNSET
     leaves_ms: Number = UNSET
     groups: list[GroupLife] | UnsetType = UNSET
-    history: list[LifeStep] | UnsetType = UNSET
+    history: list[LifeStep] | UnsetType = UNSET  # the copies of the message in the log
 
 
 # --- 30003 and 30005 --------------------------------------------------------------------------------------------------
@@ -198,10 +196,8 @@ class DeadLetterLine(OwnBody, kw_only=True):
 
 
 class DeadLettersAnswer(OwnBody, kw_only=True):
-    """30005. Groups, or the messages of one group."""
-
     lost_for_want_of_space: int
     groups: list[DeadGroup] | UnsetType = UNSET
-    group: Text = UNSET
+    group: Text = UNSET  # whose messages these are
     messages: list[DeadLetterLine] | UnsetType = UNSET
     warnings: list[str]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import msgspec
@@ -66,36 +67,33 @@ def _decode_each(kind: type[T], texts: dict[str, msgspec.Raw], into: dict[str, T
         yield
 
 
+@dataclass(slots=True, eq=False)
 class RegistrationReader:
     """Reads a body topic by topic, so that whoever serves others too can let them in between.
 
-    `body` is whole once `steps` has come to its end; Malformed says what is wrong. No body: no topic changes.
+    `body` is whole once `read_slices` has come to its end; Malformed says what is wrong. No body: no topic changes.
     """
 
-    def __init__(
-        self, data: bytes, version: int, compressed: bool = False, max_inflated: int = MAX_INFLATED_BYTES
-    ) -> None:
-        """The broker's `version` says how it must be read."""
-        self._data = data
-        self._version = version
-        self._compressed = compressed
-        self._max_inflated = max_inflated
-        self.body = RegisterBrokerBody()
+    data: bytes
+    version: int  # of the broker: it says how this must be read
+    compressed: bool = False
+    max_inflated: int = MAX_INFLATED_BYTES
+    body: RegisterBrokerBody = field(init=False, default_factory=RegisterBrokerBody)
 
     def read_slices(self) -> Iterator[None]:
-        data = self._data
+        data = self.data
         if not data:
             return
-        if self._version < Version.V3_0_11:  # sends the bare table; a whole body here reads as one without topics
+        if self.version < Version.V3_0_11:  # sends the bare table; a whole body here reads as one without topics
             yield from self._table(decode_body(_RawTable, data, LIMITS, "RegisterBrokerBody"))
         # Brokers of 5.x say compressed=false even when they compress, so the first byte decides: 0x78 starts a zlib
         # stream and no JSON.
-        elif self._compressed or data[0] == 0x78:
+        elif self.compressed or data[0] == 0x78:
             plain = bytearray()
-            for part in _inflated(data, self._max_inflated):
+            for part in _inflated(data, self.max_inflated):
                 plain += part
                 yield
-            yield from _Parts(plain).read_slices(self.body, self._version)
+            yield from _Parts(plain).read_slices(self.body, self.version)
         else:
             raw = decode_body(_RawBody, data, LIMITS, "RegisterBrokerBody")
             self.body.filter_server_list = decode_body(list[str], raw.filter_server_list)
@@ -152,14 +150,11 @@ def _inflated(data: bytes, limit: int) -> Iterator[bytes]:
 
 
 class _Parts:
-    """Reads length-prefixed parts one after another."""
-
     def __init__(self, data: bytearray) -> None:
         self._data = data
         self._at = 0
 
     def read_slices(self, body: RegisterBrokerBody, version: int) -> Iterator[None]:
-        """Fill the body, topic by topic."""
         wrapper = body.topic_config_serialize_wrapper
         wrapper.data_version = decode_body(DataVersion, self._piece())
         for _ in range(self._number()):

@@ -8,8 +8,6 @@ from .topics import TopicQueueMappingInfo
 
 
 class QueueData(Body, kw_only=True):
-    """The queues of one topic on the brokers of one name."""
-
     broker_name: str
     perm: Int32 = always(0)
     read_queue_nums: Int32 = always(0)

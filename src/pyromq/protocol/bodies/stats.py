@@ -53,8 +53,6 @@ class TimerMetrics(Body, kw_only=True):
 
 
 class AccAndTimeStamp(Body, kw_only=True):
-    """Cold bytes read by one group, and when."""
-
     cold_acc: Int64 = always(0)
     create_time_mills: Int64 = always(0)
     last_cold_read_time_mills: Int64 = always(0)
@@ -67,4 +65,4 @@ class ColdDataFlowCtrInfo(Body, kw_only=True):
     config_table: dict[str, Int64] = always_new(dict)
     global_acc: Int64 = always(0)
     global_cold_read_threshold: Int64 = always(0)
-    runtime_table: dict[str, AccAndTimeStamp] = always_new(dict)
+    runtime_table: dict[str, AccAndTimeStamp] = always_new(dict)  # cold bytes that each group read, and when

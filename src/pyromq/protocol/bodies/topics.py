@@ -46,9 +46,7 @@ class TopicQueueMappingInfo(Body, kw_only=True):
 
 
 class TopicQueueMappingDetail(TopicQueueMappingInfo, kw_only=True):
-    """The same with the whole history of each queue."""
-
-    hosted_queues: dict[Int32, list[LogicQueueMappingItem]] = always_new(dict)
+    hosted_queues: dict[Int32, list[LogicQueueMappingItem]] = always_new(dict)  # the whole history of each queue
 
 
 class TopicConfigAndQueueMapping(TopicConfig, kw_only=True):

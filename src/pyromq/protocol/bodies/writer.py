@@ -1,4 +1,4 @@
-"""Writes bodies as JSON in one of the two dialects. Called by `encode_body` and `body_parts` alone.
+"""Writes bodies as JSON in one of the two dialects. `body.py` hands these functions on.
 
 msgspec writes everything that has string keys. Only what holds a map with other keys is walked here: numbers stay
 unquoted in Java's dialect, queues are objects there and the string of their JSON text in the standard one. Bodies of
@@ -25,12 +25,16 @@ _encode = msgspec.json.Encoder().encode
 _ENTRIES = 32  # of a map or list in one part
 
 
-def write_json(value: Any, dialect: Dialect) -> bytes:
+def encode_body(value: Any, dialect: Dialect = Dialect.STANDARD) -> bytes:
+    """Encode as compact JSON: no blanks at all, because the Go client splits this text by hand."""
     return (_writer(_kind(value), dialect) or _encode)(value)
 
 
-def json_parts(value: Any, dialect: Dialect) -> Iterator[bytes]:
-    """Return what `write_json` does, some entries of a map or list a part; structs without a map by queue are whole."""
+def body_parts(value: Any, dialect: Dialect = Dialect.STANDARD) -> Iterator[bytes]:
+    """Return what `encode_body` does in small parts, so that a table of megabytes need not be encoded in one go.
+
+    A part is some entries of a map or list; structs without a map by queue are whole.
+    """
     return _parts(value, _kind(value), dialect)
 
 

@@ -7,9 +7,7 @@ import msgspec
 from .header import ConsumerGroupName, Header, Int32, RpcHeader, TopicHeader
 
 
-class HeartbeatAnswer(Header, kw_only=True):
-    """34. 5.x only; 4.9 answers without fields."""
-
+class HeartbeatAnswer(Header, kw_only=True):  # of 5.x; 4.9 answers without fields
     is_support_heart_beat_v2: bool | None = msgspec.field(default=None, name="IS_SUPPORT_HEART_BEAT_V2")
     is_sub_change: bool | None = msgspec.field(default=None, name="IS_SUB_CHANGE")
 

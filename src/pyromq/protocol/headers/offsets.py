@@ -27,15 +27,11 @@ class SearchOffset(TopicHeader, kw_only=True):
 
 
 class OffsetAnswer(Header, kw_only=True):
-    """14, 29, 30, 31. Absent where nothing was found."""
-
-    offset: Int64 | None = None
+    offset: Int64 | None = None  # absent where nothing was found
 
 
 class GetEarliestMsgStoretimeAnswer(Header, kw_only=True):
-    """32. -1: the queue is empty."""
-
-    timestamp: Int64
+    timestamp: Int64  # -1: the queue is empty
 
 
 class ResetOffset(TopicHeader, kw_only=True):
@@ -60,8 +56,6 @@ class CloneGroupOffset(RpcHeader, kw_only=True):
 
 
 class QueryCorrectionOffset(TopicHeader, kw_only=True):
-    """308. `filter_groups` is a comma list."""
-
-    filter_groups: str | None = None
+    filter_groups: str | None = None  # separated by commas
     compare_group: str
     topic: str

@@ -26,10 +26,8 @@ class AckMessage(GroupQueue, kw_only=True):
 
 
 class ChangeInvisibleTime(AckMessage, kw_only=True):
-    """With `suspend` the later redelivery does not count."""
-
     invisible_time: Int64
-    suspend: bool = False
+    suspend: bool = False  # the later redelivery does not count
 
 
 class ChangeInvisibleTimeAnswer(Header, kw_only=True):

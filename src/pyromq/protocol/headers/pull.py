@@ -39,8 +39,6 @@ class PullMessageAnswer(Header, kw_only=True):
 
 
 class QueryMessage(TopicHeader, kw_only=True):
-    """With `unique_key_query` the key is a message's unique id."""
-
     topic: str
     key: str
     max_num: Int32
@@ -48,6 +46,7 @@ class QueryMessage(TopicHeader, kw_only=True):
     end_timestamp: Int64
     index_type: str | None = None
     last_key: str | None = None
+    # the key is a message's unique id
     unique_key_query: bool | None = msgspec.field(default=None, name="_UNIQUE_KEY_QUERY")
 
 
