@@ -159,21 +159,22 @@ def _read_plain(raw: bytes, at: int, messages: list[StoredMessage]) -> int:
     view, available, unpack, new = memoryview(raw), len(raw), _HEAD.unpack_from, PulledMessage.__new__
     topic, topic_bytes = "", b""
     while available - at >= FIXED_BYTES:
+        message = new(PulledMessage)
         (
             size,
             magic,
-            body_crc,
-            queue_id,
-            flag,
-            queue_offset,
-            position,
+            message.body_crc,
+            message.queue_id,
+            message.flag,
+            message.queue_offset,
+            message.physical_offset,
             sys_flag,
-            born,
-            born_host,
-            stored,
-            store_host,
-            reconsume_times,
-            prepared,
+            message.born_timestamp,
+            message.born_host,
+            message.store_timestamp,
+            message.store_host,
+            message.reconsume_times,
+            message.prepared_transaction_offset,
             body_length,
         ) = unpack(raw, at)
         end, body_at = at + size, at + _HEAD_BYTES
@@ -188,12 +189,12 @@ def _read_plain(raw: bytes, at: int, messages: list[StoredMessage]) -> int:
             or end - properties_at != raw[topic_end] << 8 | raw[topic_end + 1]
         ):
             return at
-        body = raw[body_at:body_end]
+        message.body = body = raw[body_at:body_end]
         own_crc_at = end - CRC_PROPERTY_BYTES
         if raw.startswith(_OWN_CRC, own_crc_at):  # the record's own covers the body too
             if b"%010d" % (crc32(view[at:own_crc_at]) & CRC_BITS) != raw[end - 2 : end - 12 : -1]:
                 return at
-        elif crc32(body) & CRC_BITS != body_crc:
+        elif crc32(body) & CRC_BITS != message.body_crc:
             return at
         if raw[body_end + 1 : topic_end] != topic_bytes:
             topic_bytes = raw[body_end + 1 : topic_end]
@@ -201,23 +202,8 @@ def _read_plain(raw: bytes, at: int, messages: list[StoredMessage]) -> int:
                 topic = topic_bytes.decode()
             except UnicodeDecodeError:
                 return at
-        message = new(PulledMessage)
-        message.topic = topic
-        message.body = body
-        message.flag = flag
+        message.topic, message.store_size, message.sys_flag = topic, size, sys_flag
         message._raw = raw[properties_at:end]
-        message.queue_id = queue_id
-        message.queue_offset = queue_offset
-        message.physical_offset = position
-        message.store_size = size
-        message.sys_flag = sys_flag
-        message.body_crc = body_crc
-        message.born_timestamp = born
-        message.born_host = born_host
-        message.store_timestamp = stored
-        message.store_host = store_host
-        message.reconsume_times = reconsume_times
-        message.prepared_transaction_offset = prepared
         messages.append(message)
         at = end
     return at
