@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
@@ -19,7 +18,7 @@ from ...model.codes import ResponseCode
 from ...model.ids import offset_message_id, parse_offset_message_id
 from ...model.message import Property
 from ...model.wire_text import whole_number
-from ...protocol.bodies.own import GroupLife, LifeState, MessageLifeAnswer
+from ...protocol.bodies.own import LifeState, MessageLifeAnswer
 from ...protocol.headers.own import MessageLifeRequest
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record
@@ -139,11 +138,9 @@ class MessageLife:
             tags=first.pairs.get(Property.TAGS),
             born_ms=first.record.born_timestamp,
             bytes=len(first.record.body),
-            groups=[
-                GroupLife(group=name, **_members(self._of_group(name, copies))) for name in self._groups(topic, copies)
-            ],
+            groups=[self._of_group(name, copies) for name in self._groups(topic, copies)],
             history=[copy.shown() for copy in copies],
-            **_members(state),
+            **{name: value for name, value in msgspec.structs.asdict(state).items() if value is not msgspec.UNSET},
         )
 
     def _or_quarantined(self, state: LifeState, newest: Copy) -> LifeState:
@@ -171,8 +168,9 @@ class MessageLife:
     def _of_group(self, group: str, copies: list[Copy]) -> LifeState:
         mine = [copy for copy in copies if copy.group in ("", group)]
         if not mine:
-            return LifeState(state="expired")
+            return LifeState(group=group, state="expired")
         state = self._or_quarantined(of_group(group, copies, self._progress_of), mine[-1])
+        state.group = group
         if state.state == "dead":
             state.leaves_ms = self._leaves_ms(mine[-1])
         return state
@@ -210,10 +208,6 @@ class MessageLife:
                 ResponseCode.QUERY_NOT_FOUND,
             )
         return MessageLifeAnswer(topic=header.topic, id=header.id, state="expired", at_ms=at or None)
-
-
-def _members(state: LifeState) -> dict[str, Any]:
-    return msgspec.structs.asdict(state)
 
 
 def _offset_id(record: Record) -> str:

@@ -117,22 +117,9 @@ class LifeStep(OwnBody, kw_only=True):
 
 
 class LifeState(OwnBody, kw_only=True):
-    """Where a message stands. The next two say so too, among other members."""
+    """Where a message stands, by itself or with one group. `leaves_ms`: when it, or its dead letter, expires."""
 
-    state: str
-    reason: Text = UNSET
-    until_ms: Number = UNSET
-    overdue: bool | UnsetType = UNSET
-    at_ms: int | UnsetType | None = UNSET
-    checks: Number = UNSET
-    retry: Number = UNSET
-    leaves_ms: Number = UNSET
-
-
-class GroupLife(OwnBody, kw_only=True):
-    """Where a message stands with one group. `leaves_ms`: when its dead letter expires."""
-
-    group: str
+    group: Text = UNSET
     state: str
     reason: Text = UNSET
     until_ms: Number = UNSET
@@ -160,7 +147,7 @@ class MessageLifeAnswer(OwnBody, kw_only=True):
     checks: Number = UNSET
     retry: Number = UNSET
     leaves_ms: Number = UNSET
-    groups: list[GroupLife] | UnsetType = UNSET
+    groups: list[LifeState] | UnsetType = UNSET
     history: list[LifeStep] | UnsetType = UNSET  # the copies of the message in the log
 
 
