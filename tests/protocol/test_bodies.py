@@ -19,12 +19,12 @@ import pyromq.protocol.bodies
 from pyromq.errors import Malformed, RequestRefused
 from pyromq.model.group import ConsumeFromWhere, ConsumeType, MessageModel
 from pyromq.protocol.bodies.body import Body, body_parts, decode_body, encode_body
+from pyromq.protocol.bodies.groups import UserInfo
 from pyromq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
 from pyromq.protocol.bodies.keyed import ByQueue, MessageQueue
 from pyromq.protocol.bodies.offsets import ConsumeStats, OffsetWrapper, ResetOffsetBody
 from pyromq.protocol.bodies.route import BrokerData, ClusterInfo, KVTable, QueueData, TopicRouteData
 from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigAndQueueMapping, TopicQueueMappingDetail
-from pyromq.protocol.bodies.users import UserInfo
 from pyromq.protocol.json import ANSWER_LIMITS, Dialect, JsonLimits, parse_json
 from pyromq.protocol.requests import ROWS
 from pyromq.protocol.row import Content

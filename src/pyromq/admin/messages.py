@@ -11,7 +11,7 @@ from ..client.connect.answers import Answer
 from ..model.codes import ResponseCode
 from ..model.message import StoredMessage
 from ..protocol.bodies.own import members
-from ..protocol.headers.own import DeadLettersRequest, MessageLifeRequest
+from ..protocol.headers.admin import DeadLettersRequest, MessageLifeRequest
 from ..protocol.headers.pull import PullMessage, QueryMessage, ViewMessage
 from ..protocol.messages import ReadMessages, read_messages
 from ..protocol.pulls import PULL_CODES, PullAnswer, Pulled, PullFlag

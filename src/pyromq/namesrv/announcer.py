@@ -1,12 +1,14 @@
 """Says what happened in the route table: one log line each, and to the replicas of a broker whose smallest id changed.
 
-Handlers and the expiry loop hand it what the table gave back. It never changes the table.
+Handlers and the expiry loop, which takes away brokers that have been silent for too long, hand it what the table gave
+back.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import cast
 
 from .. import logs
 from ..ambient import Clock
@@ -16,8 +18,10 @@ from ..protocol.command import Command
 from ..protocol.headers.namesrv import NotifyMinBrokerIdChange
 from ..protocol.requests import RequestCode
 from ..transport.client import RemotingClient
+from ..transport.peer import Peer
 from .config import NamesrvConfig
 from .registration import Departures, MinBrokerChange, Registered, Registration
+from .route_table import RouteTable
 
 log = logs.get("pyromq.namesrv")
 
@@ -87,3 +91,27 @@ class Announcer:
             await self._client.send(address, Command(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, fields=fields))
         except CallFailed as fault:
             log.warning("broker not told of its smallest id", broker=change.broker_name, address=address, reason=fault)
+
+
+# --- silent brokers ---------------------------------------------------------------------------------------------------
+
+
+def monotonic_ms(clock: Clock) -> int:
+    """Return what the route table calls `now_ms`: durations must not follow a wall clock that is set."""
+    return int(clock.monotonic() * 1000)
+
+
+async def expiry_loop(table: RouteTable, live: Live[NamesrvConfig], announcer: Announcer, clock: Clock) -> None:
+    """Run until cancelled. A changed interval counts from the next round on."""
+    while True:
+        await clock.sleep(live.config.scan_not_active_broker_interval / 1000)
+        expire(table, announcer, monotonic_ms(clock))
+
+
+def expire(table: RouteTable, announcer: Announcer, now_ms: int) -> None:
+    departures = table.expire(now_ms)
+    announcer.departed(departures, "broker expired")
+    for one in departures.departed:
+        # The connection of a silent broker is most likely dead, unless another broker still speaks over it.
+        if not table.has_channel(one.channel):
+            cast(Peer, one.channel).close("the broker that registered over it expired")

@@ -23,9 +23,8 @@ from ..transport.peer import Peer
 from ..transport.server import Server
 from ..transport.turns.loop_holds import LoopHolds
 from ..transport.turns.slices import Slices
-from .announcer import Announcer
+from .announcer import Announcer, expiry_loop
 from .config import NAMESRV_KEYS, NamesrvConfig
-from .expiry import expiry_loop
 from .handlers.brokers import BrokerHandlers
 from .handlers.operators import KvHandlers, SettingsHandlers
 from .handlers.topics import TopicHandlers

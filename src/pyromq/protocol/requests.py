@@ -22,11 +22,10 @@ from .access import (
     on_message,
     on_topic,
 )
-from .bodies import connections, groups, heartbeat, offsets, registration, replication, route, stats, topics, users
+from .bodies import connections, groups, heartbeat, offsets, own, registration, replication, route, stats, topics
 from .bodies import lite as lites
-from .bodies import own as owns
 from .bodies.body import DataVersion
-from .headers import admin, namesrv, own, pop, pull, send
+from .headers import admin, namesrv, pop, pull, send
 from .headers import clients as client
 from .headers import offsets as offset
 from .headers import replication as replica
@@ -306,16 +305,16 @@ class RequestCode:
     RAFT_BROKER_HEART_BEAT_EVENT_REQUEST = Row(1018, NOTHING, NOTHING, lane=HEARTBEAT, by=CONTROLLER)
 
     # users and permissions
-    AUTH_CREATE_USER = Row(3001, Content(admin.UserName, users.UserInfo), NOTHING, by=USERS)
-    AUTH_UPDATE_USER = Row(3002, Content(admin.UserName, users.UserInfo), NOTHING, by=USERS)
+    AUTH_CREATE_USER = Row(3001, Content(admin.UserName, groups.UserInfo), NOTHING, by=USERS)
+    AUTH_UPDATE_USER = Row(3002, Content(admin.UserName, groups.UserInfo), NOTHING, by=USERS)
     AUTH_DELETE_USER = Row(3003, Content(admin.UserName), NOTHING, by=USERS)
-    AUTH_GET_USER = Row(3004, Content(admin.UserName), Content(None, users.UserInfo), needs=READ, by=USERS)
-    AUTH_LIST_USER = Row(3005, Content(admin.ListUsers), Content(None, list[users.UserInfo]), needs=READ, by=USERS)
-    AUTH_CREATE_ACL = Row(3006, Content(admin.AclSubject, users.AclInfo), NOTHING, by=USERS)
-    AUTH_UPDATE_ACL = Row(3007, Content(admin.AclSubject, users.AclInfo), NOTHING, by=USERS)
+    AUTH_GET_USER = Row(3004, Content(admin.UserName), Content(None, groups.UserInfo), needs=READ, by=USERS)
+    AUTH_LIST_USER = Row(3005, Content(admin.ListUsers), Content(None, list[groups.UserInfo]), needs=READ, by=USERS)
+    AUTH_CREATE_ACL = Row(3006, Content(admin.AclSubject, groups.AclInfo), NOTHING, by=USERS)
+    AUTH_UPDATE_ACL = Row(3007, Content(admin.AclSubject, groups.AclInfo), NOTHING, by=USERS)
     AUTH_DELETE_ACL = Row(3008, Content(admin.DeleteAcl), NOTHING, by=USERS)
-    AUTH_GET_ACL = Row(3009, Content(admin.AclSubject), Content(None, users.AclInfo), needs=READ, by=USERS)
-    AUTH_LIST_ACL = Row(3010, Content(admin.ListAcls), Content(None, list[users.AclInfo]), needs=READ, by=USERS)
+    AUTH_GET_ACL = Row(3009, Content(admin.AclSubject), Content(None, groups.AclInfo), needs=READ, by=USERS)
+    AUTH_LIST_ACL = Row(3010, Content(admin.ListAcls), Content(None, list[groups.AclInfo]), needs=READ, by=USERS)
 
     # from servers to clients and brokers: whoever sends one the other way must be trusted with the cluster
     CHECK_TRANSACTION_STATE = Row(39, Content(send.CheckTransactionState, RECORDS), NOTHING, lane=SEND, by=CLIENT)
@@ -351,11 +350,11 @@ class RequestCode:
     REGISTER_MESSAGE_FILTER_CLASS = Row(302, NOTHING, NOTHING, by=NOBODY)
 
     # our own, answered by no other broker
-    INSPECT = Row(30001, NOTHING, Content(None, owns.BrokerInspection), needs=READ)
-    MESSAGE_LIFE = Row(30002, Content(own.MessageLifeRequest), Content(None, owns.MessageLifeAnswer),
+    INSPECT = Row(30001, NOTHING, Content(None, own.BrokerInspection), needs=READ)
+    MESSAGE_LIFE = Row(30002, Content(admin.MessageLifeRequest), Content(None, own.MessageLifeAnswer),
         needs=on_topic(GET))
-    HALF_MESSAGES = Row(30003, Content(own.HalfMessagesRequest), Content(None, owns.HalfMessagesAnswer), needs=READ)
-    DEAD_LETTERS = Row(30005, Content(own.DeadLettersRequest), Content(None, owns.DeadLettersAnswer), needs=READ)
+    HALF_MESSAGES = Row(30003, Content(admin.HalfMessagesRequest), Content(None, own.HalfMessagesAnswer), needs=READ)
+    DEAD_LETTERS = Row(30005, Content(admin.DeadLettersRequest), Content(None, own.DeadLettersAnswer), needs=READ)
     # fmt: on
 
 

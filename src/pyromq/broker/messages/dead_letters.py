@@ -15,7 +15,7 @@ from ...model.codes import ResponseCode
 from ...model.ids import offset_message_id
 from ...model.message import Property
 from ...protocol.bodies.own import DeadGroup, DeadLetterLine, DeadLettersAnswer
-from ...protocol.headers.own import DeadLettersRequest
+from ...protocol.headers.admin import DeadLettersRequest
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record
 from ...store.files.file_age import LogFile

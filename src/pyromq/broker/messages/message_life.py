@@ -19,7 +19,7 @@ from ...model.ids import offset_message_id, parse_offset_message_id
 from ...model.message import Property
 from ...model.wire_text import whole_number
 from ...protocol.bodies.own import LifeState, MessageLifeAnswer
-from ...protocol.headers.own import MessageLifeRequest
+from ...protocol.headers.admin import MessageLifeRequest
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record
 from ...store.log.reader import KeyQuery

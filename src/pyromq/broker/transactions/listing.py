@@ -11,7 +11,7 @@ from ...errors import RequestRefused
 from ...model.ids import offset_message_id
 from ...model.wire_text import whole_number
 from ...protocol.bodies.own import HalfMessageLine, HalfMessagesAnswer
-from ...protocol.headers.own import HalfMessagesRequest
+from ...protocol.headers.admin import HalfMessagesRequest
 from ...store.tables.json_tables import JsonTable
 from ...transport.dispatch import Reply, RequestOf
 from ..metadata.table_content import next_version, read_version

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ...protocol.bodies.users import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
+from ...protocol.bodies.groups import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
 from ...protocol.headers.admin import AclSubject, DeleteAcl, ListAcls, ListUsers, UserName
 from ...protocol.requests import RequestCode
 from ...protocol.row import B, H, Row

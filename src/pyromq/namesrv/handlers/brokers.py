@@ -14,9 +14,8 @@ from ...protocol.bodies.route import BrokerMemberGroup, GetBrokerMemberGroupResp
 from ...protocol.headers import namesrv as headers
 from ...transport.dispatch import Reply, Request, RequestOf
 from ...transport.turns.slices import Slices
-from ..announcer import Announcer
+from ..announcer import Announcer, monotonic_ms
 from ..config import NamesrvConfig
-from ..expiry import monotonic_ms
 from ..kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from ..registration import DEFAULT_TIMEOUT_MS, Registration
 from ..registration_checks import check_identity, check_room, usable_addresses, within_topic_limit, without_odd_names

@@ -1,4 +1,4 @@
-"""Administration of a broker: topics, groups, statistics, upkeep, and users with their permissions (ACL 2.0)."""
+"""Administration of a broker: topics, groups, statistics, upkeep, users and permissions (ACL 2.0), our own requests."""
 
 from __future__ import annotations
 
@@ -150,3 +150,29 @@ class DeleteAcl(AclSubject, kw_only=True):
 class ListAcls(Header, kw_only=True):
     subject_filter: str | None = None
     resource_filter: str | None = None
+
+
+# --- requests that only our brokers know (30,001 and up) --------------------------------------------------------------
+
+
+class MessageLifeRequest(Header, kw_only=True):
+    """`id`: the client's unique id, the broker's offset id, or a key that one message alone has."""
+
+    topic: str
+    id: str
+
+
+class HalfMessagesRequest(Header, kw_only=True):
+    """Up to `most` half messages of a topic or producer group, from the queue offset `begin` on."""
+
+    begin: str | None = msgspec.field(default=None, name="from")
+    most: str | None = None
+    topic: str | None = None
+    producer_group: str | None = None
+
+
+class DeadLettersRequest(Header, kw_only=True):
+    """With a group its messages, the oldest first; without one, the groups."""
+
+    group: str | None = None
+    max_num: Int32 = 100
