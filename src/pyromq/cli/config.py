@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import click
 from ..config import JavaKeys, Setting, SettingFinding, examine_file, load, settings_of
 from ..errors import ConfigError
 from ..model.foreign_text import one_line
-from .terminal.printing import print_drawn, print_lines
+from .terminal.printing import print_drawn, print_lines, to_json
 from .terminal.tree import Tree, command
 
 
@@ -34,10 +33,9 @@ def list_settings(daemon: str, as_json: bool) -> None:
     """Print every setting: its name in TOML, its Java key, default, whether it can change while running."""
     rows = [_describe(one) for one in settings_of(_tables(daemon)[0]).values()]
     if as_json:
-        for row in rows:
-            print_lines(json.dumps(row, ensure_ascii=False))
-        return
-    _print_rows(f"settings of {daemon}", rows)
+        print_lines(*map(to_json, rows))
+    else:
+        _print_rows(f"settings of {daemon}", rows)
 
 
 def _describe(setting: Setting) -> dict[str, str]:
@@ -59,7 +57,9 @@ def check(file: Path, daemon: str, as_json: bool) -> None:
     config_class, keys = _tables(daemon)
     findings = examine_file(file, config_class, keys)
     if as_json:
-        _print_json(findings)
+        for one in findings:
+            entry = {"where": one.where, "key": one.key, "value": one.shown, "effect": one.effect, "error": one.error}
+            print_lines(to_json(entry))
     else:
         _print_table(file, findings)
     if any(one.error for one in findings):
@@ -81,12 +81,6 @@ def _tables(daemon: str) -> tuple[type, JavaKeys]:
     from ..namesrv.config import NAMESRV_KEYS, NamesrvConfig
 
     return NamesrvConfig, NAMESRV_KEYS
-
-
-def _print_json(findings: list[SettingFinding]) -> None:
-    for one in findings:
-        entry = {"where": one.where, "key": one.key, "value": one.shown, "effect": one.effect, "error": one.error}
-        print_lines(json.dumps(entry, ensure_ascii=False))
 
 
 def _print_table(file: Path, findings: list[SettingFinding]) -> None:

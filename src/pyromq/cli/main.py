@@ -22,7 +22,7 @@ from ..errors import CallFailed, PyroError
 from ..model.foreign_text import one_line
 from .terminal.exits import DONE, NO, NO_ANSWER, REFUSED, USAGE
 from .terminal.printing import print_lines
-from .terminal.tree import Tree, importing, log_options, take_given
+from .terminal.tree import Tree, importing, log_options, take_given, with_log_options
 
 # name: (module below this package, attribute, short help shown without importing the module)
 COMMANDS = {
@@ -50,7 +50,7 @@ COMMANDS = {
     "profile": ("profile", "profile", "Name servers under names of your own."),
     "store": ("store", "store", "Verify, show, dump, rebuild and back up a store."),
     "pipeline": ("pipeline.pipeline", "pipeline", "Run a Spark job over RocketMQ's data."),
-    "spark": ("pipeline.spark", "spark", "Python with a Spark session that knows RocketMQ's data."),
+    "spark": ("pipeline.pipeline", "spark", "Python with a Spark session that knows RocketMQ's data."),
     "demo": ("demo", "demo", "Show on this machine what works today, and clean up."),
     "completion": ("completion", "completion", "Print the completion script for bash, zsh or fish."),
 }
@@ -71,9 +71,7 @@ class LazyTree(Tree):
         module, attribute, _ = COMMANDS[name]
         with importing():
             command = cast(click.Command, getattr(import_module(f".{module}", __package__), attribute))
-        if not any(one.name == "log_level" for one in command.params):
-            command.params.extend(log_options())
-        return command
+        return with_log_options(command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

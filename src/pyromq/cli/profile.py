@@ -9,9 +9,8 @@ import click
 
 from .terminal import tables
 from .terminal.options import take_tls, tls_options
-from .terminal.printing import print_lines
+from .terminal.printing import print_lines, to_json
 from .terminal.profiles import TLS_FILES, TLS_KEYS, Profile, Profiles, load_profiles
-from .terminal.shell import to_json
 from .terminal.tree import Tree, command, unknown
 
 if TYPE_CHECKING:

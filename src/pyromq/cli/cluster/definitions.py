@@ -16,8 +16,8 @@ import click
 from ... import admin
 from ..terminal.exits import REFUSED
 from ..terminal.options import one_cluster
-from ..terminal.printing import print_text
-from ..terminal.shell import Shell, changes, talks, to_json
+from ..terminal.printing import print_text, to_json
+from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, command
 
 if TYPE_CHECKING:

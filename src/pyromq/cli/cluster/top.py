@@ -15,8 +15,8 @@ from ... import admin
 from ...errors import CallFailed
 from ..terminal import tables
 from ..terminal.options import seconds
-from ..terminal.printing import print_frame, print_lines
-from ..terminal.shell import Shell, talks, to_json
+from ..terminal.printing import print_frame, print_lines, to_json
+from ..terminal.shell import Shell, talks
 from ..terminal.tree import command
 from ..topic.stats import is_internal
 

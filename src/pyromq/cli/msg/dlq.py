@@ -10,7 +10,7 @@ import click
 from ... import admin
 from ...client.errors import Refused
 from ...model.codes import ResponseCode
-from ...model.message import Property
+from ...model.message import Property, StoredMessage
 from ...model.names import DLQ_PREFIX, dlq_topic
 from ..terminal.options import one_broker
 from ..terminal.printing import print_lines, progress_bar
@@ -27,9 +27,6 @@ PROGRESS_GROUP = "pyromq_dlq"  # its offsets in a dead-letter topic say what has
 @click.group(cls=Tree)
 def dlq() -> None:
     """Dead letters: list with the time left, send again, purge."""
-
-
-# --- list -------------------------------------------------------------------------------------------------------------
 
 
 @command("pyromq dlq list", "pyromq dlq list billing --json", of=dlq, name="list")
@@ -88,12 +85,12 @@ def _left(one: dict[str, Any]) -> dict[str, Any]:
 
 async def _counted(shell: Shell, place: BrokerPlace) -> list[dict[str, Any]]:
     rows = []
-    for name in sorted(await admin.topics.configs(shell.calls, place.address)):
-        if name.startswith(DLQ_PREFIX):
-            count = (await admin.topics.stats(shell.calls, place.address, name)).count
+    topics = await admin.topics.configs(shell.calls, place.address)
+    for name in sorted(name for name in topics if name.startswith(DLQ_PREFIX)):
+        if count := (await admin.topics.stats(shell.calls, place.address, name)).count:
             row = {"group": name.removeprefix(DLQ_PREFIX), "broker": place.name, "messages": count}
             rows.append(row | {"leftSeconds": None, "leavesMs": None})
-    return [row for row in rows if row["messages"]]
+    return rows
 
 
 async def _listed(shell: Shell, place: BrokerPlace, group: str, most: int) -> list[dict[str, Any]]:
@@ -101,13 +98,8 @@ async def _listed(shell: Shell, place: BrokerPlace, group: str, most: int) -> li
     async for found in admin.search.by_time(shell.calls, [place], dlq_topic(group), admin.search.Window()):
         one = found.message
         rows.append(
-            {
-                "messageId": admin.copies.message_id(one),
-                "topic": admin.copies.origin_topic(one),
-                "broker": place.name,
-                "offset": one.queue_offset,
-            }
-            | {"keys": one.properties.get(Property.KEYS), "attempts": one.reconsume_times}
+            _where(one, place)
+            | {"offset": one.queue_offset, "keys": one.properties.get(Property.KEYS), "attempts": one.reconsume_times}
             | {"diedMs": one.store_timestamp, "leftSeconds": None, "leavesMs": None}
         )
         if len(rows) == most:
@@ -115,13 +107,15 @@ async def _listed(shell: Shell, place: BrokerPlace, group: str, most: int) -> li
     return rows
 
 
+def _where(one: StoredMessage, place: BrokerPlace) -> dict[str, Any]:
+    ids = {"messageId": admin.copies.message_id(one), "topic": admin.copies.origin_topic(one)}
+    return ids | {"broker": place.name}
+
+
 async def _none(shell: Shell, places: list[BrokerPlace], group: str) -> Fail:
     """Return the failure of a group that has no dead letters, or does not exist."""
     known = await shell.groups(places)
     return Fail(f"group {group} has no dead letters") if group in known else unknown("group", group, known)
-
-
-# --- send again -------------------------------------------------------------------------------------------------------
 
 
 @command(
@@ -190,17 +184,10 @@ async def _waiting(shell: Shell, group: str, ids: tuple[str, ...], again: bool) 
         sent = None if again else await admin.offsets.committed(*at, PROGRESS_GROUP, topic, queue.queue_id)
         async for page in admin.messages.pages(*at, topic, queue.queue_id, max(queue.first, sent or 0), queue.end):
             for stored in page.messages:
-                row = {
-                    "messageId": admin.copies.message_id(stored),
-                    "topic": admin.copies.origin_topic(stored),
-                    "broker": place.name,
-                }
+                row = _where(stored, place)
                 if not ids or row["messageId"] in ids:
                     rows.append(row | {"offset": stored.queue_offset, "stored": stored, "place": place})
     return rows
-
-
-# --- purge ------------------------------------------------------------------------------------------------------------
 
 
 @command("pyromq dlq purge billing --dry-run", "pyromq dlq purge billing --yes", of=dlq)

@@ -14,8 +14,8 @@ import click
 
 from ... import admin
 from ..terminal.options import one_broker
-from ..terminal.printing import print_many, progress_bar
-from ..terminal.shell import Shell, changes, talks, to_json
+from ..terminal.printing import print_many, progress_bar, to_json
+from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, command
 from .copying import FROM, TAGS, TO, Skipped, selects
 

@@ -12,8 +12,8 @@ from ...client.errors import Refused
 from ...model.codes import ResponseCode
 from ...model.message import KEY_SEPARATOR, Property
 from ..terminal.options import one_broker
-from ..terminal.printing import print_lines
-from ..terminal.shell import Shell, changes, talks, to_json
+from ..terminal.printing import print_lines, to_json
+from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command
 from . import life_table, trace_table
 from .copying import FROM, TO, selects

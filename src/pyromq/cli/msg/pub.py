@@ -15,8 +15,8 @@ from ...model.foreign_text import shell_word
 from ...model.names import topic_fault
 from ..terminal.exits import REFUSED
 from ..terminal.options import LONGEST_S, Number, Time, seconds
-from ..terminal.printing import print_as_it_is, print_lines
-from ..terminal.shell import Shell, talks, to_json
+from ..terminal.printing import print_as_it_is, print_lines, to_json
+from ..terminal.shell import Shell, talks
 from ..terminal.tree import Fail, command
 
 if TYPE_CHECKING:

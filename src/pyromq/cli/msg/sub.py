@@ -14,8 +14,8 @@ from ...model.foreign_text import one_line
 from ...model.group import ConsumeFromWhere
 from ..terminal.exits import REFUSED
 from ..terminal.options import time_ms
-from ..terminal.printing import print_as_it_is, print_lines, print_text
-from ..terminal.shell import Shell, talks, to_json
+from ..terminal.printing import print_as_it_is, print_lines, print_text, to_json
+from ..terminal.shell import Shell, talks
 from ..terminal.tables import moment
 from ..terminal.tree import Fail, command
 

@@ -23,16 +23,9 @@ _CAUSE = re.compile(r"^Caused by: (?:[\w.$]+\.)?([\w$]+): (.+)$", re.MULTILINE)
 _STATE = re.compile(r"\s*SQLSTATE: \w+(?:; line \d+ pos \d+)?")
 _AROUND = ("STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR", "PYTHON_DATA_SOURCE_ERROR", "FAILED_EXECUTE_UDF")
 # Of an expression that was given: --where, --by.
-_EXPRESSION = (
-    "UNRESOLVED_",
-    "PARSE_",
-    "DATATYPE_MISMATCH",
-    "WRONG_NUM_ARGS",
-    "AMBIGUOUS_",
-    "INVALID_",
-    "CAST_",
-    "MISSING_",
-)
+_EXPRESSION = re.compile("UNRESOLVED_|PARSE_|DATATYPE_MISMATCH|WRONG_NUM_ARGS|AMBIGUOUS_|INVALID_|CAST_|MISSING_")
+# What py4j says where a connection broke off within a call.
+_GONE = ("Answer from Java side is empty", "while sending or receiving")
 _CODES = {"TopicNotFound": NO, "Unreachable": NO_ANSWER, "NoBroker": NO_ANSWER, "CallFailed": NO_ANSWER}
 
 
@@ -51,18 +44,15 @@ class SparkFault(NamedTuple):
 
 def fault_in(text: str) -> SparkFault:
     """Return the line of Spark's text that says what is wrong."""
-    ours = _OURS.findall(text)
-    if ours:
+    if ours := _OURS.findall(text):
         kind, line = ours[-1]
         return SparkFault(line.strip(), _CODES.get(kind, REFUSED))
     for condition, line in _CONDITION.findall(text):
         if not condition.startswith(_AROUND):
-            return SparkFault(
-                _STATE.sub("", line).rstrip("; "), USAGE if condition.startswith(_EXPRESSION) else REFUSED
-            )
+            code = USAGE if _EXPRESSION.match(condition) else REFUSED
+            return SparkFault(_STATE.sub("", line).rstrip("; "), code)
     for pattern in (_PYTHON, _CAUSE):
-        found = pattern.findall(text)
-        if found:
+        if found := pattern.findall(text):
             return SparkFault(": ".join(found[-1]), REFUSED)
     return SparkFault(next((line.strip() for line in text.splitlines() if line.strip()), "Spark says no more"), REFUSED)
 
@@ -78,10 +68,9 @@ def plain_faults() -> Iterator[None]:
     except (PySparkException, Py4JError, ConnectionError) as fault:
         if is_debugging():
             raise
-        if isinstance(fault, (Py4JNetworkError, ConnectionError)) or _is_gone(fault):
-            raise JobFailed(
-                "Spark's Java process is gone; was it killed, or out of memory (--memory)?", NO_ANSWER
-            ) from None
+        if isinstance(fault, (Py4JNetworkError, ConnectionError)) or any(words in str(fault) for words in _GONE):
+            gone = "Spark's Java process is gone; was it killed, or out of memory (--memory)?"
+            raise JobFailed(gone, NO_ANSWER) from None
         line, code = fault_in(f"{fault.java_exception}\n{fault}" if isinstance(fault, Py4JJavaError) else str(fault))
         raise JobFailed(line, code) from None
 
@@ -97,8 +86,3 @@ def quieten() -> None:
 
 def is_debugging() -> bool:
     return logging.getLogger("pyromq").isEnabledFor(logging.DEBUG)
-
-
-def _is_gone(fault: Exception) -> bool:
-    """Return whether a connection broke off within a call, which py4j says by its text alone."""
-    return "Answer from Java side is empty" in str(fault) or "while sending or receiving" in str(fault)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ...pipelines.report.summary import Summary
+
+    Work = Callable[[SparkSession], Summary]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -60,19 +62,13 @@ class Job:
         """Return --since and --until, as of now."""
         from ...pipelines.run.times import moment
 
-        def time_ms(name: str, text: str) -> int | None:
-            return moment(name, text, SystemClock().now_ms()) if text else None
+        now_ms = SystemClock().now_ms()
+        return {
+            "since_ms": moment("since", self.since, now_ms) if self.since else None,
+            "until_ms": moment("until", self.until, now_ms) if self.until else None,
+        }
 
-        return {"since_ms": time_ms("since", self.since), "until_ms": time_ms("until", self.until)}
-
-    def run(
-        self,
-        name: str,
-        work: Callable[[SparkSession], Summary],
-        *reads: Mapping[str, str],
-        every: str = "",
-        goes_on: bool = False,
-    ) -> None:
+    def run(self, name: str, work: Work, *reads: Mapping[str, str], every: str = "", goes_on: bool = False) -> None:
         """Run the work once, or again and again: for reports, which have no end of their own.
 
         `reads` are the sources, checked before Spark is started; `goes_on` says that a second start goes on where a
@@ -93,8 +89,15 @@ class Job:
                     while wait and not stop.wait(wait):
                         self._once(spark, name, work)
 
+        def cancel() -> None:
+            from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
+            for spark in sessions:
+                with suppress(Py4JError, OSError):
+                    spark.sparkContext.cancelAllJobs()
+
         try:
-            run_stoppable(session, lambda: _cancel_jobs(sessions))
+            run_stoppable(session, cancel)
         except Stopped:
             if not wait:
                 again = "; start it again, it goes on where it was" if goes_on else ""
@@ -102,12 +105,7 @@ class Job:
             print_lines(f"{name}: stopped", err=True)
 
     def run_or_plan(
-        self,
-        name: str,
-        work: Callable[[SparkSession], Summary],
-        *reads: Mapping[str, str],
-        every: str = "",
-        goes_on: bool = False,
+        self, name: str, work: Work, *reads: Mapping[str, str], every: str = "", goes_on: bool = False
     ) -> None:
         """Run the work; with --dry-run only show what it would read of its first source."""
         from ...pipelines.run.plan import plan_of
@@ -118,7 +116,7 @@ class Job:
         else:
             self.run(name, work, *reads, every=every, goes_on=goes_on)
 
-    def _once(self, spark: SparkSession, name: str, work: Callable[[SparkSession], Summary]) -> None:
+    def _once(self, spark: SparkSession, name: str, work: Work) -> None:
         from ...pipelines.run.progress import ProgressListener
 
         bar = self.progress == "bar" or (self.progress == "auto" and sys.stderr.isatty())
@@ -166,7 +164,7 @@ def job(*several: str) -> Callable[[F], F]:
 def spark_for(name: str, master: str, memory: str, conf: Mapping[str, str]) -> Iterator[SparkSession]:
     """Yield a Spark session. Progress goes to stderr: a first answer takes Spark about ten seconds."""
     check_machine()
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JError
 
     print_lines(f"{name}: starting Spark on {master or 'this machine'}", err=True)
     session = new_session(name, master=master, memory=memory, settings=conf, apart=True)
@@ -192,14 +190,6 @@ def _stops_as_stopped(stop: Stop) -> Iterator[None]:
         raise Stopped("stopped") from None
     if stop.asked.is_set() and not stop.ends_itself:
         raise Stopped("stopped")
-
-
-def _cancel_jobs(sessions: Sequence[SparkSession]) -> None:
-    from py4j.protocol import Py4JError
-
-    for spark in sessions:
-        with suppress(Py4JError, OSError):
-            spark.sparkContext.cancelAllJobs()
 
 
 def check_source(source: Mapping[str, str]) -> None:

@@ -48,10 +48,6 @@ SHARED = (
 _PROFILE = "pyromq.profile"
 
 
-def _keep_profile(context: click.Context, option: click.Parameter, value: str | None) -> None:
-    context.meta[_PROFILE] = value
-
-
 def _name_servers(context: click.Context, option: click.Parameter, value: str | None) -> str:
     from ...client.connect.tls_choice import TlsChoice
 
@@ -72,7 +68,7 @@ name_server = together(
         metavar="NAME",
         is_eager=True,
         expose_value=False,
-        callback=_keep_profile,
+        callback=lambda context, _, value: context.meta.__setitem__(_PROFILE, value),
         help="Name servers by the name of a profile.  [PYROMQ_PROFILE]",
     ),
 )

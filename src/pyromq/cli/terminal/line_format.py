@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .shell import to_json
+from .printing import to_json
 from .tree import closest
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ def line_format(text: str) -> Part:
     parts: list[Part] = []
     for literal, name, detail, conversion in pieces:
         if literal:
-            parts.append(_constant(_ESCAPE.sub(lambda found: _ESCAPES[found[0]], literal)))
+            constant = _ESCAPE.sub(lambda found: _ESCAPES[found[0]], literal)
+            parts.append(lambda _, constant=constant: constant)  # type: ignore[misc]
         if name is not None:
             parts.append(_part(text, name, detail or "", conversion))
     return lambda msg: "".join(part(msg) for part in parts)
@@ -69,7 +70,3 @@ def _part(text: str, name: str, detail: str, conversion: str | None) -> Part:
     written = name + (f"!{conversion}" if conversion else "") + (f":{detail}" if detail else "")
     near = closest(name, known) or f" There are {', '.join(known)}."
     raise click.UsageError(f"--format {text!r}: a message has no {written!r}.{near}")
-
-
-def _constant(text: str) -> Part:
-    return lambda _: text

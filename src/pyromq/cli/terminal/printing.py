@@ -6,9 +6,11 @@ Escaped is only what cannot be seen (`model/foreign_text.py`); JSON stays JSON. 
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import click
 
@@ -46,6 +48,10 @@ def print_frame(text: str, *, clear: bool) -> None:
 def print_drawn(text: str, *, err: bool = False) -> None:
     """Print what has colours or moves the cursor on purpose. Who draws makes `one_line` of what came from elsewhere."""
     click.echo(text, err=err, nl=False)
+
+
+def to_json(value: Any, indent: int | None = None) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent)
 
 
 @contextmanager

@@ -11,10 +11,9 @@ The SDK is imported when such a command runs, never for its help.
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass, field, replace
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,7 +25,7 @@ from ...client.errors import BadAnswer
 from ...errors import CallFailed, Malformed
 from . import tables
 from .options import cluster_options, take_tls, together
-from .printing import print_lines, print_text
+from .printing import print_lines, print_text, to_json
 from .profiles import Reach, chosen_reach
 from .tables import Row
 from .tree import Fail, importing, unknown
@@ -77,7 +76,11 @@ class Shell:
         if self.as_json:
             print_text(to_json(found, indent=2))
             return
-        parts = {name: value for name, value in found.items() if _is_table(value)}
+        parts = {
+            name: value
+            for name, value in found.items()
+            if isinstance(value, list) and value and all(isinstance(one, dict) for one in value)
+        }
         for line in tables.facts({name: value for name, value in found.items() if name not in parts}):
             print_lines(line)
         for name, rows in parts.items():
@@ -189,17 +192,6 @@ class LeftOut:
             raise click.exceptions.Exit(1)
 
 
-def to_json(value: Any, indent: int | None = None) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=indent)
-
-
-def _is_table(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
-
-
-# --- commands ---------------------------------------------------------------------------------------------------------
-
-
 def talks(function: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     """Make a command of the coroutine function: it gets a Shell first, then its own options."""
 
@@ -208,7 +200,7 @@ def talks(function: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     ) -> None:
         flags = {"is_sure": own.pop("yes", False), "is_dry": own.pop("dry_run", False)}
         reach = chosen_reach(namesrv, profile, take_tls(own))
-        with _silence() if quiet else nullcontext():
+        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere) if quiet else nullcontext():  # stderr stays
             ask(function, reach, timeout, own, as_json=as_json, **flags)
 
     return cluster_options(update_wrapper(run, function))
@@ -221,13 +213,6 @@ def changes(function: Callable[..., Awaitable[None]]) -> Callable[..., None]:
         click.option("--dry-run", is_flag=True, help="Only show what would be changed."),
     )
     return together(*flags)(talks(function))
-
-
-@contextmanager
-def _silence() -> Iterator[None]:
-    """Discard standard output; questions, warnings and errors go to the other one."""
-    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
-        yield
 
 
 def ask(function: Callable[..., Awaitable[T]], reach: Reach, timeout: float, own: dict[str, Any], **flags: bool) -> T:

@@ -15,7 +15,6 @@ from unicodedata import east_asian_width
 from ...model.foreign_text import one_line
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_UNITS = ("Ms", "Bytes", "Seconds")
 NOTHING = "-"
 
 Row = Mapping[str, Any]
@@ -29,7 +28,7 @@ def lines(rows: Sequence[Row]) -> Iterator[str]:
     cells = [[shown(name, row.get(name)) for name in names] for row in rows]
     headings = [heading(name) for name in names]
     widths = [max(width(text) for text in column) for column in zip(headings, *cells, strict=True)]
-    numeric = [all(_is_number(row.get(name)) for row in rows) for name in names]
+    numeric = [all(type(row.get(name)) in (int, float) for row in rows) for name in names]
     for line in (headings, *cells):
         padded = (_pad(text, wide, right) for text, wide, right in zip(line, widths, numeric, strict=True))
         yield "  ".join(padded).rstrip()
@@ -43,8 +42,8 @@ def facts(pairs: Row) -> Iterator[str]:
 
 
 def heading(name: str) -> str:
-    for unit in _UNITS:
-        if name.endswith(unit) and name != unit:
+    for unit in ("Ms", "Bytes", "Seconds"):
+        if name != unit:
             name = name.removesuffix(unit)
     return _HUMP.sub(" ", name).lower() if _HUMP.search(name) else name
 
@@ -106,7 +105,3 @@ def width(text: str) -> int:
 def _pad(text: str, wide: int, right: bool) -> str:
     blank = " " * (wide - width(text))
     return blank + text if right else text + blank
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -43,9 +43,7 @@ class Tree(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         command = super().get_command(ctx, name)
-        if command is not None and not any(one.name == "log_level" for one in command.params):
-            command.params.extend(log_options(hidden=True))
-        return command
+        return None if command is None else with_log_options(command, hidden=True)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -93,24 +91,19 @@ def _handed_on(names: tuple[str, ...], how: dict[str, Any], is_shown: bool) -> c
 
 def log_options(*, hidden: bool = False) -> list[click.Parameter]:
     """Return options that are accepted before and after the subcommand's name; the later one wins."""
+    levels = click.Choice(["debug", "info", "warning", "error"]), "Least level that is logged.  [default: info]"
+    formats = click.Choice(["text", "json"]), "One line per event, or one JSON object per line.  [default: text]"
+    how: dict[str, Any] = {"expose_value": False, "callback": _set_up_logging, "hidden": hidden}
     return [
-        click.Option(
-            ["--log-level"],
-            type=click.Choice(["debug", "info", "warning", "error"]),
-            help="Least level that is logged.  [default: info]",
-            expose_value=False,
-            callback=_set_up_logging,
-            hidden=hidden,
-        ),
-        click.Option(
-            ["--log-format"],
-            type=click.Choice(["text", "json"]),
-            help="One line per event, or one JSON object per line.  [default: text]",
-            expose_value=False,
-            callback=_set_up_logging,
-            hidden=hidden,
-        ),
+        click.Option([name], type=kind, help=text, **how)
+        for name, (kind, text) in {"--log-level": levels, "--log-format": formats}.items()
     ]
+
+
+def with_log_options(command: click.Command, *, hidden: bool = False) -> click.Command:
+    if not any(one.name == "log_level" for one in command.params):
+        command.params.extend(log_options(hidden=hidden))
+    return command
 
 
 def _set_up_logging(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
