@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from pyromq.mqadmin.options import BROKER_OR_CLUSTER, UsageError, flag, may, need, parse, table
+from pyromq.mqadmin.options import BROKER_OR_CLUSTER, UsageError, parse, table
 
 OPTIONS = table(
     [
         BROKER_OR_CLUSTER,
-        need("t", "topic", ""),
-        may("a", "attributes", ""),
-        may("s", "timestamp", ""),
-        may("bn", "brokerName", ""),
-        may("e", "endTimestamp ", ""),
-        may("", "extra", ""),
-        flag("l", "list", ""),
+        "-t topic=  ",
+        "[-a attributes=]  ",
+        "[-s timestamp=]  ",
+        "[-bn brokerName=]  ",
+        "[-e endTimestamp =]  ",
+        "[- extra=]  ",
+        "[-l list]  ",
     ]
 )
 

@@ -26,7 +26,7 @@ from ..model.route import MASTER_ID
 from ..model.wire_text import LONG_MAX, whole_number
 from ..protocol.bodies.route import TopicRouteData
 from ..protocol.row import A, B, H, R, Row
-from .options import Chosen, Declared, Option, UsageError, documented, table
+from .options import Chosen, Declared, Option, UsageError, table
 from .printing import Columns, as_line
 
 NO_ROUTE = "No topic route info in name server for the topic: "
@@ -211,7 +211,7 @@ def command(text: str, *declared: Declared, waits_for: str = "") -> Callable[[Ru
     """Declare a command; options of its own may stand in its docstring. `catalogue.py` makes it when it is wanted."""
 
     def declare(run: Runs) -> Named:
-        options = table((*declared, *documented(run.__doc__)))
+        options = table((*declared, run.__doc__ or ""))
         return lambda name: Subcommand(name, text, options, run, waits_for)
 
     return declare

@@ -1,13 +1,13 @@
 """Options of a command, declared once: the help prints this table, and a command line is read by it.
 
-    TOPIC = need("t", "topic", "the topic")
-    flag("l", "list", "as a table")
-    one_of(may("b", "brokerAddr", ...), may("c", "clusterName", ...))      exactly one of them
+    TOPIC = "-t topic=  the topic"             is needed, and has a value
+    "[-l list]  as a table"                    may be left out, and has none
+    (BROKER, CLUSTER)                          exactly one of them
 
-Those of one command alone may stand in its docstring, a line each (`documented`).
-Names and kinds are those of RocketMQ 5.5.0, the descriptions are ours. Words become values by the rules of the Java
-tool (commons-cli): `-t x`, `-tx`, `-t=x`, `--topic x`, `--topic=x`, `-topic x`, any clear beginning of a long name. A
-value may look like an option that does not exist, so `-a -message.type` and `-s -1` mean what they say.
+Those of one command alone may stand in its docstring, a line each. Names and kinds are those of RocketMQ 5.5.0, the
+descriptions are ours. Words become values by the rules of the Java tool (commons-cli): `-t x`, `-tx`, `-t=x`, `--topic
+x`, `--topic=x`, `-topic x`, any clear beginning of a long name. A value may look like an option that does not exist, so
+`-a -message.type` and `-s -1` mean what they say.
 """
 
 from __future__ import annotations
@@ -35,59 +35,28 @@ class Option:
         return self.short or self.long.strip()
 
 
-Declared = Option | tuple[Option, ...]
-
-
-def need(short: str, long: str, text: str) -> Option:
-    return Option(short, long, text, required=True)
-
-
-def may(short: str, long: str, text: str) -> Option:
-    return Option(short, long, text)
-
-
-def flag(short: str, long: str, text: str) -> Option:
-    return Option(short, long, text, has_value=False)
-
-
-def one_of(*options: Option) -> tuple[Option, ...]:
-    return options
-
-
-def documented(text: str | None) -> list[Option]:
-    """Read options from lines such as `-t topic=  the topic` and `[-l list]  as a table`.
-
-    In brackets: may be left out. With an equals sign: has a value.
-    """
-    return [
-        Option(short, long, meaning, required=not bracket, has_value=bool(equals))
-        for bracket, short, long, equals, meaning in _LINE.findall(text or "")
-    ]
-
-
+Declared = str | tuple[str, ...]
 _LINE = re.compile(r"(?m)^ *(\[?)-(\w*) ([^=\]\n]+)(=?)\]? +(.*)$")
 
-HELP = flag("h", "help", "this text")
-NAME_SERVERS = may("n", "namesrvAddr", "name servers, host:port;host:port; default: environment NAMESRV_ADDR")
-BROKER = may("b", "brokerAddr", "the broker, host:port")
-CLUSTER = may("c", "clusterName", "the cluster: all its masters")
-BROKER_OR_CLUSTER = one_of(BROKER, CLUSTER)
-TOPIC = need("t", "topic", "the topic")
-ROUTE_BY = may("c", "cluster", "cluster, or parent topic of a light queue: where to look for the route")
-INTERVAL = may("i", "interval", "again every so many seconds, until interrupted")
+HELP = "[-h help]  this text"
+NAME_SERVERS = "[-n namesrvAddr=]  name servers, host:port;host:port; default: environment NAMESRV_ADDR"
+BROKER = "[-b brokerAddr=]  the broker, host:port"
+CLUSTER = "[-c clusterName=]  the cluster: all its masters"
+BROKER_OR_CLUSTER = (BROKER, CLUSTER)
+TOPIC = "-t topic=  the topic"
+ROUTE_BY = "[-c cluster=]  cluster, or parent topic of a light queue: where to look for the route"
+INTERVAL = "[-i interval=]  again every so many seconds, until interrupted"
 
 
 def table(declared: Iterable[Declared]) -> tuple[Option, ...]:
     """Return all options of a command in Java's order, with -h and -n where it does not bring its own."""
-    found: list[Option] = []
-    for number, one in enumerate(declared, 1):
-        if isinstance(one, tuple):
-            found += [Option(o.short, o.long, o.text, has_value=o.has_value, group=number) for o in one]
-        else:
-            found.append(one)
-    own = {option.short for option in found}
-    found += [option for option in (HELP, NAME_SERVERS) if option.short not in own]
-    return tuple(sorted(found, key=lambda option: option.key.lower()))
+    found: dict[str, Option] = {}
+    for number, one in enumerate((HELP, NAME_SERVERS, *declared), 1):
+        group = number if isinstance(one, tuple) else 0
+        for bracket, short, long, equals, text in _LINE.findall(one if isinstance(one, str) else "\n".join(one)):
+            option = Option(short, long, text, required=not bracket, has_value=bool(equals), group=group)
+            found[option.key] = option
+    return tuple(sorted(found.values(), key=lambda option: option.key.lower()))
 
 
 WIDTH = 110

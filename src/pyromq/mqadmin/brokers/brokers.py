@@ -14,10 +14,10 @@ from ...protocol.headers.replication import ResetMasterFlushOffset
 from ...protocol.requests import RequestCode
 from ...protocol.row import Row
 from ..command import Failed, Named, Run, command
-from ..options import BROKER, BROKER_OR_CLUSTER, CLUSTER, UsageError, may, need
+from ..options import BROKER, BROKER_OR_CLUSTER, CLUSTER, UsageError
 from ..printing import java, pretty_value, setting_lines, when
 
-OF_CLUSTER = may("c", "cluster", "the cluster: all its masters; neither -b nor -c: every broker")
+OF_CLUSTER = "[-c cluster=]  the cluster: all its masters; neither -b nor -c: every broker"
 
 
 @command("What brokers count and measure", BROKER_OR_CLUSTER)
@@ -119,9 +119,8 @@ delete_expired_commit_log = _cleaning(
 ENGINES = {"F": "FILE_TIME_WHEEL", "R": "ROCKSDB_TIMELINE"}
 
 
-@command("What brokers keep timer messages in", BROKER_OR_CLUSTER)
+@command("What brokers keep timer messages in", BROKER_OR_CLUSTER, "-e engineType=  F: time wheel in files, R: RocksDB")
 async def switch_timer_engine(run: Run) -> None:
-    """-e engineType=  F: time wheel in files, R: RocksDB"""
     engine = run["e"]
     if engine not in ENGINES:
         raise UsageError(f"-e {engine}: F (time wheel in files) or R (RocksDB)")
@@ -141,7 +140,7 @@ async def reset_master_flush_offset(run: Run) -> None:
     run.say(f"reset master flush offset to {run.number('o')} success")
 
 
-GROUP = need("g", "consumerGroup", "the group")
+GROUP = "-g consumerGroup=  the group"
 SHOWN = ("configTable", "cgColdReadThreshold", "globalColdReadThreshold", "globalAcc")
 
 
@@ -163,7 +162,7 @@ def _readable(of: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@command("Limit the cold reads of a group", BROKER, CLUSTER, GROUP, need("v", "threshold", "bytes per second"))
+@command("Limit the cold reads of a group", BROKER, CLUSTER, GROUP, "-v threshold=  bytes per second")
 async def update_cold_data_flow_ctr_group_config(run: Run) -> None:
     limit = {run["g"]: str(run.number("v"))}
     for address in await run.masters():

@@ -7,7 +7,7 @@ from ...client.errors import Error
 from ...protocol.requests import RequestCode
 from ..command import Failed, Run, command
 from ..messages.send import producer_of
-from ..options import INTERVAL, need
+from ..options import INTERVAL
 from ..printing import Columns, java, when_s
 from .brokers import change_setting, show_settings
 
@@ -129,10 +129,10 @@ async def _round_trips(run: Run, broker: str, body: bytes, amount: int) -> tuple
     return good, elapsed / max(1, amount - 1)
 
 
-NAMESPACE = need("s", "namespace", "namespace of the key")
-KEY = need("k", "key", "the key")
-VALUE = need("v", "value", "its value")
-BROKER_NAME = need("b", "brokerName", "name of the broker")
+NAMESPACE = "-s namespace=  namespace of the key"
+KEY = "-k key=  the key"
+VALUE = "-v value=  its value"
+BROKER_NAME = "-b brokerName=  name of the broker"
 
 
 @command("Set a key of the name servers", KEY, NAMESPACE, VALUE)

@@ -10,14 +10,14 @@ from ...protocol.bodies.replication import HAClientRuntimeInfo
 from ...protocol.headers.replication import AddBroker, CleanBrokerData, ElectMaster, RemoveBroker
 from ...protocol.requests import RequestCode
 from ..command import Failed, Run, command
-from ..options import BROKER, CLUSTER, INTERVAL, UsageError, may, need, one_of
+from ..options import BROKER, CLUSTER, INTERVAL, UsageError
 from ..printing import Columns, java, java_object, when
 from .brokers import change_setting, show_settings
 
 controller_command = partial(command, waits_for="a controller: epochs and elections")
 container_command = partial(command, waits_for="broker containers")
 REPLICA = "ReplicaIdentity{'brokerName', brokerId, 'brokerAddress', alive}"
-AT = need("a", "controllerAddress", "controllers, host:port;host:port")
+AT = "-a controllerAddress=  controllers, host:port;host:port"
 
 
 @controller_command("Which replicas of brokers are in sync, as the controller knows", AT, INTERVAL)
@@ -123,7 +123,7 @@ async def clean_broker_metadata(run: Run) -> None:
 
 # --- containers -------------------------------------------------------------------------------------------------------
 
-AT_CONTAINER = need("c", "brokerContainerAddr", "the container, host:port")
+AT_CONTAINER = "-c brokerContainerAddr=  the container, host:port"
 
 
 @container_command("Start a broker in a container", AT_CONTAINER)
@@ -133,9 +133,8 @@ async def add_broker(run: Run) -> None:
     run.say(f"add broker to {run['c']} success")
 
 
-@container_command("Stop a broker of a container", AT_CONTAINER)
+@container_command("Stop a broker of a container", AT_CONTAINER, "-b brokerIdentity=  clusterName:brokerName:brokerId")
 async def remove_broker(run: Run) -> None:
-    """-b brokerIdentity=  clusterName:brokerName:brokerId"""
     parts = run["b"].split(":")
     number = whole_number(parts[-1])
     if len(parts) != 3 or number is None:
@@ -183,7 +182,7 @@ def _print_slave(run: Run, info: HAClientRuntimeInfo) -> None:
 
 @controller_command(
     "Epochs of brokers: who was master from which position on",
-    one_of(may("b", "brokerName", "name of the broker: master and slaves"), may("c", "clusterName", "the cluster")),
+    ("[-b brokerName=]  name of the broker: master and slaves", "[-c clusterName=]  the cluster"),
     INTERVAL,
 )
 async def get_broker_epoch(run: Run) -> None:

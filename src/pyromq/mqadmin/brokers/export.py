@@ -21,13 +21,13 @@ from ...protocol.requests import RequestCode
 from ..command import Failed, NotServed, Run, command
 from ..files import write_private
 from ..messages.text import line_of
-from ..options import BROKER, CLUSTER, UsageError, may, need
+from ..options import BROKER, CLUSTER, UsageError
 from ..printing import java, pretty_value, version_name
 from .clusters import number
 
 FOLDERS = ("rocketmq", "export")  # of /tmp, where others may write too
-CLUSTER_NEEDED = need("c", "clusterName", "the cluster")
-TO = may("f", "filePath", f"folder for the file, default /tmp/{'/'.join(FOLDERS)}")
+CLUSTER_NEEDED = "-c clusterName=  the cluster"
+TO = f"[-f filePath=]  folder for the file, default /tmp/{'/'.join(FOLDERS)}"
 # Settings that show a cluster's character.
 SHOWN = """
     brokerClusterName brokerId brokerName brokerRole fileReservedTime filterServerNums flushDiskType maxMessageSize
@@ -203,7 +203,7 @@ def _content(name: str) -> bytes:
     return path.read_bytes()
 
 
-@command("Messages of a compaction log file", may("f", "file", "the file"))
+@command("Messages of a compaction log file", "[-f file=]  the file")
 async def dump_compaction_log(run: Run) -> None:
     if "f" not in run:
         raise UsageError("miss dump log file name: -f")
@@ -232,7 +232,7 @@ async def export_metadata_in_rocksdb(run: Run) -> None:
 
 @command(
     "Let brokers write their tables in RocksDB as JSON files",
-    may("t", "configType", f"{', '.join(KINDS)}; default: all"),
+    f"[-t configType=]  {', '.join(KINDS)}; default: all",
     waits_for="a RocksDB store",
 )
 async def rocksdb_config_to_json(run: Run) -> None:

@@ -9,18 +9,18 @@ from ...protocol.headers.admin import AclSubject, DeleteAcl, ListAcls, ListUsers
 from ...protocol.requests import RequestCode
 from ...protocol.row import B, H, Row
 from ..command import Failed, Named, Run, command
-from ..options import BROKER_OR_CLUSTER, may, need, one_of
+from ..options import BROKER_OR_CLUSTER
 from ..printing import Columns, java
 
 acl_command = partial(command, waits_for="users and permissions (ACL 2.0)")
-USER = need("u", "username", "the user")
-USER_TYPE = may("t", "userType", "Super or Normal")
-FROM, TO = need("f", "fromBroker", "where they are, host:port"), need("t", "toBroker", "where they go, host:port")
-SUBJECT = need("s", "subject", "whom, User:name")
-ACTIONS = need("a", "actions", "Pub, Sub, Create, Update, Delete, Get, List, All; with commas")
-RESOURCES = need("r", "resources", "Topic:name, Group:prefix*, Cluster:*; with commas")
-DECISION = need("d", "decision", "Allow or Deny")
-SOURCES = may("i", "sourceIp", "only from these addresses, with commas")
+USER = "-u username=  the user"
+USER_TYPE = "[-t userType=]  Super or Normal"
+FROM, TO = "-f fromBroker=  where they are, host:port", "-t toBroker=  where they go, host:port"
+SUBJECT = "-s subject=  whom, User:name"
+ACTIONS = "-a actions=  Pub, Sub, Create, Update, Delete, Get, List, All; with commas"
+RESOURCES = "-r resources=  Topic:name, Group:prefix*, Cluster:*; with commas"
+DECISION = "-d decision=  Allow or Deny"
+SOURCES = "[-i sourceIp=]  only from these addresses, with commas"
 USERS = Columns("{#UserName:<16}  {#Password:<22}  {#UserType:<22}  {#UserStatus:<22}")
 ACLS = Columns("{#Subject:<16}  {#PolicyType:<10}  {#Resource:<22}  {#Actions:<20}  {#SourceIp:<24}  {#Decision:<10}")
 
@@ -30,7 +30,7 @@ async def _on_all_brokers(run: Run, what: str, row: Row[H, B, None, None], heade
     await run.ask_each(await run.brokers(), f"{what} to {{}} success.", row, header, body)
 
 
-@acl_command("Create a user", BROKER_OR_CLUSTER, need("p", "password", "its password"), USER_TYPE, USER)
+@acl_command("Create a user", BROKER_OR_CLUSTER, "-p password=  its password", USER_TYPE, USER)
 async def create_user(run: Run) -> None:
     user = UserInfo(username=run["u"], password=run["p"], user_type=run.get("t") or None)
     await _on_all_brokers(run, "create user", RequestCode.AUTH_CREATE_USER, UserName(username=run["u"]), user)
@@ -39,7 +39,7 @@ async def create_user(run: Run) -> None:
 @acl_command(
     "Change a user's password, type or status",
     BROKER_OR_CLUSTER,
-    one_of(may("p", "password", "a new password"), may("s", "userStatus", "enable or disable"), USER_TYPE),
+    ("[-p password=]  a new password", "[-s userStatus=]  enable or disable", USER_TYPE),
     USER,
 )
 async def update_user(run: Run) -> None:
@@ -60,7 +60,7 @@ def _print_users(run: Run, found: list[UserInfo]) -> None:
         run.say(USERS.format(java(one.username), java(one.password), java(one.user_type), java(one.user_status)))
 
 
-@acl_command("Show a user", BROKER_OR_CLUSTER, may("u", "username", "the user"))
+@acl_command("Show a user", BROKER_OR_CLUSTER, "[-u username=]  the user")
 async def get_user(run: Run) -> None:
     if not run.get("u"):
         raise Failed("-u with the user's name is needed; listUser shows all")
@@ -73,7 +73,7 @@ async def _user(run: Run, address: str, name: str) -> list[UserInfo]:
     return [] if found is None else [found]
 
 
-@acl_command("All users", BROKER_OR_CLUSTER, may("f", "filter", "part of the name"))
+@acl_command("All users", BROKER_OR_CLUSTER, "[-f filter=]  part of the name")
 async def list_user(run: Run) -> None:
     for address in await run.masters():
         header = ListUsers(filter=run.get("f") or None)
@@ -82,7 +82,7 @@ async def list_user(run: Run) -> None:
             run.say(f"get user from {address} success.")
 
 
-@acl_command("Copy users to another broker", FROM, TO, may("u", "usernames", "only these, with commas"))
+@acl_command("Copy users to another broker", FROM, TO, "[-u usernames=]  only these, with commas")
 async def copy_user(run: Run) -> None:
     source, target = run["f"], run["t"]
     for user in (await run.ask(source, RequestCode.AUTH_LIST_USER, ListUsers())).body_or_none or []:
@@ -139,7 +139,7 @@ def _print_acls(run: Run, found: list[AclInfo]) -> None:
             run.say(ACLS.format(java(one.subject), *what, java(entry.source_ips), java(entry.decision)))
 
 
-@acl_command("Permissions of a user", BROKER_OR_CLUSTER, may("s", "subject", "whom, User:name"))
+@acl_command("Permissions of a user", BROKER_OR_CLUSTER, "[-s subject=]  whom, User:name")
 async def get_acl(run: Run) -> None:
     if not run.get("s"):
         raise Failed("-s with the subject, User:name, is needed; listAcl shows all")
@@ -161,7 +161,7 @@ async def _acls(run: Run, address: str, subject: str | None = None, resource: st
     return (await run.ask(address, RequestCode.AUTH_LIST_ACL, header)).body_or_none or []
 
 
-@acl_command("Copy permissions to another broker", FROM, may("s", "subjects", "only those of these, with commas"), TO)
+@acl_command("Copy permissions to another broker", FROM, "[-s subjects=]  only those of these, with commas", TO)
 async def copy_acl(run: Run) -> None:
     source, target = run["f"], run["t"]
     known = {each.subject for each in await _acls(run, target)}

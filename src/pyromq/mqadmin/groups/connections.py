@@ -23,7 +23,6 @@ from ...protocol.headers.clients import GetProducerConnectionList
 from ...protocol.requests import RequestCode
 from ..command import Failed, Run, command, failed
 from ..files import write_private
-from ..options import may, need
 from ..printing import (
     Columns,
     as_line,
@@ -38,8 +37,8 @@ from ..printing import (
 from .progress import members_of, progress_of
 
 CLIENT = Columns("{#ClientId:<36} {#ClientAddr:<22} {#Language:<10} {#Version}")
-BROKER = may("b", "brokerAddr", "as this broker knows them, host:port")
-GROUP = need("g", "consumerGroup", "the group")
+BROKER = "[-b brokerAddr=]  as this broker knows them, host:port"
+GROUP = "-g consumerGroup=  the group"
 
 
 async def _members(run: Run, group: str) -> tuple[str, ConsumerConnection]:
@@ -76,7 +75,7 @@ async def producer_connection(run: Run) -> None:
         run.say(f"{number:04}  {one.client_id:<32} {one.client_addr:<22} {shown}")
 
 
-@command("All producers of a broker", need("b", "broker", "the broker, host:port"))
+@command("All producers of a broker", "-b broker=  the broker, host:port")
 async def producer(run: Run) -> None:
     found = (await run.ask(run["b"], RequestCode.GET_ALL_PRODUCER_INFO)).body
     if not found.data:

@@ -12,11 +12,11 @@ from ...protocol.json import ANSWER_LIMITS
 from ...protocol.requests import RequestCode
 from ..command import Failed, Run, command
 from ..files import read_file
-from ..options import BROKER, BROKER_OR_CLUSTER, CLUSTER, UsageError, may, need
+from ..options import BROKER, BROKER_OR_CLUSTER, CLUSTER, UsageError
 from ..printing import fields_of, java, java_object
 from ..topics.topics import attribute_map
 
-GROUP = need("g", "groupName", "the group")
+GROUP = "-g groupName=  the group"
 # The settings of a group in the order in which Java declares them.
 DECLARED = """
     groupName consumeEnable consumeFromMinEnable consumeBroadcastEnable consumeMessageOrderly retryQueueNums
@@ -86,7 +86,7 @@ async def update_sub_group_list(run: Run) -> None:
     await run.ask_each(await run.masters(), said, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body=wanted)
 
 
-@command("Delete a consumer group", BROKER, CLUSTER, GROUP, may("r", "removeOffset", "true: its offsets too"))
+@command("Delete a consumer group", BROKER, CLUSTER, GROUP, "[-r removeOffset=]  true: its offsets too")
 async def delete_sub_group(run: Run) -> None:
     group, name = run["g"], run.get("c")
     within = f" in cluster [{name}]" if "b" not in run else ""

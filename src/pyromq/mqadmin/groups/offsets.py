@@ -11,7 +11,7 @@ from ...model.names import TIMER_TOPIC
 from ...model.wire_text import LONG_MAX, whole_number
 from ...protocol.bodies.keyed import MessageQueue
 from ..command import Failed, Run, command
-from ..options import ROUTE_BY, TOPIC, UsageError, may, need
+from ..options import ROUTE_BY, TOPIC, UsageError
 from ..printing import Columns, java
 from .progress import progress_of
 
@@ -21,8 +21,8 @@ BY_HAND = Columns(
     "{#brokerName:<20.32}  {#queueId:<20}  {#brokerOffset:<20}  {#consumerOffset:<20}  {#timestampOffset:<20}  "
     "{#rollbackOffset:<20}"
 )
-GROUP = need("g", "group", "the group")
-FORCE = may("f", "force", "false: never forward; deprecated")
+GROUP = "-g group=  the group"
+FORCE = "[-f force=]  false: never forward; deprecated"
 
 
 def time_of(run: Run, text: str) -> int:

@@ -11,16 +11,16 @@ from ...model.message import StoredMessage
 from ...protocol.bodies.keyed import MessageQueue
 from ..command import Failed, Run, command
 from ..groups.offsets import time_of
-from ..options import TOPIC, UsageError, may
+from ..options import TOPIC, UsageError
 from ..printing import queue_text
 from .find import with_limits
 from .text import print_messages
 
 PAGE = 32
-BEGIN = may("b", "beginTimestamp ", "stored from, ms or yyyy-MM-dd#HH:mm:ss:SSS")
-END = may("e", "endTimestamp ", "stored until, ms or yyyy-MM-dd#HH:mm:ss:SSS")
-CHARSET = may("c", "charsetName ", "charset of the bodies, default UTF-8")
-TAGS = may("s", "subExpression ", "only these tags, TagA || TagB")
+BEGIN = "[-b beginTimestamp =]  stored from, ms or yyyy-MM-dd#HH:mm:ss:SSS"
+END = "[-e endTimestamp =]  stored until, ms or yyyy-MM-dd#HH:mm:ss:SSS"
+CHARSET = "[-c charsetName =]  charset of the bodies, default UTF-8"
+TAGS = "[-s subExpression =]  only these tags, TagA || TagB"
 
 
 class QueueAtBroker(NamedTuple):

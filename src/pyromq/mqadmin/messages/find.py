@@ -16,7 +16,7 @@ from ...protocol.requests import RequestCode
 from ...protocol.trace import TraceError, decode_trace
 from ..command import Failed, Run, command, failed
 from ..groups.progress import members_of
-from ..options import ROUTE_BY, TOPIC, UsageError, may
+from ..options import ROUTE_BY, TOPIC, UsageError
 from ..printing import Columns, when_s
 from .send import resend, result_text
 from .text import consumed_text, show
@@ -26,9 +26,9 @@ HOUR_MS = 3_600_000
 KEYED = Columns("{#Message ID:<50} {#QID:>4} {#Offset:>40} {#IndexKey:<200}")
 TRACED = "{:<10} {:<20} {:<20} {:<20} {:<10} {:<10}"
 MOST_BY_ID = 32
-BODY = may("f", "bodyFormat", "print the body too, in this charset")
-CLIENT = may("d", "clientId", "hand the message to this member, with -g")
-GROUP = may("g", "consumerGroup", "the group of the member of -d")
+BODY = "[-f bodyFormat=]  print the body too, in this charset"
+CLIENT = "[-d clientId=]  hand the message to this member, with -g"
+GROUP = "[-g consumerGroup=]  the group of the member of -d"
 
 
 Found = tuple[str, StoredMessage]  # a message and its broker
@@ -161,7 +161,7 @@ def with_limits(message: StoredMessage, page: messages.Page) -> StoredMessage:
     return message
 
 
-@command("What clients traced of a message", may("t", "traceTopic", f"where traces are, default {TRACE_TOPIC}"))
+@command("What clients traced of a message", f"[-t traceTopic=]  where traces are, default {TRACE_TOPIC}")
 async def query_msg_trace_by_id(run: Run) -> None:
     """[-b beginTimestamp=]  traced after, ms
     [-c maxNum=]             at most so many trace messages, default 64

@@ -12,12 +12,12 @@ from ...protocol.headers.pop import GetLiteClientInfo, GetLiteGroupInfo, GetLite
 from ...protocol.requests import RequestCode
 from ...protocol.row import H, R, Row
 from ..command import Run, command
-from ..options import BROKER, may, need, one_of
+from ..options import BROKER
 from ..printing import Columns, java, when
 
 lite_command = partial(command, waits_for="lite topics")
-PARENT = need("p", "parentTopic", "the parent topic")
-GROUP = need("g", "group", "the group")
+PARENT = "-p parentTopic=  the parent topic"
+GROUP = "-g group=  the group"
 OF_BROKER = Columns(
     "{#Broker:<30} {#Store Type:<17} {#Max LMQ:<10} {#Current LMQ:<14} {#SubscriptionCount:<20} {#OrderInfoCount:<17} "
     "{#CQTableSize:<15} {#OffsetTableSize:<18} {#eventMapSize:<15}"
@@ -30,10 +30,7 @@ OF_CLIENT = Columns("{#Broker:<30} {#LiteTopicCount:<20} {#LastAccessTime:<30} {
 LAG = Columns("{NO:<6} {Lite Topic:<40} {Lag Count:<12} {UnconsumedTimestamp:<30}")
 
 
-@lite_command(
-    "Light queues and lite subscriptions of brokers",
-    one_of(BROKER, may("c", "cluster", "the cluster: all its masters")),
-)
+@lite_command("Light queues and lite subscriptions of brokers", (BROKER, "[-c cluster=]  the cluster: all its masters"))
 async def get_broker_lite_info(run: Run) -> None:
     """[-d showDetail]  topics and groups too"""
     run.say(OF_BROKER.head)

@@ -17,7 +17,7 @@ from ...protocol.headers.admin import CheckRocksdbCqWriteProgress
 from ...protocol.headers.pull import QueryConsumeQueue
 from ...protocol.requests import RequestCode
 from ..command import Failed, Run, command
-from ..options import ROUTE_BY, TOPIC, flag
+from ..options import ROUTE_BY, TOPIC
 from ..printing import Columns, java, java_object, pretty, when
 from .topics import clusters_of
 
@@ -29,7 +29,7 @@ STATUS = Columns("{#Broker Name:<32.32}  {#QID:<4}  {#Min Offset:<20}  {#Max Off
 ROUTE = Columns("{#ClusterName:<45} {#BrokerName:<32} {#BrokerAddrs:<50} {#ReadQueue:<10} {#WriteQueue:<11} {#Perm:<5}")
 
 
-@command("Where the queues of a topic are", flag("l", "list", "as a table"), TOPIC)
+@command("Where the queues of a topic are", "[-l list]  as a table", TOPIC)
 async def topic_route(run: Run) -> None:
     route = await run.route_of(run["t"])
     if "l" not in run:
@@ -68,7 +68,7 @@ async def topic_cluster_list(run: Run) -> None:
     run.say_all(await clusters_of(run, run["t"]))
 
 
-@command("All topics", flag("c", "clusterModel", "with cluster and consumer groups"))
+@command("All topics", "[-c clusterModel]  with cluster and consumer groups")
 async def topic_list(run: Run) -> None:
     names = await topics.names(run.calls)
     if "c" not in run:

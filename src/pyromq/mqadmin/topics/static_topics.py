@@ -15,15 +15,13 @@ from ...protocol.json import ANSWER_LIMITS
 from ...protocol.requests import RequestCode
 from ..command import Failed, Run, command
 from ..files import read_file, write_private
-from ..options import TOPIC, may, one_of
+from ..options import TOPIC
 from .static_mapping import Configs, Remapping, extended, mapping_of, moved, settle
 
 STATIC = "static topics: logical queues that stay while brokers come and go"
-WHERE = one_of(
-    may("b", "brokers", "brokers that take queues, with commas"), may("c", "clusters", "clusters, with commas")
-)
-FORCE = may("fr", "forceReplace", "true: replace what brokers know, even if it is newer")
-MAP_FILE = may("mf", "mapFile", "file with the mapping, as this command wrote it")
+WHERE = ("[-b brokers=]  brokers that take queues, with commas", "[-c clusters=]  clusters, with commas")
+FORCE = "[-fr forceReplace=]  true: replace what brokers know, even if it is newer"
+MAP_FILE = "[-mf mapFile=]  file with the mapping, as this command wrote it"
 
 
 @command("Create a static topic, or give it more queues", WHERE, FORCE, MAP_FILE, TOPIC, waits_for=STATIC)

@@ -11,7 +11,7 @@ from ...protocol.json import ANSWER_LIMITS
 from ...protocol.requests import RequestCode
 from ..command import Failed, Run, command
 from ..files import read_file
-from ..options import BROKER, BROKER_OR_CLUSTER, CLUSTER, TOPIC, UsageError, need
+from ..options import BROKER, BROKER_OR_CLUSTER, CLUSTER, TOPIC, UsageError
 from ..printing import java_object
 
 ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
@@ -103,7 +103,7 @@ async def update_topic_list(run: Run) -> None:
     await run.ask_each(await run.masters(), said, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, RpcHeader(), wanted)
 
 
-@command("Delete a topic on brokers and name servers", need("c", "clusterName", "its cluster"), TOPIC)
+@command("Delete a topic on brokers and name servers", "-c clusterName=  its cluster", TOPIC)
 async def delete_topic(run: Run) -> None:
     topic, name = run["t"], run["c"]
     for address in await run.masters():
@@ -113,9 +113,8 @@ async def delete_topic(run: Run) -> None:
     run.say(f"delete topic [{topic}] from NameServer success.")
 
 
-@command("Change only the permission of a topic", BROKER, CLUSTER, TOPIC)
+@command("Change only the permission of a topic", BROKER, CLUSTER, TOPIC, "-p perm=  2 write, 4 read, 6 both")
 async def update_topic_perm(run: Run) -> None:
-    """-p perm=  2 write, 4 read, 6 both"""
     topic, perm = run["t"], run.number("p")
     route = await run.route_of(topic)
     first = route.queue_datas[0]
