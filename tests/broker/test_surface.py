@@ -110,7 +110,7 @@ def state_of(broker: Running) -> tuple[object, ...]:
         dict(parts.groups.all()),
         {key: dict(queues) for key, queues in parts.offsets.all().items()},
         parts.live.config,
-        parts.pulls.suspended,
+        len(parts.pulls.suspended),
     )
 
 

@@ -117,7 +117,7 @@ def told(life: Virtual, peer: RawPeer) -> Told:
         peer.is_lost,
         (dict(broker.offsets.all()), pulled),
         counted,
-        broker.pulls.suspended,
+        len(broker.pulls.suspended),
         sum(one.kernel.messages for one in broker.pull_verdicts),
         sum(one.kernel.suspended for one in broker.pull_verdicts),
     )

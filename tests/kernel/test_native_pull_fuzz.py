@@ -52,7 +52,7 @@ async def answers(folder: Path, frames: Sequence[bytes], module: ModuleType | No
                 peer = raw_peer(life.broker.servers[0], PEER, BytesPeer)
                 peer.write(frame)
                 await clock.settle(12)
-                seen.append((bytes(peer.raw), peer.is_lost, life.broker.pulls.suspended))
+                seen.append((bytes(peer.raw), peer.is_lost, len(life.broker.pulls.suspended)))
                 if peer.stream is not None:
                     peer.stream.close()
                 await clock.settle(3)

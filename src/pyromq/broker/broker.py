@@ -209,7 +209,7 @@ class Broker:
 
     async def _stop_serving(self) -> None:
         await self.naming.registration.unregister()
-        self.pulls.stop()
+        self.pulls.suspended.end_all()
         for server in self.servers:
             self.intake.flush()  # its answers are not among the requests that the server waits for
             await server.stop(self.environment.config.shutdown_wait_time_seconds)
@@ -219,11 +219,11 @@ class Broker:
     # --- what happens ---------------------------------------------------------------------------------------------
 
     def _connection_lost(self, peer: Peer) -> None:
-        self.pulls.lost(peer)
+        self.pulls.suspended.drop(peer)
         self.clients.handlers.lost(peer)
 
     def _topic_changed(self, name: str) -> None:
-        self.pulls.topic_changed(name)
+        self.pulls.suspended.end_topic(name)
         self.naming.registration.announce()
 
     def _clean_filters(self) -> None:

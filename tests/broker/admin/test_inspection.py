@@ -26,7 +26,7 @@ async def test_what_is_held_locked_and_in_conflict_is_listed(tmp_path: Path) -> 
     async with running_broker(tmp_path) as broker:
         await broker.send()
         held = asyncio.create_task(broker.pull(offset=1, sysFlag=6, suspendTimeoutMillis=60_000))
-        await turns_until(lambda: broker.broker.pulls.suspended == 1)
+        await turns_until(lambda: len(broker.broker.pulls.suspended) == 1)
         lock = {
             "clientId": "c1",
             "consumerGroup": "G",

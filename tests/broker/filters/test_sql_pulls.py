@@ -174,10 +174,10 @@ async def test_a_held_pull_is_answered_by_what_matches_alone(broker: Running) ->
     await fill(broker, 3)
     await beat(broker, sql("n = 77"))
     held = asyncio.create_task(broker.pull(offset=3, subVersion=1, **HOLD))
-    await turns_until(lambda: broker.broker.pulls.suspended == 1)
+    await turns_until(lambda: len(broker.broker.pulls.suspended) == 1)
     await broker.send(body=b"5", properties={"n": "5"})
     await turns_until(
-        lambda: broker.broker.pulls.suspended_pulls()[0].offset == 4 if broker.broker.pulls.suspended else False
+        lambda: broker.broker.pulls.suspended.all()[0].offset == 4 if broker.broker.pulls.suspended else False
     )
     await broker.send(body=b"77", properties={"n": "77"})
     assert numbers(await held) == [77]

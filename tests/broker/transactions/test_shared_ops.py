@@ -10,6 +10,7 @@ import pytest
 
 from pyromq.broker.transactions.half_records import park_half
 from pyromq.broker.transactions.ops import OFFSETS_IN_OP
+from pyromq.kernel.state import Reason
 from pyromq.model.names import OP_HALF_TOPIC
 from pyromq.protocol.properties import decode_properties, encode_properties
 from pyromq.protocol.record import Record
@@ -62,7 +63,7 @@ async def test_a_stop_right_behind_a_commit_stores_its_op(tmp_path: Path) -> Non
         half = await send_half(life)
         ending = asyncio.ensure_future(end(life, half, COMMIT))
         await asyncio.sleep(0)
-        assert life.broker.intake.is_gathering, "the message itself is not put yet"
+        assert life.broker.storage.append_gate.closed & Reason.GATHERED, "the message itself is not put yet"
     assert (await ending).code == 0
     async with virtual_broker(tmp_path, disk, clock) as life:
         producer = register(life)

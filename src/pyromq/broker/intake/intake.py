@@ -106,10 +106,6 @@ class Intake:
         """Return how many stored puts wait for the medium."""
         return len(self._unsynced)
 
-    @property
-    def is_gathering(self) -> bool:
-        return bool(self._gathered)
-
     def park(self, record: Record, properties: Mapping[str, str]) -> Record:
         """Return the record to store: this one, or what a park makes of it."""
         for park in self._parks:
@@ -140,13 +136,9 @@ class Intake:
         else:
             self.times.note(self._clock.monotonic() - begun, len(places))
             if places:
-                self._finish(places, done, wait_s)
+                self.confirm(places, done, wait_s)
             else:
                 self._answer(done, Outcome(refusal=illegal_batch("there is no message in it")))
-
-    def confirm(self, places: Sequence[Placed], done: Done, wait_s: float = 0.0) -> None:
-        """Call `done` once what was put before is as safe as promised."""
-        self._finish(places, done, wait_s)
 
     def flush(self) -> None:
         """Put what was gathered. By itself at the end of a turn; whoever stops the broker calls it too."""
@@ -184,7 +176,7 @@ class Intake:
                 listener(one.record)
             except Exception:
                 self._few.exception("who listens to stored records failed", topic=one.record.topic)
-        self._finish(places, one.done, one.wait_s)
+        self.confirm(places, one.done, one.wait_s)
 
     def _refused(self, fault: Exception, done: Done) -> None:
         self.times.failed += 1
@@ -201,7 +193,8 @@ class Intake:
 
     # --- safe on the medium ---------------------------------------------------------------------------------------
 
-    def _finish(self, places: Sequence[Placed], done: Done, wait_s: float) -> None:
+    def confirm(self, places: Sequence[Placed], done: Done, wait_s: float) -> None:
+        """Call `done` once what was put is as safe as promised."""
         if not self._waits_for_disk or not wait_s or not places:
             self._answer(done, Outcome(places))
             return

@@ -122,7 +122,7 @@ class Inspection:
         )
 
     def _suspended(self) -> SuspendedPullCounts:
-        waiting = self.pulls.suspended_pulls()
+        waiting = self.pulls.suspended.all()
         topics = Counter(pull.topic for pull in waiting)
         return SuspendedPullCounts(pulls=len(waiting), by_topic=dict(topics.most_common(MOST)))
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-import msgspec
+from msgspec import UNSET
+from msgspec.structs import asdict
 
 from ...config import Live
 from ...errors import RequestRefused
@@ -133,14 +134,14 @@ class MessageLife:
         state.leaves_ms = self._leaves_ms(copies[-1])
         return MessageLifeAnswer(
             topic=topic,
-            id=first.pairs.get(Property.UNIQ_KEY) or _offset_id(first.record),
+            id=first.pairs.get(Property.UNIQ_KEY) or offset_message_id(first.record.store_host, first.position),
             keys=first.pairs.get(Property.KEYS),
             tags=first.pairs.get(Property.TAGS),
             born_ms=first.record.born_timestamp,
             bytes=len(first.record.body),
             groups=[self._of_group(name, copies) for name in self._groups(topic, copies)],
             history=[copy.shown() for copy in copies],
-            **{name: value for name, value in msgspec.structs.asdict(state).items() if value is not msgspec.UNSET},
+            **{name: value for name, value in asdict(state).items() if value is not UNSET},
         )
 
     def _or_quarantined(self, state: LifeState, newest: Copy) -> LifeState:
@@ -151,10 +152,7 @@ class MessageLife:
         return LifeState(state="put aside", reason=aside.reason, at_ms=aside.time_ms)
 
     def _when_gone(self, later: Copy) -> int | None:
-        """Return when the message went.
-
-        A retry or dead letter is left: it names the place where the first lay.
-        """
+        """Return when the message went, of which a retry or dead letter is left: it names the place of the first."""
         try:
             place = parse_offset_message_id(later.pairs.get(Property.ORIGIN_MESSAGE_ID, ""))
         except ValueError:
@@ -189,10 +187,7 @@ class MessageLife:
         return file_leaves_ms(files, copy.position, hours, self.now_ms())
 
     def _decided(self, half: Copy) -> tuple[str, int | None]:
-        """Return how a decided transaction ended.
-
-        The op topic does not say. A committed message would be there, so it was not.
-        """
+        """Return how a transaction ended. The op topic does not say; a committed message would be there."""
         offset, _ = self.halves.stands_for(half.record.queue_offset, half.position)
         open_half = self.halves.undecided.get(offset)
         if open_half is not None:
@@ -208,7 +203,3 @@ class MessageLife:
                 ResponseCode.QUERY_NOT_FOUND,
             )
         return MessageLifeAnswer(topic=header.topic, id=header.id, state="expired", at_ms=at or None)
-
-
-def _offset_id(record: Record) -> str:
-    return offset_message_id(record.store_host, record.physical_offset)

@@ -20,7 +20,6 @@ from ...store.layout import QUEUE_ENTRY_BYTES
 from ...store.log.reader import SCAN_ENTRIES, GetStatus, Selection
 from ...store.message_store import MessageStore
 from ...transport.dispatch import Answer, Reply, RequestOf, await_answer, failed
-from ...transport.peer import Peer
 from ..config import BrokerConfig
 from ..filters.filtered_read import SEARCH_S, Matches, SearchResult, find_matches, selection_of
 from ..filters.filters import AnyFilter
@@ -62,11 +61,11 @@ class PullHandler:
     # The log's sync must find a helper thread free, however many replay yesterday: they read by turns.
     _cold_turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(COLD_AT_ONCE))
     _now: Callable[[], float] = field(init=False)
-    _suspended: SuspendedPulls = field(init=False)
+    suspended: SuspendedPulls = field(init=False)
 
     def __post_init__(self) -> None:
         self._now = self.clock.monotonic
-        self._suspended = SuspendedPulls(self.clock, self.store, self._retry, self._answer_due)
+        self.suspended = SuspendedPulls(self.clock, self.store, self._retry, self._answer_due)
 
     def __call__(self, request: RequestOf[PullMessage, None]) -> Answer:
         header = request.header
@@ -106,7 +105,7 @@ class PullHandler:
 
     def suspend_frame(self, place: tuple[str, int, int], wait_ms: int, ticket: KernelTicket) -> bool:
         """Suspend a pull that a kernel found nothing for, by topic, queue and offset. False: Python shall answer it."""
-        return self._suspended.add(place, wait_ms, ticket.connection, ticket, self.live.config)
+        return self.suspended.add(place, wait_ms, ticket.connection, ticket, self.live.config)
 
     # --- selecting ------------------------------------------------------------------------------------------------
 
@@ -230,31 +229,12 @@ class PullHandler:
 
     # --- suspending -----------------------------------------------------------------------------------------------
 
-    @property
-    def suspended(self) -> int:
-        return len(self._suspended)
-
-    def suspended_pulls(self) -> list[SuspendedPull[AnyTicket]]:
-        return self._suspended.all()
-
     def _suspend(self, ticket: Ticket, config: BrokerConfig) -> bool:
         header = ticket.header
         if not header.sys_flag & PullFlag.SUSPEND or ticket.request.command.is_oneway:
             return False
         place = (header.topic, header.queue_id, header.queue_offset)
-        return self._suspended.add(place, header.suspend_timeout_millis, ticket.request.peer, ticket, config)
-
-    def lost(self, peer: Peer) -> None:
-        """Drop the pulls of a connection that is gone."""
-        self._suspended.drop(peer)
-
-    def topic_changed(self, topic: str) -> None:
-        """Answer the topic's suspended pulls, so that they ask again: it is gone, or its permission may be another."""
-        self._suspended.end_topic(topic)
-
-    def stop(self) -> None:
-        """Answer every suspended pull, so that the clients turn to another broker at once."""
-        self._suspended.end_all()
+        return self.suspended.add(place, header.suspend_timeout_millis, ticket.request.peer, ticket, config)
 
     def _unless_answered(self, pull: SuspendedPull[AnyTicket]) -> Ticket | None:
         """Return the ticket, Python's from now on; None: the kernel that had suspended the pull has answered."""
@@ -284,7 +264,7 @@ class PullHandler:
             if pull.offset >= selection.max_offset:
                 break
         if selection.status is GetStatus.NO_MATCHED_MESSAGE and pull.offset >= selection.max_offset:
-            self._suspended.put_back(pull)
+            self.suspended.put_back(pull)
         else:
             self._send(ticket, self._answer_nothing(ticket, selection))
         return self._took_long(ticket)

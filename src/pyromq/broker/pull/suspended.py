@@ -57,22 +57,14 @@ class SuspendedPulls:
         return [*self._pulls.suspended(), *(pull for pull, _ in self._resumed)]
 
     def add(
-        self,
-        place: tuple[str, int, int],
-        wait_ms: int,
-        peer: Peer,
-        ticket: AnyTicket,
-        config: BrokerConfig,
+        self, place: tuple[str, int, int], wait_ms: int, peer: Peer, ticket: AnyTicket, config: BrokerConfig
     ) -> bool:
         """Suspend a pull by topic, queue and offset. False: it may not wait."""
         if not config.long_polling_enable:
             wait_ms = config.short_polling_time_mills
         size = ticket.size
-        if (
-            wait_ms <= 0
-            or len(self._pulls) >= config.max_held_pulls
-            or self._pulls.bytes + size > config.max_held_pull_bytes
-        ):
+        is_full = len(self._pulls) >= config.max_held_pulls or self._pulls.bytes + size > config.max_held_pull_bytes
+        if wait_ms <= 0 or is_full:
             return False
         deadline = self.clock.monotonic() + wait_ms / 1000
         self.put_back(SuspendedPull(*place, deadline, peer, ticket, size))
@@ -86,15 +78,18 @@ class SuspendedPulls:
         self._set_timer()
 
     def drop(self, peer: Peer) -> None:
+        """Drop the pulls of a connection that is gone."""
         self._pulls.drop(peer)
         if self._resumed:
             self._resumed = deque(one for one in self._resumed if one[0].owner is not peer)
 
     def end_topic(self, topic: str) -> None:
+        """Answer the topic's pulls, so that they ask again: it is gone, or its permission may be another."""
         for pull in self._pulls.take_topic(topic):
             self.end(pull)
 
     def end_all(self) -> None:
+        """Answer every pull, so that the clients turn to another broker at once."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -27,18 +27,14 @@ class LoopLag:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._watchers: list[Callable[[], None]] = []
+        self.watchers: list[Callable[[], None]] = []  # called after each measurement
         self.due = clock.monotonic() + TICK_S
         self.last_ms = 0.0
-
-    def watch(self, watcher: Callable[[], None]) -> None:
-        """Call `watcher` after each measurement."""
-        self._watchers.append(watcher)
 
     def measured(self, due: float, last_ms: float) -> None:
         """Note how late the last tick was, and when the next one is due."""
         self.due, self.last_ms = due, last_ms
-        for watcher in self._watchers:
+        for watcher in self.watchers:
             watcher()
 
     def now_ms(self) -> float:
@@ -78,7 +74,7 @@ def keep_gate(gate: Gate, live: Live[BrokerConfig], lag: LoopLag, flushed: Water
 
     use(live.config)
     live.watch(use)
-    lag.watch(note_lag)
+    lag.watchers.append(note_lag)
     flushed.on_advance(note_flushed)
 
 

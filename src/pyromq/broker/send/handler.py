@@ -175,21 +175,18 @@ class SendHandler:
         # Only a large batch can have a message whose properties are too long, or too many messages.
         if size > max_property_bytes(send.config) or size > self._batch_messages * ENTRY_BYTES:
             entries = self._entries(send)
-            self._check_count(send, len(entries))
+            # Java's clients expect the ids of all messages in the answer's header.
+            if len(entries) > self._batch_messages and not send.request.command.is_oneway:
+                raise illegal_batch(
+                    f"{len(entries)} messages in it, and no answer can carry the ids of more than "
+                    f"{self._batch_messages}. Send it in parts"
+                )
         # A batch has no record of its own; its identity is all that is wanted of its properties.
         record = self._record(send, send.given.encode() if Property.SEND_ID in send.given else b"")
         self.intake.put_batch(record, lambda outcome: self._answer(send, record, outcome), send.wait_s, entries)
 
     def _entries(self, send: _Send) -> list[BatchEntry]:
         return batch_entries(send.request.command.body, max_property_bytes(send.config))
-
-    def _check_count(self, send: _Send, count: int) -> None:
-        """Refuse more messages than one answer's header has room for ids, as Java's clients expect them there."""
-        if count > self._batch_messages and not send.request.command.is_oneway:
-            raise illegal_batch(
-                f"{count} messages in it, and no answer can carry the ids of more than {self._batch_messages}. "
-                f"Send it in parts"
-            )
 
     def _inner_batch(self, send: _Send) -> None:
         """Put a batch as one record with one queue entry, as a topic with batch queues keeps it."""
@@ -218,7 +215,7 @@ class SendHandler:
             body=send.request.raw_body,
             properties=properties,
             flag=header.flag,
-            sys_flag=_sys_flag(header, topic),
+            sys_flag=header.sys_flag | (SysFlag.MULTI_TAGS if topic.topic_filter_type == "MULTI_TAG" else 0),
             born_timestamp=header.born_timestamp,
             born_host=born_host(send.request.peer.address),
             store_host=self.store_host,
@@ -271,10 +268,6 @@ def _is_text_of(text: str, properties: Mapping[str, str]) -> bool:
 
 def max_property_bytes(config: BrokerConfig) -> int:
     return MAX_PROPERTIES_BYTES - (CRC_PROPERTY_BYTES if config.whole_record_crc else 0)
-
-
-def _sys_flag(header: SendMessage, topic: TopicConfig) -> int:
-    return header.sys_flag | (SysFlag.MULTI_TAGS if topic.topic_filter_type == "MULTI_TAG" else 0)
 
 
 @lru_cache(maxsize=1 << 16)
