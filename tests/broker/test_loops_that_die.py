@@ -18,7 +18,7 @@ from pyromq.broker.timing.level_delivery import LevelDelivery
 from pyromq.broker.timing.progress import DelayProgress
 from pyromq.broker.timing.timers import Timers
 from pyromq.broker.transactions.check import TransactionChecks
-from pyromq.broker.wiring.clients import ClientParts
+from pyromq.broker.wiring.foundation import ClientParts
 from pyromq.broker.wiring.pulling import PullParts
 from pyromq.protocol.requests import RequestCode
 from pyromq.store.flushing import StoreFlusher

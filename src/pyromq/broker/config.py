@@ -339,7 +339,10 @@ class BrokerConfig(StoreConfig):
             if (fault := names.topic_fault(name)) is not None:
                 raise ConfigError(f"{key} = {name}: a topic has this name, but {fault}")
         for address in self.namesrv_addr:
-            _check_address("namesrvAddr", address)
+            try:
+                parse_address(address)
+            except ConfigError as fault:
+                raise ConfigError(f"namesrvAddr = {address}: {fault}") from None
         if not self.is_loopback and not self.allow_unauthenticated:
             raise ConfigError(
                 f"bindAddress = {self.bind_address}: beyond loopback anybody could read and write, since there are no "
@@ -389,10 +392,7 @@ class BrokerConfig(StoreConfig):
 
     @property
     def overlay_path(self) -> Path:
-        """Return the file of settings changed over the wire.
-
-        What Java does not know lives in this folder of the store.
-        """
+        """Return the file of settings changed over the wire, in the folder of what Java does not know."""
         return self.store_path_root_dir / "pyromq" / "broker-overlay.properties"
 
     @property
@@ -401,10 +401,3 @@ class BrokerConfig(StoreConfig):
         if self.fast_listen_port is not None:
             return self.fast_listen_port
         return self.listen_port - 2 if self.listen_port > 2 else 0
-
-
-def _check_address(key: str, text: str) -> None:
-    try:
-        parse_address(text)
-    except ConfigError as fault:
-        raise ConfigError(f"{key} = {text}: {fault}") from None

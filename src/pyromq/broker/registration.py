@@ -80,8 +80,7 @@ class RegistrationFacts:
     part_topics: int = 800
 
     def bodies(self, most_bytes: int) -> Iterator[bytes]:
-        """Yield the registration: one body, or where that would be larger than `most_bytes` or `in_parts` says so,
-        several.
+        """Yield the registration in one body, or in several if it is larger than `most_bytes` or `in_parts` says so.
 
         A name server takes topics of a part over if its version is another than the one before. So each part has one of
         its own, which no state of the table ever had, and the last one the table's.
@@ -174,8 +173,16 @@ class BrokerRegistration:
             if server.rest_s:
                 await self.clock.sleep(server.rest_s)
                 server.rest_s = 0.0
-            pause = _retry_in_s(failures) if failures else self.period_s
-            await self._pause(server, pause, interruptible=not failures)
+            await self._pause(server, failures)
+
+    async def _pause(self, server: _NameServer, failures: int) -> None:
+        """Wait until the period is over or something is to be told; after a failure the retry keeps its distance."""
+        if failures:  # a power of many is no float any more
+            await self.clock.sleep(min(LAST_RETRY_S, FIRST_RETRY_S * 2.0 ** min(failures - 1, 16)))
+            return
+        with suppress(TimeoutError):
+            async with self.clock.timeout(self.period_s):
+                await server.wake.wait()
 
     def _complain(self, server: _NameServer, fault: Exception) -> None:
         """Log a fault, at once when it is a new one, and from time to time while it stays."""
@@ -187,15 +194,6 @@ class BrokerRegistration:
         say = log.warning if server.state != str(fault) else self._limited.warning
         say(what, name_server=server.address, why=str(fault))
         server.state = str(fault)
-
-    async def _pause(self, server: _NameServer, seconds: float, *, interruptible: bool) -> None:
-        """Wait until the period is over or something is to be told; after a failure the retry keeps its distance."""
-        if not interruptible:
-            await self.clock.sleep(seconds)
-            return
-        with suppress(TimeoutError):
-            async with self.clock.timeout(seconds):
-                await server.wake.wait()
 
     async def _update(self, server: _NameServer) -> None:
         facts = self.facts()
@@ -253,10 +251,6 @@ class BrokerRegistration:
             await self.client.call(server.address, request, min(FAREWELL_S, self.timeout_s))
         except CallFailed as fault:
             log.warning("could not unregister", name_server=server.address, why=str(fault))
-
-
-def _retry_in_s(failures: int) -> float:
-    return min(LAST_RETRY_S, FIRST_RETRY_S * 2.0 ** min(failures - 1, 16))  # a power of many is no float any more
 
 
 @dataclass(slots=True, eq=False)

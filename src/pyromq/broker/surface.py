@@ -41,16 +41,14 @@ from .wiring.sending import SendParts
 SERVED = (ServedBy.BROKER, ServedBy.RELAYED)
 
 # Requests that the fast port does not serve: they may wait long, and producers have it for themselves.
-NOT_ON_FAST_PORT = frozenset(
-    (
-        Code.PULL_MESSAGE,
-        Code.LITE_PULL_MESSAGE,
-        Code.POP_MESSAGE,
-        Code.PEEK_MESSAGE,
-        Code.NOTIFICATION,
-        Code.POLLING_INFO,
-    )
-)
+NOT_ON_FAST_PORT = {
+    Code.PULL_MESSAGE,
+    Code.LITE_PULL_MESSAGE,
+    Code.POP_MESSAGE,
+    Code.PEEK_MESSAGE,
+    Code.NOTIFICATION,
+    Code.POLLING_INFO,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +71,8 @@ def surface(parts: Parts) -> dict[int, Handler]:
     base, sends, timing, transactions = parts.base, parts.sends, parts.timing, parts.transactions
     live, store, tables, counters = base.live, base.store, base.tables, base.counters
     now_ms, memory_bytes = base.clock.now_ms, base.environment.budget.memory_bytes
-    view = (
-        live,
-        base.environment.address,
-        base.topics,
-        base.groups,
-        base.offsets,
-        base.consumers,
-        store,
-        Slices(base.clock),
-    )
+    address = base.environment.address
+    view = (live, address, base.topics, base.groups, base.offsets, base.consumers, store, Slices(base.clock))
     saved = {
         "topics": tables.topic_save.saved,
         "subscriptionGroups": tables.group_save.saved,
@@ -102,11 +92,13 @@ def surface(parts: Parts) -> dict[int, Handler]:
     offset = OffsetAdmin(*view, saved["consumerOffsets"])
     progress = ProgressAdmin(*view, now_ms, counters, base.clients.filters)
     connection = ConnectionAdmin(*view, base.producers)
-    settings = SettingsAdmin(live, now_ms, base.environment.address, _settings_changed(parts))
+    settings = SettingsAdmin(live, now_ms, address, _settings_changed(parts))
     absent = AbsentFeatures(store, saved)
     upkeep = Maintenance(*view, base.storage.retention)
     cold_reads = ColdReadAdmin(live, parts.pulls.cold_reads, store.commit_log)
     dead_letters = DeadLetterAdmin(live, store, parts.retries.dead_letters, now_ms)
+    kept = (parts.retries.dead_letters, base.storage.expired, base.storage.quarantine)
+    life = MessageLife(live, store, base.offsets, base.consumers, transactions.halves, *kept, now_ms)
     pairs = (
         bind(Code.SEND_MESSAGE, send),
         bind(Code.SEND_MESSAGE_V2, send),
@@ -183,7 +175,7 @@ def surface(parts: Parts) -> dict[int, Handler]:
         bind(Code.GET_COLD_DATA_FLOW_CTR_INFO, cold_reads.show),
         bind(Code.SET_COMMITLOG_READ_MODE, cold_reads.read_mode),
         bind(Code.INSPECT, _inspection(parts)),
-        bind(Code.MESSAGE_LIFE, _message_life(parts)),
+        bind(Code.MESSAGE_LIFE, life),
         bind(Code.DEAD_LETTERS, dead_letters),
         bind(Code.HALF_MESSAGES, transactions.listing),
     )
@@ -223,21 +215,6 @@ def _inspection(parts: Parts) -> Inspection:
         base.storage.quarantine,
         base.environment.loops,
         base.environment.budget,
-    )
-
-
-def _message_life(parts: Parts) -> MessageLife:
-    base = parts.base
-    return MessageLife(
-        base.live,
-        base.store,
-        base.offsets,
-        base.consumers,
-        parts.transactions.halves,
-        parts.retries.dead_letters,
-        base.storage.expired,
-        base.storage.quarantine,
-        base.clock.now_ms,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from pyromq.broker.metadata.new_topics import NewTopics
+from pyromq.broker.metadata.saving import NewTopics
 
 
 async def test_a_topic_that_is_made_again_before_the_first_is_saved_waits_for_its_own_write() -> None:

@@ -89,15 +89,13 @@ class ConsumerFilters:
         old = self.find(wanted.topic, group)
         if old is None:
             self._put(group, wanted)
-        elif wanted.sub_version < old.client_version:
             return
-        elif wanted.sub_version == old.client_version:
-            self._revive(old)
-        elif (wanted.sub_string, wanted.expression_type) != (old.expression, old.expression_type):
+        is_newer = wanted.sub_version > old.client_version
+        if is_newer and (wanted.sub_string, wanted.expression_type) != (old.expression, old.expression_type):
             self._put(group, wanted)
-        else:
+        elif wanted.sub_version >= old.client_version:
             old.client_version = wanted.sub_version
-            self._revive(old, always=True)
+            self._revive(old, always=is_newer)
 
     def _put(self, group: str, wanted: SubscriptionData) -> None:
         topic = wanted.topic

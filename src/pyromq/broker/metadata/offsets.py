@@ -7,6 +7,8 @@ the table, and the broker's loop does so every few seconds and at stop. Offsets 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
+from typing import Any
 
 import msgspec
 
@@ -170,7 +172,7 @@ class Offsets(Watched):
     def _drop(self, keys: list[str]) -> None:
         for key in keys:
             if self._offsets.pop(key, None) is not None:
-                self._forget(key)
+                self._note(key, present=False)
             self._pulled.pop(key, None)
             self._resets.pop(key, None)
             self._changed.add(key)
@@ -196,21 +198,19 @@ class Offsets(Watched):
         self._store_group_topics()
         return True
 
-    def _store(self, section: str, key: str, queues: dict[int, int] | None) -> None:
-        if queues is None:
+    def _store(self, section: str, key: str, value: dict[Any, Any] | list[str] | None) -> None:
+        if value is None:
             self._table.drop(section, key)
         else:
-            self._table.put(section, key, dict(queues))
+            self._table.put(section, key, copy(value))
 
     def _store_group_topics(self) -> None:
         if self._groups_changed is None:
             self._table.replace(GROUP_TOPICS, self.group_topics())
         else:
             for group in self._groups_changed:
-                if group in self._topics_of:
-                    self._table.put(GROUP_TOPICS, group, list(self._topics_of[group]))
-                else:
-                    self._table.drop(GROUP_TOPICS, group)
+                topics = self._topics_of.get(group)
+                self._store(GROUP_TOPICS, group, None if topics is None else list(topics))
         self._groups_changed = set()
 
     def group_topics(self) -> dict[str, list[str]]:
@@ -224,38 +224,24 @@ class Offsets(Watched):
         self._note(key)
         return queues
 
-    def _note(self, key: str) -> None:
-        pair = _pair(key)
-        if pair is not None:
-            topic, group = pair
-            self._topics_of.setdefault(group, {})[topic] = None
-            self._groups_of.setdefault(topic, {})[group] = None
-            if self._groups_changed is not None:
-                self._groups_changed.add(group)
-
-    def _forget(self, key: str) -> None:
-        pair = _pair(key)
-        if pair is not None:
-            topic, group = pair
-            _take_away(self._topics_of, group, topic)
-            _take_away(self._groups_of, topic, group)
-            if self._groups_changed is not None:
-                self._groups_changed.add(group)
+    def _note(self, key: str, *, present: bool = True) -> None:
+        """Note in both indexes that there are offsets of a pair, or no longer are."""
+        parts = key.split(SEPARATOR)
+        if len(parts) != 2:
+            return  # what has a third part (`topic@group@broadcast`) is no group's own
+        topic, group = parts
+        for index, name, other in ((self._topics_of, group, topic), (self._groups_of, topic, group)):
+            if present:
+                index.setdefault(name, {})[other] = None
+            else:
+                index[name].pop(other, None)
+                if not index[name]:
+                    del index[name]
+        if self._groups_changed is not None:
+            self._groups_changed.add(group)
 
     def _new_version(self) -> None:
         self.version = next_version(self.version, self._now_ms())
-
-
-def _pair(key: str) -> tuple[str, str] | None:
-    """Return topic and group; what has a third part (`topic@group@broadcast`) is no group's own."""
-    parts = key.split(SEPARATOR)
-    return (parts[0], parts[1]) if len(parts) == 2 else None
-
-
-def _take_away(index: dict[str, dict[str, None]], name: str, other: str) -> None:
-    index[name].pop(other, None)
-    if not index[name]:
-        del index[name]
 
 
 def _key(topic: str, group: str) -> str:

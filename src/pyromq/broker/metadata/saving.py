@@ -1,8 +1,13 @@
-"""Writes a table soon after it has changed: at once, but many changes share a write, and nobody is held up by it."""
+"""Writes a table soon after it has changed: at once, but many changes share a write, and nobody is held up by it.
+
+Only who sends to a topic that a send has just made waits until it is on disk: otherwise a kill could leave acked
+messages in a topic that nobody knows.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from ... import logs
 from ...ambient import Clock, RunBlocking
@@ -57,3 +62,43 @@ class SaveSoon:
             await self._saver.close()
         except PyroError as fault:
             log.error("a table could not be written at the end", table=self.table.name, why=str(fault))
+
+
+class NewTopics:
+    """Topics that a send has just made. Event loop only. Empty nearly always: a topic leaves it when it is on disk.
+
+    `saved` returns once everything that changed before is there.
+    """
+
+    def __init__(self, saved: Callable[[], Awaitable[None]]) -> None:
+        self._saved = saved
+        self._saving: dict[str, asyncio.Future[None]] = {}
+
+    def made(self, topic: str) -> None:
+        task = asyncio.ensure_future(self._save(topic))
+        task.add_done_callback(_seen)
+        self._saving[topic] = task
+
+    def __contains__(self, topic: str) -> bool:
+        return topic in self._saving
+
+    def saving(self, topic: str) -> Awaitable[None] | None:
+        """Return what to await before a put into the topic. It raises what the write raised; asking again retries."""
+        task = self._saving.get(topic)
+        if task is None:
+            return None
+        if task.done():  # it failed, or it would not be here
+            self.made(topic)
+            task = self._saving[topic]
+        return asyncio.shield(task)
+
+    async def _save(self, topic: str) -> None:
+        await self._saved()
+        if self._saving.get(topic) is asyncio.current_task():  # else it was deleted and made again: that one waits on
+            del self._saving[topic]
+
+
+def _seen(task: asyncio.Future[None]) -> None:
+    """Take note of the outcome. The table's own writer logs a failure; here it only must not count as overlooked."""
+    if not task.cancelled():
+        task.exception()

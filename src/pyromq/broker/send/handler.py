@@ -29,7 +29,7 @@ from ..intake.intake import Outcome, SendIntake, illegal_batch
 from ..intake.message_type import PRIORITY, message_type, takes_plain, type_fault
 from ..intake.put_answers import answer, late_reply
 from ..metadata.attributes import CLEANUP_POLICY, QUEUE_TYPE
-from ..metadata.new_topics import NewTopics
+from ..metadata.saving import NewTopics
 from ..stats.counters import PutCounter
 from .answers import most_in_batch, place_fields, recall_handle, region_fields
 from .checks import Destination, SendChecks, batch_entries, check_batch

@@ -5,29 +5,39 @@ Tables are loaded before the store opens and written last.
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 from ...errors import PyroError
 from ...kernel import state
 from ...kernel.state import Reason
+from ...model.filters.bloom import Bloom
 from ...store.files.disk import DiskLock
 from ...store.log.retention import DiskSpaceGate, Retention, RetentionConfig
 from ...store.log.thread_flusher import ThreadFlusher
 from ...store.message_store import MessageStore
 from ...store.tables.quarantine import TABLE, Quarantine
+from ...transport.turns.loop_holds import LoopHolds
+from ..clients.consumers import Consumers
+from ..clients.filter_data import ConsumerFilters
+from ..clients.handlers import ClientHandlers
+from ..clients.order_locks import OrderLocks, OrderLockTable
+from ..clients.producers import Producers
 from ..intake.intake import Intake
-from ..loop_quarantine import LoopQuarantine
+from ..loop_quarantine import LoopQuarantine, put_released
 from ..messages.expired import Expired
 from ..metadata.attributes import QUEUE_TYPE
 from ..metadata.groups import Groups
-from ..metadata.new_topics import NewTopics
 from ..metadata.offsets import Offsets
+from ..metadata.saving import NewTopics
 from ..metadata.topics import Topics, system_topics
-from ..quarantine_release import put_released
-from .clients import ClientParts
+from ..send.admission import LoopLag
+from ..stats.counters import Counters
 from .environment import Environment
-from .statistics import Statistics
+
+SAMPLE_S = 10.0
 
 
 class Tables:
@@ -110,6 +120,59 @@ class Storage:
     async def close_tables(self) -> None:
         await self._quarantine_save.close()
         await self._expired_save.close()
+
+
+class ClientParts:
+    """Who is connected, which queues they have locked, and by what they filter. Event loop only."""
+
+    def __init__(self, environment: Environment, topics: Topics, groups: Groups) -> None:
+        config, clock = environment.config, environment.clock
+        self._clock = clock
+        self.consumers, self.producers = Consumers(), Producers()
+        self.locks = OrderLocks(config.rebalance_lock_max_live_time / 1000)
+        self._lock_save = environment.table("pyromq/orderLocks.json")
+        self._kept_locks = OrderLockTable(self._lock_save.table, self.locks, clock.monotonic(), self._lock_save.saved)
+        self._filter_save = environment.table("config/consumerFilter.json")
+        bloom = Bloom.sized(config.max_error_rate_of_bloom_filter, config.expect_consumer_num_use_filter)
+        self.filters = ConsumerFilters(
+            self._filter_save.table, clock.now_ms, bloom, self._filter_save.changed, config.max_filter_data_bytes
+        )
+        tables = (topics, groups, self.consumers, self.producers, self.locks, self.filters)
+        memory_bytes = environment.budget.memory_bytes
+        self.handlers = ClientHandlers(environment.live, clock, *tables, self._kept_locks.keep, memory_bytes)
+
+    def is_locked(self, group: str) -> bool:
+        return self.locks.is_locked(group, self._clock.monotonic())
+
+    def housekeep(self) -> None:
+        self.handlers.housekeep()
+        if self._kept_locks.note():  # some have expired: a restart must not bring them back
+            self._lock_save.changed()
+
+    async def close_tables(self) -> None:
+        for save in (self._lock_save, self._filter_save):
+            await save.close()
+
+
+class Statistics:
+    """What is counted and measured while the broker runs. Event loop only."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self.counters = Counters(environment.config.broker_cluster_name, environment.clock.now_ms())
+        self.lag = LoopLag(environment.clock)
+        self.holds = LoopHolds(environment.clock, environment.transport.loop_hold_ms)
+
+    def loops(self) -> list[Coroutine[Any, Any, None]]:
+        keep = self._environment.loops.keep
+        return [keep("loop lag", self.lag.run), keep("statistics", self._sample_counters)]
+
+    async def _sample_counters(self) -> None:
+        clock = self._environment.clock
+        while True:
+            await clock.sleep(SAMPLE_S)
+            for _ in self.counters.sampling(clock.now_ms()):
+                await clock.sleep(0)
 
 
 class Foundation:
