@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..errors import ProtocolError
 from .command import Command, decode_header, encode_header
@@ -15,8 +15,7 @@ _WORDS = struct.Struct(">iI")
 MOST_HEADER_BYTES = 0xFFFFFF  # its length has 24 bits, and the encoding stands above them
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrameLimits:
+class FrameLimits(NamedTuple):
     """What a peer may make us hold, checked before memory is spent."""
 
     frame_bytes: int = 16 << 20  # com.rocketmq.remoting.frameMaxLength

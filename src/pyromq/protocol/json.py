@@ -12,9 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -23,7 +22,6 @@ from ..errors import ProtocolError
 T = TypeVar("T")
 
 _ANY = msgspec.json.Decoder()
-_FAULT_PLACE = re.compile(r"\(byte ([0-9]{1,12})\)")
 _REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -34,8 +32,7 @@ class Dialect(Enum):
     STANDARD = "standard"  # {"0":"a"} and {"{\"queueId\":0}":1}, for `acceptStandardJsonOnly` and every other reader
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JsonLimits:
+class JsonLimits(NamedTuple):
     """What a text may make us do before its content is looked at. The frame's length has been checked before.
 
     Marks are commas, braces and quotes: whoever repairs a text has to look at each of them.
@@ -126,7 +123,7 @@ def _check_size(data: bytes | memoryview, limits: JsonLimits) -> None:
 
 def _fault_place(refusal: Exception) -> int:
     """Return where repairs begin: in front of what msgspec could not read, or at the beginning if it does not say."""
-    found = _FAULT_PLACE.search(str(refusal))
+    found = re.search(r"\(byte ([0-9]{1,12})\)", str(refusal))
     return max(0, int(found[1]) - 1) if found is not None else 0
 
 

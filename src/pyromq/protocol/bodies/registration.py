@@ -9,7 +9,6 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 import msgspec
@@ -67,8 +66,7 @@ def _decode_each(kind: type[T], texts: dict[str, msgspec.Raw], into: dict[str, T
         yield
 
 
-@dataclass(slots=True, eq=False)
-class RegistrationReader:
+class RegistrationReader(msgspec.Struct):
     """Reads a body topic by topic, so that whoever serves others too can let them in between.
 
     `body` is whole once `read_slices` has come to its end; Malformed says what is wrong. No body: no topic changes.
@@ -78,7 +76,7 @@ class RegistrationReader:
     version: int  # of the broker: it says how this must be read
     compressed: bool = False
     max_inflated: int = MAX_INFLATED_BYTES
-    body: RegisterBrokerBody = field(init=False, default_factory=RegisterBrokerBody)
+    body: RegisterBrokerBody = msgspec.field(default_factory=RegisterBrokerBody)
 
     def read_slices(self) -> Iterator[None]:
         data = self.data

@@ -21,8 +21,6 @@ from ..ints import Int32, Int64
 
 __all__ = ["Header", "Int32", "Int64"]
 
-_PLACE = re.compile(r"at `\$\.([^`]+)`")
-
 
 class Header(msgspec.Struct, rename="camel", kw_only=True):
     """A field without default is required; None is left out on the wire."""
@@ -33,7 +31,7 @@ class Header(msgspec.Struct, rename="camel", kw_only=True):
         try:
             return msgspec.convert(fields, cls, strict=False)
         except msgspec.ValidationError as fault:
-            place = _PLACE.search(str(fault))
+            place = re.search(r"at `\$\.([^`]+)`", str(fault))
             value = f", it is {fields[place[1]][:80]!r}" if place and place[1] in fields else ""
             raise Malformed(f"bad header fields: {fault}{value}") from None
 
