@@ -141,15 +141,7 @@ def _decode_json(header: bytes | memoryview) -> Command:
         raw = _JSON_DECODER.decode(header)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raw = _decode_loosely(header)
-    return Command(
-        raw.code,
-        raw.opaque,
-        raw.flag,
-        _LANGUAGES.get(raw.language),
-        raw.version,
-        raw.remark,
-        raw.fields,
-    )
+    return Command(raw.code, raw.opaque, raw.flag, _LANGUAGES.get(raw.language), raw.version, raw.remark, raw.fields)
 
 
 def _decode_loosely(header: bytes | memoryview) -> _JsonIn:

@@ -11,17 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from .access import (
-    Action,
-    Resource,
-    on_all,
-    on_body_group,
-    on_body_topic,
-    on_cluster,
-    on_group,
-    on_message,
-    on_topic,
-)
+from .access import Action, Resource, on_all, on_body_group, on_body_topic, on_cluster, on_group, on_message, on_topic
 from .bodies import connections, groups, heartbeat, offsets, own, registration, replication, route, stats, topics
 from .bodies import lite as lites
 from .bodies.body import DataVersion

@@ -56,8 +56,7 @@ class TopicHandlers:
         route = self.table.route(header.topic)
         if route is None:
             raise RequestRefused(
-                f"No topic route info in name server for the topic: {header.topic}\n{FAQ}",
-                ResponseCode.TOPIC_NOT_EXIST,
+                f"No topic route info in name server for the topic: {header.topic}\n{FAQ}", ResponseCode.TOPIC_NOT_EXIST
             )
         if config.support_acting_master:
             route = with_acting_masters(header.topic, route)

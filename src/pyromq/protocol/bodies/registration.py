@@ -17,12 +17,7 @@ from ...errors import Malformed
 from ...model.client_info import Version
 from ..json import Dialect, JsonLimits
 from .body import Body, DataVersion, always, always_new, decode_body, encode_body
-from .topics import (
-    TopicConfig,
-    TopicConfigAndMappingSerializeWrapper,
-    TopicQueueMappingDetail,
-    TopicQueueMappingInfo,
-)
+from .topics import TopicConfig, TopicConfigAndMappingSerializeWrapper, TopicQueueMappingDetail, TopicQueueMappingInfo
 
 MAX_INFLATED_BYTES = 32 << 20  # 16 MiB of deflate could stand for 16 GiB
 
