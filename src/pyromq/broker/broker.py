@@ -119,9 +119,7 @@ class Broker:
         )
         handlers = base.statistics.holds.around(surface(parts))
         sending, pulling = self.sends.parts, self.pull_parts.parts
-        self.listeners = Listeners(
-            environment, ports, handlers, sending, pulling, base.store, faults, self._connection_lost
-        )
+        self.listeners = Listeners(base, ports, handlers, sending, pulling, faults, self._connection_lost)
         self.servers = self.listeners.servers
         self.verdicts, self.pull_verdicts = self.listeners.verdicts, self.listeners.pull_verdicts
         self._carry_before_deletion()

@@ -78,13 +78,8 @@ def surface(parts: Parts) -> dict[int, Handler]:
         "subscriptionGroups": tables.group_save.saved,
         "consumerOffsets": tables.offsets_saved,
     }
-    send, replies, pulls, clients, ends = (
-        sends.handler,
-        sends.replies,
-        parts.pulls.handler,
-        base.clients.handlers,
-        transactions.ends,
-    )
+    send, replies, ends = sends.handler, sends.replies, transactions.ends
+    pulls, clients = parts.pulls.handler, base.clients.handlers
     offsets = OffsetHandlers(live, base.topics, base.groups, base.offsets, store, memory_bytes)
     queries = MessageQueries(live, store)
     topic = TopicAdmin(*view, saved["topics"], counters.forget_topic)

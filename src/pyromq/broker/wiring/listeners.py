@@ -8,7 +8,6 @@ from typing import NamedTuple, Protocol
 from ...kernel.seam import Fed, Feed, FeedConnection, feed_nothing
 from ...protocol.row import RequestClass
 from ...store.config import FlushMode
-from ...store.message_store import MessageStore
 from ...transport.connection.buffered_bytes import BufferedBytes
 from ...transport.dispatch import Dispatcher, Handler
 from ...transport.listening import Listening, bind
@@ -19,7 +18,7 @@ from ..config import BrokerConfig
 from ..pull.verdicts import Pulling, PullVerdicts
 from ..send.verdicts import Sending, Verdicts, kernel_verdicts, reply_timeout
 from ..surface import on_fast_port
-from .environment import Environment
+from .foundation import Foundation
 
 
 class InjectedFaults(Protocol):
@@ -62,23 +61,21 @@ class Listeners:
 
     def __init__(
         self,
-        environment: Environment,
+        base: Foundation,
         ports: Ports,
         handlers: dict[int, Handler],
         sending: Sending,
         pulling: Pulling,
-        store: MessageStore,
         faults: InjectedFaults | None,
         on_close: Callable[[Peer], None],
     ) -> None:
-        self._environment = environment
+        self._base = base
         self._ports = ports
-        self._store = store
         self._on_close = on_close
-        self._buffered = BufferedBytes(environment.limits.held_bytes)
+        self._buffered = BufferedBytes(base.environment.limits.held_bytes)
         self.verdicts: list[Verdicts] = []
         self.pull_verdicts: list[PullVerdicts] = []
-        slices = Slices(environment.clock)
+        slices = Slices(base.clock)
         self.dispatchers = {
             "main": Dispatcher(handlers, slices=slices),
             "fast": Dispatcher(on_fast_port(handlers), slices=slices),
@@ -102,7 +99,7 @@ class Listeners:
         return pulls.kernel.feed  # type: ignore[no-any-return]
 
     def _server(self, name: str, serve: Handler, feed: Feed) -> Server:
-        environment = self._environment
+        environment, readable = self._base.environment, self._base.store.readable
         is_sync = feed is not feed_nothing and environment.config.flush_mode is FlushMode.SYNC
         server = Server(
             serve,
@@ -117,8 +114,8 @@ class Listeners:
             name=name,
         )
         if is_sync:
-            self._store.readable.on_advance(server.service.release)
-            self._store.readable.on_failure(server.service.abort_pending_replies)
+            readable.on_advance(server.service.release)
+            readable.on_failure(server.service.abort_pending_replies)
         return server
 
     def accept(self) -> None:
@@ -134,7 +131,6 @@ class Listeners:
             one.kernel.forget_unused()
 
     def waiting(self, kind: RequestClass) -> int:
-        """Return how many requests of a class wait to be served."""
         return sum(server.service.waiting(kind) for server in self.servers)
 
     def pending_replies(self) -> int:
