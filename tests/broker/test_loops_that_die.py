@@ -19,7 +19,7 @@ from pyromq.broker.timing.progress import DelayProgress
 from pyromq.broker.timing.timers import Timers
 from pyromq.broker.transactions.check import TransactionChecks
 from pyromq.broker.wiring.foundation import ClientParts
-from pyromq.broker.wiring.pulling import PullParts
+from pyromq.broker.wiring.serving import PullParts
 from pyromq.protocol.requests import RequestCode
 from pyromq.store.flushing import StoreFlusher
 from pyromq.store.log.retention import Retention

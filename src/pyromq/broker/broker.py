@@ -32,8 +32,7 @@ from .wiring.environment import Environment
 from .wiring.foundation import Foundation
 from .wiring.listeners import InjectedFaults, Listeners, Ports, bind_ports
 from .wiring.naming import Naming
-from .wiring.pulling import PullParts
-from .wiring.sending import SendParts
+from .wiring.serving import PullParts, SendParts
 
 log = logs.get("pyromq.broker")
 

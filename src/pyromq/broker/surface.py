@@ -35,8 +35,7 @@ from .messages.message_queries import MessageQueries
 from .wiring.delivery import RetryParts, TimingParts, TransactionParts
 from .wiring.foundation import Foundation
 from .wiring.naming import Naming
-from .wiring.pulling import PullParts
-from .wiring.sending import SendParts
+from .wiring.serving import PullParts, SendParts
 
 SERVED = (ServedBy.BROKER, ServedBy.RELAYED)
 

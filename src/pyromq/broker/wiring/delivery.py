@@ -19,7 +19,7 @@ from ..transactions.halves import Halves
 from ..transactions.listing import HalfListing
 from ..transactions.survival import HalfCarrier, recover
 from .foundation import Foundation
-from .sending import SendParts
+from .serving import SendParts
 
 # Nobody but us reads it: with 100,000 undecided, writing it whole each few seconds costs much.
 CHECKS_FOLD_S = 60.0

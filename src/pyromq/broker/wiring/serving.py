@@ -1,10 +1,13 @@
-"""Sends, replies to requests, and the one door into the log with its parks."""
+"""Sends and replies, pulls, and the one door into the log with its parks."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 
+import msgspec
+
+from ... import logs
 from ...model.ids import UniqueIds
 from ...model.names import HALF_TOPIC, TIMER_TOPIC
 from ...protocol.bodies.topics import TopicConfig
@@ -17,6 +20,10 @@ from ..duplicates.duplicate_window import DuplicateTable
 from ..duplicates.send_once import SendOnce
 from ..intake.intake import Intake, LogAccess
 from ..intake.parking import Park, refuse_what_nobody_delivers
+from ..pull.checks import PullChecks
+from ..pull.handler import PullHandler
+from ..pull.slow_readers import Backlog, ColdReads
+from ..pull.verdicts import PullChanges, Pulling
 from ..send.admission import Admission, keep_gate
 from ..send.checks import SendChecks
 from ..send.handler import SendHandler
@@ -30,6 +37,8 @@ from ..transactions.end import RecentHalves
 from ..transactions.half_records import park_half
 from .environment import Environment
 from .foundation import Foundation
+
+log = logs.get("pyromq.broker")
 
 
 class Parks:
@@ -103,3 +112,28 @@ def _duplicate_window(environment: Environment, store: MessageStore) -> Duplicat
     table = DuplicateTable(config.duplicate_window_messages, config.duplicate_window_seconds * 1000)
     rebuild_window(table, store.commit_log, config.delay_levels, environment.clock.now_ms())
     return table
+
+
+class PullParts:
+    """Pulls, and the limits of those who read from the medium. Event loop only."""
+
+    def __init__(self, base: Foundation) -> None:
+        live, clock, store, offsets = base.live, base.clock, base.store, base.offsets
+        self._base = base
+        self.cold_reads, self._backlog = ColdReads(), Backlog()
+        checks = PullChecks(base.topics, base.groups, base.consumers, base.clients.filters)
+        changes = PullChanges(live, base.topics, base.groups, base.consumers, offsets)
+        self.handler = PullHandler(
+            live, clock, store, checks, offsets, self.cold_reads, self._backlog, base.counters.got
+        )
+        self.parts = Pulling(self.handler, changes, base.counters, base.environment.limits)
+
+    def protect(self) -> None:
+        """Stop groups that are too far behind, if that is wanted, until an administrator allows them again."""
+        groups = self._base.groups
+        self.cold_reads.sweep(self._base.clock.monotonic())
+        for name, behind in self._backlog.too_far(self._base.live.config).items():
+            group = groups.find(name)
+            if group is not None and group.consume_enable:
+                log.warning("group reads too far behind and is stopped", group=name, bytes_behind=behind)
+                groups.put(msgspec.structs.replace(group, consume_enable=False))
