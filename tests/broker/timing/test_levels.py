@@ -151,7 +151,7 @@ async def test_a_stop_repeats_and_loses_nothing(tmp_path: Path) -> None:
         await clock.advance(10)
     async with virtual_broker(tmp_path, disk, clock) as life:
         assert life.bodies("T") == ["0", "1", "2", "3"]
-        assert life.broker.timing.progress.all() == {3: 4}
+        assert life.broker.timing.progress.offsets == {3: 4}
 
 
 @pytest.mark.parametrize("passed", [0, 1, 4.999, 5, 7, 14.9, 15, 30])
@@ -220,7 +220,7 @@ async def test_a_full_disk_delays_and_loses_nothing(tmp_path: Path, monkeypatch:
         monkeypatch.undo()
         await life.advance(2)
         assert life.bodies("T") == ["0", "2", "1"]
-        assert life.broker.timing.progress.all() == {1: 3}
+        assert life.broker.timing.progress.offsets == {1: 3}
 
 
 # --- retention --------------------------------------------------------------------------------------------------------

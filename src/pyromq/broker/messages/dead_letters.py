@@ -75,7 +75,6 @@ class DeadLetterAdmin:
         return found
 
     def _expiry(self, record: Record, files: Sequence[LogFile]) -> tuple[int, int]:
-        """Return when a dead letter expires, and the seconds until then."""
         leaves = self.dead_letters.leaves_ms(record, files)
         return leaves, max(0, leaves - self.now_ms()) // 1000
 

@@ -139,7 +139,6 @@ class PullChecks:
             )
 
     def _by_heartbeat(self, header: PullMessage, group: SubscriptionGroupConfig, config: BrokerConfig) -> Wanted:
-        """Return the subscription that the group's heartbeats reported."""
         members = self.consumers.find(header.consumer_group)
         if members is None:
             raise RequestRefused(

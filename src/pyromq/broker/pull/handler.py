@@ -95,18 +95,6 @@ class PullHandler:
             self.offsets.commit(topic, group, queue_id, commit)
         return self.offsets.note_pulled(topic, group, queue_id, offset)
 
-    def _note_answer(self, ticket: Ticket, messages: int, size: int, position: int, from_disk: bool) -> None:
-        """Count messages that were handed out, the first from this position of the log."""
-        header = ticket.header
-        self.backlog.note(header.consumer_group, self.store.commit_log.end - position)
-        took_ms = (self.clock.monotonic() - ticket.begun) * 1000
-        self._longest_ms = max(self._longest_ms, took_ms)
-        self.count(header.topic, header.consumer_group, header.queue_id, messages, size, took_ms, from_disk)
-
-    def suspend_frame(self, place: tuple[str, int, int], wait_ms: int, ticket: KernelTicket) -> bool:
-        """Suspend a pull that a kernel found nothing for, by topic, queue and offset. False: Python shall answer it."""
-        return self.suspended.add(place, wait_ms, ticket.connection, ticket, self.live.config)
-
     # --- selecting ------------------------------------------------------------------------------------------------
 
     def _select_first(self, ticket: Ticket, config: BrokerConfig) -> Answer:
@@ -211,8 +199,11 @@ class PullHandler:
     ) -> Reply:
         if not records:  # all of them were damaged: go on behind them
             return reply_to(ticket, ResponseCode.PULL_RETRY_IMMEDIATELY, "MESSAGE_WAS_REMOVING", selection)
-        body = b"".join(records)
-        self._note_answer(ticket, len(records), len(body), selection.ranges[0].position, from_disk)
+        header, body = ticket.header, b"".join(records)
+        group, took_ms = header.consumer_group, (self._now() - ticket.begun) * 1000
+        self._longest_ms = max(self._longest_ms, took_ms)
+        self.backlog.note(group, self.store.commit_log.end - selection.ranges[0].position)
+        self.count(header.topic, group, header.queue_id, len(records), len(body), took_ms, from_disk)
         return reply_to(ticket, ResponseCode.SUCCESS, GetStatus.FOUND.value, selection, body)
 
     def _answer_nothing(self, ticket: Ticket, selection: Selection) -> Reply:

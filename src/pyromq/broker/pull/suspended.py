@@ -132,7 +132,6 @@ class SuspendedPulls:
                 asyncio.get_running_loop().call_soon(self._serve_resumed)
 
     def _set_timer(self) -> None:
-        """Set the one timer for all to the earliest deadline."""
         due = self._pulls.next_deadline()
         if due is None or (self._timer is not None and self._timer_at <= due):
             return

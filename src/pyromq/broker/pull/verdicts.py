@@ -124,7 +124,8 @@ class PullVerdicts:
         peer, allowed = cast(FramePeer, connection), cast(Allowed, grant.verdict)
         ticket = KernelTicket(peer, frame, allowed, partial(self.kernel.resume, grant, frame))
         place = (grant.queue.topic, grant.queue.queue_id, offset)
-        return self._parts.handler.suspend_frame(place, wait_ms, ticket)
+        handler = self._parts.handler
+        return handler.suspended.add(place, wait_ms, peer, ticket, handler.live.config)
 
     def read_counts(self) -> None:
         """Add what the kernel has counted for itself to the statistics: before anybody reads them."""

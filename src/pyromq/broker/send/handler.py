@@ -41,8 +41,6 @@ _NO_WAIT = f"{Property.WAIT}\x01false\x02"
 
 @dataclass(slots=True)
 class _Send:
-    """One request on its way to the log and back."""
-
     request: Request
     header: SendMessage
     config: BrokerConfig

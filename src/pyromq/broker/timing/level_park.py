@@ -72,12 +72,10 @@ class LevelPark:
         pairs = decode_properties(record.properties)
         pairs |= {DUE: str(due_ms), WANTED_LEVEL: str(level)}
         fitting = [number for number, delay in self._levels.items() if delay <= due_ms - now_ms]
-        hop = max(fitting, key=self._levels.__getitem__) if fitting else self._shortest()
-        return self._parked(record, hop, pairs)
-
-    def _shortest(self) -> int:
         self._known(1)  # says so if there is no level at all
-        return min(self._levels, key=self._levels.__getitem__)
+        delay_ms = self._levels.__getitem__
+        hop = max(fitting, key=delay_ms) if fitting else min(self._levels, key=delay_ms)
+        return self._parked(record, hop, pairs)
 
     def _known(self, level: int) -> int:
         if not self._levels:

@@ -115,7 +115,7 @@ class LevelQueues:
         return list(self._levels.values())
 
     def _add(self, queue: StoredQueue) -> LevelQueue:
-        saved = self._progress.offset(queue.queue_id + 1)
+        saved = self._progress.offsets.get(queue.queue_id + 1)
         level = LevelQueue(queue, queue.min_offset if saved is None else max(saved, queue.min_offset))
         self._levels[queue.queue_id] = level
         return level

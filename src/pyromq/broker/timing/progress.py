@@ -8,7 +8,7 @@ be off, after a kill, by what happened in the last second; the sum over all topi
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
@@ -38,25 +38,19 @@ class _Unsaved(NamedTuple):
 
 
 class DelayProgress:
-    """Event loop only. `offset` is the next entry of a level's queue; what is on disk may be behind it."""
+    """Event loop only. `offsets` has the next entry of each level's queue; what is on disk may be behind it."""
 
     def __init__(self, table: JsonTable, now_ms: Callable[[], int]) -> None:
         self._table = table
         self._now_ms = now_ms
         content = table.load()
         self.version = read_version(content, table.name)
-        self._offsets = entry(dict[int, int], section(content, OFFSETS), f"{OFFSETS} in {table.name}")
+        self.offsets = entry(dict[int, int], section(content, OFFSETS), f"{OFFSETS} in {table.name}")
         self._unsafe: deque[_Unsaved] = deque()
-
-    def offset(self, level: int) -> int | None:
-        return self._offsets.get(level)
-
-    def all(self) -> Mapping[int, int]:
-        return self._offsets
 
     def moved(self, level: int, offset: int, end: int) -> None:
         """Note that everything below `offset` has left; it is safe once the log is on the medium up to `end`."""
-        self._offsets[level] = offset
+        self.offsets[level] = offset
         self._unsafe.append(_Unsaved(level, offset, end))
 
     def store_changed(self, flushed: int) -> bool:
@@ -76,7 +70,7 @@ class DelayProgress:
     def waiting_in(self, queues: QueueTable) -> dict[str, int]:
         """Return how many messages of each level have not left yet, for the inspection command."""
         levels = sorted(queues.of_topic(SCHEDULE_TOPIC), key=lambda queue: queue.queue_id)
-        offset = self._offsets.get
+        offset = self.offsets.get
         counts = {
             one.queue_id + 1: one.next_offset - max(one.min_offset, offset(one.queue_id + 1, 0)) for one in levels
         }
@@ -85,10 +79,10 @@ class DelayProgress:
     def levels(self, queues: QueueTable) -> dict[int, tuple[int, int]]:
         """Return how far each level that was ever used is delivered, and where its queue ends, for the runtime info."""
         ends = {queue.queue_id + 1: queue.readable_end for queue in queues.of_topic(SCHEDULE_TOPIC)}
-        return {level: (self._offsets.get(level, 0), ends.get(level, 0)) for level in sorted({*self._offsets, *ends})}
+        return {level: (self.offsets.get(level, 0), ends.get(level, 0)) for level in sorted({*self.offsets, *ends})}
 
     def body(self) -> bytes:
-        table = DelayOffsetSerializeWrapper(data_version=self.version, offset_table=dict(self._offsets))
+        table = DelayOffsetSerializeWrapper(data_version=self.version, offset_table=dict(self.offsets))
         return encode_body(table, Dialect.JAVA)
 
 

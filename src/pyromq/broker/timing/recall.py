@@ -26,7 +26,7 @@ from ...transport.dispatch import Reply, RequestOf
 from ..config import BrokerConfig
 from ..intake.intake import LogAccess, Outcome
 from ..metadata.topics import Topics
-from .timer_park import TimerPark
+from .timer_park import TimerPark, delete_key
 
 TAG = "_RECALL_TAG_"
 REMEMBERED = 1_000  # markers that the index may not know yet
@@ -125,7 +125,7 @@ class Recall:
         unique = handle.unique
         pairs = {
             Property.TAGS: TAG,
-            Property.TIMER_DEL_UNIQKEY: delete_key(config, handle.topic, unique),
+            Property.TIMER_DEL_UNIQKEY: delete_key(config.append_topic_for_timer_delete_key, handle.topic, unique),
             Property.UNIQ_KEY: unique,
             Property.TIMER_DELIVER_MS: str(handle.time_ms),
             Property.BORN_TIMESTAMP: str(now),
@@ -144,11 +144,6 @@ class Recall:
             born_host=self.born_host(address),
             store_host=self.access.store_host,
         )
-
-
-def delete_key(config: BrokerConfig, topic: str, unique: str) -> str:
-    """Return how a marker names its message; a setting that all brokers of the store must agree on."""
-    return f"{topic}+{unique}" if config.append_topic_for_timer_delete_key else unique
 
 
 def _identity(record: Record) -> _Identity:

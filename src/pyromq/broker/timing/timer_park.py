@@ -118,6 +118,11 @@ def slot_of(due_ms: int, precision_ms: int) -> int:
     return (due_ms - 1) // precision_ms * precision_ms
 
 
+def delete_key(topic_in_key: bool, topic: str, unique: str) -> str:
+    """Return how a recall names its message; a setting that all brokers of the store must agree on."""
+    return f"{topic}+{unique}" if topic_in_key else unique
+
+
 def waiting(raw: bytes) -> TimedRecord | None:
     """Return what the timer must know of a record of its topic; None if it does not say for what it waits."""
     found = locate(raw)

@@ -26,7 +26,7 @@ from ...store.timer.timer_store import Due, TimerStore
 from ..intake.intake import LogAccess
 from ..loop_quarantine import LoopQuarantine
 from .progress import TimerCounts
-from .timer_park import timer_copy, unpark
+from .timer_park import delete_key, timer_copy, unpark
 
 log = logs.get("pyromq.broker")
 
@@ -94,10 +94,6 @@ class TimerSlots:
                     self.counts.add(one.pairs.get(Property.REAL_TOPIC, ""), 1)
         return found
 
-    def _key(self, pairs: dict[str, str]) -> str:
-        unique = pairs.get(Property.UNIQ_KEY, "")
-        return f"{pairs.get(Property.REAL_TOPIC, '')}+{unique}" if self.topic_in_key else unique
-
     # --- messages -------------------------------------------------------------------------------------------------
 
     async def _read(self, units: Sequence[Unit]) -> list[_Message]:
@@ -152,7 +148,8 @@ class TimerSlots:
         """Return the record to put for a message whose slot has come; None if it departed or was recalled, or does not
         say where it belongs.
         """
-        is_recalled = not one.unit.is_roll and self._key(one.pairs) in recalled
+        topic, unique = one.pairs.get(Property.REAL_TOPIC, ""), one.pairs.get(Property.UNIQ_KEY, "")
+        is_recalled = not one.unit.is_roll and delete_key(self.topic_in_key, topic, unique) in recalled
         if is_recalled or await self._has_departed(one, seen):
             return None
         now = self.access.clock.now_ms()

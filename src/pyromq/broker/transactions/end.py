@@ -167,8 +167,6 @@ class TransactionEnds:
         self.access.intake.put(record, partial(self._done, request, offset, stored), self._wait_s)
 
     def _roll_back(self, request: Request, offset: int) -> None:
-        """Put the op message: a rollback is that alone."""
-
         def stored(outcome: Outcome) -> None:
             self.halves.undecided.remove(offset)
 
