@@ -20,7 +20,7 @@ async def test_a_deadline_that_was_met_is_forgotten_and_one_that_stands_is_not_m
     dog = Watchdog(clock, idle_s=1000, late=lambda name: late.append((name, clock.monotonic())))
     dog.expect("opening_s", 30)
     await clock.advance(20)
-    dog.met("opening_s")
+    dog.end("opening_s")
     dog.expect("frame_s", 60)
     await clock.advance(20)
     dog.expect("frame_s", 60)

@@ -10,7 +10,7 @@ ever deleted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Generic, TypeVar
@@ -42,7 +42,6 @@ _OF_GROUPS = {
 }
 
 PLACES = ("brokers", "on")  # of an entry, besides its settings
-COUNTED = ("writeQueues", "readQueues")
 _FAULTS = {"topics": topic_fault, "groups": group_fault}
 
 
@@ -144,42 +143,37 @@ async def changes(
         present = await topics.configs(calls, place.address) if document.get("topics") else {}
         for name, entry in document.get("topics", {}).items():
             fresh = TopicConfig(topic_name=name, write_queue_nums=8, read_queue_nums=8)
-            of_topics += _change("topic", name, entry, place, present.get(name), fresh, topic_settings, _topic_fields)
+            of_topics += _change(name, entry, place, present.get(name), fresh)
         members = await groups.configs(calls, place.address) if document.get("groups") else {}
         for name, entry in document.get("groups", {}).items():
-            made = SubscriptionGroupConfig(group_name=name)
-            of_groups += _change("group", name, entry, place, members.get(name), made, group_settings, _group_fields)
+            of_groups += _change(name, entry, place, members.get(name), SubscriptionGroupConfig(group_name=name))
     return of_topics, of_groups
 
 
 def _change(
-    kind: str,
-    name: str,
-    entry: Mapping[str, Any],
-    place: BrokerPlace,
-    now: T | None,
-    fresh: T,
-    settings: Callable[[T], dict[str, Any]],
-    fields: Callable[[T, Mapping[str, Any]], dict[str, Any]],
+    name: str, entry: Mapping[str, Any], place: BrokerPlace, now: T | None, fresh: T
 ) -> list[DefinitionChange[T]]:
     if place.name not in entry.get("brokers", [place.name]):
         return []
     wanted = {key: value for key, value in entry.items() if key not in PLACES} | entry.get("on", {}).get(place.name, {})
-    is_now = None if now is None else settings(now)
-    then = (is_now or settings(fresh)) | wanted
+    is_now = None if now is None else _settings(now)
+    then = (is_now or _settings(fresh)) | wanted
     if is_now == then:
         return []
     config = now or fresh
-    return [DefinitionChange(kind, name, place, is_now, then, msgspec.structs.replace(config, **fields(config, then)))]
+    kind = "topic" if isinstance(config, TopicConfig) else "group"
+    return [DefinitionChange(kind, name, place, is_now, then, msgspec.structs.replace(config, **_fields(config, then)))]
 
 
-def _topic_fields(config: TopicConfig, then: Mapping[str, Any]) -> dict[str, Any]:
+def _settings(config: TopicConfig | SubscriptionGroupConfig) -> dict[str, Any]:
+    return topic_settings(config) if isinstance(config, TopicConfig) else group_settings(config)
+
+
+def _fields(config: TopicConfig | SubscriptionGroupConfig, then: Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(config, SubscriptionGroupConfig):
+        return {field: then[name] for name, field in _OF_GROUPS.items()}
     bits = (config.perm & ~6) | PERMISSIONS[then["permission"]]
     return {field: then[name] for name, field in _COUNTS.items()} | {"perm": bits, "order": then["order"]}
-
-
-def _group_fields(_: SubscriptionGroupConfig, then: Mapping[str, Any]) -> dict[str, Any]:
-    return {field: then[name] for name, field in _OF_GROUPS.items()}
 
 
 def _shown(value: Any) -> Any:
@@ -219,7 +213,7 @@ def _check_values(where: str, settings: Mapping[str, Any], pattern: Mapping[str,
             raise ConfigError(f"{where}.{key}: {value!r} is not of the kind of {pattern[key]!r}")
         if key == "permission" and value not in PERMISSIONS:
             raise ConfigError(f"{where}.{key}: {value!r} is none of {', '.join(PERMISSIONS)}")
-        if key in COUNTED and value < 1:
+        if key in _COUNTS and value < 1:
             raise ConfigError(f"{where}.{key}: at least one queue is needed, not {value}")
         if key == "attributes" and not all(isinstance(one, str) for one in value.values()):
             raise ConfigError(f"{where}.{key}: the values of attributes are texts")

@@ -60,18 +60,11 @@ class MemoryStream(asyncio.Transport):
         self._high = _WRITE_HIGH_BYTES if high is None else high
         self._low = self._high // 4 if low is None else low
 
-    def can_write_eof(self) -> bool:
-        return False
-
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self._protocol = protocol
         self.deliver_soon()
-
-    def get_protocol(self) -> asyncio.BaseProtocol:
-        assert self._protocol is not None
-        return self._protocol
 
     def pause_reading(self) -> None:
         self._reading = False

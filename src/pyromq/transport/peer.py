@@ -14,7 +14,6 @@ class Peer(Protocol):
     @property
     def address(self) -> str:
         """Return `host:port` of the other end, as it stands in answers and log lines."""
-        ...
 
     @property
     def language(self) -> Language | None: ...
@@ -27,10 +26,8 @@ class Peer(Protocol):
 
     async def call(self, request: Command, timeout_s: float) -> Command:
         """Send and await the response. CallTimedOut or ConnectionLost if none comes."""
-        ...
 
     def send(self, command: Command) -> None:
         """Send without waiting: a one-way request. Dropped silently if the connection is gone."""
-        ...
 
     def close(self, reason: str) -> None: ...

@@ -34,24 +34,17 @@ async def broker_status(run: Run) -> None:
         run.say_all(f"{whose}{key:<32}: {value}" for key, value in sorted(found.items()))
 
 
-def titled(places: list[cluster.BrokerPlace]) -> list[tuple[str, str]]:
-    """Return address and heading of each broker of a cluster, slaves behind their master."""
-    found = []
-    for name in sorted({place.name for place in places}):
-        members = [place for place in places if place.name == name]
-        master = next((place.address for place in members if place.is_master), "NO_MASTER")
-        for place in members:
-            slave = f"============My Master: {master}=====Slave: {place.address}============"
-            heading = f"============Master: {master}============" if place.is_master else slave
-            found.append((place.address, heading))
-    return found
-
-
 async def broker_or_all(run: Run) -> list[tuple[str, str]]:
-    """Return address and heading of the broker of `-b`, or of the cluster of `-c` with its slaves."""
-    if "c" in run and "b" not in run:
-        return titled(await run.cluster(run["c"]))
-    return [(address, f"============{address}============") for address in await run.brokers()]
+    """Return address and heading of the broker of `-b`, or of the cluster of `-c`, slaves behind their master."""
+    if "c" not in run or "b" in run:
+        return [(address, f"============{address}============") for address in await run.brokers()]
+    found, places = [], await run.cluster(run["c"])
+    masters = {place.name: place.address for place in places if place.is_master}
+    for place in places:
+        master = masters.get(place.name, "NO_MASTER")
+        slave = f"============My Master: {master}=====Slave: {place.address}============"
+        found.append((place.address, f"============Master: {master}============" if place.is_master else slave))
+    return found
 
 
 @command("Settings of brokers", BROKER_OR_CLUSTER)
@@ -148,18 +141,17 @@ SHOWN = ("configTable", "cgColdReadThreshold", "globalColdReadThreshold", "globa
 async def get_cold_data_flow_ctr_info(run: Run) -> None:
     for address, heading in await broker_or_all(run):
         found = msgspec.to_builtins((await run.ask(address, RequestCode.GET_COLD_DATA_FLOW_CTR_INFO)).body)
-        runtime = {group: _readable(of) for group, of in found["runtimeTable"].items()}
+        runtime = {
+            group: {
+                "coldAcc": of["coldAcc"],
+                "lastColdReadTimeFormat": when(of["lastColdReadTimeMills"]),
+                "createTimeFormat": when(of["createTimeMills"]),
+            }
+            for group, of in found["runtimeTable"].items()
+        }
         run.say(f" {heading}")
         shown = {"runtimeTable": runtime} | {name: found[name] for name in SHOWN}
         run.print(pretty_value(shown) + "\n")
-
-
-def _readable(of: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "coldAcc": of["coldAcc"],
-        "lastColdReadTimeFormat": when(of["lastColdReadTimeMills"]),
-        "createTimeFormat": when(of["createTimeMills"]),
-    }
 
 
 @command("Limit the cold reads of a group", BROKER, CLUSTER, GROUP, "-v threshold=  bytes per second")

@@ -3,6 +3,7 @@ which we do not read."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -100,17 +101,13 @@ async def export_configs(run: Run) -> None:
 
 @command("Figures of all masters as a file", CLUSTER_NEEDED, TO)
 async def export_metrics(run: Run) -> None:
-    rates: dict[str, float] = {}
-    counts: dict[str, int] = {}
-    reports = {}
+    rates, counts, reports = Counter[str](), Counter[str](), {}
     for place in await run.cluster(run["c"]):
         if not place.is_master:
             continue
         quota = await _quota(run, place.address)
-        for name, rate in quota["tps"].items():
-            rates[_total(name)] = rates.get(_total(name), 0.0) + rate
-        for name, count in quota["oneDayNum"].items():
-            counts[name] = counts.get(name, 0) + count
+        rates.update({f"total{name[0].upper()}{name[1:]}": rate for name, rate in quota["tps"].items()})
+        counts.update(quota["oneDayNum"])
         reports[place.name] = {
             "runtimeVersion": await _versions(run, place.address),
             "runtimeQuota": quota,
@@ -118,10 +115,6 @@ async def export_metrics(run: Run) -> None:
         }
     totals = {"totalOneDayNum": counts, "totalTps": rates}
     _write(run, "metrics.json", {"totalData": totals, "evaluateReport": reports})
-
-
-def _total(name: str) -> str:
-    return "total" + name[0].upper() + name[1:]
 
 
 async def _quota(run: Run, address: str) -> dict[str, Any]:

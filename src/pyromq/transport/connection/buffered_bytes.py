@@ -22,7 +22,6 @@ class BufferedPeer(Protocol):
 
     def stalled_since(self) -> float:
         """Return when it began a frame that has not ended, or to leave its answers unread; infinity: neither."""
-        ...
 
     def violation(self, event: str, **fields: object) -> None: ...
 

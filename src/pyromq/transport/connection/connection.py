@@ -209,7 +209,7 @@ class Connection(asyncio.BufferedProtocol):
         data = security.receive(data, stream)
         self._outbox.tls = security.session
         if security.handshake is not None and security.handshake.done():
-            self._watchdog.met("opening_s")
+            self._watchdog.end("opening_s")
         if data:
             self._receive(data)
 
@@ -239,8 +239,8 @@ class Connection(asyncio.BufferedProtocol):
         if are_whole:
             self.has_spoken = True
             if watchdog.deadlines:
-                watchdog.met("opening_s")
-                watchdog.met("frame_s")
+                watchdog.end("opening_s")
+                watchdog.end("frame_s")
         self._is_usual = not tail and self._outbox.tls is None and self.has_spoken
         if tail:
             watchdog.expect("frame_s", self._owner.limits.frame_s)
@@ -350,7 +350,7 @@ class Connection(asyncio.BufferedProtocol):
         self._check_write_buffer()
 
     def resume_writing(self) -> None:
-        self._watchdog.met("blocked_s")
+        self._watchdog.end("blocked_s")
         self._flow.unblock()
         self._owner.resume(self)
 

@@ -28,7 +28,6 @@ class Owner(Protocol[C]):
 
     def opened(self, connection: C) -> bool:
         """Return whether to serve the connection; False: it is one too many."""
-        ...
 
     def closed(self, connection: C) -> None: ...
 
@@ -40,10 +39,8 @@ class Owner(Protocol[C]):
 
     def suspend(self, connection: C) -> None:
         """Serve no more of its requests: the peer does not read."""
-        ...
 
     def resume(self, connection: C) -> None: ...
 
     def account(self, connection: C, change: int) -> None:
         """Count bytes that are kept for this peer, more or fewer. Over the limit a peer is cut off, maybe this one."""
-        ...

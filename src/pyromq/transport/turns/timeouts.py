@@ -20,27 +20,27 @@ NEVER = float("inf")
 class Timeouts(Generic[K]):
     """`late` is called with each key whose time is over. Event loop only."""
 
-    __slots__ = ("_clock", "_deadlines", "_fires_at", "_late", "_timer")
+    __slots__ = ("_clock", "_fires_at", "_late", "_timer", "deadlines")
 
     def __init__(self, clock: Clock, late: Callable[[K], object]) -> None:
         self._clock = clock
         self._late = late
-        self._deadlines: dict[K, float] = {}
+        self.deadlines: dict[K, float] = {}
         self._timer: Timer | None = None
         self._fires_at = NEVER  # no deadline is earlier
 
     def begin(self, key: K, seconds: float) -> None:
         """Set a limit from now on; for a key that has one already, anew."""
         deadline = self._clock.monotonic() + seconds
-        self._deadlines[key] = deadline
+        self.deadlines[key] = deadline
         if deadline < self._fires_at:
             self._set_timer(deadline, seconds)
 
     def end(self, key: K) -> None:
-        self._deadlines.pop(key, None)
+        self.deadlines.pop(key, None)
 
     def stop(self) -> None:
-        self._deadlines.clear()
+        self.deadlines.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer, self._fires_at = None, NEVER
@@ -54,64 +54,43 @@ class Timeouts(Generic[K]):
     def _expire(self) -> None:
         self._timer, self._fires_at = None, NEVER
         now = self._clock.monotonic()
-        for key in [key for key, deadline in self._deadlines.items() if deadline <= now + _TICK_S]:
-            del self._deadlines[key]
+        for key in [key for key, deadline in self.deadlines.items() if deadline <= now + _TICK_S]:
+            del self.deadlines[key]
             self._late(key)
-        if self._deadlines:
-            deadline = min(self._deadlines.values())
+        if self.deadlines:
+            deadline = min(self.deadlines.values())
             if deadline < self._fires_at:
                 self._set_timer(deadline, deadline - now)
 
 
-class Watchdog:
-    """Calls `late(name)` once when the named deadline of one connection has passed.
+class Watchdog(Timeouts[str]):
+    """Calls `late(name)` once when the named deadline of one connection has passed, and names no other then.
 
     A busy connection moves its deadlines thousands of times a second; that costs an assignment each. The timer is set
     again only when it must fire earlier, looks again when it fires, and sleeps until the next.
     """
 
-    __slots__ = ("_clock", "_fires_at", "_idle_s", "_late", "_timer", "active_at", "deadlines")
+    __slots__ = ("_idle_s", "active_at")
 
     def __init__(self, clock: Clock, idle_s: float, late: Callable[[str], None]) -> None:
-        self._clock = clock
-        self._idle_s = idle_s
-        self._late = late
-        self.deadlines: dict[str, float] = {}  # all but the one of idleness, by name
-        self._timer: Timer | None = None
-        self._fires_at = NEVER
+        super().__init__(clock, late)
+        self._idle_s = idle_s  # the deadline of idleness is not among the others
         self.active_at = clock.monotonic()  # the owner moves it with each read and write
-        self._set_timer(self.active_at + idle_s)
+        self._set_timer(self.active_at + idle_s, idle_s)
 
     def expect(self, name: str, within_s: float) -> None:
         """Set a deadline from now on; one of that name that is set already stays."""
         if name not in self.deadlines:
-            deadline = self._clock.monotonic() + within_s
-            self.deadlines[name] = deadline
-            if deadline < self._fires_at:
-                self._set_timer(deadline)
+            self.begin(name, within_s)
 
-    def met(self, name: str) -> None:
-        self.deadlines.pop(name, None)
-
-    def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._fires_at = NEVER
-
-    def _set_timer(self, deadline: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._fires_at = deadline
-        self._timer = self._clock.call_later(deadline - self._clock.monotonic(), self._check)
-
-    def _check(self) -> None:
+    def _expire(self) -> None:
         self._timer, self._fires_at = None, NEVER
         name, deadline = "idle_s", self.active_at + self._idle_s
         for other, moment in self.deadlines.items():
             if moment < deadline:
                 name, deadline = other, moment
-        if deadline - self._clock.monotonic() < _TICK_S:
+        left_s = deadline - self._clock.monotonic()
+        if left_s < _TICK_S:
             self._late(name)
         else:
-            self._set_timer(deadline)
+            self._set_timer(deadline, left_s)
