@@ -6,8 +6,6 @@ from enum import IntEnum
 
 
 class ResponseCode(IntEnum):
-    """How it was answered."""
-
     SUCCESS = 0
     SYSTEM_ERROR = 1
     SYSTEM_BUSY = 2

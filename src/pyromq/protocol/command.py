@@ -13,7 +13,7 @@ import msgspec
 
 from ..errors import ProtocolError
 from ..model.client_info import Language, Version
-from .ints import Int32
+from .ints import Int32, java_text
 from .json import JsonLimits, read_json
 
 RESPONSE_FLAG = 1
@@ -150,16 +150,8 @@ def _decode_loosely(header: bytes | memoryview) -> _JsonIn:
         raw = read_json(_LOOSE_DECODER.decode, header, _ODD_LIMITS)
     except msgspec.DecodeError as fault:
         raise ProtocolError(f"the JSON header cannot be read: {fault}") from None
-    raw.fields = {name: _as_text(value) for name, value in raw.fields.items() if value is not None}
+    raw.fields = {name: java_text(value) for name, value in raw.fields.items() if value is not None}
     return raw
-
-
-def _as_text(value: str | int | float | bool) -> str:
-    if value is True:
-        return "true"
-    if value is False:
-        return "false"
-    return str(value)
 
 
 # --- binary: | code 2 | language 1 | version 2 | opaque 4 | flag 4 | remark 4+n | fields 4+n | ------------------------

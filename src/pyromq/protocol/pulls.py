@@ -11,8 +11,6 @@ from .headers.pull import PullMessageAnswer
 
 
 class PullFlag:
-    """Bits of a pull's sysFlag."""
-
     COMMIT_OFFSET = 1
     SUSPEND = 2  # may wait until there is a message
     SUBSCRIPTION = 4  # carries its own, so the group need not be online

@@ -24,6 +24,7 @@ from ..model.message_trace import (
 )
 from ..model.wire_text import LONG_MAX, whole_number
 from .headers.pull import QueryMessage
+from .ints import java_text
 from .messages import UnreadableMessage, read_messages
 
 FIELD = "\x01"
@@ -107,17 +108,12 @@ _ENUMS: dict[object, type[Enum]] = {"MessageKind": MessageKind, "ConsumeOutcome"
 
 def _fields(event: Traced) -> list[str]:
     word = _WORDS[type(event)]
-    texts = [word, *(_text(getattr(event, name)) for name, _ in _LAYOUTS[word].members)]
+    values = (getattr(event, name) for name, _ in _LAYOUTS[word].members)
+    texts = [word, *(java_text(value.value if isinstance(value, Enum) else value) for value in values)]
     for place, text in enumerate(texts):
         if FIELD in text or RECORD in text:
             raise ValueError(f"field {place} of a {word} trace holds 0x01 or 0x02: {text!r}")
     return texts
-
-
-def _text(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value.value if isinstance(value, Enum) else value)
 
 
 def _event(texts: list[str]) -> Traced | None:

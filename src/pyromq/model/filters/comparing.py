@@ -54,7 +54,6 @@ def folded(node: Node) -> Node:
 
 
 def _kind(node: Node) -> Kind:
-    """Return what a value of this is, if it is not missing."""
     if isinstance(node, Literal):
         return node.kind
     if isinstance(node, PropertyReference):

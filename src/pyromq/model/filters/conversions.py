@@ -29,8 +29,6 @@ class EvaluationFault(Exception):
 
 
 class NotANumber(EvaluationFault):
-    """A text that does not say a number of the wanted kind."""
-
     def __str__(self) -> str:
         return f"{self.args[0]!r} is no such number"
 

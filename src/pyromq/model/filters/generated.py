@@ -165,8 +165,6 @@ class _Writer:
 
 
 class _BytesWriter(_Writer):
-    """The same over bytes."""
-
     def _constant(self, value: object) -> str:
         if not isinstance(value, str):
             return repr(value)

@@ -240,7 +240,6 @@ class _Parser:
             raise self._tokens.fault(f"the bounds of BETWEEN fall: {low} is above {high}", token.at)
 
     def _condition(self, node: Node, at: int) -> Node:
-        """Return what stands where true or false is wanted."""
         if isinstance(node, PropertyReference):
             return Truth(self._above(node), node)
         if not is_condition(node):
@@ -271,7 +270,6 @@ class _Parser:
             raise self._tokens.fault(f"nested more than {MAX_NESTING} levels deep")
 
     def _above(self, *nodes: Node) -> int:
-        """Return the depth of a node over these."""
         depth = 1 + max(node.depth for node in nodes)
         if depth > 2 * MAX_NESTING:
             raise self._tokens.fault(f"a chain of more than {2 * MAX_NESTING} links: use AND and OR")

@@ -95,9 +95,7 @@ class Membership(Condition):
 
 @dataclass(frozen=True, slots=True)
 class TextTest(Condition):
-    """`word` is CONTAINS, STARTSWITH or ENDSWITH."""
-
-    word: str
+    word: str  # CONTAINS, STARTSWITH or ENDSWITH
     operand: Node
     search: str
     negated: bool

@@ -17,7 +17,7 @@ from typing import Any, Self
 import msgspec
 
 from ...errors import Malformed
-from ..ints import Int32, Int64
+from ..ints import Int32, Int64, java_text
 
 __all__ = ["Header", "Int32", "Int64"]
 
@@ -38,7 +38,9 @@ class Header(msgspec.Struct, rename="camel", kw_only=True):
     def to_fields(self) -> dict[str, str]:
         pairs: dict[str, Any] = msgspec.to_builtins(self)
         return {
-            name: value if type(value) is str else _text(value) for name, value in pairs.items() if value is not None
+            name: value if type(value) is str else java_text(value)
+            for name, value in pairs.items()
+            if value is not None
         }
 
 
@@ -80,7 +82,3 @@ class GroupQueue(TopicHeader, kw_only=True):
     consumer_group: str
     topic: str
     queue_id: Int32
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
