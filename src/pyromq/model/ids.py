@@ -80,13 +80,11 @@ class UniqueIds:
     """Makes unique ids for one client process. The salt tells apart what shares address and process id."""
 
     def __init__(self, ip: str, process_id: int, salt: int, now_ms: Callable[[], int]) -> None:
-        self._ip = ipaddress.ip_address(ip).packed
-        self._process_id = process_id & 0xFFFF
-        self._salt = salt & 0xFFFFFFFF
+        head = ipaddress.ip_address(ip).packed + struct.pack(">HI", process_id & 0xFFFF, salt & 0xFFFFFFFF)
+        self.of_process = head.hex().upper()  # in all of them
         self._now_ms = now_ms
         self._counter = 0
         self._month = self._next_month = 0
-        self.of_process = (self._ip + struct.pack(">HI", self._process_id, self._salt)).hex().upper()  # in all of them
 
     def next(self) -> str:
         now = self._now_ms()
