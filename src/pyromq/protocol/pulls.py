@@ -10,7 +10,7 @@ from ..model.route import MASTER_ID
 from .headers.pull import PullMessageAnswer
 
 
-class PullFlag:
+class PullFlag:  # bits of a pull's sysFlag
     COMMIT_OFFSET = 1
     SUSPEND = 2  # may wait until there is a message
     SUBSCRIPTION = 4  # carries its own, so the group need not be online
