@@ -9,8 +9,7 @@ import pytest
 
 from pyromq.admin import cluster, groups, messages, offsets, settings, topics
 from pyromq.admin.calls import Calls
-from pyromq.admin.copies import CannotCopy, message_id, own_properties
-from pyromq.admin.forwarding import CopyRange, forward, ranges_to_copy
+from pyromq.admin.copies import CannotCopy, CopyRange, forward, message_id, own_properties, ranges_to_copy
 from pyromq.admin.search import Window, by_id, by_time
 from pyromq.client.errors import NoBroker, Refused
 from pyromq.model.message import Property, StoredMessage

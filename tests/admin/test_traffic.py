@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from pyromq.admin.calls import Calls
-from pyromq.admin.traffic import Traffic, into_topic
+from pyromq.admin.topics import Traffic, into_topic
 from pyromq.client.connect.answers import Answer
 from pyromq.model.codes import ResponseCode
 from pyromq.protocol.bodies.body import encode_body

@@ -21,14 +21,12 @@ if TYPE_CHECKING:
     from . import cluster as cluster
     from . import copies as copies
     from . import definitions as definitions
-    from . import forwarding as forwarding
     from . import groups as groups
     from . import messages as messages
     from . import offsets as offsets
     from . import search as search
     from . import settings as settings
     from . import topics as topics
-    from . import traffic as traffic
 
 
 def __getattr__(name: str) -> ModuleType:

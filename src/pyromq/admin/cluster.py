@@ -17,8 +17,6 @@ from .calls import Calls
 
 @dataclass(frozen=True, slots=True, order=True)
 class BrokerPlace:
-    """One broker process."""
-
     cluster: str
     name: str
     id: int

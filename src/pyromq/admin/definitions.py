@@ -112,7 +112,6 @@ class DefinitionChange(Generic[T]):
     config: T
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a row for each setting that changes."""
         where = {self.kind: self.name, "broker": self.place.name}
         if self.now is None:
             return [where | {"setting": "(is made)", "now": None, "then": _shown(self.then)}]

@@ -1,4 +1,5 @@
-"""Topics: which there are, where, how they are set and how full their queues are; made, changed and deleted."""
+"""Topics: which there are, where, how they are set, how full their queues are, and how much goes in and out of them as
+brokers count it; made, changed and deleted."""
 
 from __future__ import annotations
 
@@ -11,8 +12,9 @@ from ..model.names import DLQ_PREFIX, REPLY_SUFFIX, RETRY_PREFIX, is_system_topi
 from ..protocol.bodies.keyed import ByQueue, MessageQueue
 from ..protocol.bodies.offsets import TopicStatsTable
 from ..protocol.bodies.route import TopicRouteData
+from ..protocol.bodies.stats import BrokerStatsData
 from ..protocol.bodies.topics import TopicConfig, TopicConfigAndQueueMapping
-from ..protocol.headers.admin import CreateTopic, GetAllTopicConfig
+from ..protocol.headers.admin import CreateTopic, GetAllTopicConfig, ViewBrokerStatsData
 from ..protocol.headers.header import TopicName
 from ..protocol.headers.namesrv import DeleteTopicInNamesrv, GetRouteInfo
 from ..protocol.requests import RequestCode
@@ -119,3 +121,41 @@ def is_internal(name: str) -> bool:
         or name.startswith((RETRY_PREFIX, DLQ_PREFIX, "DefaultHeartBeatSyncerTopic"))
         or name.endswith(REPLY_SUFFIX)
     )
+
+
+PUT, GET = "TOPIC_PUT_NUMS", "GROUP_GET_NUMS"
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Messages a second in the last minute, and of a day."""
+
+    per_second: float
+    of_day: int
+
+
+async def into_topic(calls: Calls, addresses: Iterable[str], topic: str) -> Traffic:
+    """Return the sum of what these brokers counted."""
+    return await _counted(calls, addresses, PUT, topic)
+
+
+async def to_group(calls: Calls, addresses: Iterable[str], topic: str, group: str) -> Traffic:
+    return await _counted(calls, addresses, GET, f"{topic}@{group}")
+
+
+async def _counted(calls: Calls, addresses: Iterable[str], name: str, key: str) -> Traffic:
+    missing = ResponseCode.SYSTEM_ERROR  # Java's answer to a counter that is not there
+    header = ViewBrokerStatsData(stats_name=name, stats_key=key)
+    total = Traffic(0.0, 0)
+    for address in addresses:
+        answer = await calls.ask(address, RequestCode.VIEW_BROKER_STATS_DATA, header, known=[missing])
+        if answer.code != missing:
+            data, of_day = answer.body, answer.header.sum_of_day
+            day = _sampled_day(data) if of_day is None else of_day
+            total = Traffic(total.per_second + data.stats_minute.tps, total.of_day + day)
+    return total
+
+
+def _sampled_day(data: BrokerStatsData) -> int:
+    """Return the sum of Apache's samples; young counters have only an hour's or a minute's."""
+    return data.stats_day.sum or data.stats_hour.sum or data.stats_minute.sum

@@ -40,7 +40,6 @@ class Budget:
         }
 
     def log_shares(self) -> None:
-        """Log who gets what, in one line."""
         log.info(
             "open files and memory of this process",
             **asdict(self.shares),

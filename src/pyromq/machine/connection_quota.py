@@ -19,7 +19,6 @@ class ConnectionQuota:
         self._listeners: list[ListenerQuota] = []
 
     def listener(self) -> ListenerQuota:
-        """Return the quota of one more listener."""
         listener = ListenerQuota(self)
         self._listeners.append(listener)
         return listener
@@ -36,8 +35,6 @@ class ConnectionQuota:
 
 
 class ListenerQuota:
-    """The connections of one listener."""
-
     def __init__(self, shared: ConnectionQuota) -> None:
         self.shared = shared
         self.in_use = 0

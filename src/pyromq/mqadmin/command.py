@@ -146,7 +146,6 @@ class Run:
         raise UsageError("say which: -b with a broker's address, or -c with a cluster's name")
 
     async def cluster(self, name: str) -> list[cluster.BrokerPlace]:
-        """Return the cluster's brokers, masters and slaves."""
         found = await cluster.brokers(self.calls, name)
         if not found:
             known = sorted({place.cluster for place in await cluster.brokers(self.calls)})
@@ -177,15 +176,15 @@ class Run:
             known_by = topic
         return list((await self.brokers_of(known_by)).values())
 
-    async def rounds(self, name: str = "i") -> AsyncIterator[int]:
+    async def rounds(self) -> AsyncIterator[int]:
         """Yield once, or again and again every `-i` seconds."""
         count = 0
         while True:
             yield count
-            if name not in self:
+            if "i" not in self:
                 return
             count += 1
-            await self.clock.sleep(max(1, self.number(name)))
+            await self.clock.sleep(max(1, self.number("i")))
 
 
 def _chosen_address(addresses: dict[int, str]) -> str | None:

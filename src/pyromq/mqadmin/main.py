@@ -31,7 +31,6 @@ Print = Callable[[str], object]
 
 
 def main() -> None:
-    """Run the console script."""
     if sys.flags.optimize > 1:
         sys.exit("mqadmin: docstrings declare options here: run it without -OO and PYTHONOPTIMIZE=2")
     try:

@@ -167,7 +167,6 @@ class Dispatcher:
 
 
 async def await_answer(answer: Answer) -> Reply | None:
-    """Return the reply, awaiting it if needed."""
     return answer if answer is None or isinstance(answer, Reply) else await answer
 
 

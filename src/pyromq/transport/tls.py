@@ -50,8 +50,6 @@ class Verify(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTls:
-    """Settings of a listener."""
-
     mode: TlsMode = TlsMode.PERMISSIVE
     certificate: Path
     key: Path

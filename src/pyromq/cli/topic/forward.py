@@ -1,4 +1,4 @@
-"""`pyromq topic forward`: a backlog into a topic with more queues. What it does is in admin/forwarding.py."""
+"""`pyromq topic forward`: a backlog into a topic with more queues. What it does is in admin/copies.py."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def forward(shell: Shell, source: str, target: str, queues: int | None, gr
     is_new = target not in await admin.topics.names(shell.calls)
     if is_new and queues is None:
         raise click.UsageError(f"topic {target} is not there yet: --queues says how many it gets")
-    work = await admin.forwarding.ranges_to_copy(shell.calls, places, source, target, group)
+    work = await admin.copies.ranges_to_copy(shell.calls, places, source, target, group)
     count = sum(each.count for each in work)
     plan = [
         {"broker": each.place.name, "queue": each.queue_id, "from": each.first, "to": each.end, "messages": each.count}
@@ -61,7 +61,7 @@ async def forward(shell: Shell, source: str, target: str, queues: int | None, gr
             counts.append(number)
             done(number)
 
-        await admin.forwarding.forward(shell.calls, source, target, work, copied, skipped.add)
+        await admin.copies.forward(shell.calls, source, target, work, copied, skipped.add)
     gone_on = any(one.is_resumed for one in work)
     shell.rows([{"source": source, "target": target, "copied": sum(counts), "goneOn": gone_on} | skipped.column()])
     skipped.check()

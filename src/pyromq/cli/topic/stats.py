@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...admin.cluster import BrokerPlace
-    from ...admin.traffic import Traffic
+    from ...admin.topics import Traffic
 
 
 @command("pyromq topic stats", "pyromq topic stats orders --json", "pyromq topic stats --active")
@@ -52,10 +52,10 @@ async def _rows(shell: Shell, topic: str, places: Sequence[BrokerPlace]) -> list
     """Return a row for each group; one without a group where nobody consumes."""
     addresses = [place.address for place in places]
     groups = sorted({each for one in addresses for each in await admin.topics.groups(shell.calls, one, topic)})
-    into = await admin.traffic.into_topic(shell.calls, addresses, topic)
+    into = await admin.topics.into_topic(shell.calls, addresses, topic)
     rows: list[dict[str, Any]] = []
     for group in groups:
-        out = await admin.traffic.to_group(shell.calls, addresses, topic, group)
+        out = await admin.topics.to_group(shell.calls, addresses, topic, group)
         lag = sum([(await admin.offsets.progress(shell.calls, one, group, topic)).lag for one in addresses])
         rows.append({"topic": topic, "group": group, "lag": lag} | _rates(into, out))
     return rows or [{"topic": topic, "group": None, "lag": None} | _rates(into, None)]

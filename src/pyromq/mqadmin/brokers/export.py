@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ...admin import cluster, groups, settings, topics, traffic
+from ...admin import cluster, groups, settings, topics
 from ...client.errors import Error
 from ...model.names import DLQ_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, is_system_group
 from ...model.wire_text import whole_number
@@ -120,7 +120,7 @@ async def export_metrics(run: Run) -> None:
 async def _quota(run: Run, address: str) -> dict[str, Any]:
     of = await cluster.runtime(run.calls, address)
     parked = {
-        kind: await traffic.into_topic(run.calls, [address], topic)
+        kind: await topics.into_topic(run.calls, [address], topic)
         for kind, topic in (("trans", HALF_TOPIC), ("schedule", SCHEDULE_TOPIC))
     }
     rates = {f"{kind}InTps": into.per_second for kind, into in parked.items()}

@@ -13,27 +13,13 @@ from ...model.foreign_text import visible
 from ...model.group import ConsumeType
 from ...model.names import RETRY_PREFIX
 from ...model.wire_text import whole_number
-from ...protocol.bodies.connections import (
-    ConsumerConnection,
-    ConsumerRunningInfo,
-    ProcessQueueInfo,
-)
+from ...protocol.bodies.connections import ConsumerConnection, ConsumerRunningInfo, ProcessQueueInfo
 from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.headers.clients import GetProducerConnectionList
 from ...protocol.requests import RequestCode
 from ..command import Failed, Run, command, failed
 from ..files import write_private
-from ..printing import (
-    Columns,
-    as_line,
-    fields_of,
-    java,
-    java_object,
-    local_time,
-    queue_text,
-    queues_in_order,
-    version_name,
-)
+from ..printing import Columns, as_line, java, java_object, local_time, queue_text, queues_in_order, version_name
 from .progress import members_of, progress_of
 
 CLIENT = Columns("{#ClientId:<36} {#ClientAddr:<22} {#Language:<10} {#Version}")
@@ -167,8 +153,9 @@ def _place(queue: MessageQueue, width: int) -> str:
 
 
 def _detail(at: ProcessQueueInfo) -> str:
-    stamps = {name: ms for name, ms in fields_of(at).items() if name.endswith("Timestamp")}
-    return java_object(QUEUE, at, **{name: local_time(ms, "%Y%m%d%H%M%S", "%03d") for name, ms in stamps.items()})
+    times = (at.last_lock_timestamp, at.last_pull_timestamp, at.last_consume_timestamp)
+    lock, pull, consume = (local_time(ms, "%Y%m%d%H%M%S", "%03d") for ms in times)
+    return java_object(QUEUE, at, lastLockTimestamp=lock, lastPullTimestamp=pull, lastConsumeTimestamp=consume)
 
 
 def _rates(info: ConsumerRunningInfo) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 
-from ...admin import groups, offsets, topics, traffic
+from ...admin import groups, offsets, topics
 from ...client.errors import Error
 from ...model.codes import ResponseCode
 from ...model.group import ConsumeType, MessageModel
@@ -177,9 +177,9 @@ async def _topic(run: Run, topic: str) -> None:
     consumers: set[str] = set()
     for address in addresses:
         consumers.update(await topics.groups(run.calls, address, topic))
-    into = await traffic.into_topic(run.calls, addresses, topic)
+    into = await topics.into_topic(run.calls, addresses, topic)
     for group in sorted(consumers):
-        out = await traffic.to_group(run.calls, addresses, topic, group)
+        out = await topics.to_group(run.calls, addresses, topic, group)
         if "a" not in run or into.of_day or out.of_day:
             rates = (f"{into.per_second:.2f}", f"{out.per_second:.2f}", into.of_day, out.of_day)
             run.say(TRAFFIC.format(topic, group, await _lag(run, group, topic), *rates))

@@ -24,8 +24,6 @@ TAGS = "[-s subExpression =]  only these tags, TagA || TagB"
 
 
 class QueueAtBroker(NamedTuple):
-    """One queue and where its broker is."""
-
     queue: MessageQueue
     address: str
 

@@ -21,8 +21,6 @@ log = logs.get("pyromq.transport")
 
 @dataclass(slots=True)
 class Hold:
-    """Of one request code."""
-
     code: int
     times: int = 0
     longest_ms: float = 0.0
@@ -48,7 +46,6 @@ class LoopHolds:
         return sorted(self._holds.values(), key=lambda hold: -hold.longest_ms)
 
     def around(self, handlers: Mapping[int, Handler]) -> dict[int, Handler]:
-        """Return the handlers, watched."""
         return {code: self._watched(code, handler) for code, handler in handlers.items()}
 
     def _watched(self, code: int, handler: Handler) -> Handler:

@@ -50,7 +50,6 @@ class Slices:
         return b"".join([part async for part in self.each(body_parts(body, dialect))])
 
     async def in_order(self, names: Collection[str]) -> list[str]:
-        """Return the names sorted, in slices."""
         if len(names) <= _SORTED_AT_ONCE:
             return sorted(names)
         unsorted = list(names)
