@@ -22,7 +22,7 @@ from pyromq.protocol.bodies.heartbeat import SubscriptionData
 from pyromq.protocol.bodies.keyed import ByQueue, MessageQueue
 from pyromq.protocol.bodies.offsets import ConsumeStats, OffsetWrapper, QueryConsumeTimeSpanBody, QueueTimeSpan
 from pyromq.protocol.bodies.route import BrokerData, ClusterInfo, KVTable, TopicRouteData
-from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
+from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigAndMappingSerializeWrapper
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers.header import Header
 from pyromq.protocol.requests import RequestCode
@@ -178,7 +178,7 @@ async def test_a_topic_is_compared_within_its_cluster() -> None:
         answers: dict[tuple[str, int], Any] = {(NAMES, RequestCode.GET_ROUTEINFO_BY_TOPIC): TopicRouteData()}
         for place in places:
             table = {name: TopicConfig(topic_name=name) for name in having[place.name[-1]]}
-            answers[place.address, RequestCode.GET_ALL_TOPIC_CONFIG] = TopicConfigSerializeWrapper(
+            answers[place.address, RequestCode.GET_ALL_TOPIC_CONFIG] = TopicConfigAndMappingSerializeWrapper(
                 topic_config_table=table
             )
         reached: dict[str, dict[str, str]] = {place.address: {} for place in places}

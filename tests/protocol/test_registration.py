@@ -17,7 +17,6 @@ from pyromq.protocol.bodies.registration import RegisterBrokerBody, Registration
 from pyromq.protocol.bodies.topics import (
     TopicConfig,
     TopicConfigAndMappingSerializeWrapper,
-    TopicConfigSerializeWrapper,
     TopicQueueMappingInfo,
 )
 from tests.wire import decode_registration
@@ -69,7 +68,7 @@ def test_below_5_the_compressed_form_has_no_mappings() -> None:
 
 
 def test_below_3_0_11_the_body_is_the_bare_table() -> None:
-    table = TopicConfigSerializeWrapper(topic_config_table={"T": TopicConfig(topic_name="T")})
+    table = TopicConfigAndMappingSerializeWrapper(topic_config_table={"T": TopicConfig(topic_name="T")})
     body = decode_registration(encode_body(table), version=0)
     assert list(body.topic_config_serialize_wrapper.topic_config_table) == ["T"]
     # A whole body sent with such a version registers nothing, as seen in Java.

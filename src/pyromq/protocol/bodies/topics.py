@@ -53,17 +53,12 @@ class TopicConfigAndQueueMapping(TopicConfig, kw_only=True):
     mapping_detail: TopicQueueMappingDetail | None = None  # where the topic is static
 
 
-class TopicConfigSerializeWrapper(Body, kw_only=True):
-    """All topics of a broker as 4.x sends them."""
+class TopicConfigAndMappingSerializeWrapper(Body, kw_only=True):
+    """All topics of a broker; those of 4.x have no static-topic mappings."""
 
     data_version: DataVersion = always_new(DataVersion)
-    topic_config_table: dict[str, TopicConfig] = always_new(dict)
-
-
-class TopicConfigAndMappingSerializeWrapper(TopicConfigSerializeWrapper, kw_only=True):
-    """All topics of a broker, with static-topic mappings (5.x)."""
-
     mapping_data_version: DataVersion = always_new(DataVersion)
+    topic_config_table: dict[str, TopicConfig] = always_new(dict)
     topic_queue_mapping_detail_map: dict[str, TopicQueueMappingDetail] = always_new(dict)
     topic_queue_mapping_info_map: dict[str, TopicQueueMappingInfo] = always_new(dict)
 
