@@ -27,13 +27,11 @@ LogFormat = Literal["text", "json"]
 _LONGEST = 4096  # characters of one field
 
 
+@dataclass(frozen=True, slots=True)
 class EventLog:
     """A logger whose lines are an event in words plus named fields."""
 
-    __slots__ = ("_logger",)
-
-    def __init__(self, logger: logging.Logger) -> None:
-        self._logger = logger
+    logger: logging.Logger
 
     def debug(self, event: str, /, **fields: object) -> None:
         self._emit(logging.DEBUG, event, fields)
@@ -52,10 +50,10 @@ class EventLog:
         self._emit(logging.ERROR, event, fields, exc_info=True)
 
     def _emit(self, level: int, event: str, fields: dict[str, object], exc_info: bool = False) -> None:
-        if self._logger.isEnabledFor(level):
+        if self.logger.isEnabledFor(level):
             # It goes in as an argument, so that a % in it is never taken for a format.
             extra = {"event": event, "fields": fields}
-            self._logger.log(level, "%s", _Line(event, fields), extra=extra, exc_info=exc_info, stacklevel=3)
+            self.logger.log(level, "%s", _Line(event, fields), extra=extra, exc_info=exc_info, stacklevel=3)
 
 
 class _Line(NamedTuple):

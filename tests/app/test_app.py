@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 import pyromq
-from pyromq.app.loading import load_app, own_part
+from pyromq.app.app import load_app, own_part
 from pyromq.cli.main import cli
 from pyromq.client.consume.handlers import Outcomes
 from pyromq.client.errors import Closed, Error

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from pyromq.client.client import connect
-from pyromq.client.config import ClientConfig
-from pyromq.client.connect.namespace import with_namespace, without_namespace
+from pyromq.client.config import ClientConfig, with_namespace, without_namespace
 from pyromq.client.connect.signing import Signer
 from pyromq.client.received import Received
 from pyromq.errors import ConfigError

@@ -476,7 +476,7 @@ async def test_a_stop_during_the_start_leaves_no_lock_and_no_task(cluster: Clust
     await asyncio.gather(starting, stopping)
     (unlock,) = broker.requests(RequestCode.UNLOCK_BATCH_MQ)
     assert b'"topic":"T"' in unlock.body
-    assert (consumer.assigned, len(consumer._tasks), broker.members) == ({}, 0, [])
+    assert (consumer.assigned, len(consumer._tasks._tasks), broker.members) == ({}, 0, [])
 
 
 async def test_after_a_start_that_failed_the_group_is_free(cluster: Cluster) -> None:

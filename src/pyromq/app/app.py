@@ -10,14 +10,20 @@
     $ pyromq run shop:app --workers 4 --reload
 
 Functions stay what they are: called by a test they publish nothing. How messages come and go is the SDK's matter.
+`load_app` finds the app that `pyromq run` names.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
+import traceback
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from ..client.client import Client, connect
@@ -30,6 +36,7 @@ from ..client.produce.producer import DEFAULT_GROUP, Producer
 from ..client.produce.sending import SendResult
 from ..client.received import Received
 from ..client.subscription import Filter
+from ..errors import ConfigError
 
 F = TypeVar("F", bound=Handler)
 Lifespan = Callable[["App"], AbstractAsyncContextManager[Any]]
@@ -142,7 +149,9 @@ class App(Lifecycle):
                 await stack.enter_async_context(self._lifespan(self))
             stack.push_async_callback(run.stop_consumers)
             for each in self._subscriptions:
-                run.consumers.append(self._consumer_of(client, each))
+                wanted = {topic: each.filter or Filter() for topic in each.topics}
+                about = {"group": each.group, "middleware": self._middleware, **each.options}
+                run.consumers.append(client.push_consumer(wanted, self._handler_of(each), **about))
                 await run.consumers[-1].start()
             run.stack = stack.pop_all()
 
@@ -173,13 +182,6 @@ class App(Lifecycle):
 
     # --- between message and function -----------------------------------------------------------------------------
 
-    def _consumer_of(self, client: Client, subscription: _Subscription) -> PushConsumer:
-        wanted = {topic: subscription.filter or Filter() for topic in subscription.topics}
-        handler = self._handler_of(subscription)
-        return client.push_consumer(
-            wanted, handler, group=subscription.group, middleware=self._middleware, **subscription.options
-        )
-
     def _handler_of(self, subscription: _Subscription) -> Handler:
         function, replies = subscription.function, subscription.replies
         publishing = self._publishing.get(function, [])
@@ -206,3 +208,40 @@ class App(Lifecycle):
             asyncio.run_coroutine_threadsafe(pass_on(msg, value), loop).result()
 
         return handle if is_async(function) else handle_in_thread
+
+
+def load_app(target: str, folder: Path) -> App:
+    """Import `module:app` from a folder. A fault inside the module itself comes through with its own traceback."""
+    module_name, colon, attribute = target.partition(":")
+    if not colon or not module_name or not attribute:
+        raise ConfigError(f"{target!r}: name a module and the app in it, like shop:app")
+    if "/" in module_name or not all(module_name.split(".")):  # a path, or a relative name: relative to nothing
+        raise ConfigError(f"{module_name!r} is no module's name: write it like shop:app, its folder as --dir")
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError as fault:
+        if fault.name is None or not module_name.startswith(fault.name):
+            raise  # something that the module itself needs
+        raise ConfigError(f"there is no module {module_name!r} in {folder}, nor is it installed") from None
+    found = getattr(module, attribute, None)
+    if isinstance(found, App):
+        return found
+    apps = [name for name, value in vars(module).items() if isinstance(value, App)]
+    near = get_close_matches(attribute, apps, 1) or apps[:1]
+    advice = f"Did you mean {module_name}:{near[0]}?" if near else "It has no pyromq.App at all."
+    what = "is not there" if found is None else f"is a {type(found).__name__}, not a pyromq.App"
+    raise ConfigError(f"{attribute!r} {what} in {module.__file__ or module_name}. {advice}")
+
+
+def own_part(fault: BaseException) -> str:
+    """Return the traceback of what `load_app` raised, from the module's own first line on."""
+    frames = list(traceback.walk_tb(fault.__traceback__))
+    own = next((at for at, (frame, _) in enumerate(frames) if frame.f_code is load_app.__code__), -1) + 1
+    while own < len(frames) and "importlib" in frames[own][0].f_code.co_filename:
+        own += 1
+    rest = fault.__traceback__
+    for _ in range(own):
+        rest = rest.tb_next if rest is not None else None
+    return "".join(traceback.format_exception(type(fault), fault, rest)).rstrip()

@@ -83,12 +83,9 @@ class Supervisor:
             if code != 0:
                 log.warning("worker ended", worker=number, code=code)
                 pause_s = min(pause_s * 2, MOST_PAUSE_S) if is_quick else FIRST_PAUSE_S
-                await self._pause(pause_s)
-
-    async def _pause(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            async with self.clock.timeout(seconds):
-                await self._stop_wanted.wait()
+                with suppress(TimeoutError):
+                    async with self.clock.timeout(pause_s):
+                        await self._stop_wanted.wait()
 
     async def _end_all(self) -> None:
         for process in self._running.values():

@@ -15,6 +15,8 @@ from ..transport.tls import ClientTls
 DEFAULT_NAME_SERVER = "127.0.0.1:9876"
 # Ours first, then the variable that RocketMQ's own clients read.
 NAME_SERVER_VARIABLES = ("PYROMQ_NAMESRV", "NAMESRV_ADDR")
+_SEPARATOR = "%"
+_PREFIXES = (names.RETRY_PREFIX, names.DLQ_PREFIX)
 CREDENTIAL_VARIABLES = {"access_key": "PYROMQ_ACCESS_KEY", "secret_key": "PYROMQ_SECRET_KEY"}
 
 
@@ -94,3 +96,33 @@ def own_ip(towards: str) -> str:
             return str(probe.getsockname()[0])
     except OSError:
         return "127.0.0.1"  # no way there: the first call will say so in better words
+
+
+# --- namespaces, as Java's clients write them into names: `ns%orders`, `%RETRY%ns%billing` ----------------------------
+# Users say and see names without; everything that goes over the wire has them. Brokers know nothing of them.
+
+
+def with_namespace(namespace: str, name: str) -> str:
+    """Return a topic's or group's name on the wire. System topics, which are everybody's, and reply topics stay."""
+    if not namespace or not name or _is_common(name):
+        return name
+    prefix, bare = _parts(name)
+    inside = namespace + _SEPARATOR
+    return name if bare.startswith(inside) else f"{prefix}{inside}{bare}"
+
+
+def without_namespace(namespace: str, name: str) -> str:
+    """Return the name as its user wrote it; names of other namespaces stay whole."""
+    if not namespace:
+        return name
+    prefix, bare = _parts(name)
+    return prefix + bare.removeprefix(namespace + _SEPARATOR)
+
+
+def _parts(name: str) -> tuple[str, str]:
+    prefix = next((each for each in _PREFIXES if name.startswith(each)), "")
+    return prefix, name[len(prefix) :]
+
+
+def _is_common(name: str) -> bool:
+    return names.is_system_topic(name) or names.is_system_group(name) or name.endswith(names.REPLY_SUFFIX)

@@ -1,18 +1,6 @@
 """What goes wrong for users of the SDK. Each error says what happened, where, and what to do.
 
-Error                       .code (the broker's answer, or None), .address (of whom, or ""), .hint (what to do)
-├── NoNameServer            no name server answered: nothing is known about brokers
-├── TopicNotFound           the name servers know no such topic; names close to it are in the text
-├── NoBroker                the topic is known, but no broker that serves it can be used
-├── Unreachable             one program could not be reached, or the connection ended before its answer
-├── TimedOut                no answer in time; a message may have been stored all the same
-├── Refused                 a broker answered with an error code
-├── BadAnswer               what a broker or name server answered makes no sense
-├── BadMessage              the message cannot be sent as it is; nothing was sent
-├── Unreadable              a pulled record cannot be read; .queue and .offset say which, .next_offset where to go on
-├── NotSupported            this client, or this broker, has not learned that yet
-└── Closed                  the client, producer or consumer was stopped
-
+Each is an `Error` with `code` (the broker's answer, or None), `address` (of whom, or "") and `hint` (what to do).
 `Reject` and `RetryLater` (core/retry.py) are no errors of ours: handlers raise them.
 """
 
@@ -39,17 +27,17 @@ class Error(PyroError):
 
 
 class NoNameServer(Error, CallFailed):
-    """No name server answered."""
+    """No name server answered: nothing is known about brokers."""
 
     is_explained = False  # the hint is not whether one runs: the way connections ended told more
 
 
 class TopicNotFound(Error):
-    """The name servers know no such topic."""
+    """The name servers know no such topic; names close to it are in the text."""
 
 
 class NoBroker(Error, CallFailed):
-    """No broker of the topic can be used."""
+    """The topic is known, but no broker that serves it can be used."""
 
 
 class Unreachable(Error, CallFailed):
@@ -119,10 +107,7 @@ def unreachable(fault: ConnectionLost, address: str, hint: str) -> Unreachable:
 
 
 def refused(code: int, remark: str | None, address: str, hint: str | None = None) -> Refused:
-    """Return the error of an answer other than success.
-
-    The hint is the code's, unless the caller knows what was asked for.
-    """
+    """Return the error of an answer other than success. The hint is the code's, unless the caller knows better."""
     try:
         name = ResponseCode(code).name
     except ValueError:

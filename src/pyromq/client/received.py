@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 from ..model.ids import host_text
 from ..model.message import Property, StoredMessage
 from ..protocol.bodies.keyed import MessageQueue
-from .connect.namespace import without_namespace
+from .config import without_namespace
 from .values import decode_value
 
 T = TypeVar("T")
-
-
-class Renewable(Protocol):
-    """The time that a handler has."""
-
-    def renew(self, seconds: float | None = None) -> None: ...
 
 
 class Received:
@@ -29,7 +24,8 @@ class Received:
         self.queue = queue
         self.namespace = namespace
         self.group = group  # of the consumer that has it
-        self.deadline: Renewable | None = None  # while a handler that has waited for something has it
+        # Renews the time of the handler that has it, once that has waited for something.
+        self.deadline: Callable[[float | None], None] | None = None
         self.wanted_s: float | None = None  # what a handler wanted before it waited for anything
 
     def __repr__(self) -> str:
@@ -104,4 +100,4 @@ class Received:
         if self.deadline is None:
             self.wanted_s = seconds
         else:
-            self.deadline.renew(seconds)
+            self.deadline(seconds)

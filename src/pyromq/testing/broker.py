@@ -34,6 +34,7 @@ from ..namesrv.config import NamesrvConfig
 from ..namesrv.server import NameServer
 from ..protocol.bodies.topics import TopicConfig
 from ..protocol.messages import unwrap
+from ..store.message_store import run_at_once
 from ..transport.memory import MemoryNetwork
 from .clock import ManualClock
 from .faults import Faults
@@ -85,7 +86,7 @@ class RmqBroker:
             Loaded(NamesrvConfig(kv_config_path=folder / "kv.json", listen_port=0)),
             clock=self.clock,
             rng=self._rng,
-            run_blocking=_at_once,
+            run_blocking=run_at_once,
             connect=self.network.connect,
         )
         self.namesrv = await self._names.listen()
@@ -266,10 +267,6 @@ class _BroughtToEnd(PushConsumer):
     async def stop(self) -> None:
         if self.is_open:
             await self._to_its_end(super().stop(), self.group, self.options.grace_s)
-
-
-async def _at_once(blocking: Any) -> Any:
-    return blocking()
 
 
 def _check_names(settings: Collection[str]) -> None:

@@ -30,7 +30,6 @@ NAMED = 5
 
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _ASYNCIO = os.path.dirname(os.path.abspath(asyncio.__file__)) + os.sep
-_IDLE_WORKER = getattr(concurrent.futures.thread, "_worker", None)
 
 
 class NotSettled(AssertionError):
@@ -55,7 +54,8 @@ class Settling:
         until: float | None = None
         while True:
             await self._at_rest()
-            if patience_s is None or not self._may_wait_outside():
+            # Cheap, since it is asked after each timer; `outside_waits` looks at every task.
+            if patience_s is None or not (self._handlers_run() or threading.active_count() > len(self._old_threads)):
                 return []
             waits = outside_waits(self._test_wait, self._old_threads, self._own_timers)
             if not waits:
@@ -81,10 +81,6 @@ class Settling:
 
     def handlers(self) -> str:
         return "; ".join(waiting_handlers(self._test_wait)) or "no handler: a request or the clock is waited for"
-
-    def _may_wait_outside(self) -> bool:
-        """Return whether something outside may be waited for. Cheap: it is asked after each timer, of no task."""
-        return self._handlers_run() or threading.active_count() > len(self._old_threads)
 
     async def _at_rest(self) -> None:
         """Run until a pass leaves nothing that is ready, and nothing is between two ends."""
@@ -160,7 +156,9 @@ def _our_tasks(test_wait: CodeType) -> Iterator[tuple[asyncio.Task[Any], list[Fr
 
 def busy_threads() -> set[int]:
     """Return all threads, this one too, except those of pools that wait for work."""
-    return {ident for ident, frame in sys._current_frames().items() if not _is_idle(frame)}
+    idle = getattr(concurrent.futures.thread, "_worker", None)
+    frames = sys._current_frames().items()
+    return {ident for ident, frame in frames if idle is None or frame.f_code is not idle.__code__}
 
 
 def _leaves(task: asyncio.Task[Any], frames: list[FrameType]) -> Iterator[tuple[FrameType, Any]]:
@@ -241,8 +239,3 @@ def _listens(fd: int) -> bool:
             return bool(stream.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
     except OSError:  # a pipe
         return False
-
-
-def _is_idle(frame: FrameType) -> bool:
-    """Return whether the thread is one of a pool, and waits for work."""
-    return _IDLE_WORKER is not None and frame.f_code is _IDLE_WORKER.__code__

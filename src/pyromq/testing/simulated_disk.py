@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 from ..ambient import Random, seeded_random
 from ..store.files.disk import (
@@ -76,31 +76,26 @@ class _NameChange(NamedTuple):
         return {folder_of(name) for name in self.entries}
 
 
+@dataclass(slots=True, eq=False)
 class SimulatedFile:
     """An open file of a simulated disk."""
 
-    open_file = None  # everything goes through the calls below
-
-    def __init__(self, disk: SimulatedDisk, name: str, node: _Node, writable: bool) -> None:
-        self._disk = disk
-        self._name = name
-        self._node = node
-        self._writable = writable
-
-    @property
-    def name(self) -> str:
-        return self._name
+    open_file: ClassVar[None] = None  # everything goes through the calls below
+    disk: SimulatedDisk
+    name: str
+    node: _Node
+    writable: bool
 
     def size(self) -> int:
-        return len(self._node.content)
+        return len(self.node.content)
 
     def pread(self, offset: int, length: int) -> bytes:
-        self._disk.check_power()
-        if self._node.bad_sectors:
+        self.disk.check_power()
+        if self.node.bad_sectors:
             touched = range(offset // SECTOR, -(-(offset + length) // SECTOR))
-            if not self._node.bad_sectors.isdisjoint(touched):
-                raise DiskError(f"cannot read {self._name} at {offset}: Input/output error")
-        return bytes(self._node.content[offset : offset + length])
+            if not self.node.bad_sectors.isdisjoint(touched):
+                raise DiskError(f"cannot read {self.name} at {offset}: Input/output error")
+        return bytes(self.node.content[offset : offset + length])
 
     def pread_resident(self, offset: int, length: int) -> bytes | None:
         data = self.pread(offset, length)
@@ -109,27 +104,27 @@ class SimulatedFile:
     def pwrite(self, offset: int, data: Bytes) -> None:
         content = bytes(data)
         self._extend("write", offset, len(content))
-        self._node.content[offset : offset + len(content)] = content
-        self._changed(_Write(self._disk.operations + 1, offset, content))
+        self.node.content[offset : offset + len(content)] = content
+        self._changed(_Write(self.disk.operations + 1, offset, content))
 
     def pwritev(self, offset: int, buffers: Sequence[Bytes]) -> None:
         self.pwrite(offset, b"".join(buffers))
 
     def allocate(self, offset: int, length: int) -> None:
         self._extend(f"allocate {length} bytes for", offset, length)
-        self._disk.count_operation()
+        self.disk.count_operation()
 
     def truncate(self, length: int) -> None:
         self._check_writable()
-        _set_length(self._node.content, length)
-        self._disk.free_pages(self._node, length)
-        self._changed(_Resize(self._disk.operations + 1, length))
+        _set_length(self.node.content, length)
+        self.disk.free_pages(self.node, length)
+        self._changed(_Resize(self.disk.operations + 1, length))
 
     def expect_random(self, random: bool) -> None:
         """Do nothing: all reads cost the same here."""
 
     def sync(self) -> None:
-        self._disk.sync_node(self._name, self._node)
+        self.disk.sync_node(self.name, self.node)
 
     def close(self) -> None:
         """Give nothing back; never raise, since it also runs while a power cut unwinds."""
@@ -137,21 +132,21 @@ class SimulatedFile:
     def _extend(self, action: str, offset: int, length: int) -> None:
         """Give these bytes space on the medium, and the file the length to hold them."""
         self._check_writable()
-        self._disk.allocate_pages(action, self._name, self._node, offset, length)
-        if offset + length > len(self._node.content):
-            self._node.pending.append(_Resize(self._disk.operations + 1, offset + length))
-            _set_length(self._node.content, offset + length)
+        self.disk.allocate_pages(action, self.name, self.node, offset, length)
+        if offset + length > len(self.node.content):
+            self.node.pending.append(_Resize(self.disk.operations + 1, offset + length))
+            _set_length(self.node.content, offset + length)
 
     def _changed(self, change: _Write | _Resize) -> None:
-        self._node.pending.append(change)
-        self._node.modified_ms = self._disk.now_ms()
-        self._node.changed = change.moment
-        self._disk.count_operation()
+        self.node.pending.append(change)
+        self.node.modified_ms = self.disk.now_ms()
+        self.node.changed = change.moment
+        self.disk.count_operation()
 
     def _check_writable(self) -> None:
-        self._disk.check_power()
-        if not self._writable:
-            raise DiskError(f"cannot write {self._name}: it was opened for reading")
+        self.disk.check_power()
+        if not self.writable:
+            raise DiskError(f"cannot write {self.name}: it was opened for reading")
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,9 +272,10 @@ class SimulatedDisk:
         return self._node(name).modified_ms
 
     def stamps(self, names: Iterable[str]) -> Sequence[Stamp]:
-        return [self._stamp(self._names.get(name), name) for name in names]
+        return [self._stamp(name) for name in names]
 
-    def _stamp(self, entry: _Entry | None, name: str) -> Stamp:
+    def _stamp(self, name: str) -> Stamp:
+        entry = self._names.get(name)
         if isinstance(entry, _Node):
             return len(entry.content), entry.changed
         return NO_STAMP if entry is None else (0, self._folder_changes.get(name, 0))

@@ -63,7 +63,7 @@ def run(
 
 
 async def _serve(target: str, folder: Path, until_eof: bool) -> None:
-    from ...app.loading import load_app, own_part
+    from ...app.app import load_app, own_part
     from .stopping import stop_on_signals
 
     stop_wanted = stop_on_signals()

@@ -134,18 +134,15 @@ class BrokerRequests:
 def _only_message(request: Request) -> StoredMessage:
     """Return the record that a broker's request carries. RequestRefused, if it cannot be read: the connection stays."""
     found = read_messages(request.raw_body)
-    if found.broken or len(found.messages) != 1:
-        raise _refused(request, found.broken or f"{len(found.messages)} messages came in place of one")
-    if found.unreadable:
+    why = found.broken or ("" if len(found.messages) == 1 else f"{len(found.messages)} messages came in place of one")
+    if not why and found.unreadable:
         (message,) = found.unreadable
-        raise _refused(request, f"message {message.message_id} at {message.physical_offset}: {message.fault}")
-    return found.messages[0]
-
-
-def _refused(request: Request, why: str) -> RequestRefused:
+        why = f"message {message.message_id} at {message.physical_offset}: {message.fault}"
+    if not why:
+        return found.messages[0]
     code = request.command.code
     log.warning("a broker's request cannot be read", code=code, address=request.peer.address, fault=why)
-    return RequestRefused(f"the message of request {code} cannot be read: {why}")
+    raise RequestRefused(f"the message of request {code} cannot be read: {why}")
 
 
 def _info(assigned: AssignedQueue) -> ProcessQueueInfo:

@@ -88,11 +88,10 @@ class Heartbeats:
     async def _send_to(self, address: str, beat: HeartbeatData) -> bool:
         try:
             await self.ask(address, RequestCode.HEART_BEAT, None, beat)
-        except Refused as fault:
-            self._log_refusal(address, fault)
-            return False
         except Error as fault:
             log.debug("heartbeat failed", address=address, fault=str(fault))
+            if isinstance(fault, Refused):
+                self._log_refusal(address, fault)
             return False
         self._refusals.pop(address, None)
         return True

@@ -27,14 +27,13 @@ from ...transport.address import parse_address
 from ...transport.client import Connect, RemotingClient
 from ...transport.dispatch import Dispatcher, Handler
 from ...transport.peer import Peer
-from ..config import ClientConfig, own_ip
+from ..config import ClientConfig, own_ip, with_namespace
 from ..core.routing import Route
 from ..errors import BadMessage, Closed, Error, NoBroker, TimedOut, TopicNotFound, refused, unreachable
 from .answers import Answer
 from .background import Bell, Tasks
 from .heartbeats import Heartbeats
 from .name_servers import NameServers
-from .namespace import with_namespace
 
 if TYPE_CHECKING:
     from .signing import Signer
@@ -213,6 +212,18 @@ class Session:
 
     def known_route(self, topic: str) -> Route | None:
         return self._routes.get(topic)
+
+    def known_master(self, queue: MessageQueue) -> str | None:
+        route = self._routes.get(queue.topic)
+        return None if route is None else route.master(queue.broker_name)
+
+    def reader(self, route: Route, queue: MessageQueue, wanted_id: int = MASTER_ID) -> str:
+        """Return where to read the queue: the wanted replica, else the master, else any. NoBroker if none is there."""
+        address = route.reader(queue.broker_name, wanted_id)
+        if address is None:
+            self.refresh_routes()
+            raise NoBroker(f"broker {queue.broker_name!r} is not there", hint="Is it running (mqadmin clusterList)?")
+        return address
 
     async def _read_route(self, topic: str) -> Route:
         """Read a route; all who ask for the same topic meanwhile share one request."""

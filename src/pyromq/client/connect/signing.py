@@ -30,13 +30,10 @@ class Signer:
     def sign(self, request: Command) -> None:
         request.fields.pop(SIGNATURE, None)
         request.fields.update(self._fields)
-        digest = hmac.new(self._secret, _content(request), "sha1").digest()
+        # Java sorts by UTF-16 units; every field name that exists is ASCII, where that is the same.
+        content = "".join(request.fields[name] for name in sorted(request.fields)).encode() + bytes(request.body)
+        digest = hmac.new(self._secret, content, "sha1").digest()
         request.fields[SIGNATURE] = base64.b64encode(digest).decode()
-
-
-def _content(request: Command) -> bytes:
-    # Java sorts by UTF-16 units; every field name that exists is ASCII, where that is the same.
-    return "".join(request.fields[name] for name in sorted(request.fields)).encode() + bytes(request.body)
 
 
 class SignedClient(RemotingClient):

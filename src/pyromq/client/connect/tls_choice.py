@@ -1,8 +1,5 @@
 """Whether and how a client uses TLS, where several places may say it: options, the environment, a profile.
 
-    choice = options.over(from_environment()).over(profile)
-    ClientConfig(tls=choice.settings(), ...)
-
 Each setting is taken from the first place that has it. Naming a file, or what to check, switches TLS on; `enabled`
 beside it decides. The SDK's `connect` and both command lines ask here.
 """
@@ -82,10 +79,8 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> TlsChoice:
 
 def from_words(words: Mapping[str, str], called: Mapping[str, str]) -> TlsChoice:
     """Read texts by field. `called` has what their writer calls each field, for the error."""
-    found: dict[str, Any] = dict(words)
-    for name in ("ca", "certificate", "key"):
-        if name in found:
-            found[name] = Path(found[name])
+    files = ("ca", "certificate", "key")
+    found: dict[str, Any] = {name: Path(word) if name in files else word for name, word in words.items()}
     if "enabled" in found:
         found["enabled"] = _one_of(_SWITCH, found["enabled"], called["enabled"], "true or false")
     if "verify" in found:

@@ -7,7 +7,7 @@ committed here. A queue that another member gets is given up only after its offs
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ... import logs
 from ...protocol.bodies.keyed import MessageQueue
@@ -38,8 +38,6 @@ class Assignment:
         self._is_closed = False
         self.queues: dict[MessageQueue, AssignedQueue] = {}
         self.changed = Bell(session.clock)  # the group's members, or what they may have
-
-    # --- allocation -----------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Take the first share of the queues, then keep it up to date."""
@@ -104,10 +102,10 @@ class Assignment:
         """Commit what is done now: another member has the queue, or will, and what ends later does not count."""
         assigned.leave()
         await self._service.left(assigned)
-        await self._commit([assigned])
+        await self.commit([assigned])
         assigned.process.drop()
         self.queues.pop(assigned.queue, None)
-        self._pulls.forget(assigned)
+        self._pulls.puller.forget(assigned.queue)
         if self._options.orderly:
             await self._locks.unlock([assigned.queue])
 
@@ -131,12 +129,9 @@ class Assignment:
         if self._options.orderly:
             await self._locks.unlock(self.queues)
 
-    # --- offsets --------------------------------------------------------------------------------------------------
-
-    async def commit(self) -> None:
-        await self._commit(list(self.queues.values()))
-
-    async def _commit(self, queues: list[AssignedQueue]) -> None:
+    async def commit(self, queues: Sequence[AssignedQueue] | None = None) -> None:
+        """Commit what is done of these queues, else of all."""
+        queues = tuple(self.queues.values()) if queues is None else queues
         offsets = {each: each.process.commit_offset() for each in queues}
         due = {
             each.queue: offset for each, offset in offsets.items() if offset is not None and offset != each.committed

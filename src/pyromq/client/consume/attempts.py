@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -26,27 +27,24 @@ T = TypeVar("T")
 Attempt = Callable[[Sequence[Received]], Awaitable[Outcomes]]
 
 
+@dataclass(slots=True, eq=False)
 class Deadline:
     """Cancels the block once its time is over (TimeoutError); `renew` lets the time begin anew.
 
     As `asyncio.timeout`, which cannot be handed a clock, and with less around it: many messages pass here.
     """
 
-    __slots__ = ("_before", "_is_late", "_left_s", "_limit_s", "_task", "_timeouts")
-
-    def __init__(self, timeouts: Timeouts[Deadline], limit_s: float | None, left_s: float | None) -> None:
-        """`left_s`: what is left of the limit now."""
-        self._timeouts = timeouts
-        self._limit_s = limit_s
-        self._left_s = left_s
-        self._task: asyncio.Task[Any] | None = None
-        self._before = 0  # cancellations that were asked for already
-        self._is_late = False
+    timeouts: Timeouts[Deadline]
+    limit_s: float | None
+    left_s: float | None  # of the limit, now
+    _task: asyncio.Task[Any] | None = None
+    _before: int = 0  # cancellations that were asked for already
+    _is_late: bool = False
 
     def renew(self, seconds: float | None = None) -> None:
         """Let `seconds` count from now on, or the whole limit once more. Without a limit nothing happens."""
-        if self._limit_s is not None and not self._is_late:
-            self._timeouts.begin(self, self._limit_s if seconds is None else seconds)
+        if self.limit_s is not None and not self._is_late:
+            self.timeouts.begin(self, self.limit_s if seconds is None else seconds)
 
     def late(self) -> None:
         self._is_late = True
@@ -54,35 +52,32 @@ class Deadline:
             self._task.cancel()
 
     def __enter__(self) -> Self:
-        if self._left_s is not None:
+        if self.left_s is not None:
             self._task = asyncio.current_task()
             self._before = 0 if self._task is None else self._task.cancelling()
-            self._timeouts.begin(self, self._left_s)
+            self.timeouts.begin(self, self.left_s)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._limit_s = None  # a handler may have given the message away: no renewal after the end
-        self._timeouts.end(self)
+        self.limit_s = None  # a handler may have given the message away: no renewal after the end
+        self.timeouts.end(self)
         if self._is_late and self._task is not None:
             only_ours = self._task.uncancel() <= self._before
             if only_ours and kind is not None and issubclass(kind, asyncio.CancelledError):
                 raise TimeoutError("the handler took longer than its time-out") from fault
 
 
+@dataclass(slots=True, eq=False)
 class StartedCoroutine(Generic[T]):
     """The rest of a coroutine that was started already, to be awaited in the same task."""
 
-    __slots__ = ("_coroutine", "_waits_for")
-
-    def __init__(self, coroutine: Coroutine[Any, Any, T], waits_for: Any) -> None:
-        """`waits_for`: the future that the coroutine's first step waits for."""
-        self._coroutine = coroutine
-        self._waits_for = waits_for
+    coroutine: Coroutine[Any, Any, T]
+    waits_for: Any  # the future that its first step waits for
 
     def __await__(self) -> Generator[Any, Any, T]:
-        coroutine, waits_for = self._coroutine, self._waits_for
+        coroutine, waits_for = self.coroutine, self.waits_for
         while True:
             try:
                 yield waits_for
@@ -100,10 +95,7 @@ class StartedCoroutine(Generic[T]):
 
 
 class HandlerRunner:
-    """Calls the handler.
-
-    Its first step is made at once: a handler that waits for nothing needs no time-out, since nothing could end it.
-    """
+    """Calls the handler. Its first step is made at once: one that waits for nothing needs no time-out."""
 
     def __init__(self, handling: AdaptedHandler, clock: Clock, timeout_s: float | None) -> None:
         self._work: Work = handling.run
@@ -143,7 +135,7 @@ class HandlerRunner:
         try:
             with Deadline(self._timeouts, self._timeout_s, limit_s) as deadline:
                 for each in messages:
-                    each.deadline = deadline
+                    each.deadline = deadline.renew
                 found = await work
                 return found if self._is_batch else [None]
         except Exception as fault:

@@ -53,15 +53,17 @@ class ConcurrentService(ConsumeService):
                 idle.set_result(None)
         await super().finish(grace_s)
 
-    # --- workers --------------------------------------------------------------------------------------------------
-
     async def _work(self) -> None:
         """Handle message after message of a queue, until a handler has let other workers in or the streak is over."""
         me = object()
         while not self.is_stopping:
             assigned = None if self._is_passing else self._next()
             if assigned is None:
-                await self._wait_for_work()
+                self._idle.append(idle := asyncio.get_running_loop().create_future())
+                try:
+                    await idle
+                finally:
+                    self._is_waking = False
                 continue
             self._last = me
             for _ in range(STREAK):
@@ -97,16 +99,6 @@ class ConcurrentService(ConsumeService):
             if not idle.done():
                 self._is_waking = True
                 idle.set_result(None)
-
-    async def _wait_for_work(self) -> None:
-        idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._idle.append(idle)
-        try:
-            await idle
-        finally:
-            self._is_waking = False
-
-    # --- one call -------------------------------------------------------------------------------------------------
 
     async def _handle(self, assigned: AssignedQueue, messages: list[StoredMessage]) -> None:
         """Call the handler, never twice at once for a message: it may be in flight from an earlier assignment."""

@@ -118,10 +118,7 @@ class AssignedQueue:
             self.pulling.cancel()
 
     def confirms_offset(self, offset: int) -> bool:
-        """Return whether a broker moves us to where we are: it does so once, if the group was reset before.
-
-        There is nothing to drop and nobody to wait for. A broker that repeats it is taken at its word.
-        """
+        """Return whether a broker moves us to where we are, as it does once after a reset. A repeat is a move."""
         if offset != self.next_offset or offset == self.confirmed_offset or len(self.process):
             return False
         self.confirmed_offset = offset

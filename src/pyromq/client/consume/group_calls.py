@@ -37,8 +37,9 @@ from ...protocol.row import H, Row
 from ..connect.session import Session
 from ..core.allocation import Strategy
 from ..core.routing import Route
-from ..errors import Error, NoBroker
+from ..errors import Error
 from ..subscription import Filter
+from .options import ConsumeOptions, PullOptions
 
 log = logs.get("pyromq.client")
 
@@ -119,9 +120,7 @@ class QueueLocks:
     def _by_master(self, queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
         found: dict[str, list[MessageQueue]] = {}
         for queue in queues:
-            route = self._session.known_route(queue.topic)
-            address = None if route is None else route.master(queue.broker_name)
-            if address is not None:
+            if (address := self._session.known_master(queue)) is not None:
                 found.setdefault(address, []).append(queue)
         return found
 
@@ -157,7 +156,7 @@ class BrokerOffsets:
                 consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset
             )
             try:
-                address = await _master(self._session, queue)
+                address = self._session.reader(await self._session.route(queue.topic), queue)
                 await self._session.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, header)
                 saved[queue] = offset
             except Error as fault:
@@ -220,18 +219,15 @@ async def offset_at(session: Session, queue: MessageQueue, time_ms: int) -> int:
 
 
 async def start_offset(
-    session: Session, store: OffsetStore, queue: MessageQueue, begin: ConsumeFromWhere, begin_ms: int | None
+    session: Session, store: OffsetStore, queue: MessageQueue, options: ConsumeOptions | PullOptions
 ) -> int:
-    """Return where a group goes on in a queue: at its offset, else where `begin` says.
-
-    Retried messages are the group's own: those it always reads from the first one.
-    """
+    """Return where a group goes on: at its offset, else where `begin` says. Its own retries it reads from the first."""
     known = await store.read(queue)
     if known is not None:
         return known
-    if begin_ms is not None:
-        return await offset_at(session, queue, begin_ms)
-    if names.is_retry(queue.topic) or begin in (ConsumeFromWhere.FIRST_OFFSET, ConsumeFromWhere.MIN_OFFSET):
+    if options.begin_ms is not None:
+        return await offset_at(session, queue, options.begin_ms)
+    if names.is_retry(queue.topic) or options.begin in (ConsumeFromWhere.FIRST_OFFSET, ConsumeFromWhere.MIN_OFFSET):
         return await min_offset(session, queue)
     return await max_offset(session, queue)
 
@@ -240,13 +236,5 @@ async def _offset(
     session: Session, queue: MessageQueue, row: Row[H, None, OffsetAnswer, None], header: H
 ) -> int | None:
     expected = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
-    answer = await session.ask(await _master(session, queue), row, header, expected=expected)
+    answer = await session.ask(session.reader(await session.route(queue.topic), queue), row, header, expected=expected)
     return None if answer.code == ResponseCode.QUERY_NOT_FOUND else answer.header.offset
-
-
-async def _master(session: Session, queue: MessageQueue) -> str:
-    """Return the master, or a slave while the master is away: both know offsets."""
-    address = (await session.route(queue.topic)).reader(queue.broker_name)
-    if address is None:
-        raise NoBroker(f"broker {queue.broker_name!r} is not there", hint="Is it running (mqadmin clusterList)?")
-    return address

@@ -60,10 +60,7 @@ def arguments_of(handler: Handler) -> Callable[[Received], tuple[Any, ...]]:
 
 
 def worker(handler: Handler, concurrency: int = 1, is_batch: bool = False) -> AdaptedHandler:
-    """Adapt a handler of single messages or of lists. Where it raises, all of its messages failed.
-
-    A plain function runs in one of `concurrency` threads, so that it may block.
-    """
+    """Adapt a handler of messages or of lists. A plain function may block: it runs in one of `concurrency` threads."""
     if is_batch:
         return _batch_worker(handler, concurrency)
     arguments = arguments_of(handler)

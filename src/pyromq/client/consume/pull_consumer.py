@@ -180,9 +180,8 @@ class PullConsumer(Lifecycle):
             polled = self._queues.remove(queue)
             if self._topics and self._options.auto_commit and polled.done != polled.committed:
                 await self._offsets.save({queue: polled.done})
-        begin, begin_ms = self._options.begin, self._options.begin_ms
         for queue in sorted(wanted - self._queues.keys()):
-            self._queues.add(queue, await start_offset(self._session, self._offsets, queue, begin, begin_ms))
+            self._queues.add(queue, await start_offset(self._session, self._offsets, queue, self._options))
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
         """Let the next `poll` begin at the offset. One beyond the queue's end is refused.
@@ -240,11 +239,9 @@ class PullConsumer(Lifecycle):
 
     async def commit(self) -> None:
         """Commit what was polled; with auto_commit without the last batch, which the caller may still be busy with."""
-        due = {
-            polled.queue: polled.done if self._options.auto_commit else polled.returned
-            for polled in self._queues.values()
-        }
-        due = {queue: offset for queue, offset in due.items() if offset != self._queues[queue].committed}
+        is_auto = self._options.auto_commit
+        ends = {each.queue: each.done if is_auto else each.returned for each in self._queues.values()}
+        due = {queue: offset for queue, offset in ends.items() if offset != self._queues[queue].committed}
         for queue, offset in (await self._offsets.save(due)).items():
             if queue in self._queues:
                 self._queues[queue].committed = offset
@@ -269,8 +266,12 @@ class PullConsumer(Lifecycle):
             await self.commit()
         try:
             async with clock.timeout(seconds(timeout)):
-                while not (found := await self._next()):
-                    pass
+                found: list[Received] = []
+                while not found:
+                    if not self._topics and self._queues.keys() <= self._queues.paused:
+                        hint = "Call assign(...) or resume(...) first"
+                        raise Error("no queue is assigned, or all are paused", hint=hint)
+                    found = await self._queues.next()
         except TimeoutError:
             return []
         if self._tracer is not None:
@@ -295,11 +296,6 @@ class PullConsumer(Lifecycle):
                 yield msg
                 if polled is not None:
                     polled.done = polled.returned
-
-    async def _next(self) -> list[Received]:
-        if not self._topics and self._queues.keys() <= self._queues.paused:
-            raise Error("no queue is assigned, or all are paused", hint="Call assign(...) or resume(...) first")
-        return await self._queues.next()
 
     def _polled(self, queue: MessageQueue) -> PolledQueue:
         self._check_open()

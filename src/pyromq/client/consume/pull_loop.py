@@ -42,11 +42,11 @@ class PullLoop:
     service: ConsumeService
     is_paused: bool = field(init=False, default=False)
     unreadable: int = field(init=False, default=0)  # records that came and that nobody can read
-    _puller: Puller = field(init=False)
+    puller: Puller = field(init=False)
     _few: logs.Limited = field(init=False)  # a broker that is away fails every queue every 3 s
 
     def __post_init__(self) -> None:
-        self._puller = Puller(self.session, self.group)
+        self.puller = Puller(self.session, self.group)
         self._few = logs.Limited(log, self.session.clock)
 
     async def run(self, assigned: AssignedQueue) -> int | None:
@@ -57,7 +57,9 @@ class PullLoop:
                 try:
                     result = await self._pull(assigned)
                 except (Error, ProtocolError) as fault:
-                    pause_s = self._pause_after(fault, assigned)
+                    self._few.warning("pull failed", group=self.group, queue=str(assigned.queue), fault=str(fault))
+                    is_busy = getattr(fault, "code", None) == ResponseCode.SYSTEM_BUSY
+                    pause_s = BUSY_PAUSE_S if is_busy else ERROR_PAUSE_S
                 else:
                     if assigned.is_over:
                         break
@@ -69,9 +71,6 @@ class PullLoop:
             if pause_s > 0:
                 await self.session.clock.sleep(pause_s)
         return None
-
-    def forget(self, assigned: AssignedQueue) -> None:
-        self._puller.forget(assigned.queue)
 
     def _reason_to_wait(self, assigned: AssignedQueue) -> float:
         """Return the seconds for which this queue must not be pulled."""
@@ -87,7 +86,7 @@ class PullLoop:
         return FULL_PAUSE_S
 
     async def start_offset(self, queue: MessageQueue) -> int:
-        return await start_offset(self.session, self.offsets, queue, self.options.begin, self.options.begin_ms)
+        return await start_offset(self.session, self.offsets, queue, self.options)
 
     async def _pull(self, assigned: AssignedQueue) -> PullResult:
         queue, process, options = assigned.queue, assigned.process, self.options
@@ -96,11 +95,7 @@ class PullLoop:
         commit = None if options.broadcast else process.commit_offset()
         most, hold_s, wanted = options.pull_messages, options.hold_s, self.filters[queue.topic]
         request = PullRequest(queue, assigned.next_offset, wanted, most, hold_s, commit, process.room)
-        return await self._puller.pull(request)
-
-    def _pause_after(self, fault: Error | ProtocolError, assigned: AssignedQueue) -> float:
-        self._few.warning("pull failed", group=self.group, queue=str(assigned.queue), fault=str(fault))
-        return BUSY_PAUSE_S if getattr(fault, "code", None) == ResponseCode.SYSTEM_BUSY else ERROR_PAUSE_S
+        return await self.puller.pull(request)
 
     def _accept(self, assigned: AssignedQueue, result: PullResult) -> float:
         """Hand the messages on. Return the seconds to wait before the next pull."""

@@ -76,7 +76,7 @@ class Puller:
         """Pull once. Where a replica does not answer, another one is asked at once, and that one not for a while."""
         queue = request.queue
         route = await self._session.route(queue.topic)
-        preferred = self._preferred(route, queue)
+        preferred = self._session.reader(route, queue, self._suggested.get(queue, MASTER_ID))
         address = self._available(route, queue, preferred)
         try:
             result = await self._pull_from(route, address, request)
@@ -93,14 +93,6 @@ class Puller:
                 address=address,
             )
         return result
-
-    def _preferred(self, route: Route, queue: MessageQueue) -> str:
-        """Return the replica that the broker suggested. NoBroker if there is none."""
-        address = route.reader(queue.broker_name, self._suggested.get(queue, MASTER_ID))
-        if address is None:
-            self._session.refresh_routes()
-            raise NoBroker(f"broker {queue.broker_name!r} is not there", hint="Is it running (mqadmin clusterList)?")
-        return address
 
     def _available(self, route: Route, queue: MessageQueue, preferred: str) -> str:
         """Return the preferred replica; while it is away another one, if one is there."""
@@ -158,10 +150,7 @@ class Puller:
     async def _pull_one(
         self, route: Route, address: str, request: PullRequest, answer: Command, next_offset: int
     ) -> PullResult:
-        """Pull one record alone, since nothing of an answer could be read: it is good, or it is the broken one.
-
-        The broken one becomes a message that says so, and the queue goes on behind it.
-        """
+        """Pull one record alone, since nothing could be read. A broken one becomes a message that says so."""
         queue = request.queue
         if request.most > 1:
             return await self._pull_from(route, address, replace(request, most=1))

@@ -56,7 +56,11 @@ class PushConsumer(Lifecycle):
         tracer: Tracer | None = None,
         middleware: Sequence[Middleware] = (),
     ) -> None:
-        _check_names(group, wanted)
+        check_kind("the topic", wanted, Mapping, "a string (or a mapping of topics to filters)")
+        check_group(group)
+        for topic, each in wanted.items():
+            check_topic(topic)
+            check_filter_kind(each)
         self._session, self.clock, self._namespace = session, session.clock, session.config.namespace
         self._own_group, self.group = group, session.on_wire(group)
         group = self.group
@@ -222,11 +226,3 @@ class PushConsumer(Lifecycle):
     def reset(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Begin these queues anew at the offsets that an operator has set (220)."""
         self._assignment.reset(offsets)
-
-
-def _check_names(group: str, wanted: Mapping[str, Filter]) -> None:
-    check_kind("the topic", wanted, Mapping, "a string (or a mapping of topics to filters)")
-    check_group(group)
-    for topic, each in wanted.items():
-        check_topic(topic)
-        check_filter_kind(each)

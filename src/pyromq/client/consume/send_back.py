@@ -13,7 +13,7 @@ from ...protocol.headers.header import GroupName
 from ...protocol.headers.send import ConsumerSendMsgBack
 from ...protocol.messages import UnreadableMessage
 from ...protocol.requests import RequestCode
-from ..connect.session import Session
+from ..connect.session import Session, master_of
 from ..core.retry import BROKER_CHOOSES, DEAD_LETTER, NO_END, Retry, level_after, send_back_level
 from ..errors import BadMessage, Error, Refused
 from ..produce.outgoing import Packing, pack
@@ -103,11 +103,7 @@ class ConsumerSendBack:
         return NO_END if bound < 0 else bound
 
     async def _address(self, received: Received) -> str:
-        route = await self._session.route(received.queue.topic)
-        address = route.master(received.queue.broker_name)
-        if address is None:
-            raise Error(f"broker {received.queue.broker_name!r} has no master now")
-        return address
+        return master_of(await self._session.route(received.queue.topic), received.queue)
 
     async def _send_back(self, received: Received, level: int) -> None:
         header = ConsumerSendMsgBack(

@@ -71,15 +71,13 @@ class MachineRoom:
         if member not in members:
             return []
         place = members.index(member)
-        near = [queue for queue in queues if self._is_near(queue.broker_name.split("@"))]
+        parts = {queue: queue.broker_name.split("@") for queue in queues}
+        near = [queue for queue, names in parts.items() if len(names) == 2 and names[0] in self.rooms]
         share, extra = divmod(len(near), len(members))
         taken = near[place * share : (place + 1) * share]
         if place < extra:
             taken.append(near[share * len(members) + place])
         return taken
-
-    def _is_near(self, parts: list[str]) -> bool:
-        return len(parts) == 2 and parts[0] in self.rooms
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +123,9 @@ class ConsistentHash:
         places = sorted(ring)
         taken = []
         for queue in queues:
-            at = bisect_left(places, _place(_java_text(queue)))
+            # Java hashes what the queue's `toString` writes.
+            text = f"MessageQueue [topic={queue.topic}, brokerName={queue.broker_name}, queueId={queue.queue_id}]"
+            at = bisect_left(places, _place(text))
             if ring[places[at % len(places)]] == member:
                 taken.append(queue)
         return taken
@@ -133,8 +133,3 @@ class ConsistentHash:
 
 def _place(key: str) -> int:
     return int.from_bytes(hashlib.md5(key.encode(), usedforsecurity=False).digest()[:4], "big")
-
-
-def _java_text(queue: MessageQueue) -> str:
-    """Return the queue as its `toString` writes it: that is what Java hashes."""
-    return f"MessageQueue [topic={queue.topic}, brokerName={queue.broker_name}, queueId={queue.queue_id}]"

@@ -50,10 +50,7 @@ class Route:
 
 
 def route_of(topic: str, data: TopicRouteData) -> Route:
-    """Return the route: writable queues have a known master, readable ones need the permission alone.
-
-    ValueError if there are more queues than anybody has: each would become an object here, whoever made them up.
-    """
+    """Return the route: writable queues have a known master, readable ones need the permission alone."""
     _check_sizes(data)
     addresses = {broker.broker_name: dict(broker.broker_addrs) for broker in data.broker_datas}
     ordered = _ordered_queues(topic, data.order_topic_conf)
@@ -69,9 +66,12 @@ def route_of(topic: str, data: TopicRouteData) -> Route:
 
 
 def _check_sizes(data: TopicRouteData) -> None:
-    """Raise ValueError for too many queues. Brokers of one name are listed once, so all numbers are summed up."""
-    for told in ("read_queue_nums", "write_queue_nums"):
-        count = sum(max(0, getattr(part, told)) for part in data.queue_datas)
+    """Raise ValueError for more queues than anybody has: each would become an object, whoever made them up.
+
+    Brokers of one name are listed once, so all numbers are summed up.
+    """
+    for numbers in ("read_queue_nums", "write_queue_nums"):
+        count = sum(max(0, getattr(part, numbers)) for part in data.queue_datas)
         if count > MOST_QUEUES:
             raise ValueError(f"it gives the topic {count} queues, and more than {MOST_QUEUES} are not believed")
 
@@ -153,33 +153,22 @@ def penalty_ms(latency_ms: float) -> int:
     return next(penalty for least, penalty in _PENALTIES_MS if latency_ms >= least)
 
 
-@dataclass(slots=True)
-class _BrokerLatency:
-    latency_ms: float
-    available_at: float
-
-
 class Latencies:
     """By broker name. Times are seconds of the monotonic clock."""
 
     def __init__(self) -> None:
-        self._brokers: dict[str, _BrokerLatency] = {}
+        self._brokers: dict[str, tuple[float, float]] = {}  # latency in ms, and when it is available again
         self._turn = 0
 
     def sent(self, broker_name: str, latency_ms: float, now: float) -> None:
         penalty_s = 0.0 if latency_ms < _UNPUNISHED_MS else penalty_ms(latency_ms) / 1000
-        known = self._brokers.get(broker_name)
-        if known is None:
-            self._brokers[broker_name] = _BrokerLatency(latency_ms, now + penalty_s)
-        else:
-            known.latency_ms, known.available_at = latency_ms, now + penalty_s
+        self._brokers[broker_name] = latency_ms, now + penalty_s
 
     def failed(self, broker_name: str, now: float) -> None:
         self.sent(broker_name, FAILED_MS, now)
 
     def is_available(self, broker_name: str, now: float) -> bool:
-        known = self._brokers.get(broker_name)
-        return known is None or now >= known.available_at
+        return now >= self._brokers.get(broker_name, (0.0, now))[1]
 
     def least_bad(self, broker_names: Iterable[str], now: float) -> str:
         """Return a broker where none is available: the faster half in turn, so that not all load falls on one."""
@@ -189,5 +178,5 @@ class Latencies:
         return ranked[self._turn % half]
 
     def _rank(self, broker_name: str, now: float) -> tuple[bool, float, float]:
-        known = self._brokers.get(broker_name) or _BrokerLatency(0.0, now)
-        return (now < known.available_at, known.latency_ms, known.available_at)
+        latency_ms, available_at = self._brokers.get(broker_name, (0.0, now))
+        return now < available_at, latency_ms, available_at

@@ -6,8 +6,8 @@ Made by `Client.producer`. Queue choice and retries are in `sending.py`, bytes i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, TypeVar, overload
 
@@ -36,7 +36,7 @@ from .batches import (
     send_batch,
     send_batches,
 )
-from .outgoing import BatchItem, Outgoing, Packing, message_properties, pack, pack_item
+from .outgoing import Outgoing, Packing, message_properties, pack, pack_item
 from .queue_choice import OrderLanes, QueueChoice, queue_choice
 from .requests import AwaitedReplies, reply_properties, reply_topic, request_properties
 from .sending import Sender, SendPolicy, SendResult
@@ -49,6 +49,29 @@ DEFAULT_GROUP = "pyromq_producer"
 
 Sending = Coroutine[Any, Any, list[SendResult] | None]  # a one-way send has no results
 Send = Callable[[Outgoing], Sending]
+
+
+class _SendsInFlight:
+    """Counts the sends that run inside its block. A closed producer refuses new ones, and waits until it is idle."""
+
+    __slots__ = ("count", "idle", "is_open")
+
+    def __init__(self) -> None:
+        self.is_open, self.count = False, 0
+        self.idle = asyncio.Event()
+        self.idle.set()
+
+    def __enter__(self) -> None:
+        if not self.is_open:
+            raise Closed("this producer is not started, or stopped", hint="Use it inside its `async with` block")
+        self.count += 1
+        if self.count == 1:
+            self.idle.clear()
+
+    def __exit__(self, *_: object) -> None:
+        self.count -= 1
+        if not self.count:
+            self.idle.set()
 
 
 class Producer(Lifecycle):
@@ -89,10 +112,7 @@ class Producer(Lifecycle):
         self._batcher = (
             AutoBatcher(session.clock, batching, self._packing, self._lanes, self._sender) if batching else None
         )
-        self._in_flight = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self._is_open = False
+        self._in_flight = _SendsInFlight()
 
     def _make_sender(self, policy: SendPolicy) -> Sender:
         if self._tracer is None:
@@ -105,15 +125,15 @@ class Producer(Lifecycle):
     async def start(self) -> None:
         """Register the group; brokers hear of it with the next heartbeat."""
         self._session.heartbeats.add_producer(self.group)
-        self._is_open = True
+        self._in_flight.is_open = True
 
     async def stop(self) -> None:
         """Finish the sends in flight, then leave the group. New sends are refused from now on."""
-        if self._is_open:
-            self._is_open = False
+        if self._in_flight.is_open:
+            self._in_flight.is_open = False
             if self._batcher is not None:
                 self._batcher.flush()
-            await self._idle.wait()
+            await self._in_flight.idle.wait()
             await self._session.heartbeats.remove_producer(self.group)
             self.transactions.close()
 
@@ -153,13 +173,10 @@ class Producer(Lifecycle):
             batcher = None
         if order_key is None and not self._middleware:  # nearly every send: nothing stands in between
             name = self._on_wire(topic)
-            self._enter()
-            try:
+            with self._in_flight:
                 if batcher is not None and (gathered := batcher.add(name, value, properties, None)) is not None:
                     return await gathered
                 return (await self._sender.send(pack(name, value, properties, self._packing), choose, limit_s))[0]
-            finally:
-                self._leave()
 
         def send(out: Outgoing) -> Sending:
             return self._sender.send(out, choose, limit_s)
@@ -206,7 +223,7 @@ class Producer(Lifecycle):
         """
         name = self._on_wire(topic)
         check_values(values)
-        most = min(max_batch_bytes, self._packing.max_batch_bytes)
+        packing, most = self._packing, min(max_batch_bytes, self._packing.max_batch_bytes)
         choose = queue_choice(order_key)
 
         def draft(value: Any) -> Draft:
@@ -214,7 +231,8 @@ class Producer(Lifecycle):
             return Draft(topic, value, properties)
 
         async def deliver(drafts: Iterable[Draft]) -> list[SendResult]:
-            batches = batches_of(map(self._item, drafts), most, BATCH_MESSAGES)
+            items = (pack_item(self._on_wire(each.topic), each.value, each.properties, packing) for each in drafts)
+            batches = batches_of(items, most, BATCH_MESSAGES)
             if order_key is None:
                 return await send_batches(self._sender, name, batches)
             async with self._lanes.turn(name, order_key):
@@ -226,14 +244,11 @@ class Producer(Lifecycle):
         if self._middleware:
             parts = parts_of(values)
             return [each for part in parts for each in await self._post([*map(draft, part)], deliver)]
-        with self._flying():
+        with self._in_flight:
             return await deliver(map(draft, values))
 
-    def _item(self, draft: Draft) -> BatchItem:
-        return pack_item(self._on_wire(draft.topic), draft.value, draft.properties, self._packing)
-
     async def _post(self, drafts: list[Draft], deliver: SendNext) -> list[SendResult]:
-        with self._flying():
+        with self._in_flight:
             return await (around_sending(deliver, self._middleware) if self._middleware else deliver)(drafts)
 
     async def _post_one(
@@ -259,26 +274,6 @@ class Producer(Lifecycle):
                 return await send(out) or []
 
         return await self._post([Draft(topic, value, properties)], deliver)
-
-    @contextmanager
-    def _flying(self) -> Iterator[None]:
-        self._enter()
-        try:
-            yield
-        finally:
-            self._leave()
-
-    def _enter(self) -> None:
-        if not self._is_open:
-            raise Closed("this producer is not started, or stopped", hint="Use it inside its `async with` block")
-        self._in_flight += 1
-        if self._in_flight == 1:
-            self._idle.clear()
-
-    def _leave(self) -> None:
-        self._in_flight -= 1
-        if not self._in_flight:
-            self._idle.set()
 
     # --- transactions ---------------------------------------------------------------------------------------------
 
@@ -312,7 +307,7 @@ class Producer(Lifecycle):
             half.sys_flag |= SysFlag.TRANSACTION_PREPARED
             return self._sender.send(half, choose)
 
-        with self._flying():
+        with self._in_flight:
             results = await self._post_one(topic, value, properties, send_half)
             async with self.transactions.block(results[0], properties) as transaction:
                 yield transaction
@@ -361,7 +356,7 @@ class Producer(Lifecycle):
             await self._introduce(out.topic)
             return await self._sender.send(out, choose, limit_s)
 
-        with self._flying(), self._replies.expect(correlation) as reply:
+        with self._in_flight, self._replies.expect(correlation) as reply:
             try:
                 async with self._session.clock.timeout(limit_s):
                     await self._post_one(topic, value, properties, send, order_key)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from ... import logs
 from ...errors import ConfigError, ProtocolError, RequestRefused
@@ -109,11 +109,8 @@ def _received(header: PushReplyMessage, properties: dict[str, str], body: bytes)
 
 def _host(text: str) -> bytes:
     """Read an address as Java writes it: `/127.0.0.1:1234`, `name/127.0.0.1:1234`. A name alone has no address."""
-    try:
+    port = 0
+    with suppress(ConfigError, ValueError):  # somebody else wrote it, and nothing depends on it
         host, port = parse_address(text.rpartition("/")[2])
-    except ConfigError:  # somebody else wrote it, and nothing depends on it
-        return pack_host("0.0.0.0", 0)
-    try:
         return pack_host(host, port)
-    except ValueError:
-        return pack_host("0.0.0.0", port)
+    return pack_host("0.0.0.0", port)

@@ -74,6 +74,7 @@ class Sender:
         self._session = session
         self._headers = SendHeaders(group)
         self._policy = policy
+        self._repeated = RETRIED_CODES.union(_STORED if policy.retry_not_ok else ())
         self._rotation = Rotation(session.rng)
         self._latencies = Latencies()
         self._number = next(session.sender_numbers)
@@ -89,7 +90,8 @@ class Sender:
         last_broker = ""
         faults: list[Error] = []
         if self._policy.once:
-            message.name_send(self._next_send_id())
+            self._sent += 1  # `PRODUCER/EPOCH/SEQUENCE`, see docs/duplicates.md; epoch 0: no id is ever taken over
+            message.name_send(f"{self._session.ids.of_process}:{self._number}/0/{self._sent}")
         while not faults or (self._attempts_left(faults) > 0 and now < deadline):
             queue: MessageQueue | None = None
             try:
@@ -101,7 +103,7 @@ class Sender:
                 share_s = self._share_s(route, choose, deadline - now, faults)
                 return await self._attempt(message, route, queue, share_s, now)
             except (Unreachable, TimedOut, NoBroker, Refused) as fault:
-                if isinstance(fault, Refused) and not self._may_repeat(fault):
+                if isinstance(fault, Refused) and fault.code not in self._repeated:
                     raise
                 faults.append(fault)
             if queue is not None:
@@ -113,11 +115,6 @@ class Sender:
             now = clock.monotonic()
         raise self._failure(message.topic, faults)
 
-    def _next_send_id(self) -> str:
-        """Return `PRODUCER/EPOCH/SEQUENCE`, see docs/duplicates.md. The epoch is 0: no id is ever taken over."""
-        self._sent += 1
-        return f"{self._session.ids.of_process}:{self._number}/0/{self._sent}"
-
     def _attempts_left(self, faults: list[Error]) -> int:
         """Return how many attempts are left. Brokers that cannot be reached cost time instead: they may come back."""
         return self._policy.retries + 1 - sum(not isinstance(fault, Unreachable | NoBroker) for fault in faults)
@@ -128,8 +125,6 @@ class Sender:
         fields = self._headers.fields(message, queue, self._session.clock.now_ms())
         address = self._session.sends_to(master_of(route, queue))
         await self._session.send_oneway(address, message.code, fields, message.body)
-
-    # --- one attempt ----------------------------------------------------------------------------------------------
 
     async def _route(self, topic: str, left_s: float) -> Route:
         try:
@@ -168,9 +163,6 @@ class Sender:
         if command.code != ResponseCode.SUCCESS and self._policy.retry_not_ok:
             raise refused(command.code, command.remark, address)
         return _results(message, queue, command.code, header_of(message.code, command, address))
-
-    def _may_repeat(self, fault: Refused) -> bool:
-        return fault.code in RETRIED_CODES or (self._policy.retry_not_ok and fault.code in _STORED)
 
     async def _pause(self, faults: list[Error], deadline: float) -> None:
         """Wait before the next attempt at a broker that is busy, or that just refused the connection."""

@@ -80,8 +80,6 @@ class ProducerTransactions:
         self._checks: dict[str, AdaptedHandler] = {}
         self.checking = 0  # messages that check handlers are busy with
 
-    # --- the block ------------------------------------------------------------------------------------------------
-
     @asynccontextmanager
     async def block(self, result: SendResult, properties: Mapping[str, str]) -> AsyncIterator[Transaction]:
         """Run a transaction as a block: a clean end commits, an exception rolls back."""
@@ -137,8 +135,6 @@ class ProducerTransactions:
                 hint = "Whether it took effect is not known; a handler given to `transaction_check` would settle it"
                 raise type(fault)(f"{decision.name.lower()} of {result.message_id}: {fault}", hint=hint) from None
             log.warning("the broker will ask about a transaction", id=result.message_id, fault=str(fault))
-
-    # --- the broker asks ------------------------------------------------------------------------------------------
 
     def answer_by(self, topic: str, handler: Handler) -> None:
         """Let the handler answer for this topic, which has its name on the wire."""

@@ -19,7 +19,7 @@ from ...protocol.trace import answered_events, encode_trace, trace_keys, trace_q
 from ..connect.background import Bell, Tasks
 from ..connect.session import Session
 from ..errors import Error
-from ..produce.outgoing import Outgoing, Packing, message_properties, pack
+from ..produce.outgoing import Packing, message_properties, pack
 from ..produce.sending import Sender, SendPolicy, SendResult
 
 log = logs.get("pyromq.client")
@@ -79,8 +79,7 @@ class Tracer:
 
     def store_host(self, result: SendResult) -> str:
         """Return the master's address; for a topic just made, whose route is unknown, the one in the offset id."""
-        route = self._session.known_route(result.queue.topic)
-        known = None if route is None else route.master(result.queue.broker_name)
+        known = self._session.known_master(result.queue)
         if known is not None or not result.offset_message_id:
             return known or ""
         try:
@@ -92,8 +91,6 @@ class Tracer:
         self.lost += events
         self._few.warning("traces are lost", topic=self.topic, why=why, lost_in_all=self.lost)
 
-    # --- writing --------------------------------------------------------------------------------------------------
-
     async def _write_on(self) -> None:
         while not self._is_stopping:
             await self._filled.wait(WRITE_S)
@@ -103,7 +100,8 @@ class Tracer:
     async def _write(self, events: list[Traced]) -> None:
         """Write the traces. One that cannot be written (somebody else chose its keys) takes no other along."""
         try:
-            message = self._message(events)
+            properties = message_properties(self._session.ids.next(), keys=trace_keys(events))
+            message = pack(self.topic, encode_trace(events), properties, Packing())
         except (Error, ValueError) as fault:
             if len(events) == 1:
                 self._lose(1, str(fault))
@@ -128,10 +126,6 @@ class Tracer:
                 break
             portion.append(self._events.popleft())
         return portion
-
-    def _message(self, events: list[Traced]) -> Outgoing:
-        properties = message_properties(self._session.ids.next(), keys=trace_keys(events))
-        return pack(self.topic, encode_trace(events), properties, Packing())
 
 
 def _sizes(event: Traced) -> tuple[int, int]:
