@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from .terminal.printing import print_text
-from .terminal.tree import Fail, command
+from .terminal.tree import command
 
 
 @command(
@@ -21,8 +21,7 @@ def completion(shell: str) -> None:
     from .main import cli
 
     found = get_completion_class(shell)
-    if found is None:
-        raise Fail(f"nothing is known of the shell {shell}")
+    assert found is not None  # click knows the three
     # `source` asks the installed bash for its version; the script itself is what is wanted here.
     script = found(cli, {}, "pyromq", "_PYROMQ_COMPLETE")
     print_text(script.source_template % script.source_vars())

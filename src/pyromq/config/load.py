@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -101,7 +101,7 @@ def examine_file(path: Path, config_class: type, keys: JavaKeys) -> list[Setting
     text = _read(path)
     settings = settings_of(config_class)
     if _is_toml(path, text, settings):
-        return [_judge_toml(*entry, settings) for entry in _toml_entries(path, text)]
+        return list(_examine_toml(path, text, settings))
     return examine_properties(text, str(path), config_class, keys)
 
 
@@ -168,11 +168,20 @@ def _judge_java(where: str, key: str, value: str, by_java: Mapping[str, Setting]
     return SettingFinding(where, key, value, "refused", error=f"{key} = {shown} is refused: {group.reason}; {remedy}")
 
 
-def _judge_toml(where: str, key: str, value: object, settings: Mapping[str, Setting]) -> SettingFinding:
-    if key in settings:
-        return _judge(where, key, value, settings[key])
-    unknown = _unknown(key, settings, {one.java: one.name for one in settings.values()})
-    return SettingFinding(where, key, str(value), "unknown", error=unknown)
+def _examine_toml(path: Path, text: str, settings: Mapping[str, Setting]) -> Iterator[SettingFinding]:
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as fault:
+        raise ConfigError(f"{path}: not valid TOML: {fault}") from None
+    for key, value in table.items():
+        # tomllib does not tell the line of a key: it stands at its start.
+        found = re.search(rf"""^[ \t]*\[?["']?{re.escape(key)}\b""", text, re.MULTILINE)
+        where = f"{path} line {text.count(chr(10), 0, found.start()) + 1 if found else 1}"
+        if key in settings:
+            yield _judge(where, key, value, settings[key])
+        else:
+            unknown = _unknown(key, settings, {one.java: one.name for one in settings.values()})
+            yield SettingFinding(where, key, str(value), "unknown", error=unknown)
 
 
 def _unknown(key: str, known: Iterable[str], translations: Mapping[str, str]) -> str:
@@ -234,17 +243,3 @@ def _is_toml(path: Path, text: str, settings: Mapping[str, Setting]) -> bool:
         return any(key in settings for key in tomllib.loads(text))
     except tomllib.TOMLDecodeError:
         return False
-
-
-def _toml_entries(path: Path, text: str) -> list[tuple[str, str, object]]:
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as fault:
-        raise ConfigError(f"{path}: not valid TOML: {fault}") from None
-    return [(f"{path} line {_toml_line(text, key)}", key, value) for key, value in table.items()]
-
-
-def _toml_line(text: str, key: str) -> int:
-    """Return the line of a top-level key, which tomllib does not tell: the key stands at its start."""
-    found = re.search(rf"""^[ \t]*\[?["']?{re.escape(key)}\b""", text, re.MULTILINE)
-    return text.count("\n", 0, found.start()) + 1 if found else 1

@@ -161,9 +161,12 @@ def _read_settings(config_class: type) -> Mapping[str, Setting]:
     hints = typing.get_type_hints(config_class)
     found = {}
     for declared in dataclasses.fields(config_class):
-        kind, optional = _kind(hints[declared.name])
+        kind, optional = hints[declared.name], False
+        if isinstance(kind, types.UnionType):
+            kind, optional = next(part for part in typing.get_args(kind) if part is not type(None)), True
         facts = dict(declared.metadata)
-        java = facts.pop("java") or _camel(declared.name)
+        first, *rest = declared.name.split("_")
+        java = facts.pop("java") or first + "".join(word.capitalize() for word in rest)
         factory = declared.default_factory
         default = declared.default if factory is dataclasses.MISSING else factory()
         found[declared.name] = Setting(declared.name, java, kind, optional, default, **facts)
@@ -191,18 +194,6 @@ def check_ranges(config: Any) -> None:
 def render_all(config: Any) -> dict[str, str]:
     """Return the text of every setting by its Java key."""
     return {one.java: one.render(getattr(config, one.name)) for one in settings_of(type(config)).values()}
-
-
-def _kind(hint: Any) -> tuple[Any, bool]:
-    if isinstance(hint, types.UnionType):
-        inner = [part for part in typing.get_args(hint) if part is not type(None)]
-        return inner[0], True
-    return hint, False
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
 
 
 def _number(value: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -11,9 +11,6 @@ from ...errors import CallFailed
 from ...model.wire_text import decimal_number, whole_number
 from ..terminal.shell import Shell, talks
 from ..terminal.tree import Tree, command, unknown
-
-if TYPE_CHECKING:
-    from ...admin.cluster import BrokerPlace
 
 
 @click.group(cls=Tree)
@@ -60,7 +57,7 @@ async def broker_rows(shell: Shell, wanted: str | None) -> list[dict[str, Any]]:
     return [await _row(shell, place) for place in places if wanted in (None, place.cluster)]
 
 
-async def _row(shell: Shell, place: BrokerPlace) -> dict[str, Any]:
+async def _row(shell: Shell, place: admin.cluster.BrokerPlace) -> dict[str, Any]:
     row: dict[str, Any] = {"cluster": place.cluster, "broker": place.name, "id": place.id, "address": place.address}
     try:
         runtime = await admin.cluster.runtime(shell.calls, place.address)

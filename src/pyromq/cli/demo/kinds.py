@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...client.client import Client, connect
@@ -20,6 +21,7 @@ from .run import DemoRun, kill_and_start
 GREETINGS = ("Hello", "Bonjour", "Hallo", "Hola", "Ciao", "Olá", "Hej", "你好", "こんにちは", "Привет")
 STEPS = ("created", "paid", "packed", "sent")
 WAIT_S = 3
+FIRST = ConsumeFromWhere.FIRST_OFFSET
 
 
 async def kinds(run: DemoRun) -> None:
@@ -101,8 +103,7 @@ async def _again_or_given_up(run: DemoRun, client: Client, producer: Producer) -
             raise RetryLater(1)
         done.set()
 
-    begin = ConsumeFromWhere.FIRST_OFFSET
-    async with client.push_consumer("tasks", work, group="workers", begin=begin), run.patience("the third attempt"):
+    async with client.push_consumer("tasks", work, group="workers", begin=FIRST), run.patience("the third attempt"):
         await done.wait()
     async with _consumer(run, client, "%DLQ%workers", "undertakers") as inbox:
         _same(await inbox.take(1), ("nonsense",))
@@ -113,8 +114,7 @@ async def _question(run: DemoRun, client: Client, producer: Producer) -> None:
     async def square(number: int, msg: Received) -> None:
         await producer.reply(msg, number * number)
 
-    begin = ConsumeFromWhere.FIRST_OFFSET
-    async with client.push_consumer("squares", square, group="calculators", begin=begin):
+    async with client.push_consumer("squares", square, group="calculators", begin=FIRST):
         answer = await producer.request("squares", 12, timeout=30)
     if answer.decode(int) != 144:
         raise PyroError(f"12 squared is not {answer.body!r}")
@@ -123,11 +123,8 @@ async def _question(run: DemoRun, client: Client, producer: Producer) -> None:
 
 async def _everybody(run: DemoRun, producer: Producer) -> None:
     await producer.send("news", "the topic is there")
-    options: dict[str, Any] = {
-        "broadcast": True,
-        "offsets_folder": run.folder / "offsets",
-        "begin": ConsumeFromWhere.LAST_OFFSET,
-    }
+    options: dict[str, Any] = {"broadcast": True, "begin": ConsumeFromWhere.LAST_OFFSET}
+    options["offsets_folder"] = run.folder / "offsets"
     async with (
         connect(run.namesrv, instance="ann") as ann,
         connect(run.namesrv, instance="bob") as bob,
@@ -158,17 +155,18 @@ async def _later(run: DemoRun, client: Client, producer: Producer) -> None:
     run.say(f"later: two alarms rang after {WAIT_S} s, one was taken back; nothing that was sent before is lost")
 
 
+@dataclass(slots=True)
 class _Inbox:
-    def __init__(self, run: DemoRun, what: str) -> None:
-        self._run, self._what = run, what
-        self._messages: asyncio.Queue[Received] = asyncio.Queue()
+    run: DemoRun
+    what: str
+    messages: asyncio.Queue[Received] = field(default_factory=asyncio.Queue)
 
     async def handle(self, msg: Received) -> None:
-        self._messages.put_nowait(msg)
+        self.messages.put_nowait(msg)
 
     async def take_messages(self, count: int) -> list[Received]:
-        async with self._run.patience(f"{count} messages of {self._what}"):
-            return [await self._messages.get() for _ in range(count)]
+        async with self.run.patience(f"{count} messages of {self.what}"):
+            return [await self.messages.get() for _ in range(count)]
 
     async def take(self, count: int) -> list[str]:
         return [msg.body.decode() for msg in await self.take_messages(count)]
@@ -177,7 +175,7 @@ class _Inbox:
 @asynccontextmanager
 async def _consumer(run: DemoRun, client: Client, topic: str, group: str, **options: Any) -> AsyncIterator[_Inbox]:
     inbox = _Inbox(run, topic)
-    options.setdefault("begin", ConsumeFromWhere.FIRST_OFFSET)
+    options.setdefault("begin", FIRST)
     async with client.push_consumer(topic, inbox.handle, group=group, **options):
         yield inbox
 

@@ -10,9 +10,8 @@ from .kinds import GREETINGS
 from .run import DemoRun
 
 TOPICS = "greetings,steps,parcels,payments,tasks,alarms"
-WANTED = (
-    f"messages {len(GREETINGS) + 8 + 6 + 2 + 2 + 2}"  # as kinds.py sends them, less what was rolled back or recalled
-)
+# As kinds.py sends them, less what was rolled back or recalled.
+WANTED = f"messages {len(GREETINGS) + 8 + 6 + 2 + 2 + 2}"
 
 
 async def pipeline(run: DemoRun) -> None:

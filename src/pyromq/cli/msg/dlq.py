@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -17,9 +17,6 @@ from ..terminal.printing import print_lines, progress_bar
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command, unknown
 from .copying import Skipped
-
-if TYPE_CHECKING:
-    from ...admin.cluster import BrokerPlace
 
 PROGRESS_GROUP = "pyromq_dlq"  # its offsets in a dead-letter topic say what has been sent again
 
@@ -52,7 +49,7 @@ async def list_dead(shell: Shell, group: str | None, most: int, broker: str | No
 
 
 async def _dead(
-    shell: Shell, place: BrokerPlace, group: str | None, most: int, warnings: list[str]
+    shell: Shell, place: admin.cluster.BrokerPlace, group: str | None, most: int, warnings: list[str]
 ) -> list[dict[str, Any]]:
     try:
         found = await admin.messages.dead_letters(shell.calls, place.address, group, most)
@@ -83,7 +80,7 @@ def _left(one: dict[str, Any]) -> dict[str, Any]:
     return {"leftSeconds": one["secondsLeft"], "leavesMs": one["leavesMs"]}
 
 
-async def _counted(shell: Shell, place: BrokerPlace) -> list[dict[str, Any]]:
+async def _counted(shell: Shell, place: admin.cluster.BrokerPlace) -> list[dict[str, Any]]:
     rows = []
     topics = await admin.topics.configs(shell.calls, place.address)
     for name in sorted(name for name in topics if name.startswith(DLQ_PREFIX)):
@@ -93,7 +90,7 @@ async def _counted(shell: Shell, place: BrokerPlace) -> list[dict[str, Any]]:
     return rows
 
 
-async def _listed(shell: Shell, place: BrokerPlace, group: str, most: int) -> list[dict[str, Any]]:
+async def _listed(shell: Shell, place: admin.cluster.BrokerPlace, group: str, most: int) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     async for found in admin.search.by_time(shell.calls, [place], dlq_topic(group), admin.search.Window()):
         one = found.message
@@ -107,12 +104,12 @@ async def _listed(shell: Shell, place: BrokerPlace, group: str, most: int) -> li
     return rows
 
 
-def _where(one: StoredMessage, place: BrokerPlace) -> dict[str, Any]:
+def _where(one: StoredMessage, place: admin.cluster.BrokerPlace) -> dict[str, Any]:
     ids = {"messageId": admin.copies.message_id(one), "topic": admin.copies.origin_topic(one)}
     return ids | {"broker": place.name}
 
 
-async def _none(shell: Shell, places: list[BrokerPlace], group: str) -> Fail:
+async def _none(shell: Shell, places: list[admin.cluster.BrokerPlace], group: str) -> Fail:
     """Return the failure of a group that has no dead letters, or does not exist."""
     known = await shell.groups(places)
     return Fail(f"group {group} has no dead letters") if group in known else unknown("group", group, known)
@@ -196,7 +193,7 @@ async def _waiting(shell: Shell, group: str, ids: tuple[str, ...], again: bool) 
 async def purge(shell: Shell, group: str) -> None:
     """Throw the dead letters of GROUP away, by deleting their topic; the next death makes it again."""
     topic, places = dlq_topic(group), await shell.masters()
-    counts: Counter[BrokerPlace] = Counter()
+    counts: Counter[admin.cluster.BrokerPlace] = Counter()
     for queue in await admin.topics.queues(shell.calls, places, topic):
         counts[queue.place] += queue.count
     if not counts:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import click
 
@@ -14,9 +13,6 @@ from ..terminal.printing import progress_bar
 from ..terminal.shell import Shell, changes
 from ..terminal.tree import Fail, command
 from .copying import FROM, TAGS, OptionalTime, Skipped, selects
-
-if TYPE_CHECKING:
-    from ...admin.search import Window
 
 
 @command(
@@ -33,7 +29,7 @@ if TYPE_CHECKING:
 @changes
 @selects
 async def replay(
-    shell: Shell, topic: str, wanted: Window, target: str | None, group: str | None, broker: str | None
+    shell: Shell, topic: str, wanted: admin.search.Window, target: str | None, group: str | None, broker: str | None
 ) -> None:
     """Send a stretch of TOPIC again: to one group (-g), or into a topic (--into). Each run sends all of it once more.
 

@@ -15,7 +15,8 @@ def lines(trace: MessageTrace) -> Iterator[str]:
     """Yield a table of all events, in order of time."""
     topic = next((one.topic for one in _of_producers(trace)), "")
     yield f"message {trace.message_id}" + (f" of {topic}" if topic else "")
-    rows = [_COLUMNS, *(tuple(row.values()) for row in _rows(trace))]
+    events: list[Sent | TransactionEnded | Recalled | Delivery] = [*_of_producers(trace), *trace.deliveries]
+    rows = [_COLUMNS, *(_row(one) for one in sorted(events, key=lambda one: one.time_ms))]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
     for row in rows:
         yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
@@ -25,17 +26,11 @@ def _of_producers(trace: MessageTrace) -> list[Sent | TransactionEnded | Recalle
     return [*trace.sent, *trace.ends, *trace.recalls]
 
 
-def _rows(trace: MessageTrace) -> list[dict[str, str]]:
-    everything: list[Sent | TransactionEnded | Recalled | Delivery] = [*_of_producers(trace), *trace.deliveries]
-    return [_row(one) for one in sorted(everything, key=lambda one: one.time_ms)]
-
-
-def _row(one: Sent | TransactionEnded | Recalled | Delivery) -> dict[str, str]:
+def _row(one: Sent | TransactionEnded | Recalled | Delivery) -> tuple[str, ...]:
     match one:
         case Sent():
-            where = f"to {one.store_host}" if one.store_host else ""
-            size = f"{one.kind.name.lower()}, {one.body_length} bytes"
-            words = [size, where, _named("keys", one.keys)]
+            words = [f"{one.kind.name.lower()}, {one.body_length} bytes", _named("to", one.store_host)]
+            words.append(_named("keys", one.keys))
             return _cells(one.time_ms, "sent", one.group, one.cost_ms, _result(one.success), *words)
         case TransactionEnded():
             words = ["asked by the broker" if one.from_check else "", _named("keys", one.keys)]
@@ -44,17 +39,15 @@ def _row(one: Sent | TransactionEnded | Recalled | Delivery) -> dict[str, str]:
             return _cells(one.time_ms, "recalled", one.group, None, _result(one.success))
         case Delivery():
             took = None if one.after is None else one.after.cost_ms
-            retries = 0 if one.before is None else one.before.retries
-            return _cells(
-                one.time_ms, "consumed", one.group, took, _outcome(one), f"retry {retries}" if retries else ""
-            )
+            retry = f"retry {one.before.retries}" if one.before is not None and one.before.retries else ""
+            return _cells(one.time_ms, "consumed", one.group, took, _outcome(one), retry)
     raise TypeError(f"no event of a trace: {one!r}")
 
 
-def _cells(time_ms: int, what: str, group: str, cost_ms: int | None, result: str, *details: str) -> dict[str, str]:
+def _cells(time_ms: int, what: str, group: str, cost_ms: int | None, result: str, *details: str) -> tuple[str, ...]:
     time = moment(time_ms) if time_ms else "?"
     took = "" if cost_ms is None else f"{cost_ms} ms"
-    return dict(zip(_COLUMNS, (time, what, group, took, result, ", ".join(filter(None, details))), strict=True))
+    return time, what, group, took, result, ", ".join(filter(None, details))
 
 
 def _result(success: bool) -> str:

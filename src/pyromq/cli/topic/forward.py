@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import click
 
 from ... import admin
@@ -13,9 +11,6 @@ from ..terminal.shell import Shell, changes
 from ..terminal.tree import Fail, command
 
 TYPE = "message.type"
-
-if TYPE_CHECKING:
-    from ...admin.cluster import BrokerPlace
 
 
 @command(
@@ -69,14 +64,12 @@ async def forward(shell: Shell, source: str, target: str, queues: int | None, gr
         shell.say(f"{group} has them in {source} still. Let it skip them there: pyromq group skip {group} {source}")
 
 
-async def _make(shell: Shell, places: list[BrokerPlace], source: str, target: str, queues: int) -> None:
+async def _make(shell: Shell, places: list[admin.cluster.BrokerPlace], source: str, target: str, queues: int) -> None:
     """Make the target with the source's type and permission."""
     import msgspec
 
-    found: dict[str, Any] = {
-        place.address: await admin.topics.config(shell.calls, place.address, source) for place in places
-    }
-    pattern = next((config for config in found.values() if config is not None), None)
+    found = [await admin.topics.config(shell.calls, place.address, source) for place in places]
+    pattern = next((config for config in found if config is not None), None)
     if pattern is None:
         raise Fail(f"no broker has topic {source!r}")
     fresh = msgspec.structs.replace(pattern, topic_name=target, read_queue_nums=queues, write_queue_nums=queues)

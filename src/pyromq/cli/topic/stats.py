@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from ... import admin
 from ..terminal.shell import Shell, talks
 from ..terminal.tree import command
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ...admin.cluster import BrokerPlace
-    from ...admin.topics import Traffic
 
 
 @command("pyromq topic stats", "pyromq topic stats orders --json", "pyromq topic stats --active")
@@ -31,7 +26,7 @@ async def stats(shell: Shell, name: str | None, active: bool, everything: bool) 
     if name is not None:
         await shell.topic(name)
     places = await shell.masters()
-    having: dict[str, list[BrokerPlace]] = {}
+    having: dict[str, list[admin.cluster.BrokerPlace]] = {}
     for place in places:
         for topic in await admin.topics.configs(shell.calls, place.address):
             if topic == name or (name is None and (everything or not is_internal(topic, place))):
@@ -43,12 +38,12 @@ async def stats(shell: Shell, name: str | None, active: bool, everything: bool) 
     )
 
 
-def is_internal(topic: str, place: BrokerPlace) -> bool:
+def is_internal(topic: str, place: admin.cluster.BrokerPlace) -> bool:
     """Return whether only `--all` shows the topic: brokers make topics of their own names."""
     return admin.topics.is_internal(topic) or topic in (place.name, place.cluster)
 
 
-async def _rows(shell: Shell, topic: str, places: Sequence[BrokerPlace]) -> list[dict[str, Any]]:
+async def _rows(shell: Shell, topic: str, places: Sequence[admin.cluster.BrokerPlace]) -> list[dict[str, Any]]:
     """Return a row for each group; one without a group where nobody consumes."""
     addresses = [place.address for place in places]
     groups = sorted({each for one in addresses for each in await admin.topics.groups(shell.calls, one, topic)})
@@ -61,7 +56,7 @@ async def _rows(shell: Shell, topic: str, places: Sequence[BrokerPlace]) -> list
     return rows or [{"topic": topic, "group": None, "lag": None} | _rates(into, None)]
 
 
-def _rates(into: Traffic, out: Traffic | None) -> dict[str, Any]:
+def _rates(into: admin.topics.Traffic, out: admin.topics.Traffic | None) -> dict[str, Any]:
     return {
         "inPerSecond": round(into.per_second, 2),
         "outPerSecond": None if out is None else round(out.per_second, 2),
