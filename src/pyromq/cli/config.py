@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ..config import JavaKeys, Setting, SettingFinding, examine_file, load, settings_of
+from ..config import JavaKeys, SettingFinding, examine_file, load, settings_of
 from ..errors import ConfigError
 from ..model.foreign_text import one_line
 from .terminal.printing import print_drawn, print_lines, to_json
@@ -31,21 +31,15 @@ _daemon = click.option(
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per setting instead of a table.")
 def list_settings(daemon: str, as_json: bool) -> None:
     """Print every setting: its name in TOML, its Java key, default, whether it can change while running."""
-    rows = [_describe(one) for one in settings_of(_tables(daemon)[0]).values()]
+    rows = [
+        {"setting": one.name, "java key": one.java, "default": one.render(one.default)}
+        | {"live": "yes" if one.live else "no", "meaning": one.help}
+        for one in settings_of(_tables(daemon)[0]).values()
+    ]
     if as_json:
         print_lines(*map(to_json, rows))
     else:
         _print_rows(f"settings of {daemon}", rows)
-
-
-def _describe(setting: Setting) -> dict[str, str]:
-    return {
-        "setting": setting.name,
-        "java key": setting.java,
-        "default": setting.render(setting.default),
-        "live": "yes" if setting.live else "no",
-        "meaning": setting.help,
-    }
 
 
 @command("pyromq config check broker.conf", "pyromq config check namesrv.conf --daemon namesrv", of=config)

@@ -31,7 +31,7 @@ async def list_clusters(shell: Shell) -> None:
         row["outPerSecond"] += one["outPerSecond"] or 0.0
         row["away"] += not one["answers"]
     shell.rows([rows[name] for name in sorted(rows)], "no broker is registered")
-    _end(rows.values())
+    shell.end(any(row["away"] for row in rows.values()))
 
 
 @command("pyromq cluster brokers", "pyromq cluster brokers DefaultCluster --json", of=cluster)
@@ -41,12 +41,7 @@ async def brokers(shell: Shell, name: str | None) -> None:
     """List brokers: address, version, rates, disk, whether they answer. Exit code 1 if one does not."""
     rows = await broker_rows(shell, name)
     shell.rows(rows, "no broker is registered")
-    _end({"away": not row["answers"]} for row in rows)
-
-
-def _end(rows: Any) -> None:
-    if any(row["away"] for row in rows):
-        raise click.exceptions.Exit(1)
+    shell.end(not all(row["answers"] for row in rows))
 
 
 async def broker_rows(shell: Shell, wanted: str | None) -> list[dict[str, Any]]:

@@ -50,7 +50,7 @@ async def export(shell: Shell, file: str, cluster: str | None) -> None:
     else:
         _write(file, text)
         shell.rows([{"file": file, "topics": len(found["topics"]), "groups": len(found["groups"])}])
-    away.end()
+    shell.end(away)
 
 
 @command("pyromq apply cluster.toml --dry-run", "pyromq apply cluster.json -c DefaultCluster --yes", name="apply")

@@ -12,9 +12,9 @@ import click
 from ... import admin
 from ...client.errors import Refused
 from ...errors import PyroError
-from ..terminal.options import seconds, take_tls, tls_options
+from ..terminal.options import seconds, tls_options
 from ..terminal.printing import print_lines, print_text
-from ..terminal.profiles import chosen_reach
+from ..terminal.profiles import take_reach
 from ..terminal.shell import Shell, ask
 from ..terminal.tree import command
 
@@ -34,22 +34,14 @@ HERE = "127.0.0.1:10911"
 @click.option("--timeout", type=seconds(), default=3.0, show_default=True, help="Seconds to wait for the answer.")
 @click.option("--json", "as_json", is_flag=True, help="The answer as it is.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing: for supervisors, who read the exit code.")
-def inspect(
-    broker: str | None,
-    namesrv: str | None,
-    profile: str | None,
-    timeout: float,
-    as_json: bool,
-    quiet: bool,
-    **given: Any,
-) -> None:
+def inspect(broker: str | None, timeout: float, as_json: bool, quiet: bool, **given: Any) -> None:
     """Show what a broker holds. Exit code 0: ready, 1: not ready, 2: no answer.
 
     An address is asked directly, so that a probe depends on nothing else; a name, or -n alone, by way of name servers.
     """
-    if broker is None and not namesrv and not profile:
-        broker = namesrv = HERE  # whose TLS no profile tells
-    reach = chosen_reach(namesrv, profile, take_tls(given))
+    if broker is None and not given["namesrv"] and not given["profile"]:
+        broker = given["namesrv"] = HERE  # whose TLS no profile tells
+    reach = take_reach(given)
     if broker is not None and ":" in broker:
         reach = replace(reach, namesrv=broker)  # no name server is asked, nor even its name looked up
     found = ask(_inspect, reach, timeout, {"broker": broker})
@@ -79,10 +71,9 @@ def _print(found: dict[str, Any]) -> None:
     for name, value in found.items():
         if name in ("ready", "troubles"):
             continue
-        if not isinstance(value, list | dict):
+        if isinstance(value, list):
+            print_lines(f"{name:16} {len(value)}", *(f"    {line}" for line in value))
+        elif isinstance(value, dict):
+            print_lines(f"{name:16}", *(f"    {key}: {one}" for key, one in value.items()))
+        else:
             print_lines(f"{name:16} {value}")
-            continue
-        print_lines(f"{name:16} {len(value)}" if isinstance(value, list) else f"{name:16}")
-        lines = value if isinstance(value, list) else [f"{key}: {one}" for key, one in value.items()]
-        for line in lines:
-            print_lines(f"    {line}")

@@ -49,7 +49,7 @@ async def list_groups(shell: Shell, everything: bool) -> None:
 
     away = await shell.each(await shell.masters(), fetch)
     shell.rows([rows[name] for name in sorted(rows)], "no groups yet")
-    away.end()
+    shell.end(away)
 
 
 async def _add(shell: Shell, rows: dict[str, dict[str, Any]], place: BrokerPlace, name: str) -> None:
@@ -75,8 +75,7 @@ def _mode(online: ConsumerConnection) -> str:
 @talks
 async def describe(shell: Shell, name: str) -> None:
     """Show a group's settings, members, what they want, and where it is in each queue."""
-    places = await shell.masters()
-    await shell.group(name, places)
+    places = await shell.masters_with(name)
     found: dict[str, Any] = {"group": name, "lag": 0, "mode": "", "settings": [], "members": [], "subscriptions": []}
     for place in places:
         if (config := await admin.groups.config(shell.calls, place.address, name)) is not None:
@@ -97,8 +96,7 @@ async def describe(shell: Shell, name: str) -> None:
 @talks
 async def lag(shell: Shell, name: str, topic: str | None) -> None:
     """Tell how far GROUP is behind in each queue, and how many more consumers would help."""
-    places = await shell.masters()
-    await shell.group(name, places)
+    places = await shell.masters_with(name)
     if topic is not None:
         await shell.topic(topic)
     queues = await _queues(shell, places, name, topic)
@@ -132,8 +130,7 @@ async def lag(shell: Shell, name: str, topic: str | None) -> None:
 @talks
 async def clients(shell: Shell, name: str) -> None:
     """List the members that are online. Exit code 1 if there is none."""
-    places = await shell.masters()
-    await shell.group(name, places)
+    places = await shell.masters_with(name)
     rows = _members(await _online(shell, places, name))
     shell.rows(rows)
     if not rows:
@@ -146,8 +143,7 @@ async def clients(shell: Shell, name: str) -> None:
 @talks
 async def stack(shell: Shell, name: str, client: str | None) -> None:
     """Show what the members do right now: the stacks of their threads or tasks. Exit code 1 if none is online."""
-    places = await shell.masters()
-    await shell.group(name, places)
+    places = await shell.masters_with(name)
     online = await _online(shell, places, name)
     address = {place.name: place.address for place in places}
     stacks: dict[str, str] = {}
@@ -268,8 +264,7 @@ async def update(shell: Shell, name: str, broker: str | None, cluster: str | Non
 @changes
 async def delete(shell: Shell, name: str, keep_offsets: bool) -> None:
     """Delete a group, with its offsets and what waits in its retry and dead-letter topics."""
-    places = await shell.masters()
-    await shell.group(name, places)
+    places = await shell.masters_with(name)
     online = await _online(shell, places, name)
     rows = await _queues(shell, places, name, None)
     plan = []

@@ -129,14 +129,7 @@ def replay(job: Job, source: Options, target: str, to_namesrv: str, queues: int,
 @OPTION
 @job("checkpoint", "every", "dry_run")
 def dlq(
-    job: Job,
-    namesrv: str,
-    group: str,
-    traces: bool,
-    trace_topic: str,
-    again: bool,
-    target: str,
-    options: Options,
+    job: Job, namesrv: str, group: str, traces: bool, trace_topic: str, again: bool, target: str, options: Options
 ) -> None:
     """Which dead letters a group has, and a selection of them sent again."""
     from ...pipelines.dlq import redrive, report

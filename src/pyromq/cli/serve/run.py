@@ -12,7 +12,7 @@ import click
 
 from ...errors import PyroError
 from ..terminal.exits import REFUSED, USAGE
-from ..terminal.options import take_tls, tls_options
+from ..terminal.options import tls_options
 from ..terminal.printing import print_lines
 from ..terminal.tree import Fail, command
 
@@ -37,22 +37,13 @@ from ..terminal.tree import Fail, command
 @click.option("--profile", metavar="NAME", help="Name servers by the name of a profile (pyromq profile).")
 @tls_options
 @click.option("--until-eof", is_flag=True, hidden=True, help="Stop when the standard input ends: workers.")
-def run(
-    target: str,
-    workers: int,
-    reload: bool,
-    folder: Path,
-    namesrv: str | None,
-    profile: str | None,
-    until_eof: bool,
-    **given: Any,
-) -> None:
+def run(target: str, workers: int, reload: bool, folder: Path, until_eof: bool, **given: Any) -> None:
     """Run the service MODULE:APP, a pyromq.App."""
     from ...transport import loop
-    from ..terminal.profiles import chosen_reach
+    from ..terminal.profiles import take_reach
 
     folder = folder.resolve()
-    reach = chosen_reach(namesrv, profile, take_tls(given))
+    reach = take_reach(given)
     os.environ.update(reach.tls.to_environment())  # the app reads it, here and in the workers
     if reach.namesrv is not None:
         os.environ["PYROMQ_NAMESRV"] = reach.namesrv

@@ -70,15 +70,7 @@ _NAME_SERVERS = ("NAMESRV_ADDR", _VARIABLE.format("NAMESRV_ADDR"))
     help="So many brokers as one cluster, a process each: broker-0 and on, ports ten apart.  [1, in this process]",
 )
 @click.option("--insecure", is_flag=True, help="Allow an address other than loopback although there are no users.")
-def up(
-    data: str,
-    host: str,
-    advertise: str | None,
-    namesrv_port: int,
-    broker_port: int,
-    brokers: int | None,
-    insecure: bool,
-) -> None:
+def up(data: str, host: str, advertise: str | None, brokers: int | None, insecure: bool, **ports: int) -> None:
     """Run a name server and a broker, ready to use."""
     if not data.strip():
         raise click.BadParameter("it is empty: name a folder, . for this one", param_hint="--data")
@@ -87,7 +79,7 @@ def up(
         NamesrvConfig,
         NAMESRV_KEYS,
         "namesrv",
-        {"bind_address": host, "listen_port": namesrv_port, "insecure": insecure}
+        {"bind_address": host, "listen_port": ports["namesrv_port"], "insecure": insecure}
         | {"kv_config_path": str(folder / "namesrv" / "kvConfig.json")},
         spelled={"bind_address": "--host", "listen_port": "--namesrv-port", "kv_config_path": "--data"},
     )
@@ -96,7 +88,12 @@ def up(
         BROKER_KEYS,
         "broker",
         _unless_set(SMALL)
-        | {"bind_address": host, "listen_port": broker_port, "broker_name": "broker-a", "broker_ip1": advertise}
+        | {
+            "bind_address": host,
+            "listen_port": ports["broker_port"],
+            "broker_name": "broker-a",
+            "broker_ip1": advertise,
+        }
         | {"store_path_root_dir": str(folder / "store"), "insecure": insecure},
         spelled={"bind_address": "--host", "listen_port": "--broker-port", "broker_ip1": "--advertise"}
         | {"store_path_root_dir": "--data"},
@@ -105,7 +102,7 @@ def up(
         check_single(folder)
         loop.run(serve(names, store, folder))
         return
-    homes = places(folder, brokers, host, broker_port)
+    homes = places(folder, brokers, host, ports["broker_port"])
     settings = _unless_set(SMALL) | {"allow_unauthenticated": insecure or None, "broker_ip1": advertise}
     variables = {
         _VARIABLE.format(name.upper()): str(value).lower() if isinstance(value, bool) else str(value)

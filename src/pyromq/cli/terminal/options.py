@@ -117,12 +117,7 @@ cluster_options = together(
     ),
     click.option("--profile", metavar="NAME", help="Name servers by the name of a profile.  [PYROMQ_PROFILE]"),
     click.option(
-        "--timeout",
-        type=seconds(),
-        default=3.0,
-        show_default=True,
-        metavar="SECONDS",
-        help="To wait for each answer.",
+        "--timeout", type=seconds(), default=3.0, show_default=True, metavar="SECONDS", help="To wait for each answer."
     ),
     click.option("--json", "as_json", is_flag=True, help="JSON instead of a table."),
     click.option("--quiet", is_flag=True, help="Print no results: the exit code tells."),

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import ConfigError
 from ...files import replace_file
+from .options import take_tls
 from .tree import closest
 
 if TYPE_CHECKING:
@@ -135,6 +136,11 @@ def chosen_reach(
         return Reach(None, options.over(around))
     default = profiles.find(profiles.default)
     return Reach(default.namesrv, options.over(around).over(default.choice()))
+
+
+def take_reach(given: dict[str, Any]) -> Reach:
+    """Remove -n, --profile and the TLS options from what a command was given, and return what they choose."""
+    return chosen_reach(given.pop("namesrv"), given.pop("profile"), take_tls(given))
 
 
 def _path(environment: Mapping[str, str]) -> Path:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import nullcontext, redirect_stdout
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,9 +24,9 @@ from ... import admin
 from ...client.errors import BadAnswer
 from ...errors import CallFailed, Malformed
 from . import tables
-from .options import cluster_options, take_tls, together
+from .options import cluster_options, together
 from .printing import print_lines, print_text, to_json
-from .profiles import Reach, chosen_reach
+from .profiles import Reach, take_reach
 from .tables import Row
 from .tree import Fail, importing, unknown
 
@@ -93,6 +93,11 @@ class Shell:
         if not self.as_json:
             print_lines(text)
 
+    def end(self, away: object) -> None:
+        """Exit with code 1 if something is missing. Called after what was found is printed."""
+        if away:
+            raise click.exceptions.Exit(1)
+
     # --- before something is changed ------------------------------------------------------------------------------
 
     def about_to(self, what: str, plan: Sequence[Row] = ()) -> None:
@@ -146,7 +151,13 @@ class Shell:
         if name not in known:
             raise unknown("group", name, known, "pyromq group list shows all")
 
-    async def masters(self, broker: str | None = None, cluster: str | None = None) -> list[admin.cluster.BrokerPlace]:
+    async def masters_with(self, group: str) -> list[BrokerPlace]:
+        """Return all masters. Fail if none has the group."""
+        places = await self.masters()
+        await self.group(group, places)
+        return places
+
+    async def masters(self, broker: str | None = None, cluster: str | None = None) -> list[BrokerPlace]:
         """Return all masters, those of a cluster, or one: by name, or by its address without asking a name server."""
         if broker is not None and ":" in broker:
             return [admin.cluster.BrokerPlace("", broker, 0, broker)]
@@ -163,43 +174,29 @@ class Shell:
             found = [one for one in found if one.name == broker]
         return found
 
-    async def each(self, places: Sequence[BrokerPlace], fetch: Callable[[BrokerPlace], Awaitable[None]]) -> LeftOut:
-        """Call `fetch` for one broker after the other; one that fails is named and left out.
+    async def each(self, places: Sequence[BrokerPlace], fetch: Callable[[BrokerPlace], Awaitable[None]]) -> list[str]:
+        """Call `fetch` for one broker after the other; return the names of those that fail, each printed.
 
-        It fails if it does not answer, or answers nonsense. Only if all fail the command ends with that.
+        One fails if it does not answer, or answers nonsense. Only if all fail the command ends with that.
         """
-        away = LeftOut()
+        away: list[str] = []
         for place in places:
             try:
                 await fetch(place)
             except (CallFailed, BadAnswer, Malformed) as fault:
-                away.names.append(place.name)
-                if len(away.names) == len(places):
+                away.append(place.name)
+                if len(away) == len(places):
                     raise
                 print_lines(f"pyromq: broker {place.name} is left out: {fault}", err=True)
         return away
 
 
-@dataclass(slots=True)
-class LeftOut:
-    """Brokers that were left out of a listing."""
-
-    names: list[str] = field(default_factory=list)
-
-    def end(self) -> None:
-        """Exit with code 1 if something is missing. Called after what was found is printed."""
-        if self.names:
-            raise click.exceptions.Exit(1)
-
-
 def talks(function: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     """Make a command of the coroutine function: it gets a Shell first, then its own options."""
 
-    def run(
-        *, namesrv: str | None, profile: str | None, timeout: float, as_json: bool, quiet: bool, **own: Any
-    ) -> None:
+    def run(*, timeout: float, as_json: bool, quiet: bool, **own: Any) -> None:
         flags = {"is_sure": own.pop("yes", False), "is_dry": own.pop("dry_run", False)}
-        reach = chosen_reach(namesrv, profile, take_tls(own))
+        reach = take_reach(own)
         with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere) if quiet else nullcontext():  # stderr stays
             ask(function, reach, timeout, own, as_json=as_json, **flags)
 

@@ -64,7 +64,7 @@ async def list_topics(shell: Shell, pattern: str, everything: bool, cluster: str
     shell.rows(
         [rows[name] for name in sorted(rows)], f"no topic fits {pattern!r}" if pattern != "*" else "no topics yet"
     )
-    away.end()
+    shell.end(away)
 
 
 @command("pyromq topic describe orders", "pyromq topic describe orders --json", of=topic)
@@ -97,7 +97,7 @@ async def describe(shell: Shell, name: str) -> None:
     away = await shell.each(await shell.masters(), fetch)
     found["groups"] = [{"group": group, "lag": lag} for group, lag in sorted(lags.items())]
     shell.report(found)
-    away.end()
+    shell.end(away)
 
 
 @command("pyromq topic route orders", "pyromq topic route orders --json", of=topic)
