@@ -14,7 +14,7 @@ from pyromq.broker.retries.dead_letters import _with_death
 from pyromq.broker.timing import level_park, timer_park
 from pyromq.broker.transactions import half_records, halves
 from pyromq.broker.transactions.undecided import half_of
-from pyromq.cli.msg.life_table import lines
+from pyromq.cli.msg.message_tables import life_lines
 from pyromq.protocol.properties import encode_properties
 from pyromq.protocol.record import Record
 from pyromq.protocol.requests import RequestCode
@@ -126,7 +126,7 @@ async def test_the_life_of_a_message_that_was_put_aside_says_so(
             answer = await life.call(RequestCode.MESSAGE_LIFE, topic="T", id=id_)
             told = json.loads(bytes(answer.body))
             assert (told["state"], told["reason"]) == ("put aside", "KeyError: 'a fault of ours'"), id_
-            line = next(each for each in lines(told | {"broker": "b"}) if each.startswith("state"))
+            line = next(each for each in life_lines(told | {"broker": "b"}) if each.startswith("state"))
             assert "put aside: KeyError: 'a fault of ours' since " in line
         answer = await life.call(RequestCode.MESSAGE_LIFE, topic="T", id="retried")
         told = json.loads(bytes(answer.body))

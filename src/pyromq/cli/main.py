@@ -142,7 +142,6 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the console script."""
     try:
         cli(standalone_mode=True)
     finally:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     Counts = MessagesSent | MessagesConsumed | TimersDelivered
 
 F = TypeVar("F", bound=Callable[..., Any])
+Send = Callable[[], Awaitable[object]]
 FAILED_PAUSE_S = 3.0
 
 
@@ -70,30 +71,6 @@ def _properties(size: int) -> dict[str, str]:
     return found
 
 
-async def send_loop(
-    send: Callable[[], Awaitable[object]],
-    counts: MessagesSent,
-    left: list[int],
-    is_bounded: bool,
-    clock: Clock,
-    step: int = 1,
-) -> None:
-    """Send the next message, or the next `step` of them, when the last one is answered, until none is left."""
-    while not is_bounded or left[0] > 0:
-        left[0] -= step
-        began = clock.monotonic()
-        try:
-            await send()
-        except Error as fault:
-            counts.last_fault = str(fault)
-            counts.response_failed += isinstance(fault, Refused)
-            counts.failed += not isinstance(fault, Refused)
-            if not is_bounded or left[0] > 0:
-                await clock.sleep(FAILED_PAUSE_S)
-        else:
-            counts.sent((clock.monotonic() - began) * 1000)
-
-
 @dataclass(frozen=True, slots=True)
 class BenchRun:
     """One run: its topic (-t), after how many messages it ends (-q; 0: never), the ms between its lines (-ri)."""
@@ -107,13 +84,35 @@ class BenchRun:
     def clock(self) -> Clock:
         return self.shell.session.clock
 
-    async def send(
-        self, counts: MessagesSent, senders: int, send: Callable[[], Awaitable[object]], step: int = 1
-    ) -> None:
+    async def send(self, counts: MessagesSent, senders: int, send: Send, step: int = 1) -> None:
         """Send with all senders at once, and print a line each interval."""
-        left = [self.quantity]
-        loops = (send_loop(send, counts, left, bool(self.quantity), self.clock, step) for _ in range(senders))
-        await self.until_stopped(asyncio.gather(*loops), lambda: [counts])
+        work = asyncio.ensure_future(self.send_all(counts, senders, send, self.quantity, step))
+        await self.until_stopped(work, lambda: [counts])
+
+    async def send_all(self, counts: MessagesSent, senders: int, send: Send, quantity: int, step: int = 1) -> None:
+        """Let each sender send the next message, or the next `step` of them, when its last one is answered.
+
+        It ends when none of the quantity is left; 0 has no end.
+        """
+        left = quantity
+
+        async def send_on() -> None:
+            nonlocal left
+            while not quantity or left > 0:
+                left -= step
+                began = self.clock.monotonic()
+                try:
+                    await send()
+                except Error as fault:
+                    counts.last_fault = str(fault)
+                    counts.response_failed += isinstance(fault, Refused)
+                    counts.failed += not isinstance(fault, Refused)
+                    if not quantity or left > 0:
+                        await self.clock.sleep(FAILED_PAUSE_S)
+                else:
+                    counts.sent((self.clock.monotonic() - began) * 1000)
+
+        await asyncio.gather(*(send_on() for _ in range(senders)))
 
     async def until_stopped(self, work: asyncio.Future[Any], counts: Callable[[], Iterable[Counts]]) -> None:
         """Print a line of all counts each interval until the work is done or Ctrl-C."""

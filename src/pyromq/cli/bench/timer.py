@@ -20,7 +20,7 @@ from ...model.wire_text import whole_number
 from ..terminal.options import seconds
 from ..terminal.tree import command
 from .counts import TimersDelivered, TimersSent
-from .shared import BenchRun, count_option, interval_option, measures, quantity_option, send_loop, topic_option
+from .shared import BenchRun, count_option, interval_option, measures, quantity_option, topic_option
 
 if TYPE_CHECKING:
     from ...client.client import Client
@@ -104,9 +104,8 @@ class TimerRun:
             await sender.send(self._run.topic, body, deliver_at_ms=due_ms, props=props)
 
         all_of_them = self._how["threads"] * self._how["slots"] * self._how["each"]
-        left = [min(all_of_them, self._run.quantity or all_of_them)]
-        loops = (send_loop(send, self._sent, left, True, self._clock) for _ in range(self._how["threads"]))
-        await asyncio.gather(*loops)
+        quantity = min(all_of_them, self._run.quantity or all_of_them)
+        await self._run.send_all(self._sent, self._how["threads"], send, quantity)
         self._awaited = self._sent.count
         self._end_if_all_came()
 

@@ -15,7 +15,6 @@ WANTED = f"messages {len(GREETINGS) + 8 + 6 + 2 + 2 + 2}"
 
 
 async def pipeline(run: DemoRun) -> None:
-    """Run `pyromq pipeline backlog` over the demo's topics."""
     try:
         check_machine()
     except PyroError as missing:

@@ -100,7 +100,6 @@ async def start(run: DemoRun) -> None:
 
 
 async def kill_and_start(run: DemoRun) -> None:
-    """Kill the process by SIGKILL and start it again."""
     assert run.process is not None
     run.process.kill()
     await run.process.wait()

@@ -165,7 +165,6 @@ async def stack(shell: Shell, name: str, client: str | None) -> None:
 
 
 async def _online(shell: Shell, places: Iterable[BrokerPlace], name: str) -> dict[str, ConsumerConnection]:
-    """Return, by broker, the members that are connected there."""
     found = {place.name: await admin.groups.connections(shell.calls, place.address, name) for place in places}
     return {broker: each for broker, each in found.items() if each is not None}
 

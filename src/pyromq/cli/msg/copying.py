@@ -36,16 +36,9 @@ TAGS = click.option("--tag", "tags", multiple=True, help="Only messages with thi
 def selects(function: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
     """Hand --from, --to, --tag and --queue, where the command has them, on as `wanted`: a Window of the topic."""
 
-    async def call(
-        shell: Shell,
-        *,
-        tags: tuple[str, ...],
-        begin_ms: int | None,
-        end_ms: int | None,
-        queue: int | None = None,
-        **own: Any,
-    ) -> None:
-        window = admin.search.Window(begin_ms=begin_ms or 0, end_ms=end_ms, queue_id=queue, tags="||".join(tags) or "*")
+    async def call(shell: Shell, tags: tuple[str, ...], queue: int | None = None, **own: Any) -> None:
+        times = {"begin_ms": own.pop("begin_ms") or 0, "end_ms": own.pop("end_ms")}
+        window = admin.search.Window(queue_id=queue, tags="||".join(tags) or "*", **times)
         await function(shell, wanted=window, **own)
 
     return update_wrapper(call, function)

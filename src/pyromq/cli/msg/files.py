@@ -66,7 +66,6 @@ async def export(shell: Shell, topic: str, file: str, wanted: Window, most: int 
 
 
 def _tls_words(tls: ClientTls) -> dict[str, str]:
-    """Return the TLS settings as options of the data source."""
     files = {"tls.ca": tls.ca, "tls.certificate": tls.certificate, "tls.key": tls.key}
     words = {name: "" if path is None else str(path) for name, path in files.items()}
     return {"tls": "true", "tls.verify": tls.verify.value, "tls.keyPassword": tls.key_password or "", **words}
@@ -150,7 +149,6 @@ def _length(file: str) -> int:
 
 @contextmanager
 def _written(file: str) -> Iterator[Callable[[str], object]]:
-    """Yield a function that writes a line."""
     if file == "-":
         yield print_many
         return

@@ -15,10 +15,10 @@ from ..terminal.options import one_broker
 from ..terminal.printing import print_lines, to_json
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command
-from . import life_table, trace_table
 from .copying import FROM, TO, selects
 from .dlq import list_dead
 from .files import export, import_
+from .message_tables import life_lines, trace_json, trace_lines
 from .replay import replay
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ async def get(shell: Shell, topic: str, message_id: str, broker: str | None) -> 
     for place in places:
         lives += [found | {"broker": place.address} for found in await _lives(shell, place, topic, message_id)]
     for one in lives:
-        print_lines(*([to_json(one)] if shell.as_json else life_table.lines(one)))
+        print_lines(*([to_json(one)] if shell.as_json else life_lines(one)))
     if not lives:
         await shell.topic(topic, places)
         raise Fail(f"no message {message_id} of topic {topic} is known here")
@@ -88,7 +88,7 @@ async def trace(shell: Shell, message_id: str, trace_topic: str, broker: str | N
     """
     found = await _traced(shell, await shell.masters(broker), trace_topic, message_id)
     for one in found:
-        print_lines(*([to_json(trace_table.as_json(one))] if shell.as_json else trace_table.lines(one)))
+        print_lines(*([to_json(trace_json(one))] if shell.as_json else trace_lines(one)))
     if not found:
         raise Fail(f"no trace of {message_id} in {trace_topic}")
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...client.produce.sending import SendResult
 
 
-def _pairs(ctx: click.Context, option: click.Parameter, props: tuple[str, ...]) -> dict[str, str]:
+def _dict(ctx: click.Context, option: click.Parameter, props: tuple[str, ...]) -> dict[str, str]:
     found: dict[str, str] = {}
     for prop in props:
         name, _, value = prop.partition("=")
@@ -35,12 +35,7 @@ def _pairs(ctx: click.Context, option: click.Parameter, props: tuple[str, ...]) 
 
 KEYS = click.option("--key", "keys", multiple=True, help="Key to find it by; may be given several times.")
 PROPS = click.option(
-    "--prop",
-    "props",
-    multiple=True,
-    metavar="NAME=VALUE",
-    callback=_pairs,
-    help="Property; may be given several times.",
+    "--prop", "props", multiple=True, metavar="NAME=VALUE", callback=_dict, help="Property; may be given several times."
 )
 
 
@@ -126,7 +121,6 @@ async def _check(shell: Shell, topic: str) -> None:
 
 
 def _check_name(topic: str) -> None:
-    """Raise UsageError for a name that no topic can have."""
     if (fault := topic_fault(topic)) is not None:
         raise click.UsageError(fault)
 

@@ -51,15 +51,7 @@ BROWSING_GROUP = "pyromq_sub"  # the group's name in requests of those who only 
 )
 @talks
 async def sub(
-    shell: Shell,
-    topic: str,
-    group: str | None,
-    tags: tuple[str, ...],
-    expression: str | None,
-    begin: str,
-    tail: int | None,
-    count: int | None,
-    form: str | None,
+    shell: Shell, topic: str, group: str | None, begin: str, tail: int | None, count: int | None, **how: Any
 ) -> None:
     """Show the messages of TOPIC as they come.
 
@@ -68,13 +60,14 @@ async def sub(
     from ...client.subscription import everything, sql, tag
     from ..serve.stopping import stop_on_signals
 
+    tags, expression = how["tags"], how["expression"]
     if tags and expression:
         raise click.UsageError("--tag and --sql are two kinds of filter: give one of them")
     if tail is not None and (group is not None or begin != "latest"):
         raise click.UsageError("--tail says itself where to begin: give it without --from and --group")
     words = [word for each in tags for word in each.split("||")]  # as RocketMQ writes several tags
     wanted = sql(expression) if expression else tag(*words) if tags else everything()
-    listener = Listener(topic, wanted, _begin(begin), _printer(form, shell.as_json), count, stop_on_signals())
+    listener = Listener(topic, wanted, _begin(begin), _printer(how["form"], shell.as_json), count, stop_on_signals())
     async with shell.client() as client:
         if group is None:
             await listener.browse(client, tail)

@@ -9,7 +9,9 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -118,7 +120,7 @@ def up(data: str, host: str, advertise: str | None, brokers: int | None, insecur
         clock, environment = SystemClock(), inherited | variables
         await run_brokers(
             [BrokerProcess(home, namesrv_address, flags, environment, clock) for home in homes],
-            lambda addresses: _welcome(namesrv_address, ", ".join(addresses), folder),
+            lambda addresses: _welcome(namesrv_address, folder, ", ".join(addresses)),
             stop_wanted,
         )
 
@@ -139,14 +141,9 @@ async def serve(names: Loaded[NamesrvConfig], store: Loaded[BrokerConfig], data:
 
     async def one(namesrv_address: str, stop_wanted: asyncio.Event) -> None:
         known = Loaded(replace(config, namesrv_addr=(namesrv_address,)), store.findings)
-        await broker.run(
-            known,
-            clock=SystemClock(),
-            rng=system_random(),
-            ready=lambda address: _welcome(namesrv_address, address, data),
-            stop_wanted=stop_wanted,
-            budget=budget,
-        )
+        own: dict[str, Any] = {"clock": SystemClock(), "rng": system_random(), "budget": budget}
+        ready = partial(_welcome, namesrv_address, data)
+        await broker.run(known, ready=ready, stop_wanted=stop_wanted, **own)
 
     await beside_name_server(names, config.advertised_host, one, budget)
 
@@ -161,16 +158,8 @@ async def beside_name_server(
     stop_wanted, stop_names = stop_on_signals(), asyncio.Event()
     running = asyncio.get_running_loop()
     address: asyncio.Future[str] = running.create_future()
-    name_server = running.create_task(
-        namesrv.run(
-            names,
-            clock=SystemClock(),
-            rng=system_random(),
-            ready=address.set_result,
-            stop_wanted=stop_names,
-            budget=budget,
-        )
-    )
+    own: dict[str, Any] = {"clock": SystemClock(), "rng": system_random(), "budget": budget}
+    name_server = running.create_task(namesrv.run(names, ready=address.set_result, stop_wanted=stop_names, **own))
     await asyncio.wait((name_server, address), return_when=asyncio.FIRST_COMPLETED)
     if name_server.done():
         name_server.result()
@@ -183,5 +172,5 @@ async def beside_name_server(
         await name_server
 
 
-def _welcome(namesrv_address: str, brokers: str, data: Path) -> None:
+def _welcome(namesrv_address: str, data: Path, brokers: str) -> None:
     print_text(GUIDE.format(namesrv=namesrv_address, broker=brokers, kernel=kernel_name(), data=data))

@@ -142,7 +142,6 @@ class Shell:
         return name
 
     async def groups(self, places: Iterable[BrokerPlace]) -> set[str]:
-        """Return the names of all groups that these brokers have."""
         return {name for place in places for name in await admin.groups.configs(self.calls, place.address)}
 
     async def group(self, name: str, places: Iterable[BrokerPlace]) -> None:

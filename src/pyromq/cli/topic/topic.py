@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ...protocol.bodies.topics import TopicConfig
 
     Pairs = Sequence[tuple[BrokerPlace, TopicConfig]]
+    Hidden = dict[str, dict[int, int]]  # by broker and queue: messages that nobody would read any more
 
 TYPES = ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "PRIORITY", "LITE")
 
@@ -182,7 +183,7 @@ async def update(shell: Shell, name: str, broker: str | None, cluster: str | Non
     await _put(shell, "change", changed, _attributes(wanted), ask=True, hidden=hidden)
 
 
-async def _hidden(shell: Shell, now: Pairs, then: Pairs) -> dict[str, dict[int, int]]:
+async def _hidden(shell: Shell, now: Pairs, then: Pairs) -> Hidden:
     """Return, by broker and queue, the messages that are not consumed and that nobody would read any more."""
     found = {
         place.name: await admin.offsets.unread_beyond(shell.calls, place.address, new.topic_name, new.read_queue_nums)
@@ -192,7 +193,7 @@ async def _hidden(shell: Shell, now: Pairs, then: Pairs) -> dict[str, dict[int, 
     return {name: queues for name, queues in found.items() if queues}
 
 
-def _warn_of_hidden(name: str, now: Pairs, then: Pairs, hidden: dict[str, dict[int, int]]) -> None:
+def _warn_of_hidden(name: str, now: Pairs, then: Pairs, hidden: Hidden) -> None:
     """Warn on standard error, also after --yes: messages that were acknowledged would go out of sight."""
     count = sum(sum(queues.values()) for queues in hidden.values())
     where = "; ".join(
@@ -277,13 +278,7 @@ def _attributes(wanted: dict[str, Any]) -> str | None:
 
 
 async def _put(
-    shell: Shell,
-    verb: str,
-    pairs: Pairs,
-    attributes: str | None,
-    *,
-    ask: bool,
-    hidden: dict[str, dict[int, int]] | None = None,
+    shell: Shell, verb: str, pairs: Pairs, attributes: str | None, *, ask: bool, hidden: Hidden | None = None
 ) -> None:
     name = pairs[0][1].topic_name
     plan: list[dict[str, Any]] = [
