@@ -63,7 +63,7 @@ class ConsumerFilters:
         self._keep(data)
         self._written.setdefault(data.topic, {})[data.consumer_group] = _kept(data)
 
-    # --- asked ----------------------------------------------------------------------------------------------------
+    # --- queries ------------------------------------------------------------------------------------------------------
 
     def find(self, topic: str, group: str) -> ConsumerFilterData | None:
         return self._data.get(group, {}).get(topic)
@@ -72,7 +72,7 @@ class ConsumerFilters:
         data = self.find(topic, group)
         return None if data is None else filter_for(data.expression_type, data.expression)
 
-    # --- told -----------------------------------------------------------------------------------------------------
+    # --- changes ------------------------------------------------------------------------------------------------------
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData]) -> None:
         """Note all that a heartbeat says the group subscribes to."""
@@ -155,7 +155,7 @@ class ConsumerFilters:
             data.dead_time = 0
             self._store(data)
 
-    # --- kept -----------------------------------------------------------------------------------------------------
+    # --- the table ----------------------------------------------------------------------------------------------------
 
     def _bits(self, group: str, topic: str) -> BloomFilterData:
         return BloomFilterData(bit_num=self._bloom.bits, bit_pos=self._bloom.positions(f"{group}#{topic}"))
