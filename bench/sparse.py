@@ -123,7 +123,7 @@ def jump(store: MessageStore, disk: RealDisk, topic: str, missing: int, now_ms: 
     end = position + -(-missing * RECORD_BYTES // size) * size
     make_holes(disk, log.sequence, end)
     log.make_file(end)
-    log.sequence.add(end)
+    log.sequence.bases.append(end)
     log.continue_at(end, log.tail.last_position, time_ms)
     return Hole(first, behind, position, end, time_ms, now_ms)
 
@@ -133,7 +133,7 @@ def make_holes(disk: RealDisk, files: FileSequence, until: int) -> None:
         file = disk.open(files.name(base), create=True)
         file.truncate(files.file_bytes)
         file.close()
-        files.add(base)
+        files.bases.append(base)
 
 
 def fill_hole(store: MessageStore, config: StoreConfig, topic: str, hole: Hole, times_ms: list[int]) -> None:

@@ -13,7 +13,7 @@ import pytest
 from pyromq.kernel.python import scan
 from pyromq.kernel.state import QueueTail
 from pyromq.store import message_store, opening
-from pyromq.store.files import file_sequence, unsynced
+from pyromq.store.files import file_sequence, open_files
 from pyromq.store.files.disk import Disk, folder_of, make_folder_durably
 from pyromq.store.flushing import StoreFlusher
 from pyromq.store.index.index_file import IndexCommit, IndexFile
@@ -127,7 +127,7 @@ def synced_mark_is_ahead(patch: pytest.MonkeyPatch) -> None:
 
 
 def queues_are_not_synced(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(unsynced.UnsyncedFiles, "sync", nothing)
+    patch.setattr(open_files.UnsyncedFiles, "sync", nothing)
 
 
 def stop_is_marked_before_the_last_flush(patch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,8 @@ from unittest.mock import patch
 
 import pytest
 
-from pyromq.kernel.columns import walk_log
 from pyromq.kernel.python import scan as python
-from pyromq.kernel.records import Placed
+from pyromq.kernel.records import Placed, walk_log
 from pyromq.protocol.record import Record, encode_record, locate
 from pyromq.spark.codec.records import PHYSICAL_OFFSET, Records
 from pyromq.spark.store.store_scan import Damage, RangeScan, plan

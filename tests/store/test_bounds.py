@@ -13,12 +13,10 @@ from pyromq.kernel.records import Placed
 from pyromq.store.config import StoreConfig
 from pyromq.store.files.disk import Disk, make_folder_durably, replace_durably
 from pyromq.store.files.file_sequence import segment_name
-from pyromq.store.files.open_files import OpenFiles
+from pyromq.store.files.open_files import OpenFiles, UnsyncedFiles
 from pyromq.store.files.real_disk import RealDisk, RealFile
-from pyromq.store.files.unsynced import UnsyncedFiles
 from pyromq.store.message_store import MessageStore
-from pyromq.store.queues.queue_table import QueueTable
-from pyromq.store.queues.reserved_offsets import RESERVED_FILE, read_reserved
+from pyromq.store.queues.queue_table import RESERVED_FILE, QueueTable, read_reserved
 from pyromq.store.recovery.catalogue import CATALOGUE_FILE, read_catalogue
 from pyromq.store.timer.timer_state import STATE_FILE, read_state
 from pyromq.testing.clock import ManualClock

@@ -11,7 +11,7 @@ from pyromq.store.config import StoreConfig
 from pyromq.store.errors import RecordTooLarge
 from pyromq.store.files.disk import DiskFull
 from pyromq.store.files.free_space import FreeSpace
-from pyromq.store.files.unsynced import UnsyncedFiles
+from pyromq.store.files.open_files import UnsyncedFiles
 from pyromq.store.log.commit_log import CommitLog
 from pyromq.store.log.watermarks import Watermarks
 from pyromq.store.log.writer import Writer

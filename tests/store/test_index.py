@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from pyromq.kernel.records import Placed, index_hash
 from pyromq.store.config import StoreConfig
 from pyromq.store.files.disk import Disk
-from pyromq.store.files.open_files import OpenFiles
+from pyromq.store.files.open_files import OpenFiles, UnsyncedFiles
 from pyromq.store.files.real_disk import RealDisk
-from pyromq.store.files.unsynced import UnsyncedFiles
 from pyromq.store.index.key_index import Index
 from pyromq.testing.simulated_disk import SimulatedDisk
 

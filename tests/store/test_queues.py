@@ -13,8 +13,7 @@ from pyromq.model.boundary import Boundary
 from pyromq.store.config import StoreConfig
 from pyromq.store.errors import StoreError
 from pyromq.store.files.disk import DiskFull
-from pyromq.store.files.open_files import OpenFiles
-from pyromq.store.files.unsynced import UnsyncedFiles
+from pyromq.store.files.open_files import OpenFiles, UnsyncedFiles
 from pyromq.store.layout import FILLER, QueueEntry
 from pyromq.store.queues.queue import StoredQueue
 from pyromq.store.queues.queue_table import QueueTable

@@ -8,7 +8,7 @@ from copy import deepcopy
 import pytest
 
 from pyromq.store.message_store import MessageStore
-from pyromq.store.queues.reserved_offsets import RESERVED_FILE
+from pyromq.store.queues.queue_table import RESERVED_FILE
 from pyromq.store.tools.by_hand import accept_loss
 from pyromq.store.tools.rebuild import rebuild_store
 from pyromq.store.tools.verify import verify_store

@@ -21,7 +21,7 @@ from .log.commit_log import CommitLog
 from .log.flush import CheckpointFiles, FlushPlanner
 from .log.whole_crc import ranges_that_count, read_ranges, save_ranges
 from .queues.java_queues import drop_extensions
-from .queues.reserved_offsets import RESERVED_FILE
+from .queues.queue_table import RESERVED_FILE
 from .queues.unchanged_queues import describe_queues, folder_stamps
 from .recovery.catalogue import Catalogue, encode_queues, write_catalogue
 from .recovery.checkpoint import SYNCED_FILE, CheckpointFile, SyncedFile, mark_running, mark_stopped, read_checkpoint

@@ -9,8 +9,7 @@ from ..ambient import Clock
 from ..machine.descriptors import Shares
 from .config import StoreConfig
 from .files.disk import Disk
-from .files.open_files import OpenFiles, ReadMode, Removals
-from .files.unsynced import UnsyncedFiles
+from .files.open_files import OpenFiles, ReadMode, Removals, UnsyncedFiles
 from .index.key_index import Index
 from .log.commit_log import CommitLog
 from .log.deleted_topics import DeletedTopics

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...kernel.columns import cut_columns
+from ...kernel.records import cut_columns
 from ...model.ids import host_text
 from ..schema import COLUMNS, MAP, timestamps
 from .records import Records

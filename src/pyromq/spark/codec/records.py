@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...kernel.columns import walk_records
+from ...kernel.records import walk_records
 from ...model.message import SysFlag
 from ...protocol.record import MAGIC_V2, RecordError
 from .vectors import Positions, gather

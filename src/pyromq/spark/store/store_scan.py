@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...kernel.columns import walk_log
-from ...kernel.records import Placed, check_at
+from ...kernel.records import Placed, check_at, walk_log
 from ...protocol.record import BLANK, BLANK_BYTES, FIXED_BYTES, MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 from ...store.config import StoreConfig
 from ...store.files.disk import DiskError

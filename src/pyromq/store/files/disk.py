@@ -11,6 +11,7 @@ What a caller may rely on after a power cut: bytes that a successful `sync` cove
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -272,3 +273,14 @@ def replace_durably(disk: Disk, name: str, content: Bytes) -> None:
     make_folder_durably(disk, folder_of(name))
     disk.rename(write_temporary(disk, name, content), name)
     disk.sync_folder(folder_of(name))
+
+
+def sealed(text: bytes) -> bytes:
+    """Return text behind its own CRC32: 8 hex digits, a space, the text. A torn one is then not taken for a whole."""
+    return b"%08x %s" % (zlib.crc32(text), text)
+
+
+def unsealed(data: bytes) -> bytes | None:
+    """Return the text of `sealed`; None if it is not whole."""
+    checksum, _, text = data.partition(b" ")
+    return text if checksum == b"%08x" % zlib.crc32(text) else None

@@ -90,10 +90,6 @@ class FileSequence:
         inside = position % self.file_bytes
         return self._files.get(self.name(position - inside), create=create), inside
 
-    def add(self, base: int) -> None:
-        """Add a file, which exists on disk by now, as the last one."""
-        self.bases.append(base)
-
     def read(self, position: int, length: int) -> bytes:
         """Return bytes across files; fewer where the files end."""
         parts: list[bytes] = []

@@ -143,7 +143,7 @@ class IndexFile:
         """Return the slot table, which takes a while to read where there is something in the file."""
         if self.slots is None:
             if self._is_fresh and self.tail.next_entry == 1:
-                self._use_slots(SlotTable.unused(self._slot_count))
+                self._use_slots(SlotTable.empty(self._slot_count, is_new=True))
             else:
                 self._use_slots(SlotTable.loaded(self._read_slots, self._slot_count))
         assert self.slots is not None

@@ -18,8 +18,7 @@ from ...kernel.state import IndexState
 from ...model.wire_text import whole_number
 from ..config import StoreConfig
 from ..files.disk import Disk, make_folder_durably
-from ..files.open_files import OpenFiles
-from ..files.unsynced import UnsyncedFiles
+from ..files.open_files import OpenFiles, UnsyncedFiles
 from ..layout import INDEX
 from ..recovery.catalogue import KnownIndexFile
 from .index_file import IndexCommit, IndexFile, index_file_bytes

@@ -101,15 +101,11 @@ class SlotTable:
         return cls(slots)
 
     @classmethod
-    def unused(cls, count: int) -> SlotTable:
-        """Return the table of a new file, which holds zeroes already."""
-        return cls(array("I", (0,)) * count)
-
-    @classmethod
-    def empty(cls, count: int) -> SlotTable:
-        """Return a table of zeroes, all of which is to be written."""
-        table = cls(array("I", bytes(count * SLOT_BYTES)))
-        table.state.changed[:] = b"\x01" * table._pages
+    def empty(cls, count: int, *, is_new: bool = False) -> SlotTable:
+        """Return a table of zeroes, all to be written. `is_new`: of a new file, which holds them already."""
+        table = cls(array("I", (0,)) * count)
+        if not is_new:
+            table.state.changed[:] = b"\x01" * table._pages
         return table
 
     def __len__(self) -> int:

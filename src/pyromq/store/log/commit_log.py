@@ -8,6 +8,7 @@ kernel, by the `Appender`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack, closing
 
 from ... import logs
 from ...kernel import state
@@ -39,7 +40,7 @@ class CommitLog:
         self.sequence = FileSequence(disk, self._files, COMMIT_LOG, self.file_bytes)
         self.tail = state.LogTail(self._write_at)
         self.whole_crc = NO_RANGES  # where every record has its own CRC
-        self._random_reads = False
+        self.reads_are_random = False
         self._ahead: list[int] = []  # bases of files made before they are needed
 
     @property
@@ -127,17 +128,14 @@ class CommitLog:
             file, inside = self.sequence.file_at(self.end)
             file.pwrite(inside, BLANK.pack(room, MAGIC_BLANK))
         self.tail.end = self._ahead.pop(0)
-        self.sequence.add(self.end)
+        self.sequence.bases.append(self.end)
         self._follow_files()
 
-    def roll_on(self) -> bool:
-        """Go on in the next file, if there is one already: a kernel has a record for which there is no room here."""
-        if not self._ahead:
-            return False
-        self.roll()
-        return True
-
     # -- files ahead --------------------------------------------------------------------------------------------------
+
+    @property
+    def has_file_ahead(self) -> bool:
+        return bool(self._ahead)
 
     @property
     def next_base(self) -> int | None:
@@ -194,34 +192,28 @@ class CommitLog:
         except DiskError:
             return None
 
-    @property
-    def reads_are_random(self) -> bool:
-        return self._random_reads
-
     def expect_random_reads(self, random: bool) -> None:
         """Set whether the system shall not read ahead: right for consumers far behind in many queues."""
-        self._random_reads = random
+        self.reads_are_random = random
         self._files.expect_random(random)
 
     def read_apart(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read in a helper thread, with descriptors of its own, so that none is closed under it."""
         files: dict[int, DiskFile] = {}
-        try:
-            parts = []
+        parts = []
+        with ExitStack() as opened:
             for position, length in ranges:
                 base = self.sequence.base_of(position)
                 try:
                     if base not in files:
-                        files[base] = self._disk.open(self.sequence.name(base), writable=False)
-                        files[base].expect_random(self._random_reads)
+                        name = self.sequence.name(base)
+                        files[base] = opened.enter_context(closing(self._disk.open(name, writable=False)))
+                        files[base].expect_random(self.reads_are_random)
                     parts.append(files[base].pread(position - base, length))
                 except DiskError as fault:  # expired meanwhile, or the medium fails: the records count as damaged
                     log.error("part of the commit log cannot be read", position=position, why=str(fault))
                     parts.append(b"")
-            return parts
-        finally:
-            for file in files.values():
-                file.close()
+        return parts
 
     def store_time_at(self, position: int) -> int | None:
         """Return the store time of the record at a position; None if there is none."""

@@ -12,8 +12,7 @@ from __future__ import annotations
 from contextlib import closing
 
 from ...model.wire_text import whole_number
-from ..files.checksum import sealed, unsealed
-from ..files.disk import Disk, read_if_there, replace_durably
+from ..files.disk import Disk, read_if_there, replace_durably, sealed, unsealed
 
 DELETED_FILE = "pyromq/deleted"
 _MOST_ADDED = 1000  # lines, then the file is written anew without those that have expired

@@ -12,7 +12,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from ..files.disk import Disk
-from ..files.unsynced import UnsyncedFiles
+from ..files.open_files import UnsyncedFiles
 from ..index.index_file import IndexCommit
 from ..index.key_index import Index
 from ..recovery.checkpoint import Checkpoint, CheckpointFile, SyncedFile

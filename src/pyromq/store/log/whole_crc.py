@@ -8,7 +8,7 @@ Java does not keep this file. If someone else wrote since, the open range does n
 while the last record of the newest stands as we left it, with its queue entry: whoever cut anything off our part of the
 log has cut off that record too.
 
-The file is JSON behind its checksum (files/checksum.py). One that cannot be read says nothing: less is noticed then.
+The file is JSON behind its checksum (`sealed`). One that cannot be read says nothing: less is noticed then.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ import msgspec
 
 from ...protocol.record import BLANK, BLANK_BYTES, Record, RecordError, decode_record, whole_record_crc
 from ..config import StoreConfig
-from ..files.checksum import sealed, unsealed
-from ..files.disk import Disk, DiskError, read_if_there, read_range, read_whole, replace_durably
+from ..files.disk import Disk, DiskError, read_if_there, read_range, read_whole, replace_durably, sealed, unsealed
 from ..files.file_sequence import segment_name
 from ..layout import BATCH_ENTRY_BYTES, BATCH_QUEUES, COMMIT_LOG, ENTRY_HEAD, QUEUE_ENTRY_BYTES, QUEUES
 

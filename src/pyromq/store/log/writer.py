@@ -194,10 +194,11 @@ class Writer:
 
     def _roll_on(self) -> bool:
         """Let a kernel go on in the log's next file. False: that is not made yet, or Python shall say what is wrong."""
-        if self.appender.stopped is not None or self.appender.is_short:
+        if self.appender.stopped is not None or self.appender.is_short or not self._log.has_file_ahead:
             return False
         try:
-            return self._log.roll_on()
+            self._log.roll()
+            return True
         except Exception as fault:
             self._break_off(fault)
             return False

@@ -14,8 +14,7 @@ import msgspec
 from ...kernel import state
 from ..files.disk import Bytes, Disk, DiskError, DiskFile, read_range
 from ..files.file_sequence import FileSequence, IrregularFile, first_without
-from ..files.open_files import OpenFiles
-from ..files.unsynced import UnsyncedFiles
+from ..files.open_files import OpenFiles, UnsyncedFiles
 from ..layout import ENTRY_HEAD
 
 _PAGE = 4096
@@ -192,7 +191,7 @@ class EntryLog:
             self.unsynced.folders_above(self.sequence.folder)
         file, _ = self.sequence.file_at(base, create=True)
         file.truncate(self.sequence.file_bytes)
-        self.sequence.add(base)
+        self.sequence.bases.append(base)
         self.unsynced.folders.add(self.sequence.folder)
         self.unsynced.names[file.name] = True
 

@@ -15,8 +15,7 @@ from collections.abc import Iterable
 import msgspec
 
 from ... import logs
-from ..files.checksum import sealed, unsealed
-from ..files.disk import Disk, DiskFile, DiskFull, read_if_there, read_whole, replace_durably
+from ..files.disk import Disk, DiskFile, DiskFull, read_if_there, read_whole, replace_durably, sealed, unsealed
 
 log = logs.get("pyromq.store")
 

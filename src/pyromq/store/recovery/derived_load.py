@@ -14,7 +14,7 @@ from ..index.key_index import Index
 from ..layout import BATCH_QUEUES, QUEUES, QueueEntry
 from ..queues.java_queues import has_extensions
 from ..queues.queue import StoredQueue
-from ..queues.reserved_offsets import read_reserved
+from ..queues.queue_table import read_reserved
 from ..store_files import StoreFiles
 from .checkpoint import reset_checkpoint
 from .missing_files import damaged_index_files

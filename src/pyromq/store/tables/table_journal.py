@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 
 from ...errors import ProtocolError
 from ...protocol.json import FILE_LIMITS, parse_json
-from ..files.checksum import sealed, unsealed
-from ..files.disk import Disk, DiskFile, read_if_there, replace_durably
+from ..files.disk import Disk, DiskFile, read_if_there, replace_durably, sealed, unsealed
 from .table_text import render
 
 JOURNAL_FOLDER = "pyromq/journal"

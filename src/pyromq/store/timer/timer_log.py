@@ -128,7 +128,7 @@ class TimerLog:
             make_folder_durably(self._disk, FOLDER)
             file, _ = self._sequence.file_at(base, create=True)
             file.truncate(self.file_bytes)
-            self._sequence.add(base)
+            self._sequence.bases.append(base)
             self._new_files = True
             self._allocated_until = base
         end = min(self.end, base + self.file_bytes)

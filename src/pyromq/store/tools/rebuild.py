@@ -14,7 +14,7 @@ from ..files.disk import Disk, remove_durably, remove_tree
 from ..layout import BATCH_QUEUES, INDEX, QUEUES
 from ..log.whole_crc import ranges_that_count, save_ranges
 from ..message_store import MessageStore
-from ..queues.reserved_offsets import queue_ends, write_reserved
+from ..queues.queue_table import queue_ends, write_reserved
 from ..recovery.checkpoint import SYNCED_FILE, Checkpoint, CheckpointFile, SyncedFile, mark_running
 from ..recovery.claim import claimed
 from ..recovery.derived_files import DERIVED_FILE
