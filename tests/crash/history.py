@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pyromq.protocol.properties import decode_properties
 from pyromq.protocol.record import Record, decode_record
 from pyromq.store.message_store import MessageStore
+from tests.store.small import by_key
 
 READ_AT_ONCE = 32
 
@@ -102,7 +103,7 @@ class History:
 
     def check_keys(self, store: MessageStore, puts: list[Put]) -> None:
         for put in puts:
-            found = store.reader.by_key(put.topic, put.key)
+            found = by_key(store, put.topic, put.key)
             if [record.physical_offset for record in found] != [put.position]:
                 raise Broken(f"key {put.key} finds {[record.physical_offset for record in found]}: {put}")
 

@@ -41,6 +41,7 @@ from pyromq.store.log.thread_flusher import thread_flusher
 from pyromq.store.message_store import MessageStore
 from pyromq.store.tools.verify import verify_store
 from tests.crash.history import Broken, read_everything
+from tests.store.small import by_key
 
 FS_IOC_SHUTDOWN = 0x8004587D
 WITHOUT_LOG_FLUSH = 2
@@ -149,7 +150,7 @@ def check(root: str, mode: FlushMode, acks: Acks, all_promised: bool, stop_clean
         if behind:
             raise Broken(f"a hole: {gone[0]} is gone, {behind[0]} behind it is there")
     for number in list(found)[-20:]:
-        if not store.reader.by_key(TOPIC, f"key-{number}"):
+        if not by_key(store, TOPIC, f"key-{number}"):
             raise Broken(f"key-{number} is not found")
     if stop_cleanly:
         store.close()

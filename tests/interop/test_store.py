@@ -20,6 +20,7 @@ from pyromq.store.message_store import MessageStore
 from pyromq.store.tools.findings import Level
 from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock
+from tests.store.small import by_key
 from tests.wire import decode_messages
 
 from . import wire
@@ -183,8 +184,8 @@ def test_java_appends_and_we_open_the_result(
     assert store.recovery.clean_stop is (how is signal.SIGTERM)
     assert store.recovery.damage == []
     assert all_bodies(store, 0) == BODIES[0::2] + [b"from java %d" % number for number in range(50)]
-    assert len(store.reader.by_key("Ours", "from-java")) == 50
-    assert [r.body for r in store.reader.by_key("Ours", "key-0")] == [BODIES[0]]
+    assert len(by_key(store, "Ours", "from-java")) == 50
+    assert [r.body for r in by_key(store, "Ours", "key-0")] == [BODIES[0]]
     store.put([record(b"ours again", 0)])
     store.close()
     assert verify_store(RealDisk(root), CONFIG).exit_code == Level.NOTE

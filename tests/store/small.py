@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from pyromq.protocol.record import Record
 from pyromq.store.config import FlushMode, StoreConfig
+from pyromq.store.log.reader import KeyQuery
 from pyromq.store.message_store import MessageStore
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
@@ -60,3 +61,13 @@ def log_file(position: int) -> str:
 def flip(disk: SimulatedDisk, position: int) -> None:
     """Bit rot at a place of the log."""
     disk.flip_bit(log_file(position), position % SMALL.commit_log_file_bytes)
+
+
+def by_key(store: MessageStore, topic: str, key: str, limit: int = 64) -> list[Record]:
+    """The newest records with this key, in ascending order of position, as `MessageStore.by_key` finds them."""
+    query = KeyQuery(topic, key, limit=limit)
+    search = store.reader.search(query)
+    while search is not None and not search.step():
+        pass
+    found = [] if search is None else sorted(set(search.found))
+    return [record for place in found if (record := store.reader.keyed_at(place, query)) is not None]

@@ -13,7 +13,7 @@ from pyromq.store.message_store import MessageStore
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk, SimulatedFile
 from tests.store.cold import Medium
-from tests.store.small import SMALL, message
+from tests.store.small import SMALL, by_key, message
 
 T = TypeVar("T")
 PAGE = 64
@@ -37,7 +37,7 @@ def freeze(store: MessageStore, monkeypatch: pytest.MonkeyPatch) -> Medium:
 
 async def test_by_key_fetches_index_and_records_in_the_helper(monkeypatch: pytest.MonkeyPatch) -> None:
     store = await filled(ManualClock())
-    expected = store.reader.by_key("T", "odd1")
+    expected = by_key(store, "T", "odd1")
     assert len(expected) == 20
     assert store.index is not None
     assert len(store.index.files) > 1
@@ -99,5 +99,7 @@ async def test_files_that_expire_during_a_search_end_it() -> None:
     assert search is not None
     store.index.give_up_before(store.commit_log.end)
     assert len(store.index.files) == 1
-    only = {record.physical_offset for record in store.reader.by_key("T", "odd1")}
-    assert only == set(search.run())
+    only = {record.physical_offset for record in by_key(store, "T", "odd1")}
+    while not search.step():
+        pass
+    assert only == set(search.found)

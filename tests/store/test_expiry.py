@@ -11,7 +11,7 @@ from pyromq.store.tools.findings import Level
 from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
-from tests.store.small import SMALL, bodies, message
+from tests.store.small import SMALL, bodies, by_key, message
 
 WHOLE = [b"%03d" % number * 100 for number in range(100)]  # six log files
 
@@ -52,8 +52,8 @@ async def test_queues_and_index_follow_the_start_of_the_log(
     assert first.position >= store.commit_log.start
     assert bodies(store) == WHOLE[queue.min_offset :]
     assert store.reader.select("T", 0, 0, max_count=1, max_bytes=1).status is GetStatus.OFFSET_TOO_SMALL
-    assert store.reader.by_key("T", "k0") == []
-    assert [record.body for record in store.reader.by_key("T", "k99")] == [WHOLE[99]]
+    assert by_key(store, "T", "k0") == []
+    assert [record.body for record in by_key(store, "T", "k99")] == [WHOLE[99]]
     assert len(disk.list("consumequeue/T/0")) < 3
 
 

@@ -19,6 +19,7 @@ from pyromq.store.message_store import MessageStore
 from pyromq.testing.clock import ManualClock
 from tests.store.conftest import GoldenStore
 from tests.store.golden_store import apply_variant
+from tests.store.small import by_key
 from tests.wire import decode_messages
 
 Unpack = Callable[[str], GoldenStore]
@@ -80,7 +81,7 @@ def test_every_query_by_key_as_java_answers(golden_store: Unpack) -> None:
     golden = golden_store("clean")
     store = opened(golden)
     for expected in golden.manifest["answers"]["queryMessage"]:
-        assert ids(store.reader.by_key(expected["topic"], expected["key"])) == expected["offsetMsgIds"], expected
+        assert ids(by_key(store, expected["topic"], expected["key"])) == expected["offsetMsgIds"], expected
     store.close()
 
 
@@ -88,7 +89,7 @@ def test_after_a_crash_a_key_is_found_where_java_finds_it_or_more_often(golden_s
     golden = golden_store("crashed")
     store = opened(golden)
     for expected in golden.manifest["answersAfterRecovery"]["queryMessage"]:
-        found = ids(store.reader.by_key(expected["topic"], expected["key"]))
+        found = ids(by_key(store, expected["topic"], expected["key"]))
         assert set(found) >= set(expected["offsetMsgIds"]), expected
     store.close()
 
@@ -99,7 +100,7 @@ def test_every_record_is_found_by_its_unique_key(golden_store: Unpack) -> None:
     for message in golden.manifest["store"]["messages"][::7]:
         unique = message["properties"].get("UNIQ_KEY")
         if unique is not None:
-            assert message["offsetMsgId"] in ids(store.reader.by_key(message["topic"], unique))
+            assert message["offsetMsgId"] in ids(by_key(store, message["topic"], unique))
     store.close()
 
 

@@ -37,7 +37,10 @@ def commit(index: Index, disk: Disk) -> None:
 
 
 def found(index: Index, key: str, begin: int = 0, end: int = 1 << 60, limit: int = 64) -> list[int]:
-    return index.search("T", key, begin, end, limit).run()
+    search = index.search("T", key, begin, end, limit)
+    while not search.step():
+        pass
+    return search.found
 
 
 def test_hash_vector_and_the_smallest_integer() -> None:

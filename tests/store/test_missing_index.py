@@ -10,7 +10,7 @@ from pyromq.store.recovery.sizes import inferred_config
 from pyromq.store.tools.findings import Level
 from pyromq.store.tools.verify import verify_store
 from pyromq.testing.simulated_disk import SimulatedDisk
-from tests.store.small import SMALL, message, opened
+from tests.store.small import SMALL, by_key, message, opened
 
 COUNT = 100  # two index files
 
@@ -55,7 +55,7 @@ def test_one_that_is_cut_short_is_written_again_with_a_line(
     store = opened(disk)
     (line,) = [line.getMessage() for line in caplog.records if "index is written again" in line.getMessage()]
     assert name in line
-    assert all(len(store.reader.by_key("T", f"k{number}")) == 1 for number in range(COUNT))
+    assert all(len(by_key(store, "T", f"k{number}")) == 1 for number in range(COUNT))
     store.close()
     assert verify_store(disk, SMALL).findings == []
 
@@ -69,7 +69,7 @@ def test_a_folder_that_is_gone_is_repairable_and_written_again(stop: Stop, caplo
     assert verify_store(disk, SMALL).exit_code == Level.REPAIRABLE
     store = opened(disk)
     assert any("index is written again" in line.getMessage() for line in caplog.records)
-    assert all(len(store.reader.by_key("T", f"k{number}")) == 1 for number in range(COUNT))
+    assert all(len(by_key(store, "T", f"k{number}")) == 1 for number in range(COUNT))
     store.close()
     assert verify_store(disk, SMALL).findings == []
 
@@ -94,4 +94,4 @@ def test_a_file_that_was_just_made_when_the_power_went_costs_nothing(caplog: pyt
     disk.open("index/99991231235959999", create=True).sync()
     store = opened(disk)
     assert not any("index is written again" in line.getMessage() for line in caplog.records)
-    assert all(len(store.reader.by_key("T", f"k{number}")) == 1 for number in range(COUNT))
+    assert all(len(by_key(store, "T", f"k{number}")) == 1 for number in range(COUNT))

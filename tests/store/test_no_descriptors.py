@@ -16,7 +16,7 @@ from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.message_store import MessageStore
 from pyromq.testing.clock import ManualClock
 from tests.machine.shortage import seen, taken_descriptors
-from tests.store.small import SMALL, bodies, message
+from tests.store.small import SMALL, bodies, by_key, message
 
 SHARES = Shares(1024, 0, queue_files=8, log_files=4, outgoing=4, connections=4)
 
@@ -70,7 +70,7 @@ def test_index_files_that_are_full_hold_no_descriptors(tmp_path: Path) -> None:
     assert len(store.index.files) > 10
     open_files = [os.path.realpath(one) for one in Path("/proc/self/fd").iterdir()]
     assert sum(path.startswith(f"{tmp_path}/index") for path in open_files) <= SHARES.queue_files + 2
-    found = store.reader.by_key("T", "k3")
+    found = by_key(store, "T", "k3")
     assert [record.body for record in found] == [b"3"]
     store.close()
 

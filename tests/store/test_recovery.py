@@ -21,7 +21,7 @@ from pyromq.store.tools.findings import Level
 from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import PowerCut, SimulatedDisk
-from tests.store.small import SMALL, bodies, flip, log_file, message, opened, put
+from tests.store.small import SMALL, bodies, by_key, flip, log_file, message, opened, put
 
 WHOLE = [b"%03d" % number * 100 for number in range(60)]  # 300 bytes each: four log files
 
@@ -44,7 +44,7 @@ def assert_whole(disk: SimulatedDisk, missing: tuple[int, ...] = ()) -> MessageS
     store = opened(disk)
     assert all_bodies(store) == [body for number, body in enumerate(WHOLE) if number not in missing]
     for number in range(len(WHOLE)):
-        found = [record.body for record in store.reader.by_key("T", f"k{number}")]
+        found = [record.body for record in by_key(store, "T", f"k{number}")]
         assert found == ([] if number in missing else [WHOLE[number]]), number
     for queue in store.queues:
         assert queue.next_offset == 30

@@ -11,7 +11,7 @@ from pyromq.store.config import StoreConfig
 from pyromq.store.recovery.sizes import inferred_config
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
-from tests.store.small import SMALL, message, opened
+from tests.store.small import SMALL, by_key, message, opened
 
 OTHER = replace(SMALL, index_slots=30, index_entries=50)  # 1160 bytes a file
 
@@ -48,7 +48,7 @@ def test_a_full_file_shows_another_proportion() -> None:
 def test_with_the_right_keys_it_opens(messages: int) -> None:
     store = opened(written(OTHER, messages), OTHER)
     for number in range(messages):
-        assert len(store.reader.by_key("T", f"key{number}")) == 1
+        assert len(by_key(store, "T", f"key{number}")) == 1
 
 
 @pytest.mark.parametrize("config", [SMALL, replace(SMALL, index_slots=4, index_entries=16)], ids=["larger", "smaller"])
@@ -60,7 +60,7 @@ def test_one_that_cannot_be_told_is_refused_with_its_keys_and_not_touched(config
     assert index_content(disk) == before
     for name in disk.list("index"):
         disk.remove(f"index/{name}")
-    assert len(opened(disk, config).reader.by_key("T", "key7")) == 1  # as the refusal says
+    assert len(by_key(opened(disk, config), "T", "key7")) == 1  # as the refusal says
 
 
 def test_one_that_can_be_told_is_refused_with_its_own_value() -> None:

@@ -19,7 +19,7 @@ from pyromq.store.tools.rebuild import rebuild_store
 from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
-from tests.store.small import SMALL, bodies, flip, log_file, message, opened
+from tests.store.small import SMALL, bodies, by_key, flip, log_file, message, opened
 
 WITHOUT = replace(SMALL, whole_record_crc=False)
 
@@ -77,7 +77,7 @@ def test_it_is_damage_below_the_synced_mark_7437(
     store = opened(disk)
     expected = [b"a%03d" % number for number in range(20) if number != 7]
     assert bodies(store) == expected
-    assert store.reader.by_key("T", "b'a'7") == []
+    assert by_key(store, "T", "b'a'7") == []
     assert store.reader.record_at(places[7][0]) is None
     store.close()
     assert [one["physicalOffset"] for one in dump_records(disk, SMALL, DumpFilter()) if "damaged" in one] == [

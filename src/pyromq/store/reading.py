@@ -84,7 +84,7 @@ class AsyncReader:
             return None
 
     async def by_key(self, query: KeyQuery) -> list[Record]:
-        """Return what `Reader.by_key` does, with cold reads in a helper thread. Other tasks run in between."""
+        """Return the newest records with a key or tag, in ascending order of position. Other tasks run in between."""
         search = self.reader.search(query)
         if search is None:
             return []

@@ -16,6 +16,7 @@ from pyromq.store.files.real_disk import RealDisk
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.virtual import START_MS, properties, virtual_broker
+from tests.store.small import by_key
 from tests.support import golden_store
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
@@ -276,9 +277,9 @@ async def test_javas_pending_messages_come_due(tmp_path: Path) -> None:
         for one in sorted(pending, key=lambda one: int(one["tagsCode"])):
             await life.advance((one["tagsCode"] - clock.now_ms()) / 1000 - 0.001)
             unique = one["properties"]["UNIQ_KEY"]
-            assert life.broker.store.reader.by_key("GoldenDelay", unique) == []
+            assert by_key(life.broker.store, "GoldenDelay", unique) == []
             await life.advance(0.001)
-            (delivered,) = life.broker.store.reader.by_key("GoldenDelay", unique)
+            (delivered,) = by_key(life.broker.store, "GoldenDelay", unique)
             assert properties(delivered) == one["properties"]
             assert delivered.queue_id == int(one["properties"]["REAL_QID"])
             assert delivered.born_timestamp == one["bornTimestamp"]

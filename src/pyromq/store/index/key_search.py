@@ -41,12 +41,6 @@ class KeySearch:
                 break
         return chosen[::-1]
 
-    def run(self) -> list[int]:
-        """Search to the end at once: for tools, and for callers that may wait."""
-        while not self.step():
-            pass
-        return self.found
-
     def step(self) -> bool:
         """Search some more entries. Return True when none are left."""
         self._files = [file for file in self._files if file in self._there]  # the oldest go first: no hole

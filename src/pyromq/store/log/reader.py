@@ -212,16 +212,6 @@ class Reader:
             return None
         return record if record.physical_offset == position else None
 
-    def by_key(
-        self, topic: str, key: str, *, begin: int = 0, end: int = _EVER, limit: int = _MAX_FOUND, tag: bool = False
-    ) -> list[Record]:
-        """Return records with this key (or tag), the newest `limit` of them, in ascending order of position."""
-        query = KeyQuery(topic, key, begin, end, limit, tag)
-        search = self.search(query)
-        positions = [] if search is None else search.run()
-        records = [self.keyed_at(position, query) for position in sorted(set(positions))]
-        return [record for record in records if record is not None]
-
     def search(self, query: KeyQuery) -> KeySearch | None:
         """Return a search for the positions of records with a key; None if there is no index, or no such key."""
         if self._index is None or len(query.key) > MAX_PROPERTIES_BYTES:
