@@ -300,25 +300,10 @@ def walk_records(buffer):
     return made[: 8 * count] if at == n else None
 
 
-cdef bint has_own_crc(const Place *place, uint32_t *expected) noexcept nogil:
-    """The property over the whole record, as the last one: ten digits, the least first."""
-    cdef const uint8_t *tail = place.at + place.size - CRC_BYTES
-    cdef uint64_t number = 0
-    cdef int i
-    if place.properties.n < CRC_BYTES or memcmp(tail, b"__CRC32#\001", 9) != 0:
-        return False
-    for i in range(10):
-        if tail[18 - i] < c'0' or tail[18 - i] > c'9':
-            return False
-        number = number * 10 + (tail[18 - i] - c'0')
-    expected[0] = <uint32_t>number
-    return number <= 0x7FFFFFFF
-
-
 cdef bint is_intact(const Place *place) noexcept nogil:
-    cdef uint32_t expected = 0
-    if has_own_crc(place, &expected):
-        return expected == crc32_bytes(0, place.at, <size_t>(place.size - CRC_BYTES)) & 0x7FFFFFFF
+    cdef int64_t expected = own_crc(place.at + place.size - CRC_BYTES) if place.properties.n >= CRC_BYTES else -1
+    if expected >= 0:
+        return expected == <int64_t>(crc32_bytes(0, place.at, <size_t>(place.size - CRC_BYTES)) & 0x7FFFFFFF)
     return get32(place.at + 8) == crc32_bytes(0, place.body.at, <size_t>place.body.n) & 0x7FFFFFFF
 
 

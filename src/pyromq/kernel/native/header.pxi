@@ -351,6 +351,8 @@ cdef Py_ssize_t unescape(Text t, uint8_t *out) noexcept nogil:
     cdef Py_ssize_t i = 0, o = 0, run
     cdef int v, low
     cdef const uint8_t *found
+    cdef const char *escaped = b'ntrbf"\\/'
+    cdef const char *meant = b'\n\t\r\b\f"\\/'
     while i < t.n:
         found = <const uint8_t *>memchr(t.at + i, c'\\', <size_t>(t.n - i))
         run = (t.n if found == NULL else found - t.at) - i
@@ -379,19 +381,10 @@ cdef Py_ssize_t unescape(Text t, uint8_t *out) noexcept nogil:
                 v = 0x10000 + ((v - 0xD800) << 10) + (low - 0xDC00)
             o += put_utf8(out + o, v)
             continue
-        if v == c'n':
-            v = 10
-        elif v == c't':
-            v = 9
-        elif v == c'r':
-            v = 13
-        elif v == c'b':
-            v = 8
-        elif v == c'f':
-            v = 12
-        elif v != c'"' and v != c'\\' and v != c'/':
+        found = <const uint8_t *>memchr(escaped, v, 8)
+        if found == NULL:
             return -1
-        out[o] = <uint8_t>v
+        out[o] = <uint8_t>meant[found - <const uint8_t *>escaped]
         o += 1
         i += 2
     return o

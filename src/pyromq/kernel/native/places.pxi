@@ -1,7 +1,6 @@
 # Records of a log to their places, and places to the keys that the index has: recovery, and every put that Python makes.
-# What is odd ends the walk, or makes it none of ours: kernel/python/scan.py and store/index/key_index.py say what it is then.
+# What is odd ends the walk, or makes it none of ours: kernel/python/scan.py and keys.py say what it is then.
 
-cdef object new_tuple = tuple.__new__
 cdef Names no_names
 no_names.count, no_names.lengths = 0, 0
 
@@ -47,7 +46,7 @@ def whole_places(view, int64_t position):
             sealed_count = count
         code = <int32_t>java_hash(0, found.tags) if found.tags.at != NULL else 0
         places.append(
-            new_tuple(
+            make_tuple(
                 Placed,
                 (
                     position + at,
@@ -108,7 +107,7 @@ def index_keys(places, int64_t covered, bint with_tags):
 
 
 cdef inline uint32_t tag_prefix(uint32_t prefix) noexcept nogil:
-    """A tag is a key of its own kind, `TAG_MARK` of store/index/key_index.py before it."""
+    """A tag is a key of its own kind, `TAG_MARK` of kernel/python/keys.py before it."""
     cdef Text mark
     mark.at, mark.n = <const uint8_t *>b"T#", 2
     return java_hash(prefix, mark)

@@ -28,22 +28,28 @@ def pick_entries(bytes entries, int64_t first_offset, tag_codes, Py_ssize_t max_
     return Picked(ranges, offset, full)
 
 
+cdef int64_t own_crc(const uint8_t *tail) noexcept nogil:
+    """The CRC over the whole record, of its last CRC_BYTES: ten digits, the least first. -1: they are none."""
+    cdef int64_t number = 0
+    cdef int i
+    if memcmp(tail, b"__CRC32#\001", 9) != 0 or tail[19] != 2:
+        return -1
+    for i in range(10):
+        if tail[18 - i] < c'0' or tail[18 - i] > c'9':
+            return -1
+        number = number * 10 + (tail[18 - i] - c'0')
+    return number
+
+
 cdef bint is_sealed(const uint8_t *p, Py_ssize_t size, int64_t position) noexcept nogil:
     """Whether it is the record of that position, ends with its own CRC, and that fits."""
-    cdef const uint8_t *tail = p + size - CRC_BYTES
-    cdef uint64_t expected = 0
-    cdef int i
+    cdef int64_t expected
     if size < FIXED_BYTES or get32(p) != <uint32_t>size or <int64_t>get64(p + 28) != position:
         return False
     if get32(p + 4) != MAGIC_V1 and get32(p + 4) != MAGIC_V2:
         return False
-    if memcmp(tail, b"__CRC32#\001", 9) != 0 or tail[19] != 2:
-        return False
-    for i in range(10):
-        if tail[18 - i] < c'0' or tail[18 - i] > c'9':
-            return False
-        expected = expected * 10 + (tail[18 - i] - c'0')
-    return expected == crc32_bytes(0, p, <size_t>(size - CRC_BYTES)) & 0x7FFFFFFF
+    expected = own_crc(p + size - CRC_BYTES)
+    return expected >= 0 and expected == <int64_t>(crc32_bytes(0, p, <size_t>(size - CRC_BYTES)) & 0x7FFFFFFF)
 
 
 def cut_sealed(ranges, parts):

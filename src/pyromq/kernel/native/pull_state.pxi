@@ -1,5 +1,5 @@
 # What verdicts on pulls hold: flags that Python sets when a verdict no longer holds, offsets pulled, files that are read
-# without waiting. kernel/python/pull_state.py has the same classes in Python and what they mean.
+# without waiting. kernel/python/state.py has the same classes in Python and what they mean.
 
 cdef extern from "<sys/uio.h>" nogil:
     cdef struct iovec:
