@@ -25,7 +25,7 @@ async def test_waiters_wake_in_order_once_their_position_is_reached() -> None:
     assert woken == [10, 20]
     mark.advance(30)
     await tasks[0]
-    assert mark.waiting == 0
+    assert mark._waiters == []
 
 
 async def test_it_never_goes_down() -> None:

@@ -95,10 +95,6 @@ class Watermark:
             if not waiter.done():
                 waiter.set_exception(failure)
 
-    @property
-    def waiting(self) -> int:
-        return len(self._waiters)
-
 
 class Readable:
     """Event loop only. Invariant: a queue's `readable_end` covers exactly its records below the watermark."""

@@ -77,7 +77,7 @@ class JsonTable:
 
         Falls back to `.bak` with a loud line. The caller must not change what it gets: it may still be written. Changes
         that a crash left in the journal are written into the table before anything else."""
-        found = _read(self._disk, self._name)
+        found = read_table(self._disk, self._name)
         content, self._current_is_good, self._base = found.content, found.is_current, found.base
         for section, value in content.items():
             self._sections[section] = _as_entries(value)
@@ -182,20 +182,17 @@ class JsonTable:
         self._disk.rename(second, self._name + ".bak")
 
 
-class _Found(NamedTuple):
+class TableFound(NamedTuple):
+    """What a read of a table found."""
+
     content: dict[str, Any]
     is_current: bool  # it came from the table itself rather than from its `.bak`
     base: TableVersion | None = None
     changes: int = 0  # that were in the journal alone
 
 
-def read_table(disk: Disk, name: str, quiet: bool = False) -> tuple[dict[str, Any], bool]:
-    """Return the content, and whether it came from the table itself and not from its `.bak`. Raises TableDamaged."""
-    found = _read(disk, name, quiet)
-    return found.content, found.is_current
-
-
-def _read(disk: Disk, name: str, quiet: bool = False) -> _Found:
+def read_table(disk: Disk, name: str, quiet: bool = False) -> TableFound:
+    """Read a table, or its `.bak` with a loud line, unless `quiet`. Raises TableDamaged."""
     faults = []
     for candidate in (name, name + ".bak"):
         if not disk.exists(candidate):
@@ -209,16 +206,19 @@ def _read(disk: Disk, name: str, quiet: bool = False) -> _Found:
         if candidate != name and not quiet:
             reason = faults[0] if faults else f"{name} is missing"
             log.error("TABLE DAMAGED, ITS .bak IS USED: the last changes may be missing", table=name, reason=reason)
-        changes = read_changes(disk, name, data) if candidate == name else []
+        is_current = candidate == name
+        changes = read_changes(disk, name, data) if is_current else []
         applied(content, changes)
         give_integer_keys(content, name.rpartition("/")[2])
-        return _Found(content, candidate == name, TableVersion.of(data) if candidate == name else None, len(changes))
+        return TableFound(
+            content, candidate == name, TableVersion.of(data) if candidate == name else None, len(changes)
+        )
     if faults:
         raise TableDamaged(
             f"{disk.root}: {'; '.join(faults)}. Put a good copy back (a backup, a slave's file), "
             "or move the files away to start with an empty table"
         )
-    return _Found({}, False)
+    return TableFound({}, False)
 
 
 def _content(disk: Disk, name: str) -> bytes:

@@ -161,7 +161,7 @@ class Quarantine:
 
 def read_quarantine(disk: Disk) -> list[QuarantinedRecord]:
     """Return the quarantined records. Reads only: for tools, also while a broker runs."""
-    content = read_table(disk, TABLE, quiet=True)[0].get(SECTION, {})
+    content = read_table(disk, TABLE, quiet=True).content.get(SECTION, {})
     return _in_order(_entries(content.values() if isinstance(content, dict) else ()))
 
 

@@ -55,7 +55,7 @@ def _tables(disk: Disk) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in table_names(disk):
         try:
-            content, _ = read_table(disk, name, quiet=True)
+            content = read_table(disk, name, quiet=True).content
         except TableDamaged as damage:
             found[name] = {"damaged": str(damage)}
             continue

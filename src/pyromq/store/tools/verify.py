@@ -58,9 +58,6 @@ class _Verification:
         self._files = OpenFiles(disk, 16)
         self._log = FileSequence(disk, self._files, COMMIT_LOG, config.commit_log_file_bytes)
         self._state = read_store_state(disk)
-        self._checkpoint = self._state.checkpoint
-        self._synced = self._state.synced
-        self._clean = self._state.clean_stop
         self._deleted = read_deleted(disk)
 
     def run(self) -> Report:
@@ -105,7 +102,7 @@ class _Verification:
                 self._report.add(Level.DAMAGE, irregular.name, None, what, "put them back from a backup or a slave")
             else:
                 self._report.add(Level.REPAIRABLE, irregular.name, None, irregular.what, OPEN)
-        if not self._clean and not self._disk.is_locked(LOCK_FILE):
+        if not self._state.clean_stop and not self._disk.is_locked(LOCK_FILE):
             self._report.add(Level.REPAIRABLE, "abort", None, "the broker was not stopped cleanly", OPEN)
 
     def _is_cut(self, name: str) -> bool:
@@ -116,26 +113,26 @@ class _Verification:
 
         A power cut may keep the name of a later file and not that of an earlier one.
         """
-        if self._synced is None or self._clean:
+        if self._state.synced is None or self._state.clean_stop:
             return False
         there = [one for one in self._log.bases if one < base]
-        return self._synced <= (max(there) + self._log.file_bytes if there else 0)
+        return self._state.synced <= (max(there) + self._log.file_bytes if there else 0)
 
     def _check_state(self) -> None:
-        end = self._report.log_end
+        end, checkpoint, synced = self._report.log_end, self._state.checkpoint, self._state.synced
         if self._missing:  # said already
             self._gaps.append(Gap(end, max(one.end for one in self._missing), "the file is missing"))
             return
-        if self._checkpoint.queues_position > end:
-            what = f"it speaks of position {self._checkpoint.queues_position}, the log ends at {end}"
+        if checkpoint.queues_position > end:
+            what = f"it speaks of position {checkpoint.queues_position}, the log ends at {end}"
             self._report.add(Level.REPAIRABLE, CHECKPOINT_FILE, 40, what, OPEN)
         if self._report.records and not self._gaps:
-            check_times(self._checkpoint, self._newest_ms, self._report)
-        if self._synced is not None and self._synced > end:
-            what = f"the log was synced up to {self._synced}, but its records end at {end}: the last ones are damaged"
+            check_times(checkpoint, self._newest_ms, self._report)
+        if synced is not None and synced > end:
+            what = f"the log was synced up to {synced}, but its records end at {end}: the last ones are damaged"
             remedy = "pulls skip them, the log goes on behind them; a backup or a slave may still have them"
             self._report.add(Level.DAMAGE, COMMIT_LOG, end, what, remedy)
-            self._gaps.append(Gap(end, self._synced, "the end of the log is gone"))
+            self._gaps.append(Gap(end, synced, "the end of the log is gone"))
 
     # Pass 2
 
@@ -172,8 +169,8 @@ class _Verification:
 
     def _is_damage(self, gap: Gap, following: Placed) -> bool:
         """Return whether records behind the bad bytes count; if not, the log ends there."""
-        below_synced = self._synced is not None and following.position < self._synced
-        if below_synced or (self._synced is None and self._queues.confirms(following)):
+        below_synced = self._state.synced is not None and following.position < self._state.synced
+        if below_synced or (self._state.synced is None and self._queues.confirms(following)):
             if any(one.start <= gap.position and gap.end <= one.end for one in self._missing):
                 return True  # said already
             self._gaps.append(gap)
@@ -188,13 +185,17 @@ class _Verification:
     def _end_of_log(self, tail: Tail) -> None:
         # Behind a blank record the end is the start of the next file, whose room is all zeroes.
         self._report.log_end = max(self._report.log_end, tail.position)
-        if tail.leftovers and (self._synced is None or tail.position >= self._synced):
+        if tail.leftovers and (self._state.synced is None or tail.position >= self._state.synced):
             what = f"the log ends with bytes that are no whole record: {tail.reason}"
             self._report.add(Level.REPAIRABLE, *self._place(tail.position), what, OPEN)
 
     def _level_of_missing(self, position: int) -> Level:
         """Return how bad a missing entry is: what recovery dispatches again anyway is no loss."""
-        return Level.REPAIRABLE if not self._clean and position >= self._checkpoint.queues_position else Level.DAMAGE
+        return (
+            Level.REPAIRABLE
+            if not self._state.clean_stop and position >= self._state.checkpoint.queues_position
+            else Level.DAMAGE
+        )
 
     def _place(self, position: int) -> tuple[str, int]:
         return self._log.name(self._log.base_of(position)), position % self._log.file_bytes
@@ -213,15 +214,15 @@ class _Verification:
         for name in table_names(self._disk):
             self._report.tables += 1
             try:
-                content, is_current = read_table(self._disk, name, quiet=True)
+                found = read_table(self._disk, name, quiet=True)
             except TableDamaged as damage:
                 self._report.add(Level.DAMAGE, name, None, str(damage), "put a good copy back")
                 continue
-            if not is_current:
+            if not found.is_current:
                 what = "it cannot be read, its .bak can; the last changes may be missing"
                 self._report.add(Level.REPAIRABLE, name, None, what, "open the store: the .bak is used")
             if name == "config/topics.json":
-                topics = list(content.get("topicConfigTable") or {})
+                topics = list(found.content.get("topicConfigTable") or {})
         return topics
 
 
