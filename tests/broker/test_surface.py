@@ -82,7 +82,7 @@ def test_a_handler_without_a_row_or_a_row_without_a_handler_is_an_error() -> Non
 
 
 async def test_every_known_code_is_either_served_or_refused_with_the_reason(broker: Running) -> None:
-    handlers = broker.broker.listeners.dispatchers["main"]._handlers
+    handlers = broker.broker.listeners.dispatchers["main"].handlers
     assert [row.name for code, row in ROWS.items() if code not in handlers] == []
     for code, reason in REASONS.items():
         answer = await broker.call(code)
@@ -96,7 +96,7 @@ async def test_an_unknown_code_is_answered_as_java_does(broker: Running) -> None
 
 
 async def test_the_fast_port_serves_everything_but_what_may_wait(broker: Running) -> None:
-    fast = broker.broker.listeners.dispatchers["fast"]._handlers
+    fast = broker.broker.listeners.dispatchers["fast"].handlers
     assert RequestCode.SEND_MESSAGE_V2 in fast
     assert RequestCode.HEART_BEAT in fast
     assert RequestCode.PULL_MESSAGE not in fast

@@ -100,7 +100,7 @@ async def test_no_request_holds_the_loop_of_a_name_server(tmp_path: Path) -> Non
     async with running(tmp_path) as (namesrv, address, client):
         dispatcher = namesrv.server.service._dispatch
         assert isinstance(dispatcher, Dispatcher)
-        assert QUESTIONS.keys() == dispatcher._handlers.keys()
+        assert QUESTIONS.keys() == dispatcher.handlers.keys()
         with held_loop() as held:
             found = {code: await longest_ms(client, address, held, code) for code in QUESTIONS}
     too_long = {int(code): f"{took:.1f} ms in {what}" for code, (took, what) in found.items() if took > MOST_MS}

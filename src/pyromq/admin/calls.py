@@ -10,6 +10,7 @@ when its `header` or `body` is read.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from ..client.connect.answers import Answer
@@ -20,12 +21,12 @@ from ..protocol.json import ANSWER_LIMITS
 from ..protocol.row import A, B, H, R, Row
 
 
+@dataclass(slots=True, eq=False)
 class Calls:
     """Event loop only. The session need not be started: nothing here wants heartbeats."""
 
-    def __init__(self, session: Session, *, timeout_s: float | None = None) -> None:
-        self.session = session
-        self.timeout_s = timeout_s
+    session: Session
+    timeout_s: float | None = None
 
     async def ask(
         self,

@@ -6,17 +6,18 @@ part that only they may use.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 _OWN_SHARE = 8  # every listener has an eighth of all connections to itself
 
 
+@dataclass(slots=True, eq=False)
 class ConnectionQuota:
     """Event loop only. Invariant: never more connections in use than `total`."""
 
-    def __init__(self, total: int, limited_by: str = "open files") -> None:
-        """Divide `total` connections. `limited_by`: what there would have to be more of."""
-        self.total = total
-        self.limited_by = limited_by
-        self._listeners: list[ListenerQuota] = []
+    total: int
+    limited_by: str = "open files"  # what there would have to be more of
+    _listeners: list[ListenerQuota] = field(default_factory=list)
 
     def listener(self) -> ListenerQuota:
         listener = ListenerQuota(self)
@@ -34,10 +35,10 @@ class ConnectionQuota:
         return asking.in_use + of_others < self.total
 
 
+@dataclass(slots=True, eq=False)
 class ListenerQuota:
-    def __init__(self, shared: ConnectionQuota) -> None:
-        self.shared = shared
-        self.in_use = 0
+    shared: ConnectionQuota
+    in_use: int = 0
 
     def acquire(self) -> bool:
         """Count one more connection, or return False if there is none left."""

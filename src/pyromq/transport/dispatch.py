@@ -129,28 +129,25 @@ def allow_all(_: Request) -> None:
     """Allow everything. Another `authorise` raises RequestRefused(NO_PERMISSION) for what is not allowed."""
 
 
+@dataclass(slots=True, eq=False)
 class Dispatcher:
     """The whole request surface of one server. Itself a handler; `await_answer` takes what it gives back to its end."""
 
-    def __init__(
-        self, handlers: Mapping[int, Handler], authorise: Authorise = allow_all, slices: Slices | None = None
-    ) -> None:
-        """`slices`: answers that come later are encoded in slices of the event loop's time."""
-        self._handlers = dict(handlers)
-        self._authorise = authorise
-        self._slices = slices
+    handlers: Mapping[int, Handler]
+    authorise: Authorise = allow_all
+    slices: Slices | None = None  # answers that come later are encoded in slices of the event loop's time
 
     @property
     def allows_all(self) -> bool:
         """Return whether nobody has to show who he is: a kernel may take requests without asking."""
-        return self._authorise is allow_all
+        return self.authorise is allow_all
 
     def __call__(self, request: Request) -> Answer:
         try:
-            handler = self._handlers.get(request.command.code)
+            handler = self.handlers.get(request.command.code)
             if handler is None:
                 return unsupported(request)
-            self._authorise(request)
+            self.authorise(request)
             answer = handler(request)
         except Exception as fault:
             return failed(request, fault)
@@ -159,8 +156,8 @@ class Dispatcher:
     async def _later(self, request: Request, answer: Awaitable[Reply | None]) -> Reply | None:
         try:
             reply = await answer
-            if self._slices is not None and reply is not None and not reply.is_encoded:
-                reply.body = await self._slices.encoded(reply.body, ROWS[request.command.code].gives.dialect)
+            if self.slices is not None and reply is not None and not reply.is_encoded:
+                reply.body = await self.slices.encoded(reply.body, ROWS[request.command.code].gives.dialect)
         except Exception as fault:
             return failed(request, fault)
         return reply

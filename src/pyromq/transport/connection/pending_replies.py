@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from ...ambient import Clock, Timer
@@ -33,46 +34,46 @@ class _PendingReply(NamedTuple):
     deadline: float
 
 
+@dataclass(slots=True, eq=False)
 class PendingReplies:
     """In the order in which they were handed in; positions never go down, so the front is the next to leave.
 
-    Should a feed break that promise, a reply leaves late, never early.
+    Should a feed break that promise, a reply leaves late, never early. Without `timeout` replies wait as long as it
+    takes; `gone` is called after some left because they had waited too long.
     """
 
-    def __init__(self, clock: Clock, gone: Callable[[], None], timeout: ReplyTimeout | None) -> None:
-        """`gone` is called after replies left because they had waited too long. No `timeout`: as long as it takes."""
-        self._clock = clock
-        self._gone = gone
-        self._timeout = timeout
-        self._replies: deque[_PendingReply] = deque()
-        self._timer: Timer | None = None
+    clock: Clock
+    gone: Callable[[], None]
+    timeout: ReplyTimeout | None
+    _replies: deque[_PendingReply] = field(default_factory=deque)
+    _timer: Timer | None = None
 
     def __len__(self) -> int:
         return len(self._replies)
 
     def add(self, position: int, replies: bytes, writer: FrameWriter) -> None:
         deadline = 0.0
-        if self._timeout is not None:
-            seconds = self._timeout.seconds()
-            deadline = self._clock.monotonic() + seconds
+        if self.timeout is not None:
+            seconds = self.timeout.seconds()
+            deadline = self.clock.monotonic() + seconds
             if self._timer is None:
-                self._timer = self._clock.call_later(seconds, self._expire)
+                self._timer = self.clock.call_later(seconds, self._expire)
         self._replies.append(_PendingReply(position, replies, writer, deadline))
         writer.replies_pending(len(replies))
 
     def _expire(self) -> None:
         """Answer in place of replies that waited too long. One timer for all, not moved when replies leave."""
         self._timer = None
-        now, timeout = self._clock.monotonic(), self._timeout
+        now, timeout = self.clock.monotonic(), self.timeout
         while self._replies and timeout is not None:
             first = self._replies[0]
             if first.deadline > now:
-                self._timer = self._clock.call_later(first.deadline - now, self._expire)
+                self._timer = self.clock.call_later(first.deadline - now, self._expire)
                 break
             self._replies.popleft()
             first.writer.send_frames(timeout.late(first.replies))
             first.writer.replies_pending(-len(first.replies))
-        self._gone()
+        self.gone()
 
     def abort_all(self, reason: str) -> None:
         """Cut off whoever waits: the log will never be readable up to there, and that is how they learn it."""
