@@ -22,7 +22,8 @@ ALLOWED = {
     "pyromq.model.filters.comparing": "numbers of an expression, read already",
     "pyromq.model.filters.conversions": "SQL92 reads numbers by Java's rules, with bounds of its own",
     "pyromq.model.filters.parser": "SQL92, literals that its tokens have matched and bounded",
-    "pyromq.protocol.json": "four hexadecimal digits that a pattern has matched",
+    "pyromq.protocol.fastjson": "four hexadecimal digits that a pattern has matched",
+    "pyromq.protocol.json": "a place in a text, that a pattern has matched",
     "pyromq.config.properties": "four hexadecimal digits that were looked at one by one",
     "pyromq.broker.duplicates.duplicate_window": "ASCII digits that a pattern of bytes has matched, at most 18",
     "pyromq.broker.filters.filtered_read": "an offset unpacked from a record's head",
@@ -55,8 +56,6 @@ ALLOWED = {
 
 PLACES = {  # single expressions that cannot be text, in files that may hold no other
     "pyromq.broker.admin.runtime int(self.pulls.longest_ms)",
-    "pyromq.broker.clients.handlers int(flag)",
-    "pyromq.broker.metadata.topics int(perm)",
     "pyromq.mqadmin.command int(code)",
     "pyromq.mqadmin.groups.progress int(stats.consume_tps)",
     "pyromq.protocol.command int(language)",

@@ -74,7 +74,7 @@ class RegistrationFacts:
 
     version: DataVersion
     topics: Mapping[str, TopicConfig]
-    permission: int = int(Perm.READ_WRITE)
+    permission: int = Perm.READ_WRITE
     compressed: bool = False
     in_parts: bool = False  # also where one body would do
     part_topics: int = 800

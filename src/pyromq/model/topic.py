@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from enum import IntFlag
 
-
-class Perm(IntFlag):
+class Perm:  # bits, as plain numbers: they are tested for each send and pull
     INHERIT = 1
     WRITE = 2
     READ = 4
@@ -21,7 +19,7 @@ def permission(bits: int) -> str:
     return next((word for word, value in PERMISSIONS.items() if value == bits & Perm.READ_WRITE), str(bits))
 
 
-class TopicFlag(IntFlag):
+class TopicFlag:
     """Bits of a topic's system flag: units are RocketMQ's word for data centres that share topics."""
 
     UNIT = 1

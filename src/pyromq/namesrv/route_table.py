@@ -34,7 +34,7 @@ from .registration import Departures, MinBrokerChange, Registered, Registration,
 
 Address = tuple[str, str]  # cluster and `host:port`
 
-WRITE, READ_WRITE = int(Perm.WRITE), int(Perm.READ_WRITE)  # plain numbers: these values go out as JSON
+WRITE, READ_WRITE = Perm.WRITE, Perm.READ_WRITE
 
 
 @dataclass(slots=True)

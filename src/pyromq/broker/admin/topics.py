@@ -28,7 +28,7 @@ from .view import MOST_QUEUES, BrokerView, check, illegal
 log = logs.get("pyromq.broker")
 
 FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
-PERMISSIONS = range(int(Perm.INHERIT | Perm.READ_WRITE | Perm.PRIORITY) + 1)
+PERMISSIONS = range(Perm.INHERIT | Perm.READ_WRITE | Perm.PRIORITY + 1)
 
 
 @dataclass(slots=True, eq=False)

@@ -145,7 +145,7 @@ class ClientHandlers:
 
     def _retry_topic(self, data: ConsumerData, queues: int) -> None:
         flag = TopicFlag.UNIT_SUB if data.unit_mode else 0
-        topic = self.topics.ensure(names.retry_topic(data.group_name), queues, int(Perm.READ_WRITE), int(flag))
+        topic = self.topics.ensure(names.retry_topic(data.group_name), queues, Perm.READ_WRITE, flag)
         subscribed = (self.topics.find(one.topic) for one in data.subscription_data_set)
         order = any(found is not None and found.order for found in subscribed)
         if topic.order != order and data.subscription_data_set:

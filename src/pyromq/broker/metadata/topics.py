@@ -55,7 +55,7 @@ class Topics(ConfigTable[TopicConfig]):
         self.put(topic)
         return topic
 
-    def ensure(self, name: str, queues: int, perm: int = int(Perm.READ_WRITE), sys_flag: int = 0) -> TopicConfig:
+    def ensure(self, name: str, queues: int, perm: int = Perm.READ_WRITE, sys_flag: int = 0) -> TopicConfig:
         """Return the topic, made with these values if it is missing: retry and dead-letter topics."""
         existing = self._configs.get(name)
         if existing is None:
@@ -105,7 +105,7 @@ def _topic(
         topic_name=name,
         read_queue_nums=queues,
         write_queue_nums=queues,
-        perm=int(perm),
+        perm=perm,
         topic_sys_flag=sys_flag,
         topic_filter_type=filter_type,
     )

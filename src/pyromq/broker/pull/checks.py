@@ -34,7 +34,7 @@ from ..filters.filters import (
 from ..metadata.groups import Groups
 from ..metadata.topics import Topics
 
-READ = int(Perm.READ)  # a plain number: a flag's `&` is slow
+READ = Perm.READ
 
 
 class Forbidden:

@@ -38,7 +38,7 @@ from .dead_letters import DIED
 
 log = logs.get("pyromq.broker")
 
-WRITE = int(Perm.WRITE)
+WRITE = Perm.WRITE
 FIRST_LEVEL = 3
 MOST_DOUBLINGS = 32  # as Java: beyond it the longest time is reached in any case
 _WAY = (  # what tells of ways that are behind the message, and goes where there is no room for it
@@ -106,7 +106,7 @@ class SendBack:
         return group
 
     def _retry_topic(self, header: ConsumerSendMsgBack, group: SubscriptionGroupConfig) -> TopicConfig:
-        flag = int(TopicFlag.UNIT_SUB) if header.unit_mode else 0
+        flag = TopicFlag.UNIT_SUB if header.unit_mode else 0
         topic = self.topics.ensure(names.retry_topic(header.group), group.retry_queue_nums, sys_flag=flag)
         if not topic.perm & WRITE:
             raise RequestRefused(

@@ -25,7 +25,7 @@ from ..metadata.topics import DLQ_QUEUES, Topics
 from .properties import KINDS, having_any
 
 MOST_VERDICTS = 10_000
-WRITE = int(Perm.WRITE)  # plain numbers: a flag's `&` costs as much as the rest of the check
+WRITE = Perm.WRITE
 _KIND = having_any(KINDS)
 
 
@@ -115,12 +115,12 @@ class SendChecks:
             self._check_capacity(header.topic, config)
         flag = 0
         if header.unit_mode:
-            flag = int(TopicFlag.UNIT_SUB if is_retry else TopicFlag.UNIT)
+            flag = TopicFlag.UNIT_SUB if is_retry else TopicFlag.UNIT
         made = None
         if may_inherit:
             made = self.topics.inherit(header.topic, header.default_topic, header.default_topic_queue_nums, flag)
         if made is None and is_retry:
-            return self.topics.ensure(header.topic, 1, int(Perm.READ_WRITE), flag)
+            return self.topics.ensure(header.topic, 1, Perm.READ_WRITE, flag)
         if made is not None:
             self.on_auto_created(made)
         return made

@@ -77,7 +77,7 @@ def _check_sizes(data: TopicRouteData) -> None:
 
 
 def _queues(
-    topic: str, parts: Sequence[QueueData], needed: Perm, count: Callable[[QueueData], int]
+    topic: str, parts: Sequence[QueueData], needed: int, count: Callable[[QueueData], int]
 ) -> tuple[MessageQueue, ...]:
     return tuple(
         MessageQueue(broker_name=part.broker_name, queue_id=number, topic=topic)

@@ -15,7 +15,7 @@ from ...model import names
 from ...model.client_info import Version
 from ...model.codes import ResponseCode
 from ...model.route import MASTER_ID
-from ...model.topic import SYNC_BROKER_MEMBER_PREFIX, Perm, TopicFlag
+from ...model.topic import SYNC_BROKER_MEMBER_PREFIX, Perm
 from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.route import BrokerData, TopicRouteData
 from ...protocol.bodies.topics import TopicList
@@ -93,7 +93,7 @@ class TopicHandlers:
         self._check_lists_are_enabled()
         return await self._list(self.table.topics_of_cluster(request.header.cluster))
 
-    async def flagged(self, request: Request, wanted: TopicFlag, unwanted: int = 0) -> Reply:
+    async def flagged(self, request: Request, wanted: int, unwanted: int = 0) -> Reply:
         """Answer 311 to 313: the topics whose system flag has one bit and not the other."""
         self._check_lists_are_enabled()
         every, table = self.slices.each(self.table.topics()), self.table
