@@ -3,25 +3,32 @@
 `config/delayOffset.json` and `config/timermetrics` are as Java keeps them. An offset of a level goes to disk only once
 everything delivered below it is on the medium: else a power cut could lose a message for good. Counts of the timer may
 be off, after a kill, by what happened in the last second; the sum over all topics is counted by the wheel itself.
+Requests ask how far each level is (45), the timer is (60), and what waits by topic (61).
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
 
 from ... import logs
+from ...errors import RequestRefused
+from ...model.codes import ResponseCode
 from ...model.java_hash import java_hash
 from ...model.names import SCHEDULE_TOPIC
 from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.offsets import DelayOffsetSerializeWrapper
 from ...protocol.bodies.stats import TimerCount, TimerMetrics
+from ...protocol.headers.admin import SwitchTimerEngine
 from ...protocol.json import Dialect
 from ...store.queues.queue_table import QueueTable
 from ...store.tables.json_tables import JsonTable
+from ...store.timer.timer_store import TimerStore
+from ...transport.dispatch import Reply, Request, RequestOf
 from ..metadata.table_content import entry, next_version, read_version, section
 
 log = logs.get("pyromq.broker")
@@ -29,6 +36,7 @@ log = logs.get("pyromq.broker")
 OFFSETS = "offsetTable"
 COUNTS = "timingCount"
 LEVELS = "messageDelayLevel"
+FILE_WHEEL, ROCKSDB = "F", "R"  # engines of the timer
 
 
 class _Unsaved(NamedTuple):
@@ -148,3 +156,29 @@ def note_levels(table: JsonTable, levels: str) -> bool:
         now=wanted,
     )
     return True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TimingHandlers:
+    """Event loop only. A slave copies the answers to 45, 60 and 61."""
+
+    progress: DelayProgress
+    store: TimerStore
+    counts: TimerCounts
+
+    def delay_offsets(self, request: Request) -> Reply:
+        return Reply(body=self.progress.body())
+
+    def check_point(self, request: Request) -> Reply:
+        return Reply(body=self.store.check().pack())
+
+    def metrics(self, request: Request) -> Reply:
+        return Reply(body=self.counts.body())
+
+    def switch(self, request: RequestOf[SwitchTimerEngine, None]) -> Reply:
+        """Answer 5001: there is one engine, Java's files."""
+        wanted = request.header.engine_type
+        if wanted == FILE_WHEEL:
+            return Reply()
+        why = "timers in RocksDB are not kept here" if wanted == ROCKSDB else f"{wanted!r} is no engine, F is"
+        raise RequestRefused(f"switch timer engine failed: {why}", ResponseCode.INVALID_PARAMETER)

@@ -8,9 +8,8 @@ from typing import Any
 from ..retries.dead_letters import DeadLetters
 from ..retries.send_back import SendBack
 from ..send.handler import born_host
-from ..timing.handlers import TimingHandlers
 from ..timing.level_delivery import LevelDelivery
-from ..timing.progress import DelayProgress
+from ..timing.progress import DelayProgress, TimingHandlers
 from ..timing.recall import Recall
 from ..timing.timers import Timers
 from ..transactions.check import TransactionChecks
