@@ -10,7 +10,7 @@ from typing import Any
 from ..config.settings import check_ranges, option
 from ..errors import ConfigError
 from ..kernel.records import DelayLevels, parse_delay_levels
-from .layout import BATCH_ENTRY_BYTES, QUEUE_ENTRY_BYTES
+from .layout import BATCH_ENTRY_BYTES, BATCH_QUEUES, QUEUE_ENTRY_BYTES, QUEUES
 
 _SIZES = {  # what decides names and layout of files, by Java key
     "mappedFileSizeCommitLog": "commit_log_file_bytes",
@@ -100,6 +100,12 @@ class StoreConfig:
         """Return the configuration with these sizes, named as in `file_sizes`; what is missing stays as it is."""
         changed: dict[str, Any] = {name: sizes[java] for java, name in _SIZES.items() if java in sizes}
         return replace(self, **changed)
+
+    def queue_files(self, is_batch: bool) -> tuple[str, int, int]:
+        """Return where queues of this kind lie, and the bytes of their files and entries."""
+        if is_batch:
+            return BATCH_QUEUES, self.batch_queue_file_bytes, BATCH_ENTRY_BYTES
+        return QUEUES, self.queue_file_bytes, QUEUE_ENTRY_BYTES
 
     @property
     def delay_levels(self) -> DelayLevels:

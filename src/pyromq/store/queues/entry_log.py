@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 import msgspec
 
 from ...kernel import state
+from ..config import StoreConfig
 from ..files.disk import Bytes, Disk, DiskError, DiskFile, read_range
 from ..files.file_sequence import FileSequence, IrregularFile, first_without
 from ..files.open_files import OpenFiles, UnsyncedFiles
@@ -43,20 +44,19 @@ class EntryLog:
         disk: Disk,
         files: OpenFiles,
         unsynced: UnsyncedFiles,
-        queue: tuple[str, int],  # topic and number
-        folder: str,
-        file_bytes: int,
-        entry_bytes: int,
-        step: int,
+        config: StoreConfig,
+        topic: str,
+        queue_id: int,
+        is_batch: bool,
     ) -> None:
+        root, file_bytes, self.entry_bytes = config.queue_files(is_batch)
         self._disk = disk
         self.unsynced = unsynced
-        self._step = step
-        self.sequence = FileSequence(disk, files, folder, file_bytes)
-        self.entry_bytes = entry_bytes
+        self._step = config.allocation_step_bytes
+        self.sequence = FileSequence(disk, files, f"{root}/{topic}/{queue_id}", file_bytes)
         self.first = 0
         # It calls us to write by the disk; a bound method instead would cost each queue 64 bytes.
-        self.tail = state.QueueTail(*queue, entry_bytes, self, unsynced.files)
+        self.tail = state.QueueTail(topic, queue_id, self.entry_bytes, self, unsynced.files)
 
     @property
     def end(self) -> int:

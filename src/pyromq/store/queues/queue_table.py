@@ -22,7 +22,7 @@ from ..errors import StoreError
 from ..files.disk import Disk, read_if_there, replace_durably
 from ..files.file_sequence import IrregularFile, parse_queue_name
 from ..files.open_files import OpenFiles, UnsyncedFiles
-from ..layout import BATCH_ENTRY_BYTES, BATCH_QUEUES, QUEUE_ENTRY_BYTES, QUEUES
+from ..layout import BATCH_QUEUES, QUEUES
 from ..recovery.catalogue import Catalogue, KnownQueue
 from .batch_queue import BatchQueue
 from .consume_queue import ConsumeQueue
@@ -74,18 +74,7 @@ class QueueTable:
         return loaded
 
     def _make(self, topic: str, queue_id: int, *, batch: bool) -> StoredQueue:
-        config = self.config
-        folder = f"{BATCH_QUEUES if batch else QUEUES}/{topic}/{queue_id}"
-        entries = EntryLog(
-            self.disk,
-            self.files,
-            self.unsynced,
-            (topic, queue_id),
-            folder,
-            config.batch_queue_file_bytes if batch else config.queue_file_bytes,
-            BATCH_ENTRY_BYTES if batch else QUEUE_ENTRY_BYTES,
-            config.allocation_step_bytes,
-        )
+        entries = EntryLog(self.disk, self.files, self.unsynced, self.config, topic, queue_id, batch)
         queue: StoredQueue = BatchQueue(entries) if batch else ConsumeQueue(entries)
         self.by_topic.setdefault(topic, {})[queue_id] = queue
         return queue

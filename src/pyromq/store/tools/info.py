@@ -9,7 +9,7 @@ from ..files.disk import Disk
 from ..files.file_sequence import FileSequence, first_without, parse_queue_name
 from ..files.open_files import OpenFiles
 from ..files.read_only import read_only
-from ..layout import BATCH_ENTRY, BATCH_ENTRY_BYTES, BATCH_QUEUES, COMMIT_LOG, INDEX, QUEUE_ENTRY_BYTES, QUEUES
+from ..layout import BATCH_ENTRY, COMMIT_LOG, INDEX, QUEUE_ENTRY_BYTES
 from ..recovery.checkpoint import read_checkpoint, read_synced, was_stopped_cleanly
 from ..recovery.claim import LOCK_FILE, refuse_unknown_kinds
 from ..tables.json_tables import TableDamaged, read_table, table_names
@@ -69,10 +69,8 @@ def _tables(disk: Disk) -> dict[str, Any]:
 
 def _queues(disk: Disk, config: StoreConfig, files: OpenFiles) -> list[dict[str, Any]]:
     found = []
-    for root, file_bytes, entry_bytes in (
-        (QUEUES, config.queue_file_bytes, QUEUE_ENTRY_BYTES),
-        (BATCH_QUEUES, config.batch_queue_file_bytes, BATCH_ENTRY_BYTES),
-    ):
+    for is_batch in (False, True):
+        root, file_bytes, entry_bytes = config.queue_files(is_batch)
         for topic in disk.list(root):
             numbers = (parse_queue_name(name) for name in disk.list(f"{root}/{topic}"))
             for queue in sorted(number for number in numbers if number is not None):

@@ -217,8 +217,7 @@ class QueueChecks:
                     self._report.add(Level.NOTE, stray, None, "does not belong here", "look at it; it is not used")
 
     def _open(self, folder: str, is_batch: bool) -> QueueCheck:
-        size = self._config.batch_queue_file_bytes if is_batch else self._config.queue_file_bytes
-        sequence = FileSequence(self._disk, self._files, folder, size)
+        sequence = FileSequence(self._disk, self._files, folder, self._config.queue_files(is_batch)[1])
         for irregular in sequence.load():
             level = Level.NOTE if irregular.base < 0 else Level.REPAIRABLE
             self._report.add(level, irregular.name, None, irregular.what, "open the store, or run `store rebuild`")
