@@ -27,7 +27,7 @@ from ..model.wire_text import LONG_MAX, whole_number
 from ..protocol.bodies.route import TopicRouteData
 from ..protocol.row import A, B, H, R, Row
 from .options import Chosen, Declared, Option, UsageError, table
-from .printing import Columns, as_line
+from .printing import as_line
 
 NO_ROUTE = "No topic route info in name server for the topic: "
 
@@ -76,9 +76,6 @@ class Run:
         for address in addresses:
             await self.ask(address, row, header, body)
             self.say(said.format(address))
-
-    def table(self, columns: Columns, rows: Iterable[Iterable[object]]) -> None:
-        self.say(columns.head, *(columns.format(*row) for row in rows))
 
     def say(self, *lines: object) -> None:
         """Print each text as one line, none as an empty one. A line end inside came from elsewhere and is escaped."""

@@ -94,7 +94,8 @@ async def _brokers(run: Run) -> list[str]:
 
 
 def _print_table(run: Run, table: dict[MessageQueue, int]) -> None:
-    run.table(RESET, ((queue.broker_name, queue.queue_id, offset) for queue, offset in sorted(table.items())))
+    rows = (RESET.format(queue.broker_name, queue.queue_id, offset) for queue, offset in sorted(table.items()))
+    run.say(RESET.head, *rows)
 
 
 async def _reset_queue(run: Run, time_ms: int) -> None:
