@@ -6,7 +6,7 @@ A worker that says by its exit code that trying again does not help ends everyth
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import logs
 from ..ambient import Clock
+from ..client.connect.background import first_ended
 
 log = logs.get("pyromq.app")
 
@@ -43,21 +44,15 @@ class Supervisor:
     async def run(self, stop_wanted: asyncio.Event) -> int:
         """Return the exit code: 0 after a stop that was wanted."""
         keepers = [asyncio.create_task(self._keep(number)) for number in range(1, self.workers + 1)]
-        stops: list[asyncio.Task[Any]] = [
-            asyncio.create_task(stop_wanted.wait()),
-            asyncio.create_task(self._stop_wanted.wait()),
-        ]
+        stops: list[Coroutine[Any, Any, Any]] = [stop_wanted.wait(), self._stop_wanted.wait()]
         if self.watched is not None:
-            stops.append(asyncio.create_task(self._watch(self.watched)))
+            stops.append(self._watch(self.watched))
         try:
-            await asyncio.wait(stops, return_when=asyncio.FIRST_COMPLETED)
+            await first_ended(stops)
         finally:
             self._stop_wanted.set()
-            for each in stops:
-                each.cancel()
             await self._end_all()
             await asyncio.gather(*keepers)
-            await asyncio.gather(*stops, return_exceptions=True)
         return self._code
 
     async def _keep(self, number: int) -> None:

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
-from pyromq.client.core.routing import NameServerOrder, Rotation, queue_for_key, route_of
+from pyromq.client.config import ClientConfig
+from pyromq.client.connect.name_servers import NameServers
+from pyromq.client.core.routing import Rotation, queue_for_key, route_of
+from pyromq.errors import ConnectionLost
 from pyromq.protocol.bodies.keyed import MessageQueue
 from pyromq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
+from pyromq.protocol.command import Command
 
 
 def part(name: str, perm: int = 6, read: int = 2, write: int = 2) -> QueueData:
@@ -68,10 +73,30 @@ def test_the_rotation_visits_all_and_skips_what_does_not_fit() -> None:
     assert rotation.pick(queues, lambda queue: False) is None
 
 
-def test_name_servers_are_shuffled_and_a_failed_one_goes_last() -> None:
-    names = ["a", "b", "c"]
-    assert {tuple(NameServerOrder(names, random.Random(seed)).all()) for seed in range(40)} > {("a", "b", "c")}
-    order = NameServerOrder(names, random.Random(1))
-    first, second, third = order.all()
-    order.failed(first)
-    assert order.all() == [second, third, first]
+class OneIsDown:
+    """Connections to name servers of which one does not answer."""
+
+    def __init__(self, down: str) -> None:
+        self.down, self.asked = down, list[str]()
+
+    async def call(self, address: str, request: Command, timeout_s: float) -> Command:
+        self.asked.append(address)
+        if address == self.down:
+            raise ConnectionLost(f"{address} is down")
+        return Command(code=0, body=b'{"topicList":[]}')
+
+
+async def test_name_servers_are_shuffled_and_a_failed_one_goes_last() -> None:
+    config = ClientConfig(name_servers=("a:1", "b:1", "c:1"))
+    client: Any = OneIsDown("a:1")
+    firsts = set()
+    for seed in range(40):
+        client.asked.clear()
+        servers = NameServers(client, config, random.Random(seed))
+        await servers.topics()
+        firsts.add(client.asked[0])
+        if client.asked[0] == "a:1":
+            assert client.asked[1:] == ["b:1"] or client.asked[1:] == ["c:1"]
+            await servers.topics()
+            assert client.asked[2] == client.asked[1]  # the one that answered is in front
+    assert firsts == {"a:1", "b:1", "c:1"}

@@ -16,7 +16,7 @@ from ...protocol.requests import RequestCode
 from ...protocol.row import A, H, R, Row
 from ...transport.client import RemotingClient
 from ..config import ClientConfig
-from ..core.routing import NameServerOrder, Route, route_of
+from ..core.routing import Route, route_of
 from ..errors import Error, NoBroker, NoNameServer, NotSupported, TopicNotFound, refused
 from .answers import Answer, bad_answer
 
@@ -29,7 +29,8 @@ class NameServers:
     def __init__(self, client: RemotingClient, config: ClientConfig, rng: Random) -> None:
         self._client = client
         self._config = config
-        self._order = NameServerOrder(config.name_servers, rng)
+        self._addresses = list(config.name_servers)  # the one that answered last in front
+        rng.shuffle(self._addresses)  # each client settles on one, all share the load
 
     async def route(self, topic: str) -> Route:
         """Return the route as a name server knows it now. TopicNotFound, NoBroker, NoNameServer, or Refused."""
@@ -82,11 +83,7 @@ class NameServers:
         )
 
     async def ask(
-        self,
-        row: Row[H, Any, A, R],
-        header: H | None = None,
-        *,
-        expected: Iterable[int] = (ResponseCode.SUCCESS,),
+        self, row: Row[H, Any, A, R], header: H | None = None, *, expected: Iterable[int] = (ResponseCode.SUCCESS,)
     ) -> Answer[A, R]:
         """Return the first answer that comes, if its code is one of those expected. NoNameServer or Refused."""
         address, command = await self._first_answer(row, {} if header is None else header.to_fields())
@@ -96,7 +93,7 @@ class NameServers:
 
     async def _first_answer(self, code: int, fields: dict[str, str]) -> tuple[str, Command]:
         faults, hint = [], ""
-        addresses = self._order.all()
+        addresses = list(self._addresses)
         for number, address in enumerate(addresses, 1):
             is_last = number == len(addresses)
             timeout_s = self._config.name_server_timeout_s if is_last else self._config.name_server_patience_s
@@ -106,7 +103,8 @@ class NameServers:
             except CallFailed as fault:
                 faults.append(str(fault))
                 hint = hint or (fault.hint if isinstance(fault, ConnectionLost) else "")
-                self._order.failed(address)
+                self._addresses.remove(address)
+                self._addresses.append(address)  # asked again only after all the others
                 log.debug("name server does not answer", address=address, fault=str(fault))
         error = NoNameServer(
             f"no name server answers: {'; '.join(faults)}",

@@ -23,14 +23,8 @@ from ...protocol.bodies.body import decode_body, encode_body
 from ...protocol.bodies.heartbeat import CheckClientRequestBody, LockBatchRequestBody
 from ...protocol.bodies.keyed import ByQueue, MessageQueue
 from ...protocol.bodies.offsets import ResetOffsetBody
+from ...protocol.headers import offsets as headers
 from ...protocol.headers.header import ConsumerGroupName, TopicQueue
-from ...protocol.headers.offsets import (
-    GetMaxOffset,
-    OffsetAnswer,
-    QueryConsumerOffset,
-    SearchOffset,
-    UpdateConsumerOffset,
-)
 from ...protocol.json import FILE_LIMITS, Dialect
 from ...protocol.requests import RequestCode
 from ...protocol.row import H, Row
@@ -47,7 +41,7 @@ LOCK_VALID_S = 30.0  # the broker keeps a lock for 60 s; we stop trusting it ear
 LOCK_RENEW_S = 20.0
 
 
-async def check_at_brokers(session: Session, group: str, topic: str, wanted: Filter) -> None:
+async def check_filter(session: Session, group: str, topic: str, wanted: Filter) -> None:
     """Ask the brokers whether they can evaluate the filter. Refused has the reason why one cannot."""
     known = session.known_route(topic)
     if known is None or not wanted.sql:
@@ -144,7 +138,7 @@ class BrokerOffsets:
 
     async def read(self, queue: MessageQueue) -> int | None:
         # Brokers would answer 0 for a young topic whatever the group asked for; here the group's own rule decides.
-        header = QueryConsumerOffset(
+        header = headers.QueryConsumerOffset(
             consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id, set_zero_if_not_found=False
         )
         return await _offset(self._session, queue, RequestCode.QUERY_CONSUMER_OFFSET, header)
@@ -152,7 +146,7 @@ class BrokerOffsets:
     async def save(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         saved = {}
         for queue, offset in offsets.items():
-            header = UpdateConsumerOffset(
+            header = headers.UpdateConsumerOffset(
                 consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset
             )
             try:
@@ -208,13 +202,13 @@ async def min_offset(session: Session, queue: MessageQueue) -> int:
 
 async def max_offset(session: Session, queue: MessageQueue) -> int:
     """Return the offset behind the last message."""
-    header = GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id)
+    header = headers.GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id)
     return await _offset(session, queue, RequestCode.GET_MAX_OFFSET, header) or 0
 
 
 async def offset_at(session: Session, queue: MessageQueue, time_ms: int) -> int:
     """Return the offset of the first message stored at that time or later."""
-    header = SearchOffset(topic=queue.topic, queue_id=queue.queue_id, timestamp=time_ms)
+    header = headers.SearchOffset(topic=queue.topic, queue_id=queue.queue_id, timestamp=time_ms)
     return await _offset(session, queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header) or 0
 
 
@@ -233,7 +227,7 @@ async def start_offset(
 
 
 async def _offset(
-    session: Session, queue: MessageQueue, row: Row[H, None, OffsetAnswer, None], header: H
+    session: Session, queue: MessageQueue, row: Row[H, None, headers.OffsetAnswer, None], header: H
 ) -> int | None:
     expected = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
     answer = await session.ask(session.reader(await session.route(queue.topic), queue), row, header, expected=expected)

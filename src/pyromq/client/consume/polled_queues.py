@@ -49,7 +49,7 @@ class PolledQueues(dict[MessageQueue, PolledQueue]):
         self._wanted = wanted
         self._options = options
         self._puller = Puller(session, group)
-        self._tasks = Tasks(lambda fault: log.error("pull died", group=group, fault=repr(fault)))
+        self.tasks = Tasks(lambda fault: log.error("pull died", group=group, fault=repr(fault)))
         self._changed = asyncio.Event()  # queues came or went while somebody waits for messages
         self.paused: set[MessageQueue] = set()
         self.unread: list[Received] = []  # of a batch, all of one queue, the next at the end
@@ -75,9 +75,6 @@ class PolledQueues(dict[MessageQueue, PolledQueue]):
         for polled in self.values():
             polled.done = polled.returned
 
-    async def close(self) -> None:
-        await self._tasks.cancel()
-
     async def next(self) -> list[Received]:
         """Return the next messages of one queue; none if a pull brought none, or queues came or went meanwhile.
 
@@ -88,7 +85,7 @@ class PolledQueues(dict[MessageQueue, PolledQueue]):
         for polled in self.values():
             if polled.queue not in self.paused:
                 if polled.pull is None:
-                    polled.pull = self._tasks.start(self._pull(polled))
+                    polled.pull = self.tasks.start(self._pull(polled))
                 pulls[polled.pull] = polled
         changed = asyncio.ensure_future(self._changed.wait())
         try:

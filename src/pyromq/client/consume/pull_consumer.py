@@ -26,15 +26,7 @@ from ..received import Received
 from ..subscription import Filter
 from ..tracing.trace_writer import Tracer
 from ..tracing.traced_work import trace_pulled
-from .group_calls import (
-    BrokerOffsets,
-    allocated_queues,
-    check_at_brokers,
-    max_offset,
-    min_offset,
-    offset_at,
-    start_offset,
-)
+from .group_calls import BrokerOffsets, allocated_queues, check_filter, max_offset, min_offset, offset_at, start_offset
 from .options import PullOptions
 from .polled_queues import PolledQueue, PolledQueues
 
@@ -83,7 +75,7 @@ class PullConsumer(Lifecycle):
         if self.is_open:
             self.is_open = False
             await self._tasks.cancel()
-            await self._queues.close()
+            await self._queues.tasks.cancel()
             if self._options.auto_commit:
                 self._queues.all_done()
                 await self.commit()
@@ -148,7 +140,7 @@ class PullConsumer(Lifecycle):
         for topic in sorted(topics - self._checked):
             if self._wanted.sql:
                 await self._session.route(topic)
-                await check_at_brokers(self._session, self.group, topic, self._wanted)
+                await check_filter(self._session, self.group, topic, self._wanted)
             self._checked.add(topic)
 
     def members_changed(self) -> None:

@@ -30,7 +30,7 @@ from .assignment import Assignment
 from .attempts import Attempt, HandlerRunner, before_handlers
 from .concurrent_service import ConcurrentService
 from .consume_service import AssignedQueue, ConsumeService
-from .group_calls import BrokerOffsets, LocalOffsets, OffsetStore, check_at_brokers
+from .group_calls import BrokerOffsets, LocalOffsets, OffsetStore, check_filter
 from .handlers import Handler, worker
 from .options import ConsumeOptions
 from .orderly_service import OrderlyService
@@ -134,7 +134,7 @@ class PushConsumer(Lifecycle):
         self._session.check_open()
         for topic, wanted in self._filters.items():
             await self._read_route(topic)
-            await check_at_brokers(self._session, self.group, topic, wanted)
+            await check_filter(self._session, self.group, topic, wanted)
         self._session.heartbeats.add_member(self.group, self.describe)
         self.is_open = True
         try:

@@ -1,7 +1,7 @@
 """A topic's route as the client uses it: which queues can be written and read, and where their brokers are.
 
-`Route` is made of one answer of a name server and never changes. `Rotation` and `NameServerOrder` choose. `Latencies`
-leaves brokers that were slow or failed alone for a while, by Java 5's table. No awaits.
+`Route` is made of one answer of a name server and never changes. `Rotation` chooses a queue. `Latencies` leaves
+brokers that were slow or failed alone for a while, by Java 5's table. No awaits.
 """
 
 from __future__ import annotations
@@ -131,22 +131,6 @@ class Rotation:
                 self._next[topic] = begin + step + 1
                 return queue
         return None
-
-
-class NameServerOrder:
-    """The list in random order, the one that answered last in front: each client settles on one, all share the load."""
-
-    def __init__(self, addresses: Sequence[str], rng: Random) -> None:
-        self._addresses = list(addresses)
-        rng.shuffle(self._addresses)
-
-    def all(self) -> list[str]:
-        return list(self._addresses)
-
-    def failed(self, address: str) -> None:
-        """Move the address to the end: it is asked again only after all the others."""
-        self._addresses.remove(address)
-        self._addresses.append(address)
 
 
 def penalty_ms(latency_ms: float) -> int:

@@ -73,12 +73,12 @@ async def send_batch(
     return first + await send_batch(sender, topic, batch[half:], choose)
 
 
-def batches_of(items: Iterable[BatchItem], most_bytes: int, most_messages: int) -> Iterable[list[BatchItem]]:
+def batches_of(items: Iterable[BatchItem], most_bytes: int) -> Iterable[list[BatchItem]]:
     """Yield the items in batches that keep both limits; an item that is larger is alone."""
     batch: list[BatchItem] = []
     size = 0
     for item in items:
-        if batch and (size + item.bytes > most_bytes or len(batch) == most_messages):
+        if batch and (size + item.bytes > most_bytes or len(batch) == BATCH_MESSAGES):
             yield batch
             batch, size = [], 0
         batch.append(item)
@@ -106,8 +106,8 @@ def parts_of(values: Iterable[Any]) -> Iterator[list[Any]]:
         yield part
 
 
-async def gathered_parts(values: AsyncIterable[T], linger_s: float, most: int, clock: Clock) -> AsyncIterator[list[T]]:
-    """Yield what comes within `linger_s` of the first value, up to `most` values."""
+async def gathered_parts(values: AsyncIterable[T], linger_s: float, clock: Clock) -> AsyncIterator[list[T]]:
+    """Yield what comes within `linger_s` of the first value, up to a batch."""
     rest = aiter(values)
     coming: asyncio.Future[T] | None = asyncio.ensure_future(anext(rest))
     try:
@@ -117,7 +117,7 @@ async def gathered_parts(values: AsyncIterable[T], linger_s: float, most: int, c
                 part.append(await coming)
                 coming = asyncio.ensure_future(anext(rest))
                 async with clock.timeout(linger_s):
-                    while len(part) < most:
+                    while len(part) < BATCH_MESSAGES:
                         part.append(await asyncio.shield(coming))
                         coming = asyncio.ensure_future(anext(rest))
             except TimeoutError:

@@ -190,19 +190,14 @@ def _joined(keys: Iterable[str]) -> str:
 
 
 def pack(topic: str, value: Any, properties: Mapping[str, str], packing: Packing) -> Outgoing:
-    _check_topic(topic)
-    body = _checked_body(topic, encode_value(value), packing)
+    body = _checked_body(topic, value, packing)
     sys_flag = 0
     if packing.compression is not None and len(body) > packing.compress_over_bytes:
         packed = compress(body, packing.compression, packing.level)
         if len(packed) < len(body):  # what is random already grows, and may not fit any more
             body, sys_flag = packed, compressed_flag(packing.compression)
     return Outgoing(
-        topic=topic,
-        ids=[properties[Property.UNIQ_KEY]],
-        body=body,
-        properties=_text(properties),
-        sys_flag=sys_flag,
+        topic=topic, ids=[properties[Property.UNIQ_KEY]], body=body, properties=_text(properties), sys_flag=sys_flag
     )
 
 
@@ -215,8 +210,7 @@ class BatchItem(NamedTuple):
 
 
 def pack_item(topic: str, value: Any, properties: Mapping[str, str], packing: Packing) -> BatchItem:
-    _check_topic(topic)
-    body = _checked_body(topic, encode_value(value), packing)
+    body = _checked_body(topic, value, packing)
     encoded = _text(properties).encode()
     return BatchItem(
         properties[Property.UNIQ_KEY], BatchEntry(body, 0, encoded), ENTRY_BYTES + len(body) + len(encoded)
@@ -246,7 +240,9 @@ def _check_topic(topic: str) -> None:
         raise BadMessage(f"topic {topic!r} is the broker's own: nobody may send to it", hint="Choose another topic")
 
 
-def _checked_body(topic: str, body: bytes, packing: Packing) -> bytes:
+def _checked_body(topic: str, value: Any, packing: Packing) -> bytes:
+    _check_topic(topic)
+    body = encode_value(value)
     if not body:
         raise BadMessage(f"the message for {topic!r} has an empty body", hint="Brokers refuse it: send at least a byte")
     if len(body) > packing.max_message_bytes:

@@ -25,17 +25,7 @@ from ..received import Received
 from ..tracing.trace_writer import Tracer
 from ..tracing.traced_work import TracingSender, trace_recall
 from .auto_batcher import AutoBatcher
-from .batches import (
-    BATCH_BYTES,
-    BATCH_MESSAGES,
-    Batching,
-    batches_of,
-    check_values,
-    gathered_parts,
-    parts_of,
-    send_batch,
-    send_batches,
-)
+from .batches import BATCH_BYTES, Batching, batches_of, check_values, gathered_parts, parts_of, send_batch, send_batches
 from .outgoing import Outgoing, Packing, message_properties, pack, pack_item
 from .queue_choice import OrderLanes, QueueChoice, queue_choice
 from .requests import AwaitedReplies, reply_properties, reply_topic, request_properties
@@ -232,14 +222,14 @@ class Producer(Lifecycle):
 
         async def deliver(drafts: Iterable[Draft]) -> list[SendResult]:
             items = (pack_item(self._on_wire(each.topic), each.value, each.properties, packing) for each in drafts)
-            batches = batches_of(items, most, BATCH_MESSAGES)
+            batches = batches_of(items, most)
             if order_key is None:
                 return await send_batches(self._sender, name, batches)
             async with self._lanes.turn(name, order_key):
                 return [each for batch in batches for each in await send_batch(self._sender, name, batch, choose)]
 
         if isinstance(values, AsyncIterable):
-            gathered = gathered_parts(values, seconds(linger), BATCH_MESSAGES, self._session.clock)
+            gathered = gathered_parts(values, seconds(linger), self._session.clock)
             return [each async for part in gathered for each in await self._post([*map(draft, part)], deliver)]
         if self._middleware:
             parts = parts_of(values)

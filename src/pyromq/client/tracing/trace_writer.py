@@ -39,7 +39,7 @@ class Tracer:
     """Event loop only. Started with the client, stopped after its producers and consumers."""
 
     def __init__(self, session: Session, topic: str) -> None:
-        self._session = session
+        self.session = session
         self.clock = session.clock
         self.topic = topic
         self._sender = Sender(session, GROUP, SendPolicy(retries=1))
@@ -73,13 +73,9 @@ class Tracer:
         if len(self._events) == MESSAGE_EVENTS:
             self._filled.ring()
 
-    def next_id(self) -> str:
-        """Return an id that both events of a delivery carry."""
-        return self._session.ids.next()
-
     def store_host(self, result: SendResult) -> str:
         """Return the master's address; for a topic just made, whose route is unknown, the one in the offset id."""
-        known = self._session.known_master(result.queue)
+        known = self.session.known_master(result.queue)
         if known is not None or not result.offset_message_id:
             return known or ""
         try:
@@ -100,7 +96,7 @@ class Tracer:
     async def _write(self, events: list[Traced]) -> None:
         """Write the traces. One that cannot be written (somebody else chose its keys) takes no other along."""
         try:
-            properties = message_properties(self._session.ids.next(), keys=trace_keys(events))
+            properties = message_properties(self.session.ids.next(), keys=trace_keys(events))
             message = pack(self.topic, encode_trace(events), properties, Packing())
         except (Error, ValueError) as fault:
             if len(events) == 1:

@@ -9,16 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ...model import message_trace as events
 from ...model.message import KEY_SEPARATOR, Property, SysFlag
-from ...model.message_trace import (
-    Consumed,
-    ConsumeOutcome,
-    ConsumeStarted,
-    MessageKind,
-    Recalled,
-    Sent,
-    TransactionEnded,
-)
 from ...protocol.batch import decode_batch
 from ...protocol.properties import decode_properties
 from ...protocol.requests import RequestCode
@@ -66,7 +58,7 @@ class TracingSender(Sender):
         for place, (message_id, (size, properties)) in enumerate(zip(message.ids, _parts(message), strict=True)):
             found: dict[str, Any] = self._of_result(results[place]) if results else {"success": False}
             found |= {"body_length": size, "kind": _kind(message, properties)} | _words(properties)
-            self._tracer.note(Sent(message_id=message_id, **about, **found))
+            self._tracer.note(events.Sent(message_id=message_id, **about, **found))
 
     def _of_result(self, result: SendResult) -> dict[str, Any]:
         return {
@@ -90,12 +82,12 @@ def _words(properties: Mapping[str, str]) -> dict[str, Any]:
     return {"tags": properties.get(Property.TAGS, ""), "keys": properties.get(Property.KEYS, "")}
 
 
-def _kind(message: Outgoing, properties: Mapping[str, str]) -> MessageKind:
+def _kind(message: Outgoing, properties: Mapping[str, str]) -> events.MessageKind:
     if message.sys_flag & SysFlag.TRANSACTION_PREPARED:
-        return MessageKind.HALF
+        return events.MessageKind.HALF
     if any(name in properties for name in _DELAYS):
-        return MessageKind.DELAYED
-    return MessageKind.ORDERED if Property.SHARDING_KEY in properties else MessageKind.NORMAL
+        return events.MessageKind.DELAYED
+    return events.MessageKind.ORDERED if Property.SHARDING_KEY in properties else events.MessageKind.NORMAL
 
 
 def traced_attempts(attempt: Attempt, tracer: Tracer, group: str) -> Attempt:
@@ -125,24 +117,24 @@ def _wanted(tracer: Tracer, received: Received) -> bool:
 
 
 def _started(tracer: Tracer, received: Received, group: str) -> dict[str, Any]:
-    about: dict[str, Any] = {"message_id": received.id, "group": group, "request_id": tracer.next_id()}
+    about: dict[str, Any] = {"message_id": received.id, "group": group, "request_id": tracer.session.ids.next()}
     about["keys"] = KEY_SEPARATOR.join(received.keys)
     about["region"] = received.properties.get(Property.MSG_REGION, "")
-    tracer.note(ConsumeStarted(**about, time_ms=tracer.clock.now_ms(), retries=received.attempt - 1))
+    tracer.note(events.ConsumeStarted(**about, time_ms=tracer.clock.now_ms(), retries=received.attempt - 1))
     return about
 
 
 def _note_end(tracer: Tracer, about: dict[str, Any], cost_ms: int, fault: Exception | None) -> None:
     about |= {"time_ms": tracer.clock.now_ms(), "cost_ms": cost_ms, "success": fault is None}
-    tracer.note(Consumed(**about, outcome=_outcome(fault)))
+    tracer.note(events.Consumed(**about, outcome=_outcome(fault)))
 
 
-def _outcome(fault: Exception | None) -> ConsumeOutcome:
+def _outcome(fault: Exception | None) -> events.ConsumeOutcome:
     if fault is None:
-        return ConsumeOutcome.SUCCESS
+        return events.ConsumeOutcome.SUCCESS
     if isinstance(fault, TimeoutError):
-        return ConsumeOutcome.TIME_OUT
-    return ConsumeOutcome.FAILED if isinstance(fault, Reject | RetryLater) else ConsumeOutcome.EXCEPTION
+        return events.ConsumeOutcome.TIME_OUT
+    return events.ConsumeOutcome.FAILED if isinstance(fault, Reject | RetryLater) else events.ConsumeOutcome.EXCEPTION
 
 
 def trace_end(tracer: Tracer, group: str, state: str, half: SendResult, properties: Mapping[str, str]) -> None:
@@ -162,10 +154,10 @@ def trace_answer(tracer: Tracer, group: str, state: str, half: Received, address
 
 def _note_transaction(tracer: Tracer, message_id: str, topic: str, properties: Mapping[str, str], **about: Any) -> None:
     about |= {"message_id": message_id, "transaction_id": message_id, "topic": topic} | _words(properties)
-    tracer.note(TransactionEnded(**about, time_ms=tracer.clock.now_ms()))
+    tracer.note(events.TransactionEnded(**about, time_ms=tracer.clock.now_ms()))
 
 
 def trace_recall(tracer: Tracer, group: str, result: SendResult, success: bool) -> None:
     if result.is_traced and result.queue.topic != tracer.topic:
         about = {"message_id": result.message_id, "topic": result.queue.topic, "region": result.region}
-        tracer.note(Recalled(**about, group=group, time_ms=tracer.clock.now_ms(), success=success))
+        tracer.note(events.Recalled(**about, group=group, time_ms=tracer.clock.now_ms(), success=success))
