@@ -88,8 +88,6 @@ class App(Lifecycle):
         self._publishing: dict[Handler, list[tuple[str, Mapping[str, Any]]]] = {}  # where what they return goes
         self._run: _RunningApp | None = None
 
-    # --- declaring ------------------------------------------------------------------------------------------------
-
     def subscriber(
         self, *topics: str, group: str, filter: Filter | None = None, replies: bool = False, **options: Any
     ) -> Callable[[F], F]:
@@ -120,8 +118,6 @@ class App(Lifecycle):
             return function
 
         return declare
-
-    # --- running --------------------------------------------------------------------------------------------------
 
     @property
     def client(self) -> Client:
@@ -179,8 +175,6 @@ class App(Lifecycle):
         if self._run is None:
             raise Closed("this app does not run", hint="Use `async with app`, or `pyromq run module:app`")
         return self._run
-
-    # --- between message and function -----------------------------------------------------------------------------
 
     def _handler_of(self, subscription: _Subscription) -> Handler:
         function, replies = subscription.function, subscription.replies

@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
 
 from ... import logs
 from ...errors import PyroError
@@ -119,24 +118,15 @@ class QueueLocks:
         return found
 
 
-class OffsetStore(Protocol):
-    async def read(self, queue: MessageQueue) -> int | None:
-        """Return the group's offset; None if there is none for this queue."""
-        ...
-
-    async def save(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Save offsets and return those that were kept; the rest failed, is logged, and may be saved again."""
-        ...
-
-
 class BrokerOffsets:
-    """Event loop only."""
+    """Offsets that brokers keep. Event loop only."""
 
     def __init__(self, session: Session, group: str) -> None:
         self._session = session
         self._group = group
 
     async def read(self, queue: MessageQueue) -> int | None:
+        """Return the group's offset; None if there is none for this queue."""
         # Brokers would answer 0 for a young topic whatever the group asked for; here the group's own rule decides.
         header = headers.QueryConsumerOffset(
             consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id, set_zero_if_not_found=False
@@ -144,6 +134,7 @@ class BrokerOffsets:
         return await _offset(self._session, queue, RequestCode.QUERY_CONSUMER_OFFSET, header)
 
     async def save(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """Save offsets and return those that were kept; the rest failed, is logged, and may be saved again."""
         saved = {}
         for queue, offset in offsets.items():
             header = headers.UpdateConsumerOffset(
@@ -190,6 +181,9 @@ class LocalOffsets:
             except (OSError, PyroError) as fault:
                 log.error("offsets cannot be read, what was before them counts", path=str(path), fault=str(fault))
         return ByQueue()
+
+
+OffsetStore = BrokerOffsets | LocalOffsets
 
 
 # --- what brokers know of a queue ------------------------------------------------------------------------------------
