@@ -46,7 +46,7 @@ class Copies:
         self._sender = Sender(session, GROUP, SendPolicy())
 
     async def send(self, message: StoredMessage, topic: str, extra: Mapping[str, str] | None = None) -> SendResult:
-        """Send a new message with the same body, tags, keys and properties, and `extra`. CannotCopy as below."""
+        """Send a copy with the same body, tags, keys and properties, and `extra`. CannotCopy if it cannot be read."""
         check_readable(message)
         properties = own_properties(message) | {COPY_OF: message_id(message)} | dict(extra or {})
         return await self.send_new(topic, message.body, properties)
@@ -56,10 +56,7 @@ class Copies:
         return await self._send(pack(topic, body, new, Packing()), new.get(Property.SHARDING_KEY))
 
     async def retry(self, message: StoredMessage, group: str, extra: Mapping[str, str] | None = None) -> SendResult:
-        """Send the message to the group's retry topic: nobody else gets it. CannotCopy if it cannot be read.
-
-        It keeps its id and counts its attempts anew.
-        """
+        """Send the message to the group's retry topic, with its id; attempts count anew. CannotCopy as of `send`."""
         check_readable(message)
         properties = own_properties(message) | dict(extra or {})
         properties |= {
@@ -124,10 +121,7 @@ def forwarding_group(target: str) -> str:
 async def ranges_to_copy(
     calls: Calls, places: list[BrokerPlace], source: str, target: str, group: str | None = None
 ) -> list[CopyRange]:
-    """Return the range of each queue that is to be copied, up to its end of now.
-
-    It begins where an earlier run ended; else where `group` is; else at the first message.
-    """
+    """Return the rest of each queue, to its end of now: behind an earlier run, else from where `group` is, else all."""
     found = []
     for queue in await topics.queues(calls, places, source):
         place, number = queue.place, queue.queue_id

@@ -31,10 +31,7 @@ async def configs(calls: Calls, address: str) -> dict[str, SubscriptionGroupConf
 
 
 async def config(calls: Calls, address: str, group: str) -> SubscriptionGroupConfig | None:
-    """Return the group's config; None if this broker has no such group.
-
-    Request 352 is not asked: it makes the group where it may.
-    """
+    """Return the group's config; None if this broker has none. Request 352 is not asked: it may make the group."""
     return (await configs(calls, address)).get(group)
 
 

@@ -142,10 +142,7 @@ async def life(calls: Calls, address: str, topic: str, message_id: str) -> dict[
 
 
 async def dead_letters(calls: Calls, address: str, group: str | None = None, most: int = 100) -> dict[str, Any] | None:
-    """Ask one of our brokers for the groups that have some, or for those of one group (None: it has none here).
-
-    Refused by Apache's.
-    """
+    """Ask one of our brokers for the groups that have some, or for those of one (None: it has none). Not Apache's."""
     header = DeadLettersRequest(group=group, max_num=most)
     found = (await calls.ask(address, RequestCode.DEAD_LETTERS, header, known=_NOTHING)).body_or_none
     return None if found is None else members(found)

@@ -201,10 +201,7 @@ class Connection(asyncio.BufferedProtocol):
             self._flow.yield_turn()
 
     def _receive_unfed(self, data: memoryview) -> None:
-        """Serve bytes that the kernel may not see.
-
-        That is the first ones, which say whether it is TLS, then TLS, and the rest of an unfinished frame.
-        """
+        """Serve bytes that the kernel may not see: the first ones, TLS, and the rest of an unfinished frame."""
         security, stream = self._security, cast(asyncio.Transport, self._stream)
         data = security.receive(data, stream)
         self._outbox.tls = security.session

@@ -130,10 +130,7 @@ _SMALL_HEADER = 4096  # bytes; headers below are not counted
 
 
 class UnfinishedRequests:
-    """Those of one peer that Python has: how many, and how many bytes they hold.
-
-    `sends` are those of the requests that later sends of the peer wait for.
-    """
+    """Those of one peer that Python has, and their bytes. `sends`: those that later sends of the peer wait for."""
 
     __slots__ = ("_bytes", "_header_bytes", "_most", "_most_bytes", "count", "sends")
 

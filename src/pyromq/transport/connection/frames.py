@@ -89,10 +89,7 @@ class Outbox:
         self._size = 0
 
     def add(self, head: bytes, body: bytes | memoryview) -> int:
-        """Add a frame, and return how many bytes have gathered. Small bodies are joined to their head.
-
-        Large ones are not copied.
-        """
+        """Add a frame; return how many bytes have gathered. Small bodies join their head, large ones stay uncopied."""
         if len(body) < FLUSH_BYTES:
             self.parts.append(head + body)
         else:
