@@ -34,6 +34,7 @@ OTHER_SIZES = {
     "spark/connect": "what tasks reach brokers by",
     "spark/startup": "on the path of worker processes, where nothing else may be found",
     "spark/store": "reads of store files",
+    "spark/write": "one capability, and no other is near it",
 }
 
 # Class names that stand in several rooms, and why nobody mixes them up.

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from pyromq.spark.options import write_options
 from pyromq.spark.session import new_session
 from pyromq.spark.source import RocketMQSource
-from pyromq.spark.write.batch_write import BatchWriter, Written
+from pyromq.spark.write.writers import BatchWriter, Written
 
 ROWS = 2000
 

@@ -21,12 +21,10 @@ from pyromq.protocol.batch import BatchEntry, encode_batch
 from pyromq.protocol.compression import Compression, CompressionMissing, compress, compressed_flag
 from pyromq.protocol.record import FIXED_BYTES, MAGIC_V1, MAGIC_V2, Record, encode_record
 from pyromq.spark.codec.bad_records import DROPMALFORMED, FAILFAST, PERMISSIVE, BadRecord, BadRecords
-from pyromq.spark.codec.batches import decode_batches
-from pyromq.spark.codec.columns import decode_records
-from pyromq.spark.codec.native_columns import native_columns
+from pyromq.spark.codec.batches import decode_batches, messages_to_batch
+from pyromq.spark.codec.columns import decode_records, native_columns
 from pyromq.spark.codec.property_table import parse_properties
 from pyromq.spark.codec.records import Records, record_starts
-from pyromq.spark.codec.rows import messages_to_batch
 from pyromq.spark.schema import COLUMNS, arrow_schema
 from tests.kernel.twins import native_module
 from tests.wire import decode_messages
@@ -77,7 +75,7 @@ def records(draw: st.DrawFn) -> bytes:
 def without_kernel() -> Iterator[None]:
     """As on a machine without a compiler."""
     with (
-        patch("pyromq.spark.codec.native_columns.cut_columns", None),
+        patch("pyromq.spark.codec.columns.cut_columns", None),
         patch("pyromq.spark.codec.records.walk_records", python.walk_records),
     ):
         yield
@@ -131,7 +129,7 @@ def or_refusal(decode: Callable[[bytes, list[str]], list[dict[str, Any]]], raw: 
 def test_ordinary_records_are_cut_natively(properties: list[bytes]) -> None:
     raw = b"".join(encode_record(Record(topic="T", queue_id=1, body=b"x", properties=each)) for each in properties)
     found = Records(raw, record_starts(raw))
-    with patch("pyromq.spark.codec.native_columns.cut_columns", native_module().cut_columns):  # whichever kernel serves
+    with patch("pyromq.spark.codec.columns.cut_columns", native_module().cut_columns):  # whichever kernel serves
         assert set(native_columns(found, list(COLUMNS))) == set(COLUMNS) - {"brokerName"}
 
 
@@ -234,7 +232,7 @@ def either_kernel(native: bool) -> Iterator[None]:
         with without_kernel():
             yield
         return
-    with patch("pyromq.spark.codec.native_columns.cut_columns", native_module().cut_columns):
+    with patch("pyromq.spark.codec.columns.cut_columns", native_module().cut_columns):
         yield
 
 

@@ -6,8 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
-from pyromq.spark.connect.connection import BlockingConnection
-from pyromq.spark.connect.connection_pool import POOL, ConnectionPool
+from pyromq.spark.connect.connection import POOL, BlockingConnection, ConnectionPool
 from pyromq.spark.options import NetOptions
 from tests.spark.reading import rows
 from tests.spark.servers import Servers

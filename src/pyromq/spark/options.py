@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from enum import Flag, auto
+from functools import partial
 from typing import Any, TypeVar
 
 from ..errors import ConfigError
-from . import option_kinds as kinds
 from .codec.bad_records import FAILFAST, MODES
+from .option_kinds import addresses, duration_s, one_of, pattern, text, time_ms, whole, words, yes_or_no
 from .read.offsets import GROUP, LATEST, OffsetSpec, Queue, read_assign, read_times, read_where
 
-O = TypeVar("O")  # noqa: E741
 PULL_GROUP = "pyromq-spark"  # our broker gives this group larger pulls
 # Names of Spark's Kafka connector, and what stands for them here.
 _KAFKAS = {
@@ -60,132 +60,111 @@ class Declared:
     shown: str  # default, in words
 
 
-def option(name: str, read: Callable[[str], Any], default: Any, uses: Use, help: str, shown: str = "") -> Any:
-    shown = shown or (
-        "" if default in (None, ()) else str(default).lower() if isinstance(default, bool) else str(default)
-    )
+def option(name: str, read: Callable[[str], Any], default: Any, help: str, uses: Use, shown: str = "") -> Any:
+    if not shown and default not in (None, ()):
+        shown = str(default).lower() if isinstance(default, bool) else str(default)
     return field(default=default, metadata={"option": Declared(name, read, uses, help, shown)})
+
+
+net_option, pull_option, write_option = (partial(option, uses=uses) for uses in (Use.NET, Use.PULL, Use.WRITE))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetOptions:
     """How to reach a cluster. Pickled into every task."""
 
-    name_server: tuple[str, ...] = option("nameServer", kinds.addresses, (), Use.NET, "host:port of the name servers")
-    connect_timeout_ms: int = option("connectTimeoutMs", kinds.whole(1), 3_000, Use.NET, "for a connection")
-    call_timeout_ms: int = option("callTimeoutMs", kinds.whole(1), 15_000, Use.NET, "for one answer")
-    access_key: str = option("accessKey", kinds.text, "", Use.NET, "requests are signed with it (ACL)")
-    secret_key: str = option("secretKey", kinds.text, "", Use.NET, "its secret, which is not sent")
-    security_token: str = option("securityToken", kinds.text, "", Use.NET, "of a temporary access key")
-    tls: bool = option("tls", kinds.yes_or_no, False, Use.NET, "connect by TLS")
-    tls_verify: str = option(
-        "tls.verify", kinds.one_of("full", "ca", "none"), "full", Use.NET, "what to check of the certificate"
-    )
-    tls_ca: str = option("tls.ca", kinds.text, "", Use.NET, "file with who signs certificates; the system's otherwise")
-    tls_certificate: str = option("tls.certificate", kinds.text, "", Use.NET, "our own certificate")
-    tls_key: str = option("tls.key", kinds.text, "", Use.NET, "its key")
-    tls_key_password: str = option("tls.keyPassword", kinds.text, "", Use.NET, "of the key")
+    name_server: tuple[str, ...] = net_option("nameServer", addresses, (), "host:port of the name servers")
+    connect_timeout_ms: int = net_option("connectTimeoutMs", whole(1), 3_000, "for a connection")
+    call_timeout_ms: int = net_option("callTimeoutMs", whole(1), 15_000, "for one answer")
+    access_key: str = net_option("accessKey", text, "", "requests are signed with it (ACL)")
+    secret_key: str = net_option("secretKey", text, "", "its secret, which is not sent")
+    security_token: str = net_option("securityToken", text, "", "of a temporary access key")
+    tls: bool = net_option("tls", yes_or_no, False, "connect by TLS")
+    tls_verify: str = net_option("tls.verify", one_of("full", "ca", "none"), "full", "what to check of the certificate")
+    tls_ca: str = net_option("tls.ca", text, "", "file with who signs certificates; the system's otherwise")
+    tls_certificate: str = net_option("tls.certificate", text, "", "our own certificate")
+    tls_key: str = net_option("tls.key", text, "", "its key")
+    tls_key_password: str = net_option("tls.keyPassword", text, "", "of the key")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions(NetOptions):
     """A read from brokers (batch, stream) or from files (offline)."""
 
-    store: tuple[str, ...] = option(
-        "store", kinds.words, (), Use.OFFLINE, "store folders to scan instead of asking brokers"
-    )
-    topic: tuple[str, ...] = option("topic", kinds.words, (), Use.READ, "topics")
-    topic_pattern: str = option(
-        "topicPattern", kinds.pattern, "", Use.READ, "topics whose whole name this expression fits"
-    )
-    assign: frozenset[Queue] = option("assign", read_assign, frozenset(), Use.PULL, "queues, as JSON", "none")
+    store: tuple[str, ...] = option("store", words, (), "store folders to scan instead of asking brokers", Use.OFFLINE)
+    topic: tuple[str, ...] = option("topic", words, (), "topics", Use.READ)
+    topic_pattern: str = option("topicPattern", pattern, "", "topics whose whole name this expression fits", Use.READ)
+    assign: frozenset[Queue] = pull_option("assign", read_assign, frozenset(), "queues, as JSON", shown="none")
     starting_offsets: OffsetSpec | None = option(
-        "startingOffsets", read_where, None, Use.PULL, "earliest, latest, group or JSON", "earliest; of streams latest"
+        "startingOffsets", read_where, None, "earliest, latest, group or JSON", Use.PULL, "earliest; of streams latest"
     )
     starting_timestamp: int | None = option(
-        "startingTimestamp", kinds.time_ms, None, Use.READ, "begin with what was stored then or later"
+        "startingTimestamp", time_ms, None, "begin with what was stored then or later", Use.READ
     )
     starting_times: OffsetSpec | None = option(
-        "startingOffsetsByTimestamp", read_times, None, Use.PULL, "the same by topic or queue, as JSON"
+        "startingOffsetsByTimestamp", read_times, None, "the same by topic or queue, as JSON", Use.PULL
     )
-    starting_strategy: str = option(
+    starting_strategy: str = pull_option(
         "startingOffsetsByTimestampStrategy",
-        kinds.one_of("error", "latest"),
+        one_of("error", "latest"),
         "error",
-        Use.PULL,
         "where nothing was stored since that time",
     )
-    ending_offsets: OffsetSpec | None = option("endingOffsets", read_where, None, Use.BATCH, "latest or JSON", "latest")
+    ending_offsets: OffsetSpec | None = option("endingOffsets", read_where, None, "latest or JSON", Use.BATCH, "latest")
     ending_timestamp: int | None = option(
-        "endingTimestamp", kinds.time_ms, None, Use.BATCH | Use.OFFLINE, "end before what was stored then or later"
+        "endingTimestamp", time_ms, None, "end before what was stored then or later", Use.BATCH | Use.OFFLINE
     )
     ending_times: OffsetSpec | None = option(
-        "endingOffsetsByTimestamp", read_times, None, Use.BATCH, "the same by topic or queue, as JSON"
+        "endingOffsetsByTimestamp", read_times, None, "the same by topic or queue, as JSON", Use.BATCH
     )
     fail_on_data_loss: bool = option(
         "failOnDataLoss",
-        kinds.yes_or_no,
+        yes_or_no,
         True,
-        Use.READ,
         "fail if messages are gone (or damaged, offline) before they were read",
+        Use.READ,
     )
     mode: str = option(
         "mode",
-        kinds.one_of(*MODES),
+        one_of(*MODES),
         FAILFAST,
-        Use.READ,
         "a record that cannot be read (bad compression, broken lengths) fails the read (FAILFAST), is left out "
         "(DROPMALFORMED), or is a row whose body is null (PERMISSIVE)",
+        Use.READ,
     )
     max_offsets_per_trigger: int | None = option(
-        "maxOffsetsPerTrigger", kinds.whole(1), None, Use.STREAM, "most messages of a micro-batch"
+        "maxOffsetsPerTrigger", whole(1), None, "most messages of a micro-batch", Use.STREAM
     )
     min_offsets_per_trigger: int | None = option(
-        "minOffsetsPerTrigger", kinds.whole(1), None, Use.STREAM, "wait for so many messages"
+        "minOffsetsPerTrigger", whole(1), None, "wait for so many messages", Use.STREAM
     )
     max_trigger_delay_s: float = option(
-        "maxTriggerDelay", kinds.duration_s, 900.0, Use.STREAM, "wait no longer than that for them", "15m"
+        "maxTriggerDelay", duration_s, 900.0, "wait no longer than that for them", Use.STREAM, "15m"
     )
     min_partitions: int | None = option(
-        "minPartitions", kinds.whole(1), None, Use.READ, "least number of tasks: long queues are split"
+        "minPartitions", whole(1), None, "least number of tasks: long queues are split", Use.READ
     )
-    max_records_per_partition: int | None = option(
-        "maxRecordsPerPartition", kinds.whole(1), None, Use.PULL, "most messages of a task"
+    max_records_per_partition: int | None = pull_option(
+        "maxRecordsPerPartition", whole(1), None, "most messages of a task"
     )
-    consumer_group: str = option(
-        "consumerGroup", kinds.text, "", Use.PULL, "group whose offsets are used and published"
-    )
-    pull_group: str = option("pullGroup", kinds.text, PULL_GROUP, Use.PULL, "group in whose name is pulled")
-    tags: str = option(
-        "tags", kinds.text, "", Use.PULL, "only messages with one of these tags (a || b), chosen by the broker"
-    )
-    sql: str = option(
-        "sql", kinds.text, "", Use.PULL, "only messages that this SQL expression fits, chosen by the broker"
-    )
-    pull_timeout_ms: int = option(
-        "pullTimeoutMs", kinds.whole(1), 60_000, Use.PULL, "without progress, until a task fails"
-    )
-    pull_batch_size: int = option(
-        "pullBatchSize", kinds.whole(1, 1 << 20), 2_048, Use.PULL, "messages asked for at once"
-    )
-    fetch_retries: int = option(
-        "fetchOffset.numRetries", kinds.whole(0), 3, Use.PULL, "further tries to ask for offsets"
-    )
-    fetch_pause_ms: int = option("fetchOffset.retryIntervalMs", kinds.whole(0), 1_000, Use.PULL, "between them")
+    consumer_group: str = pull_option("consumerGroup", text, "", "group whose offsets are used and published")
+    pull_group: str = pull_option("pullGroup", text, PULL_GROUP, "group in whose name is pulled")
+    tags: str = pull_option("tags", text, "", "only messages with one of these tags (a || b), chosen by the broker")
+    sql: str = pull_option("sql", text, "", "only messages that this SQL expression fits, chosen by the broker")
+    pull_timeout_ms: int = pull_option("pullTimeoutMs", whole(1), 60_000, "without progress, until a task fails")
+    pull_batch_size: int = pull_option("pullBatchSize", whole(1, 1 << 20), 2_048, "messages asked for at once")
+    fetch_retries: int = pull_option("fetchOffset.numRetries", whole(0), 3, "further tries to ask for offsets")
+    fetch_pause_ms: int = pull_option("fetchOffset.retryIntervalMs", whole(0), 1_000, "between them")
     batch_rows: int = option(
-        "arrowBatchRows", kinds.whole(1, 1 << 20), 8_192, Use.READ, "rows that Spark gets at once, about"
+        "arrowBatchRows", whole(1, 1 << 20), 8_192, "rows that Spark gets at once, about", Use.READ
     )
     filter_pushdown: bool = option(
-        "filterPushdown",
-        kinds.yes_or_no,
-        False,
-        Use.BATCH,
-        "take filters on topic, queue, offset and time from the query",
+        "filterPushdown", yes_or_no, False, "take filters on topic, queue, offset and time from the query", Use.BATCH
     )
     content: str = option(
-        "content", kinds.one_of("messages", "damage"), "messages", Use.OFFLINE, "rows are messages, or what is damaged"
+        "content", one_of("messages", "damage"), "messages", "rows are messages, or what is damaged", Use.OFFLINE
     )
-    verify_crc: bool = option("verifyCrc", kinds.yes_or_no, True, Use.OFFLINE, "check every record's CRC")
+    verify_crc: bool = option("verifyCrc", yes_or_no, True, "check every record's CRC", Use.OFFLINE)
 
     @property
     def tag_list(self) -> tuple[str, ...]:
@@ -197,25 +176,22 @@ class ReadOptions(NetOptions):
 class WriteOptions(NetOptions):
     """A write to brokers."""
 
-    topic: str = option("topic", kinds.text, "", Use.WRITE, "where rows go that have no column topic of their own")
-    producer_group: str = option(
-        "producerGroup", kinds.text, "pyromq-spark-writer", Use.WRITE, "as brokers see the sender"
+    topic: str = write_option("topic", text, "", "where rows go that have no column topic of their own")
+    producer_group: str = write_option("producerGroup", text, "pyromq-spark-writer", "as brokers see the sender")
+    send_timeout_ms: int = write_option(
+        "sendTimeoutMs", whole(1), 60_000, "for a request and its repeats, until a task fails"
     )
-    send_timeout_ms: int = option(
-        "sendTimeoutMs", kinds.whole(1), 60_000, Use.WRITE, "for a request and its repeats, until a task fails"
+    max_batch_bytes: int = write_option("maxBatchBytes", whole(1, 4 << 20), 1 << 20, "of one request")
+    max_rate: int | None = write_option("maxMessagesPerSecond", whole(1), None, "of each task")
+    once: str = write_option(
+        "sendOnce", one_of("auto", "required", "off"), "auto", "repeats are dropped by brokers with a duplicate window"
     )
-    max_batch_bytes: int = option("maxBatchBytes", kinds.whole(1, 4 << 20), 1 << 20, Use.WRITE, "of one request")
-    max_rate: int | None = option("maxMessagesPerSecond", kinds.whole(1), None, Use.WRITE, "of each task")
-    once: str = option(
-        "sendOnce",
-        kinds.one_of("auto", "required", "off"),
-        "auto",
-        Use.WRITE,
-        "repeats are dropped by brokers with a duplicate window",
+    origin: str = write_option(
+        "origin", text, "", "name of a batch write: done again under it, its rows have the same ids"
     )
-    origin: str = option(
-        "origin", kinds.text, "", Use.WRITE, "name of a batch write: done again under it, its rows have the same ids"
-    )
+
+
+O = TypeVar("O", bound=NetOptions)  # noqa: E741
 
 
 def declared(kind: type) -> dict[str, tuple[str, Declared]]:
@@ -231,8 +207,12 @@ def net_part(given: Mapping[str, str]) -> dict[str, str]:
 
 def read_options(given: Mapping[str, str], use: Use) -> ReadOptions:
     """Read the options. ConfigError names option, value, what is allowed, and the nearest known option."""
-    if given.get("store") is not None or any(key.lower() == "store" for key in given):
-        use = _offline(use)
+    if any(key.lower() == "store" for key in given):
+        if use is Use.STREAM:
+            raise ConfigError(
+                "store: files are read by batch reads (spark.read), not by streams; a stream needs nameServer"
+            )
+        use = Use.OFFLINE
     options = _read(ReadOptions, given, use)
     _check_read(options, use)
     return options
@@ -240,23 +220,11 @@ def read_options(given: Mapping[str, str], use: Use) -> ReadOptions:
 
 def connection_options(given: Mapping[str, str], use: Use) -> NetOptions:
     """Return how to reach a cluster, and nothing else."""
-    options = _read(NetOptions, given, use)
-    _check_net(options)
-    return options
+    return _read(NetOptions, given, use)
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
-    options = _read(WriteOptions, given, Use.WRITE)
-    _check_net(options)
-    return options
-
-
-def _offline(use: Use) -> Use:
-    if use is Use.STREAM:
-        raise ConfigError(
-            "store: files are read by batch reads (spark.read), not by streams; a stream needs nameServer"
-        )
-    return Use.OFFLINE
+    return _read(WriteOptions, given, Use.WRITE)
 
 
 def _read(kind: type[O], given: Mapping[str, str], use: Use) -> O:
@@ -269,7 +237,7 @@ def _read(kind: type[O], given: Mapping[str, str], use: Use) -> O:
             raise _unknown(key, value, known, use)
         name, found = known[key.lower()]
         if not found.uses & use:
-            uses = " and ".join(text for each, text in _WORDS.items() if each & found.uses)
+            uses = " and ".join(said for each, said in _WORDS.items() if each & found.uses)
             raise ConfigError(
                 f"{found.name} = {value!r}: this option is for {uses}, not for {_WORDS[use]}; leave it out"
             )
@@ -277,7 +245,10 @@ def _read(kind: type[O], given: Mapping[str, str], use: Use) -> O:
             values[name] = found.read(str(value))
         except ValueError as fault:
             raise ConfigError(f"{found.name} = {value!r}: allowed is {fault}") from None
-    return kind(**values)
+    options = kind(**values)
+    if use is not Use.OFFLINE:
+        _check_net(options)
+    return options
 
 
 def _unknown(key: str, value: str, known: Mapping[str, tuple[str, Declared]], use: Use) -> ConfigError:
@@ -303,30 +274,11 @@ def _check_net(options: NetOptions) -> None:
 
 def _check_read(options: ReadOptions, use: Use) -> None:
     if use is not Use.OFFLINE:
-        _check_net(options)
-        _check_one(
-            "which messages",
-            {"topic": options.topic, "topicPattern": options.topic_pattern, "assign": options.assign},
-            1,
-        )
+        _check_one(options, "which messages", "topic", "topicPattern", "assign", least=1)
     elif options.topic and options.topic_pattern:
         raise ConfigError("topic and topicPattern: both say which topics; give one of them")
-    _check_one(
-        "where to begin",
-        {
-            "startingOffsets": options.starting_offsets,
-            "startingTimestamp": options.starting_timestamp,
-            "startingOffsetsByTimestamp": options.starting_times,
-        },
-    )
-    _check_one(
-        "where to end",
-        {
-            "endingOffsets": options.ending_offsets,
-            "endingTimestamp": options.ending_timestamp,
-            "endingOffsetsByTimestamp": options.ending_times,
-        },
-    )
+    _check_one(options, "where to begin", "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")
+    _check_one(options, "where to end", "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
     _check_words(options, use)
     if options.tags and options.sql:
         raise ConfigError("tags and sql: a broker filters by one of them; give one, and the rest as a Spark filter")
@@ -347,9 +299,10 @@ def _check_words(options: ReadOptions, use: Use) -> None:
         )
 
 
-def _check_one(what: str, given: Mapping[str, object], least: int = 0) -> None:
-    names = [name for name, value in given.items() if value not in (None, (), "", frozenset())]
-    if len(names) > 1:
-        raise ConfigError(f"{' and '.join(names)}: each says {what}; give one of them")
-    if len(names) < least:
-        raise ConfigError(f"{', '.join(given)}: one of them is needed, to say {what}")
+def _check_one(options: ReadOptions, what: str, *names: str, least: int = 0) -> None:
+    known = declared(ReadOptions)
+    given = [name for name in names if getattr(options, known[name.lower()][0]) not in (None, (), "", frozenset())]
+    if len(given) > 1:
+        raise ConfigError(f"{' and '.join(given)}: each says {what}; give one of them")
+    if len(given) < least:
+        raise ConfigError(f"{', '.join(names)}: one of them is needed, to say {what}")

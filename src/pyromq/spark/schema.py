@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from ..errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 MAP = pa.map_(pa.string(), pa.string())
@@ -54,6 +58,28 @@ def check_columns(names: Sequence[str]) -> None:
             nearest = get_close_matches(name, COLUMNS, 1, 0.4)
             hint = f"did you mean {nearest[0]}? " if nearest else ""
             raise ConfigError(f"schema: there is no column {name!r}; {hint}The columns are {', '.join(COLUMNS)}")
+
+
+def arrow_of(schema: StructType) -> pa.Schema:
+    """Return Spark's schema as Arrow's: columns that nobody asks for are not made.
+
+    ConfigError for a column that does not exist, or one whose type cannot be made.
+    """
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    check_columns(schema.names)
+    found = to_arrow_schema(schema, timezone="UTC")
+    for field, asked in zip(found, schema, strict=True):
+        own, name = COLUMNS[field.name]
+        if field.type == own:
+            continue  # and Arrow's functions need not be loaded for it, where a process only plans
+        try:
+            pa.nulls(0, own).cast(field.type)
+        except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError):
+            raise ConfigError(
+                f"schema: column {field.name} is {name}, which does not become {asked.dataType.simpleString()}"
+            ) from None
+    return found
 
 
 def timestamps(milliseconds: npt.NDArray[np.int64]) -> pa.Array:

@@ -5,8 +5,6 @@ Readers and writers are imported when they are asked for: Spark makes this objec
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -16,6 +14,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from ..errors import ConfigError
 from .options import Use, read_options, write_options
 from .schema import DDL
 
@@ -34,35 +33,29 @@ class RocketMQSource(DataSource):
             return DAMAGE_DDL
         return DDL
 
-    def _given(self) -> Mapping[str, str]:
-        return self.options
-
     def reader(self, schema: StructType) -> DataSourceReader:
-        options = read_options(self._given(), Use.BATCH)
+        options = read_options(self.options, Use.BATCH)
         if options.store:
             from .store.store_read import StoreReader
 
             return StoreReader(options, schema)
-        if options.filter_pushdown:
-            from .read.pushdown import FilteringReader
+        from .read.batch_read import BatchReader, FilteringReader
 
-            return FilteringReader(options, schema)
-        from .read.batch_read import BatchReader
-
-        return BatchReader(options, schema)
+        return FilteringReader(options, schema) if options.filter_pushdown else BatchReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         from .read.stream_read import StreamReader
 
-        return StreamReader(read_options(self._given(), Use.STREAM), schema)
+        return StreamReader(read_options(self.options, Use.STREAM), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from .write.batch_write import BatchWriter, check_mode
+        from .write.writers import BatchWriter
 
-        check_mode(overwrite)
-        return BatchWriter(write_options(self._given()), schema)
+        if overwrite:
+            raise ConfigError("mode('overwrite'): messages that were sent cannot be overwritten; use mode('append')")
+        return BatchWriter(write_options(self.options), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
-        from .write.stream_write import StreamWriter
+        from .write.writers import StreamWriter
 
-        return StreamWriter(write_options(self._given()), schema)
+        return StreamWriter(write_options(self.options), schema)

@@ -13,15 +13,14 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame, SparkSession, functions
 
 from ...ambient import Clock, SystemClock
 from ...client.errors import TopicNotFound
 from ...spark.connect.cluster import Cluster
 from ...spark.options import net_part, write_options
-from ...spark.write.batch_write import write_rows
 from ...spark.write.sending import SendTotals
+from ...spark.write.writers import write_rows
 from ...spark.write.writing import check_columns
 from ..lake.files import read_text, remove, write_text
 
@@ -44,12 +43,10 @@ def send(frame: DataFrame, target: Mapping[str, str], origin: str) -> SendTotals
     check_columns(frame.columns, options)
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = TaskContext.get()
-        assert context is not None
         some = iter(batches)
         first = next(some, None)
         if first is not None:  # nothing to send, nothing to connect for
-            done = write_rows(options, origin, context.partitionId(), chain([first], some)).totals
+            done = write_rows(options, origin, chain([first], some)).totals
             totals = [[done.rows], [done.bytes], [",".join(sorted(done.repeatable))]]
             yield pa.RecordBatch.from_arrays([pa.array(each) for each in totals], ["rows", "bytes", "repeatable"])
 

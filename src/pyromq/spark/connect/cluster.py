@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from types import TracebackType
 from typing import Self, TypeVar
 
 from ... import logs
@@ -63,9 +62,7 @@ class Cluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *fault: object) -> None:
         self.close()
 
     def topics(self, pattern: str) -> list[str]:
@@ -87,8 +84,7 @@ class Cluster:
         for topic in topics:
             route = self.route(topic)
             for each in route.readable:
-                address = route.reader(each.broker_name)
-                if address is not None:
+                if (address := route.reader(each.broker_name)) is not None:
                     found[Queue(topic, each.broker_name, each.queue_id)] = address
         return found
 
@@ -97,25 +93,16 @@ class Cluster:
         wanted = list(queues)
         low = self._each(wanted, lambda queue: min_offset(self._session, queue))
         high = self._each(wanted, lambda queue: max_offset(self._session, queue))
-        return {
-            queue: Bounds(low[queue], max(low[queue], high[queue]))
-            for queue in wanted
-            if queue in low and queue in high
-        }
+        return {queue: Bounds(low[queue], max(low[queue], high[queue])) for queue in low if queue in high}
 
     def at_times(self, times_ms: Mapping[Queue, int]) -> Offsets:
         """Return the offset of the first message stored at that time or later; the queue's end if there is none."""
-        return self._each(
-            times_ms,
-            lambda queue: offset_at(
-                self._session, queue, times_ms[Queue(queue.topic, queue.broker_name, queue.queue_id)]
-            ),
-        )
+        times = {_message_queue(queue): time_ms for queue, time_ms in times_ms.items()}
+        return self._each(times_ms, lambda queue: offset_at(self._session, queue, times[queue]))
 
     def committed(self, group: str, queues: Iterable[Queue]) -> Offsets:
         """Return the group's offsets; queues where it has not been are left out."""
-        offsets = BrokerOffsets(self._session, group)
-        found = self._each(queues, offsets.read)
+        found = self._each(queues, BrokerOffsets(self._session, group).read)
         return {queue: offset for queue, offset in found.items() if offset is not None}
 
     def commit(self, group: str, offsets: Mapping[Queue, int]) -> Offsets:
@@ -136,9 +123,8 @@ class Cluster:
         puller = Puller(self._session, group)
         asked = self._each(unknown.values(), lambda queue: puller.pull(PullRequest(queue, 0, Filter(), 1, 0)))
         listed = self._brokers_of(retry_topic(group))
-        self._each(
-            [queue for queue in asked if queue.broker not in listed], lambda queue: self._join_and_leave(group, queue)
-        )
+        unlisted = [queue for queue in asked if queue.broker not in listed]
+        self._each(unlisted, lambda queue: self._join_and_leave(group, queue))
         self._introduced |= {(group, queue.broker) for queue in asked}
 
     def _brokers_of(self, topic: str) -> set[str]:

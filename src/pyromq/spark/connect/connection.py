@@ -7,6 +7,7 @@ answers gives that memory (`ReceiveBuffer`).
 
 from __future__ import annotations
 
+import atexit
 import socket
 import ssl
 import struct
@@ -23,22 +24,16 @@ from ..options import NetOptions
 
 _WORDS = struct.Struct(">iI")
 _MOST_AT_ONCE = 1 << 20
+_MOST_KEPT = 16  # brokers; the one that was not asked for longest goes
 
 
 def tls_settings(options: NetOptions) -> ClientTls | None:
     if not options.tls:
         return None
 
-    def path(text: str) -> Path | None:
-        return Path(text) if text else None
-
-    return ClientTls(
-        verify=Verify(options.tls_verify),
-        ca=path(options.tls_ca),
-        certificate=path(options.tls_certificate),
-        key=path(options.tls_key),
-        key_password=options.tls_key_password or None,
-    )
+    named = {"ca": options.tls_ca, "certificate": options.tls_certificate, "key": options.tls_key}
+    files = {name: Path(path) if path else None for name, path in named.items()}
+    return ClientTls(verify=Verify(options.tls_verify), key_password=options.tls_key_password or None, **files)
 
 
 class ReceiveBuffer:
@@ -72,9 +67,8 @@ class BlockingConnection:
         self._limits = limits
         self._opaque = count(1)
         self._timeout_s = options.call_timeout_ms / 1000
-        self._signer = None
-        if options.access_key:
-            self._signer = Signer(options.access_key, options.secret_key, options.security_token)
+        keys = (options.access_key, options.secret_key, options.security_token)
+        self._signer = Signer(*keys) if options.access_key else None
         self.outstanding = 0
         try:
             self._socket = _connect(address, options)
@@ -159,7 +153,7 @@ def _connect(address: str, options: NetOptions) -> socket.socket:
     try:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         tls = tls_settings(options)
-        made: socket.socket = plain if tls is None else _secured(plain, tls, host)
+        made = plain if tls is None else tls.new_context().wrap_socket(plain, server_hostname=host)
         made.settimeout(options.call_timeout_ms / 1000)
     except BaseException:
         plain.close()
@@ -167,5 +161,41 @@ def _connect(address: str, options: NetOptions) -> socket.socket:
     return made
 
 
-def _secured(plain: socket.socket, tls: ClientTls, host: str) -> ssl.SSLSocket:
-    return tls.new_context().wrap_socket(plain, server_hostname=host)
+class ConnectionPool:
+    """Connections that `pulling.py` keeps from one task to the next, which most likely asks the same broker.
+
+    Workers are used again for task after task. One thread; all are closed when the process ends.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, bool, str], BlockingConnection] = {}
+
+    def take(self, address: str, options: NetOptions) -> BlockingConnection | None:
+        """Return a connection on which no answer is under way, and nothing came while nobody listened."""
+        found = self._kept.pop(_line(address, options), None)
+        if found is None or (not found.outstanding and found.is_fresh()):
+            return found
+        found.close()
+        return None
+
+    def keep(self, connection: BlockingConnection, options: NetOptions) -> None:
+        line = _line(connection.address, options)
+        if line in self._kept:
+            connection.close()
+            return
+        while len(self._kept) >= _MOST_KEPT:
+            self._kept.pop(next(iter(self._kept))).close()
+        self._kept[line] = connection
+
+    def close(self) -> None:
+        while self._kept:
+            self._kept.popitem()[1].close()
+
+
+def _line(address: str, options: NetOptions) -> tuple[str, bool, str]:
+    """Return what a connection that is used again must have in common."""
+    return address, options.tls, options.access_key
+
+
+POOL = ConnectionPool()
+atexit.register(POOL.close)

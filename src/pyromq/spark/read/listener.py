@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from threading import Condition
 
 from pyspark.sql.streaming.listener import (
-    QueryIdleEvent,
     QueryProgressEvent,
     QueryStartedEvent,
     QueryTerminatedEvent,
@@ -39,9 +38,6 @@ class OffsetPublisher(StreamingQueryListener):
         self.published: Offsets = {}
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's names, here and below
-        pass
-
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         pass
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -58,10 +58,6 @@ class OffsetSpec:
     offsets: Offsets = field(default_factory=dict)
     topic_times_ms: dict[str, int] = field(default_factory=dict)
     times_ms: Offsets = field(default_factory=dict)
-
-    def named(self) -> Iterable[Queue]:
-        yield from self.offsets
-        yield from self.times_ms
 
     def time_of(self, queue: Queue) -> int | None:
         return self.times_ms.get(queue, self.topic_times_ms.get(queue.topic, self.time_ms))

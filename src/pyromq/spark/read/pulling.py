@@ -25,12 +25,10 @@ from ...protocol.pulls import PULL_CODES, PullAnswer, Pulled, PullFlag
 from ...protocol.record import RecordError
 from ...protocol.requests import RequestCode
 from ..codec.bad_records import BadRecords
-from ..codec.batches import decode_batches
+from ..codec.batches import decode_batches, messages_to_batch
 from ..codec.records import QUEUE_OFFSET, Records, record_starts
-from ..codec.rows import messages_to_batch
 from ..connect.cluster import Cluster
-from ..connect.connection import BlockingConnection, ReceiveBuffer
-from ..connect.connection_pool import POOL
+from ..connect.connection import POOL, BlockingConnection, ReceiveBuffer
 from ..options import ReadOptions
 from ..schema import COLUMNS
 from .planner import Loss, OffsetRange

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from ... import logs
 from ...ambient import pause
@@ -20,10 +21,7 @@ Narrow = Callable[[Cluster, Offsets, Offsets], tuple[Offsets, Offsets]]
 
 
 def find_queues(cluster: Cluster, options: ReadOptions) -> dict[Queue, str]:
-    """Return the queues of the read with their brokers' addresses.
-
-    TopicNotFound, or ConfigError for a queue that does not exist.
-    """
+    """Return the queues of the read with their brokers' addresses. TopicNotFound; ConfigError for a wrong queue."""
     if options.assign:
         known = cluster.queues(sorted({queue.topic for queue in options.assign}))
         for queue in sorted(options.assign):
@@ -31,10 +29,7 @@ def find_queues(cluster: Cluster, options: ReadOptions) -> dict[Queue, str]:
                 there = ", ".join(str(each) for each in sorted(known))
                 raise ConfigError(f"assign: there is no queue {queue}; there are {there}")
         return {queue: known[queue] for queue in options.assign}
-    if not options.topic_pattern:
-        return cluster.queues(options.topic)
-    topics = cluster.topics(options.topic_pattern)
-    return cluster.queues(topics)
+    return cluster.queues(cluster.topics(options.topic_pattern) if options.topic_pattern else options.topic)
 
 
 def with_retries(cluster: Cluster, options: ReadOptions) -> tuple[dict[Queue, str], dict[Queue, Bounds]]:
@@ -52,9 +47,7 @@ def with_retries(cluster: Cluster, options: ReadOptions) -> tuple[dict[Queue, st
 
 def starting(cluster: Cluster, options: ReadOptions, bounds: Mapping[Queue, Bounds], word: str) -> Offsets:
     """Return where to begin in each queue; `word` where the options say nothing."""
-    where = options.starting_offsets or options.starting_times
-    if where is None:
-        where = OffsetSpec(word, options.starting_timestamp)
+    where = options.starting_offsets or options.starting_times or OffsetSpec(word, options.starting_timestamp)
     found = _resolved(cluster, where, bounds, options.consumer_group, "startingOffsets")
     if options.starting_strategy == "error":
         _check_found(where, found, bounds)
@@ -64,12 +57,15 @@ def starting(cluster: Cluster, options: ReadOptions, bounds: Mapping[Queue, Boun
 def ending(cluster: Cluster, options: ReadOptions, bounds: Mapping[Queue, Bounds]) -> Offsets:
     where = options.ending_offsets or options.ending_times or OffsetSpec(LATEST, options.ending_timestamp)
     if where.offsets or where.times_ms or where.topic_times_ms:
-        where = OffsetSpec(LATEST, where.time_ms, where.offsets, where.topic_times_ms, where.times_ms)
+        where = replace(where, word=LATEST)
     return _resolved(cluster, where, bounds, "", "endingOffsets")
 
 
 def _resolved(cluster: Cluster, where: OffsetSpec, bounds: Mapping[Queue, Bounds], group: str, option: str) -> Offsets:
-    _check_named(where.named(), bounds, option)
+    for queue in (*where.offsets, *where.times_ms):
+        if queue not in bounds:
+            there = ", ".join(str(each) for each in sorted(bounds)) or "none"
+            raise ConfigError(f"{option}: it names the queue {queue}, which this read does not have; it has {there}")
     times = {queue: time for queue in bounds if (time := where.time_of(queue)) is not None}
     found = cluster.at_times(times) if times else {}
     committed = cluster.committed(group, bounds) if where.word == GROUP else {}
@@ -81,13 +77,6 @@ def _resolved(cluster: Cluster, where: OffsetSpec, bounds: Mapping[Queue, Bounds
         else:
             found[queue] = committed.get(queue, low) if where.word in (EARLIEST, GROUP) else high
     return found
-
-
-def _check_named(named: Iterable[Queue], bounds: Mapping[Queue, Bounds], option: str) -> None:
-    for queue in named:
-        if queue not in bounds:
-            there = ", ".join(str(each) for each in sorted(bounds)) or "none"
-            raise ConfigError(f"{option}: it names the queue {queue}, which this read does not have; it has {there}")
 
 
 def _check_found(where: OffsetSpec, found: Offsets, bounds: Mapping[Queue, Bounds]) -> None:

@@ -19,10 +19,10 @@ from ...ambient import Clock, SystemClock
 from ...client.errors import Error
 from ..connect.cluster import Cluster
 from ..options import ReadOptions
-from ..spark_schema import arrow_of
+from ..schema import arrow_of
 from .batch_read import QueuePart, parts_of, read_part
 from .offsets import LATEST, Offsets, Queue, from_json, to_json
-from .planner import Bounds, DataLoss, Loss, limited, ranges, waiting
+from .planner import Bounds, DataLoss, limited, ranges, waiting
 from .starting import report, starting, with_retries
 
 log = logs.get("pyromq.spark")
@@ -138,11 +138,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _bounds_for(self, until: Offsets) -> dict[Queue, Bounds]:
         """Return the bounds of these queues, none of which ends before the batch does: older ones are read anew."""
-        known = {queue: self._bounds[queue] for queue in until if queue in self._bounds}
-        if any(until[queue] > bounds.high for queue, bounds in known.items()):
+        if any(until[queue] > bounds.high for queue, bounds in self._bounds.items() if queue in until):
             self._refresh(now=True)
-            known = {queue: self._bounds[queue] for queue in until if queue in self._bounds}
-        return known
+        return {queue: self._bounds[queue] for queue in until if queue in self._bounds}
 
     def _waits_for_more(self, begin: Offsets, latest: Offsets) -> bool:
         """Return whether too few messages are there (minOffsetsPerTrigger) and the wait for them is not over."""
@@ -163,21 +161,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _first_start(self, begin: Offsets, until: Offsets) -> Offsets:
         """Return where the first batch began, now that it is repeated: `latest` has moved on, the group has not."""
-        if self._starts_fixed():
-            return begin
-        if self._options.consumer_group:
-            return {**begin, **self._cluster().committed(self._options.consumer_group, until)}
-        passed = [Loss(queue, until[queue], begin[queue], "") for queue in until if begin.get(queue, 0) > until[queue]]
-        if passed and self._options.fail_on_data_loss:
+        options = self._options
+        is_time = options.starting_times is not None or options.starting_timestamp is not None
+        if is_time or (options.starting_offsets is not None and options.starting_offsets.word != LATEST):
+            return begin  # the same whenever it is asked for
+        if options.consumer_group:
+            return {**begin, **self._cluster().committed(options.consumer_group, until)}
+        if options.fail_on_data_loss and any(begin.get(queue, 0) > offset for queue, offset in until.items()):
             raise DataLoss(
                 "the first batch is repeated, and where it began is not known any more: startingOffsets=latest has "
                 "moved on. Give consumerGroup, which keeps it, or begin by offsets or a time; failOnDataLoss=false "
                 "goes on from the end of that batch"
             )
         return {queue: min(offset, until.get(queue, offset)) for queue, offset in begin.items()}
-
-    def _starts_fixed(self) -> bool:
-        """Return whether the start is the same whenever it is asked for: earliest, offsets and times are."""
-        options = self._options
-        named = options.starting_times is not None or options.starting_timestamp is not None
-        return named or (options.starting_offsets is not None and options.starting_offsets.word != LATEST)

@@ -15,19 +15,12 @@ from pyspark.sql.types import StructType
 from ...errors import ConfigError
 from ...store.files.disk import DiskError
 from ..options import ReadOptions
-from ..spark_schema import arrow_of
+from ..schema import arrow_of
 from .store_rows import messages_of
 from .store_scan import Damage, LogRange, RangeScan, plan
 
 DAMAGE_DDL = "store string, position bigint, size bigint, reason string"
-_DAMAGE = pa.schema(
-    [
-        pa.field("store", pa.string()),
-        pa.field("position", pa.int64()),
-        pa.field("size", pa.int64()),
-        pa.field("reason", pa.string()),
-    ]
-)
+_DAMAGE = pa.schema({"store": pa.string(), "position": pa.int64(), "size": pa.int64(), "reason": pa.string()})
 
 
 @dataclass
@@ -64,11 +57,5 @@ class StoreReader(DataSourceReader):
 def _damage(scan: RangeScan) -> Iterator[pa.RecordBatch]:
     found = [each for each in scan if isinstance(each, Damage)]
     if found:
-        columns = [
-            [each.store for each in found],
-            [each.position for each in found],
-            [each.end - each.position for each in found],
-            [each.reason for each in found],
-        ]
-        arrays = [pa.array(values, field.type) for values, field in zip(columns, _DAMAGE, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=_DAMAGE)
+        rows = [each._asdict() | {"size": each.end - each.position} for each in found]
+        yield pa.RecordBatch.from_pylist(rows, _DAMAGE)

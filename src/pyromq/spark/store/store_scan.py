@@ -173,10 +173,7 @@ class RangeScan:
             chunk = log.files.read(at, min(_PIECE, self._file_end - at))
             if len(chunk) < 4:
                 return None
-            if _is_empty(chunk):
-                at += len(chunk) - 3
-                continue
-            hits = [hit for hit in (chunk.find(magic) for magic in _MAGICS) if hit >= 0]
+            hits = [] if _is_empty(chunk) else [hit for magic in _MAGICS if (hit := chunk.find(magic)) >= 0]
             if not hits:
                 at += len(chunk) - 3
                 continue
@@ -206,8 +203,5 @@ class RangeScan:
 
 
 def _is_empty(chunk: bytes) -> bool:
-    """Return whether the chunk is all zeroes, as most of a file that was allocated whole.
-
-    A comparison is the fastest way to see that.
-    """
-    return chunk == _ZEROES[: len(chunk)] if len(chunk) < len(_ZEROES) else chunk == _ZEROES
+    """Return whether the chunk is all zeroes. A comparison is the fastest way to see that."""
+    return chunk == (_ZEROES if len(chunk) == _PIECE else _ZEROES[: len(chunk)])

@@ -7,7 +7,7 @@ fails. A broker that is away is looked for again and asked again with the same r
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from ... import logs
@@ -75,32 +75,27 @@ class SendTotals:
         return "once, also if repeated"
 
 
+@dataclass(slots=True, eq=False)
 class _BrokerConnection:
     """The connection to one broker's master, and what is under way on it."""
 
-    def __init__(self, connection: BlockingConnection, has_window: bool) -> None:
-        self.connection = connection
-        self.has_window = has_window
-        self.waiting: dict[int, SendRequest] = {}
+    connection: BlockingConnection
+    has_window: bool
+    waiting: dict[int, SendRequest] = field(default_factory=dict)
 
 
+@dataclass(eq=False)
 class BatchSender:
     """One thread. `put` requests, then `finish`; `close` in any case."""
 
-    def __init__(
-        self,
-        options: WriteOptions,
-        *,
-        clock: Clock | None = None,
-        pause: Callable[[float], None] = pause,
-        connect: Callable[[str, WriteOptions], BlockingConnection] = BlockingConnection,
-    ) -> None:
-        self._options = options
-        self._clock = clock or SystemClock()
-        self._pause = pause
-        self._connect = connect
-        self._cluster = Cluster(options)
-        self._headers = SendHeaders(options.producer_group)
+    options: WriteOptions
+    clock: Clock = field(default_factory=SystemClock)
+    pause: Callable[[float], None] = pause
+    connect: Callable[[str, WriteOptions], BlockingConnection] = BlockingConnection
+
+    def __post_init__(self) -> None:
+        self._cluster = Cluster(self.options)
+        self._headers = SendHeaders(self.options.producer_group)
         self._routes: dict[str, Route] = {}  # as first seen: rows keep the queue that was chosen for them
         self._masters: dict[str, str] = {}  # where brokers are by now
         self._connections: dict[str, _BrokerConnection] = {}
@@ -115,7 +110,7 @@ class BatchSender:
     def put(self, request: SendRequest) -> None:
         """Send, once no earlier request to the same queue is under way and the rate allows it."""
         self._keep_rate(request.rows)
-        request.deadline = self._clock.monotonic() + self._options.send_timeout_ms / 1000
+        request.deadline = self.clock.monotonic() + self.options.send_timeout_ms / 1000
         name = request.queue.broker_name
         while any(other.queue == request.queue for other in self._waiting(name)):
             self._receive(name)
@@ -133,13 +128,13 @@ class BatchSender:
         self._cluster.close()
 
     def _keep_rate(self, rows: int) -> None:
-        if self._options.max_rate is None:
+        if self.options.max_rate is None:
             return
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         begin = max(now, self._free_at)
-        self._free_at = begin + rows / self._options.max_rate
+        self._free_at = begin + rows / self.options.max_rate
         if begin > now:
-            self._pause(begin - now)
+            self.pause(begin - now)
 
     # --- one broker -----------------------------------------------------------------------------------------------
 
@@ -159,7 +154,7 @@ class BatchSender:
                 requests = self._broken(name, fault) + requests
 
     def _send_on(self, broker: _BrokerConnection, request: SendRequest) -> int:
-        fields = self._headers.fields(request.outgoing, request.queue, self._clock.now_ms())
+        fields = self._headers.fields(request.outgoing, request.queue, self.clock.now_ms())
         fields[_FLAG] = str(request.flag)
         if broker.has_window:
             fields[_PROPERTIES] += f"{Property.SEND_ID}\x01{identity_of(request)}/0/0\x02"
@@ -175,19 +170,17 @@ class BatchSender:
             return
         request = broker.waiting.pop(answer.opaque, None)
         if request is None:
-            return
-        if answer.code in _BUSY:
+            pass
+        elif answer.code in _BUSY:
             self._check_time(request, f"{broker.connection.address} is busy: {answer.remark}")
-            self._pause(_PAUSE_S)
+            self.pause(_PAUSE_S)
             self._send(name, [request])
         elif answer.code in _STORED:
-            self._count(broker, name, request, answer.code)
+            repeatable = frozenset() if broker.has_window else frozenset((name,))
+            unsafe = int(answer.code != ResponseCode.SUCCESS)
+            self.sent += SendTotals(request.rows, len(request.body), unsafe, repeatable)
         else:
             raise refused(answer.code, answer.remark, broker.connection.address)
-
-    def _count(self, broker: _BrokerConnection, name: str, request: SendRequest, code: int) -> None:
-        repeatable = frozenset() if broker.has_window else frozenset((name,))
-        self.sent += SendTotals(request.rows, len(request.body), int(code != ResponseCode.SUCCESS), repeatable)
 
     # --- connections ----------------------------------------------------------------------------------------------
 
@@ -196,7 +189,7 @@ class BatchSender:
             address = self._masters.get(name) or self.route(topic).master(name)
             if address is None:
                 raise Error(f"broker {name!r} of topic {topic!r} is not there")
-            connection = self._connect(address, self._options)
+            connection = self.connect(address, self.options)
             try:
                 self._connections[name] = _BrokerConnection(connection, self._window_of(connection))
             except BaseException:
@@ -205,15 +198,12 @@ class BatchSender:
         return self._connections[name]
 
     def _window_of(self, connection: BlockingConnection) -> bool:
-        """Return whether this broker drops repeats.
-
-        Others, Apache's too, do not know the property and would keep it.
-        """
-        if self._options.once == "off":
+        """Return whether this broker drops repeats. Others, Apache's too, would keep the property they do not know."""
+        if self.options.once == "off":
             return False
         answer = connection.call(Command(code=RequestCode.GET_BROKER_CONFIG))
         has_window = answer.code == ResponseCode.SUCCESS and _WINDOW in bytes(answer.body).splitlines()
-        if not has_window and self._options.once == "required":
+        if not has_window and self.options.once == "required":
             raise PyroError(
                 f"sendOnce = 'required': {connection.address} has no duplicate window; set duplicateWindowEnable=true "
                 "there, or write at least once with sendOnce=auto"
@@ -228,7 +218,7 @@ class BatchSender:
             broker.connection.close()
         for request in unanswered:
             self._check_time(request, str(fault))
-        self._pause(_PAUSE_S)
+        self.pause(_PAUSE_S)
         for topic in list(self._routes):
             self._find_masters(topic)
         return unanswered
@@ -243,11 +233,11 @@ class BatchSender:
             self._masters |= {name: address for name, address in found.items() if address is not None}
 
     def _check_time(self, request: SendRequest, why: str) -> None:
-        if self._clock.monotonic() >= request.deadline:
+        if self.clock.monotonic() >= request.deadline:
             queue = request.queue
             raise PyroError(
                 f"{request.rows} messages to {queue.topic}/{queue.broker_name}/{queue.queue_id} were not stored "
-                f"within sendTimeoutMs = {self._options.send_timeout_ms}: {why}"
+                f"within sendTimeoutMs = {self.options.send_timeout_ms}: {why}"
             )
 
 
