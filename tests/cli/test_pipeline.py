@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from pyromq.cli.pipeline import analyse, job
 from pyromq.cli.pipeline.pipeline import pipeline
 from pyromq.pipelines.report.summary import Metrics, Plot, Summary, Table
-from pyromq.pipelines.run.expiring import ExpiringTopic
-from pyromq.pipelines.run.stopping import Stop
+from pyromq.pipelines.run.brokers import ExpiringTopic
+from pyromq.pipelines.run.streaming import Stop
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_what_expires_and_dead_letters_are_archived_first(monkeypatch: pytest.Mo
         asked.append((source, folder, named["first"]))
         return Summary("archive", {})
 
-    monkeypatch.setattr("pyromq.pipelines.run.expiring.ages", lambda namesrv, now_ms: found)
+    monkeypatch.setattr("pyromq.pipelines.run.brokers.ages", lambda namesrv, now_ms: found)
     monkeypatch.setattr("pyromq.pipelines.archive.archive", run)
     words = ["archive", "/data", "-n", "h:1", "--expiring", "12h"]
     done = CliRunner().invoke(pipeline, [*words, "--dead-letters"])
@@ -174,7 +174,7 @@ def test_what_expires_is_asked_for_again_each_time(monkeypatch: pytest.MonkeyPat
             stop.asked.set()
         return stop.asked.is_set()
 
-    monkeypatch.setattr("pyromq.pipelines.run.expiring.ages", lambda namesrv, now_ms: found)
+    monkeypatch.setattr("pyromq.pipelines.run.brokers.ages", lambda namesrv, now_ms: found)
     monkeypatch.setattr("pyromq.pipelines.archive.archive", run)
     monkeypatch.setattr(Stop, "wait", wait)
     done = CliRunner().invoke(pipeline, ["archive", "/data", "-n", "h:1", "--expiring", "12h", "--every", "10m"])
@@ -196,7 +196,7 @@ def test_a_replay_is_told_its_time_its_goal_and_its_queues(monkeypatch: pytest.M
         return Summary("replay", {})
 
     monkeypatch.setattr("pyromq.pipelines.replay.replay", run)
-    monkeypatch.setattr("pyromq.pipelines.run.queues.widen", lambda *given: asked.update(widened=given))
+    monkeypatch.setattr("pyromq.pipelines.run.brokers.widen", lambda *given: asked.update(widened=given))
     words = [
         "replay",
         "--topic",

@@ -9,8 +9,8 @@ from threading import Event
 import pytest
 
 from pyromq.cli.pipeline.stop import run_stoppable
-from pyromq.pipelines.run import stopping
-from pyromq.pipelines.run.stopping import Stop, Stopped
+from pyromq.pipelines.run import streaming
+from pyromq.pipelines.run.streaming import Stop, Stopped
 
 LONG_S = 60
 
@@ -20,7 +20,7 @@ def test_a_signal_asks_the_job_to_end_and_cancels_until_it_has(number: signal.Si
     cancelled, before = Event(), signal.getsignal(number)
 
     def work(stop: Stop) -> None:
-        assert stopping.current() is stop
+        assert streaming.current() is stop
         os.kill(os.getpid(), number)
         assert stop.wait(LONG_S)
         assert cancelled.wait(LONG_S)
@@ -65,4 +65,4 @@ def test_an_error_of_the_job_is_the_commands() -> None:
 
     with pytest.raises(ValueError, match="no"):
         run_stoppable(work, lambda: None)
-    assert not stopping.current().asked.is_set()
+    assert not streaming.current().asked.is_set()

@@ -20,7 +20,7 @@ from pyromq.pipelines.dedup import dedup
 from pyromq.pipelines.replay import replay
 from pyromq.pipelines.report.summary import Summary
 from pyromq.pipelines.run.progress import ProgressListener
-from pyromq.pipelines.run.stopping import Stop
+from pyromq.pipelines.run.streaming import Stop
 from tests.pipelines.test_commands import Commands, commands
 from tests.spark.reading import numbers, rows
 from tests.spark.servers import Servers

@@ -16,7 +16,7 @@ from pyromq.pipelines.analytics import analytics, analytics_stream
 from pyromq.pipelines.backlog import backlog
 from pyromq.pipelines.forensics import forensics
 from pyromq.pipelines.reconcile import reconcile
-from pyromq.pipelines.run.expiring import ages, names, soon
+from pyromq.pipelines.run.brokers import ages, names, soon
 from pyromq.pipelines.run.plan import plan_of
 from pyromq.pipelines.search import search
 from pyromq.pipelines.trace import events, trace

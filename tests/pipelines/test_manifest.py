@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyromq.pipelines.lake.manifest import Extent, gaps, kept
-from pyromq.pipelines.run.expiring import ExpiringTopic, names, rows, soon
+from pyromq.pipelines.run.brokers import ExpiringTopic, names, rows, soon
 
 
 def manifest(number: int, begin: int, end: int, messages: int | None = None) -> dict[str, Any]:

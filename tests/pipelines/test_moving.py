@@ -15,7 +15,7 @@ from pyromq.pipelines.archive import archive, read_archive
 from pyromq.pipelines.dedup import dedup
 from pyromq.pipelines.replay import limited, replay
 from pyromq.pipelines.run import checkpoint, sending
-from pyromq.pipelines.run.queues import widen
+from pyromq.pipelines.run.brokers import widen
 from pyromq.spark.connect.cluster import Cluster
 from pyromq.spark.options import Use, connection_options, write_options
 from pyromq.spark.write.sending import BatchSender

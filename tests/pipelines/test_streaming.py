@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from pyromq.pipelines.run import stopping
-from pyromq.pipelines.run.stopping import Stop, Stopped
-from pyromq.pipelines.run.streaming import run_stream
+from pyromq.pipelines.run import streaming
+from pyromq.pipelines.run.streaming import Stop, Stopped, run_stream
 
 
 class Query:
@@ -47,7 +46,7 @@ class Query:
 def run(query: Query, keep: Any, every: str = "", stop: Stop | None = None) -> None:
     def within() -> None:
         if stop is not None:
-            stopping.use(stop)
+            streaming.use(stop)
         run_stream(query, keep, "/run", every)  # type: ignore[arg-type]
 
     copy_context().run(within)

@@ -82,7 +82,7 @@ def windows(spark: SparkSession, folder: str) -> DataFrame:
 
 
 def _numbers(spark: SparkSession, folder: str) -> list[int]:
-    return [int(name.split(".")[0]) for name, _ in read_texts(spark, f"{folder}/manifest", ".json", named=True)]
+    return [int(name.split(".")[0]) for name, _ in read_texts(spark, f"{folder}/manifest", ".json")]
 
 
 def _by_window(frame: DataFrame, window: str, distinct: str) -> DataFrame:

@@ -49,7 +49,7 @@ def archive(
     """Archive what is there now, or with `every` (`10 seconds`) for ever. `source`: options of the data source.
 
     A new archive begins with the earliest messages unless the options say otherwise. Topics of `first` are kept before
-    the others: `expiring.py` finds those whose messages go soon. `catalog` and `table` say where an Iceberg table is.
+    the others: `brokers.py` finds those whose messages go soon. `catalog` and `table` say where an Iceberg table is.
     """
     given = {"startingOffsets": "earliest", **source}
     if (catalog or table) and form != lake.ICEBERG:
@@ -152,7 +152,7 @@ def _covers(given: Mapping[str, str], topic: str) -> bool:
 def _begun(spark: SparkSession, folder: str) -> list[str]:
     """Return the topics of a batch that was planned and is not committed: Spark repeats it first."""
     logged = _logged_offsets(spark, folder)
-    committed = {name for name, _ in read_texts(spark, f"{folder}/checkpoint/commits", "", named=True)}
+    committed = {name for name, _ in read_texts(spark, f"{folder}/checkpoint/commits")}
     last = max(logged, default=-1)
     if last < 0 or str(last) in committed:
         return []
@@ -162,5 +162,5 @@ def _begun(spark: SparkSession, folder: str) -> list[str]:
 
 def _logged_offsets(spark: SparkSession, folder: str) -> dict[int, Offsets]:
     """Return where each planned batch of the checkpoint ends."""
-    texts = read_texts(spark, f"{folder}/checkpoint/offsets", "", named=True)
+    texts = read_texts(spark, f"{folder}/checkpoint/offsets")
     return {int(name): from_json(json.loads(text.splitlines()[-1])) for name, text in texts if name.isdigit()}

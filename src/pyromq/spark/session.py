@@ -61,12 +61,9 @@ def new_session(
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     is_remote = bool(master) and not master.startswith("local")
     conf = SparkConf().setAppName(f"pyromq {name}").setMaster(master or "local[*]")
-    conf.set("spark.driver.memory", memory)
-    for key, value in SETTINGS.items():
-        if not (is_remote and key.startswith("spark.driver.")):  # executors elsewhere must reach the driver
-            conf.set(key, value)
-    for key, value in (settings or {}).items():
-        conf.set(key, value)
+    # Executors elsewhere must reach the driver.
+    own = {key: value for key, value in SETTINGS.items() if not (is_remote and key.startswith("spark.driver."))}
+    conf.setAll(list({**own, "spark.driver.memory": memory, **(settings or {})}.items()))
     with _started_lightly():
         if apart:
             _start_apart(conf)

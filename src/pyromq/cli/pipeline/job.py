@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...ambient import SystemClock
 from ...files import replace_file
-from ...pipelines.run.stopping import Stop, Stopped
+from ...pipelines.run.streaming import Stop, Stopped
 from ...spark.options import Use, connection_options, net_part
 from ...spark.session import check_machine, new_session
 from ..terminal.exits import NO

@@ -74,7 +74,7 @@ def _first(namesrv: str, expiring: str, dead_letters: bool) -> list[str]:
     """Return the topics to archive first. Asked before Spark is started: a wrong address fails at once."""
     if not (expiring or dead_letters):
         return []
-    from ...pipelines.run.expiring import ages, names, rows, soon
+    from ...pipelines.run.brokers import ages, names, rows, soon
     from ...pipelines.run.times import span_s
 
     within_ms = round(span_s("expiring", expiring) * 1000) if expiring else -(1 << 62)
@@ -98,7 +98,7 @@ def _first(namesrv: str, expiring: str, dead_letters: bool) -> list[str]:
 def replay(job: Job, source: Options, target: str, to_namesrv: str, queues: int, **how: Any) -> None:
     """Send messages of a topic or an archive to a topic again."""
     from ...pipelines.replay import replay as run
-    from ...pipelines.run.queues import widen
+    from ...pipelines.run.brokers import widen
 
     if "store" in source:
         raise click.UsageError("--store: replay reads topics and archives; `pyromq pipeline search` reads stores")

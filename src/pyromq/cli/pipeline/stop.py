@@ -13,22 +13,22 @@ from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from types import FrameType
 
-from ...pipelines.run import stopping
+from ...pipelines.run import streaming
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _AGAIN_S = 0.5
 
 
-def run_stoppable(work: Callable[[stopping.Stop], None], cancel: Callable[[], None]) -> None:
+def run_stoppable(work: Callable[[streaming.Stop], None], cancel: Callable[[], None]) -> None:
     """Run the work in a thread; once it is to end, call `cancel` again and again until it has.
 
     Once is not enough: a job may be about to begin its next part. A job that has begun a stream ends itself.
     """
-    stop, done = stopping.Stop(), Future[None]()
+    stop, done = streaming.Stop(), Future[None]()
     events: SimpleQueue[None] = SimpleQueue()  # may be put to by a signal's handler
 
     def run() -> None:
-        stopping.use(stop)
+        streaming.use(stop)
         try:
             work(stop)
         except BaseException as fault:  # raised where it is waited for

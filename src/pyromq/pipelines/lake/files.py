@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, overload
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -40,12 +40,8 @@ def read_text(spark: SparkSession, path: str) -> str | None:
     return _read(system, place) if system.exists(place) else None
 
 
-@overload
-def read_texts(spark: SparkSession, folder: str, ending: str) -> list[str]: ...
-@overload
-def read_texts(spark: SparkSession, folder: str, ending: str, *, named: Literal[True]) -> list[tuple[str, str]]: ...
-def read_texts(spark: SparkSession, folder: str, ending: str, *, named: bool = False) -> Any:
-    """Return the texts of a folder's files, with their names where asked; none if there is no such folder."""
+def read_texts(spark: SparkSession, folder: str, ending: str = "") -> list[tuple[str, str]]:
+    """Return the names and texts of a folder's files; none if there is no such folder."""
     system, place = _place(spark, folder)
     if not system.exists(place):
         return []
@@ -54,7 +50,7 @@ def read_texts(spark: SparkSession, folder: str, ending: str, *, named: bool = F
         name = status.getPath().getName()
         if status.isFile() and name.endswith(ending) and not name.startswith("."):
             found.append((name, _read(system, status.getPath())))
-    return found if named else [text for _, text in found]
+    return found
 
 
 def _read(system: Any, place: Any) -> str:

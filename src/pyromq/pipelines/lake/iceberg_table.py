@@ -8,6 +8,7 @@ file or environment variables), or, without a name, a SQLite file beside the tab
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 NAME = "archive.messages"
 _BY = ("topic", "date")
+_WORDS = {"bigint": "long", "timestamp": "timestamptz"}  # types whose names differ from Spark's
 
 
 class IcebergTable:
@@ -82,33 +84,16 @@ class IcebergTable:
 
 def columns_of(schema: StructType) -> Schema:
     """Return the columns of Spark's schema, with the ids that Iceberg gives to columns."""
-    from itertools import count
-
-    from pyiceberg import types
     from pyiceberg.schema import Schema
+    from pyiceberg.types import MapType, NestedField, StringType
 
-    ids = count(1)
-
-    def kind_of(name: str) -> Any:
+    ids, text, found = count(1), StringType(), []
+    for each in schema.fields:
+        field_id, name = next(ids), each.dataType.simpleString()
+        kind: Any = _WORDS.get(name, name)
         if name == "map<string,string>":
-            text = types.StringType()
-            key, value = next(ids), next(ids)
-            return types.MapType(key_id=key, key_type=text, value_id=value, value_type=text, value_required=False)
-        return {
-            "string": types.StringType(),
-            "int": types.IntegerType(),
-            "bigint": types.LongType(),
-            "binary": types.BinaryType(),
-            "timestamp": types.TimestamptzType(),
-            "date": types.DateType(),
-        }[name]
-
-    found = [
-        types.NestedField(
-            field_id=next(ids), name=each.name, field_type=kind_of(each.dataType.simpleString()), required=False
-        )
-        for each in schema.fields
-    ]
+            kind = MapType(next(ids), text, next(ids), text, value_required=False)
+        found.append(NestedField(field_id, each.name, kind, required=False))
     return Schema(*found)
 
 

@@ -25,7 +25,7 @@ _PLACES = ["topic", "brokerName", "queueId"]
 
 def manifests(spark: SparkSession, folder: str) -> list[dict[str, Any]]:
     """Return the manifests in the order of batches."""
-    found = [json.loads(text) for text in read_texts(spark, f"{folder}/manifest", ".json")]
+    found = [json.loads(text) for _, text in read_texts(spark, f"{folder}/manifest", ".json")]
     return sorted(found, key=lambda each: int(each["batch"]))
 
 

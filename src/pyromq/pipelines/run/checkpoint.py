@@ -58,7 +58,7 @@ def check_whole(spark: SparkSession, folder: str, batches: Collection[int]) -> N
     """Raise PyroError if the checkpoint is not the one that made these batches: their numbers would be given again."""
     if not batches:
         return
-    names = read_texts(spark, f"{folder}/checkpoint/offsets", "", named=True)
+    names = read_texts(spark, f"{folder}/checkpoint/offsets")
     last = max((int(name) for name, _ in names if name.isdigit()), default=-1)
     if last < max(batches):
         raise PyroError(
@@ -68,7 +68,7 @@ def check_whole(spark: SparkSession, folder: str, batches: Collection[int]) -> N
 
 
 def done(spark: SparkSession, folder: str) -> set[int]:
-    texts = read_texts(spark, f"{folder}/done", "", named=True)
+    texts = read_texts(spark, f"{folder}/done")
     return {int(name) for name, _ in texts if name.isdigit()}
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from threading import Condition, Event, Thread
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import (
-    QueryIdleEvent,
     QueryProgressEvent,
     QueryStartedEvent,
     QueryTerminatedEvent,
@@ -26,10 +26,6 @@ from ...spark.read.offsets import from_json
 from ...spark.read.planner import waiting
 from ..report.summary import Summary
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-WriteText = Callable[[str], None]
 _LINE_S, _BAR_S, _EVENTS_S, _BAR_WIDTH = 5.0, 0.5, 10.0, 30
 
 
@@ -52,58 +48,49 @@ def task_line(name: str, done: int, total: int, *, bar: bool) -> str:
     return f"{name} [{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {done:,}/{total:,} tasks"
 
 
+@dataclass(eq=False)
 class ProgressListener(StreamingQueryListener):
     """Use it as `with ProgressListener(...)` around a job. `bar` redraws one line, otherwise each report is a new one.
 
     `each` gets the metrics of a stream after each micro-batch: one that never ends could not give them at its end.
     """
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        name: str,
-        write: WriteText,
-        *,
-        bar: bool = False,
-        each: Callable[[dict[str, Any]], None] | None = None,
-        clock: Clock | None = None,
-    ) -> None:
-        self._spark = spark
-        self._name = name
-        self._write = write
-        self._bar = bar
-        self._each = each
-        self._clock = clock or SystemClock()
+    session: SparkSession
+    name: str
+    write: Callable[[str], None]
+    bar: bool = field(default=False, kw_only=True)
+    each: Callable[[dict[str, Any]], None] | None = field(default=None, kw_only=True)
+    clock: Clock = field(default_factory=SystemClock, kw_only=True)
+    batches: int = field(default=0, init=False)
+    rows: int = field(default=0, init=False)
+    lag: int | None = field(default=None, init=False)
+    seconds: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
         self._over = Event()
         self._thread = Thread(target=self._poll, daemon=True)
-        self._begun = self._clock.monotonic()
+        self._begun = self.clock.monotonic()
         self._shown = ""
         self._open: set[str] = set()
         self._gone = False  # the JVM, and with it all events
         self._event = Condition()
-        self.batches = 0
-        self.rows = 0
-        self.lag: int | None = None
-        self.seconds = 0.0
 
     def __enter__(self) -> Self:
-        self._begun = self._clock.monotonic()
-        self._spark.streams.addListener(self)
+        self._begun = self.clock.monotonic()
+        self.session.streams.addListener(self)
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.seconds = self._clock.monotonic() - self._begun
+    def __exit__(self, *fault: object) -> None:
+        self.seconds = self.clock.monotonic() - self._begun
         with self._event:  # events come a little after a query's end
             self._event.wait_for(lambda: not self._open or self._gone, _EVENTS_S)
         self._over.set()
         self._thread.join()
         with suppress(Py4JError, OSError):  # whoever waits for an answer of the JVM tells that it is gone
-            self._spark.streams.removeListener(self)
-        if self._bar and self._shown:
-            self._write("\r" + " " * len(self._shown) + "\r")
+            self.session.streams.removeListener(self)
+        if self.bar and self._shown:
+            self.write("\r" + " " * len(self._shown) + "\r")
 
     def metrics(self, summary: Summary) -> dict[str, Any]:
         took, done = max(self.seconds, 0.001), summary.metrics
@@ -129,17 +116,14 @@ class ProgressListener(StreamingQueryListener):
         for source in progress.sources:
             self.lag = lag(source.endOffset, source.latestOffset)
         self._show(
-            batch_line(self._name, progress.batchId, progress.numInputRows, progress.processedRowsPerSecond, self.lag)
+            batch_line(self.name, progress.batchId, progress.numInputRows, progress.processedRowsPerSecond, self.lag)
         )
-        if self._each is not None:
-            took = max(self._clock.monotonic() - self._begun, 0.001)
-            self._each(self._metrics(self._name, self.rows, took))
+        if self.each is not None:
+            took = max(self.clock.monotonic() - self._begun, 0.001)
+            self.each(self._metrics(self.name, self.rows, took))
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
         self._open.add(str(event.runId))
-
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        pass
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
         with self._event:
@@ -157,17 +141,17 @@ class ProgressListener(StreamingQueryListener):
                 self._event.notify_all()
 
     def _show_tasks(self) -> None:
-        tracker = self._spark.sparkContext.statusTracker()
-        while not self._over.wait(_BAR_S if self._bar else _LINE_S):
+        tracker = self.session.sparkContext.statusTracker()
+        while not self._over.wait(_BAR_S if self.bar else _LINE_S):
             stages = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
             total = sum(stage.numTasks for stage in stages if stage is not None)
             if total:
                 done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
-                self._show(task_line(self._name, done, total, bar=self._bar))
+                self._show(task_line(self.name, done, total, bar=self.bar))
 
     def _show(self, line: str) -> None:
-        if self._bar:
-            self._write("\r" + line.ljust(len(self._shown)))
+        if self.bar:
+            self.write("\r" + line.ljust(len(self._shown)))
             self._shown = line
         else:
-            self._write(line + "\n")
+            self.write(line + "\n")

@@ -7,15 +7,15 @@ there whole or not at all.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from ...errors import ConfigError
-from ..options import ReadOptions, Use, read_options
+from ..options import Use, read_options
 from ..read.pulling import read_range
 from ..read.starting import planned
 from ..schema import arrow_schema
@@ -40,35 +40,24 @@ def store_to_file(store: Path, target: Path, damaged: Callable[[Damage], None], 
     Here and below, a message that cannot be read has no body in the file, and is named in the log.
     """
     check_target(target)
-    given = {"store": "-", "mode": PERMISSIVE, **options}
-    asked = replace(read_options(given, Use.BATCH), store=(str(store),))  # a path may hold commas
-    return write_file(target, _scanned(asked, damaged))
+    asked = read_options({"store": "-", "mode": PERMISSIVE, **options}, Use.BATCH)  # a path may hold commas
+    scans = (RangeScan(part, verify=asked.verify_crc) for part in plan(str(store), 1))
+    return _write_file(target, (messages_of(scan, asked, arrow_schema(), str(store), damaged) for scan in scans))
 
 
 def topic_to_file(target: Path, **options: str) -> int:
     """Write the messages of topics, with the options of a batch read from brokers."""
     check_target(target)
-    return write_file(target, _pulled(read_options({"mode": PERMISSIVE, **options}, Use.BATCH)))
+    asked = read_options({"mode": PERMISSIVE, **options}, Use.BATCH)
+    return _write_file(target, (read_range(part, at, asked, arrow_schema()) for part, at in planned(asked)))
 
 
-def _pulled(options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    for part, address in planned(options):
-        yield from read_range(part, address, options, arrow_schema())
-
-
-def _scanned(options: ReadOptions, damaged: Callable[[Damage], None]) -> Iterator[pa.RecordBatch]:
-    for store in options.store:
-        for part in plan(store, 1):
-            scan = RangeScan(part, verify=options.verify_crc)
-            yield from messages_of(scan, options, arrow_schema(), store, damaged)
-
-
-def write_file(target: Path, batches: Iterator[pa.RecordBatch]) -> int:
+def _write_file(target: Path, parts: Iterable[Iterator[pa.RecordBatch]]) -> int:
     aside = target.with_name(f".{target.name}.unfinished")
     count = 0
     try:
         with _writer(target.suffix, aside) as writer:
-            for batch in batches:
+            for batch in chain.from_iterable(parts):
                 writer.write_batch(batch)
                 count += batch.num_rows
         os.replace(aside, target)

@@ -6,7 +6,6 @@ row of a chunk is odd, the plain decoder does that chunk: every rule then holds 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,19 +48,15 @@ def parse_properties(raw: pa.Array) -> PropertyTable:
     return _by_separators(raw) or _one_by_one(raw)
 
 
-def from_dicts(rows: Iterable[Mapping[str, str]]) -> PropertyTable:
+def _one_by_one(raw: pa.Array) -> PropertyTable:
     names: list[str] = []
     values: list[str] = []
     offsets = [0]
-    for row in rows:
+    for row in map(decode_properties, raw.to_pylist()):
         names += row.keys()
         values += row.values()
         offsets.append(len(names))
     return _table(pa.array(names, pa.string()), pa.array(values, pa.string()), np.array(offsets, np.int32))
-
-
-def _one_by_one(raw: pa.Array) -> PropertyTable:
-    return from_dicts(decode_properties(row) for row in raw.to_pylist())
 
 
 def _by_separators(raw: pa.Array) -> PropertyTable | None:

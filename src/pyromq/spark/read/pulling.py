@@ -133,16 +133,15 @@ class QueuePull:
 
     def _moved(self, offset: int, pulled: PullAnswer) -> int:
         low, high = pulled.min_offset, pulled.max_offset
+        queue, _, end = self.part
         if low > offset:
-            self._report(offset, min(low, self.part.end), "were removed (retention) before they were read")
-            return low
-        if high < offset:
-            self._report(offset, self.part.end, f"are not there: the queue ends at {high}")
-            return self.part.end
-        return max(offset, pulled.next_offset)
-
-    def _report(self, begin: int, end: int, why: str) -> None:
-        report([Loss(self.part.queue, begin, end, why)], self.options)
+            lost = Loss(queue, offset, min(low, end), "were removed (retention) before they were read")
+        elif high < offset:
+            low, lost = end, Loss(queue, offset, end, f"are not there: the queue ends at {high}")
+        else:
+            return max(offset, pulled.next_offset)
+        report([lost], self.options)
+        return low
 
     # --- when it does not go on -----------------------------------------------------------------------------------
 
@@ -242,12 +241,8 @@ def _chosen(
         if name not in schema.names:
             more = more.append(pa.field(name, COLUMNS[name][0]))
     for batch in decode_batches(records, more, part.queue.broker, bad):
-        yield _within(batch, part, tags).select(schema.names)
-
-
-def _within(batch: pa.RecordBatch, part: OffsetRange, tags: tuple[str, ...]) -> pa.RecordBatch:
-    offsets = batch.column("queueOffset").cast(pa.int64()).to_numpy(zero_copy_only=False)
-    wanted = (offsets >= part.begin) & (offsets < part.end)
-    if tags:
-        wanted &= pc.is_in(batch.column("tags"), value_set=pa.array(tags)).to_numpy(zero_copy_only=False)
-    return batch.filter(pa.array(wanted))
+        offsets = batch.column("queueOffset").cast(pa.int64()).to_numpy(zero_copy_only=False)
+        wanted = (offsets >= part.begin) & (offsets < part.end)
+        if tags:
+            wanted &= pc.is_in(batch.column("tags"), value_set=pa.array(tags)).to_numpy(zero_copy_only=False)
+        yield batch.filter(pa.array(wanted)).select(schema.names)

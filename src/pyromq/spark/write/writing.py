@@ -6,7 +6,7 @@ the same requests with the same ids, which brokers with a duplicate window store
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from hashlib import blake2b
 from typing import NamedTuple
@@ -109,8 +109,10 @@ class RowWriter:
                 entries = batch_entries(parts[0], parts[1], None if flags is None else flags[many])
                 yield from self._batches(group, entries, parts[2])
             for row in group.rows[timed[group.rows]].tolist():
+                # A delayed message cannot be in a batch.
+                data, said = memoryview(body[row].as_py()), properties[row].as_py().decode()
                 flag = 0 if flags is None else int(flags[row])
-                yield self._single(group, body[row].as_py(), properties[row].as_py().decode(), flag)
+                yield self._request(group, RequestCode.SEND_MESSAGE_V2, said, data, 1, flag)
 
     def _ids(self, count: int) -> pa.Array:
         """Return unique ids: 12 bytes of the origin and 4 of the row's number, as long as the ids of other clients."""
@@ -153,29 +155,21 @@ class RowWriter:
         while begin < len(entries):
             fits = int(np.searchsorted(offsets, offsets[begin] + self._options.max_batch_bytes, side="right")) - 1
             end = max(begin + 1, min(fits, begin + most))
-            yield self._request(
-                group,
-                RequestCode.SEND_BATCH_MESSAGE,
-                f"{Property.UNIQ_KEY}\x01{ids[begin].as_py()}\x02{Property.WAIT}\x01true\x02",
-                view[offsets[begin] : offsets[end]],
-                end - begin,
-            )
+            properties = f"{Property.UNIQ_KEY}\x01{ids[begin].as_py()}\x02{Property.WAIT}\x01true\x02"
+            body = view[offsets[begin] : offsets[end]]
+            yield self._request(group, RequestCode.SEND_BATCH_MESSAGE, properties, body, end - begin)
             begin = end
 
-    def _single(self, group: _Group, body: bytes, properties: str, flag: int) -> SendRequest:
-        """Return the request of a delayed message, which cannot be in a batch."""
-        request = self._request(group, RequestCode.SEND_MESSAGE_V2, properties, memoryview(body), 1)
-        request.flag = flag
-        return request
-
-    def _request(self, group: _Group, code: SendRow, properties: str, body: memoryview, rows: int) -> SendRequest:
+    def _request(
+        self, group: _Group, code: SendRow, properties: str, body: memoryview, rows: int, flag: int = 0
+    ) -> SendRequest:
         queues = self._sender.route(group.topic).writable
         place = group.queue
         if place == _FREE:
             place, self._turn = self._turn % len(queues), self._turn + 1
         self._requests += 1
         outgoing = Outgoing(topic=group.topic, ids=[], body=b"", properties=properties, code=code)
-        return SendRequest(queues[place], outgoing, body, rows, f"{self._origin}/{self._requests}/")
+        return SendRequest(queues[place], outgoing, body, rows, f"{self._origin}/{self._requests}/", flag)
 
 
 def _rows_of(values: pa.Array, rows: Positions) -> pa.Array:
@@ -198,7 +192,11 @@ def _queues(batch: pa.RecordBatch, route: Route) -> npt.NDArray[np.int64]:
     places = np.full(batch.num_rows, _FREE, np.int64)
     sharding = column(batch, "shardingKey", pa.string())
     if sharding is not None:
-        _fill(places, sharding, lambda key: route.writable.index(queue_for_key(route.writable, key)))
+        known = sharding.dictionary_encode()
+        keys = known.dictionary.to_pylist()
+        found = np.array([route.writable.index(queue_for_key(route.writable, key)) for key in keys], np.int64)
+        valid = sharding.is_valid().to_numpy(zero_copy_only=False)
+        places[valid] = found[known.indices.fill_null(0).to_numpy(zero_copy_only=False)[valid]]
     number, broker = column(batch, "queueId", pa.int64()), column(batch, "brokerName", pa.string())
     if number is not None:
         brokers = pa.nulls(batch.num_rows, pa.string()) if broker is None else broker
@@ -207,18 +205,8 @@ def _queues(batch: pa.RecordBatch, route: Route) -> npt.NDArray[np.int64]:
     return places
 
 
-def _fill(places: npt.NDArray[np.int64], values: pa.Array, place: Callable[[str], int]) -> None:
-    known = values.dictionary_encode()
-    found = np.array([place(each) for each in known.dictionary.to_pylist()], np.int64)
-    valid = values.is_valid().to_numpy(zero_copy_only=False)
-    places[valid] = found[known.indices.fill_null(0).to_numpy(zero_copy_only=False)[valid]]
-
-
 def _place(route: Route, queue_id: int, broker: str | None) -> int:
-    """Return the place of a row's queue in the route.
-
-    Where several brokers have such a queue and none is named, its number decides: the same one each time.
-    """
+    """Return the queue's place in the route. Of several brokers that have it, its number decides: always the same."""
     fitting = [
         place
         for place, queue in enumerate(route.writable)

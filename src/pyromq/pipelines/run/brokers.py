@@ -1,4 +1,5 @@
-"""Topics whose messages go soon, dead letters among them: what an archive takes first. Asks brokers; needs no Spark.
+"""What jobs ask of brokers before Spark is started: which topics lose messages soon (an archive takes them first), and
+more queues for a topic, so that a backlog is spread over more consumers.
 
 A broker removes whole log files that are older than `fileReservedTime` (hours), so a topic's oldest message goes about
 that long after it was stored. Offsets and times are asked of masters.
@@ -15,6 +16,7 @@ from ...admin.calls import Calls
 from ...client.client import connect
 from ...model.names import DLQ_PREFIX, is_retry, is_system_topic
 from ...model.wire_text import whole_number
+from ...protocol.bodies.topics import TopicConfig
 
 _HOUR_MS = 3_600_000
 
@@ -56,8 +58,7 @@ async def _ages(name_server: str, now_ms: int) -> list[ExpiringTopic]:
     async with connect(name_server) as client:
         calls = Calls(client.session)
         for place in await cluster.masters(calls):
-            found_settings = await settings.of_broker(calls, place.address)
-            hours = whole_number(found_settings.get("fileReservedTime"))
+            hours = whole_number((await settings.of_broker(calls, place.address)).get("fileReservedTime"))
             reserved_ms = (72 if hours is None else hours) * _HOUR_MS
             for name, config in (await topics.configs(calls, place.address)).items():
                 if is_system_topic(name) or is_retry(name):
@@ -69,4 +70,23 @@ async def _ages(name_server: str, now_ms: int) -> list[ExpiringTopic]:
                 oldest = min((time for time in await asyncio.gather(*asked) if time > 0), default=0)
                 if oldest:
                     found.append(ExpiringTopic(name, place.name, oldest, oldest + reserved_ms - now_ms))
+    return found
+
+
+def widen(name_server: str, topic: str, count: int) -> dict[str, int]:
+    """Make the topic, or give it more queues, on every master; never fewer. Return the queues by broker."""
+    return asyncio.run(_widen(name_server, topic, count))
+
+
+async def _widen(name_server: str, topic: str, count: int) -> dict[str, int]:
+    found: dict[str, int] = {}
+    async with connect(name_server) as client:
+        calls = Calls(client.session)
+        for place in await cluster.masters(calls):
+            known = await topics.config(calls, place.address, topic)
+            config = known or TopicConfig(topic_name=topic)
+            wanted = max(count, known.write_queue_nums) if known else count
+            config.read_queue_nums = config.write_queue_nums = wanted
+            await topics.put(calls, place.address, config)
+            found[place.name] = wanted
     return found
