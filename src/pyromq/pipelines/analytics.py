@@ -48,10 +48,7 @@ def analytics_stream(
     where: str = "",
     every: str = "",
 ) -> Summary:
-    """Count what is there now, or with `every` for ever.
-
-    A message that comes later than `late` after its window is not counted.
-    """
+    """Count what is there now, or with `every` for ever, without messages that come later than `late` after theirs."""
     settings = {"source": checkpoint.which(source), "window": window, "late": late, "where": where}
     checkpoint.begin(spark, folder, settings)
     checkpoint.check_whole(spark, folder, _numbers(spark, folder))

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession, functions
 
@@ -78,18 +79,12 @@ def archive(
 def _run(spark: SparkSession, given: Mapping[str, str], rows: Lake, every: str) -> None:
     frame = spark.readStream.format("rocketmq").options(**given).load()
     whole = not any(name.lower() in _FILTERS and value for name, value in given.items())
-
-    def keep(batch: DataFrame, number: int) -> None:
-        keep_batch(rows, batch, number, whole=whole)
-
+    keep = partial(keep_batch, rows, whole=whole)
     run_stream(frame.writeStream.queryName("pyromq-archive"), keep, rows.folder, every)
 
 
 def keep_batch(rows: Lake, batch: DataFrame, number: int, *, whole: bool = True) -> None:
-    """Write the rows first, then the manifest that makes them count.
-
-    What an earlier try left half done is replaced; what it finished stays as it is, since others may be reading it.
-    """
+    """Write the rows, then the manifest that makes them count. A finished try stays: others may be reading it."""
     if read_text(rows.spark, f"{rows.folder}/manifest/{number}.json") is not None:
         return
     batch.persist()  # counted and written: one read of the brokers
@@ -123,10 +118,7 @@ def open_archive(spark: SparkSession, folder: str) -> Lake:
 
 
 def summary(spark: SparkSession, folder: str, before: set[int] | None = None) -> Summary:
-    """Return what the archive holds: messages by queue, gaps, and up to where brokers may delete.
-
-    Batches of `before` are not of this run.
-    """
+    """Return what the archive holds, and up to where brokers may delete. Batches of `before` are not of this run."""
     found = manifests(spark, folder)
     missing, _ = gaps(found)
     new = [each for each in found if int(each["batch"]) not in (before or ())]

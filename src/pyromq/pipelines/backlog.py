@@ -53,10 +53,7 @@ def backlog(spark: SparkSession, source: Mapping[str, str], groups: Sequence[str
 
 
 def _by_topic(queues: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return a row for each topic.
-
-    `skew`: how many times the fullest queue has what it would have if all that hold something had the same.
-    """
+    """Return a row for each topic. `skew`: the fullest queue's messages, in averages of the queues that hold any."""
     found = folded(queues, ("topic",), _SUMS)
     for row in found:
         own = [each["messages"] for each in queues if each["topic"] == row["topic"]]

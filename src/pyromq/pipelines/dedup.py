@@ -55,7 +55,10 @@ def dedup(
     steps = StepSender(spark, folder, target or {}, run)
 
     def keep(batch: DataFrame, number: int) -> None:
-        _kept_once(rows, batch, number)
+        if read_text(spark, f"{folder}/manifest/{number}.json") is None:
+            keep_batch(rows, batch, number, whole=False)
+        else:  # not written anew; the state of the stream still is
+            batch.write.format("noop").mode("append").save()
         if target and _count(rows, number):
             steps.send(in_order(rows.read([number]), tasks), number, outgoing)
 
@@ -65,14 +68,6 @@ def dedup(
     once = keyed.dropDuplicatesWithinWatermark(["topic", "dedupKey"]).drop("dedupKey")
     run_stream(once.writeStream.queryName("pyromq-dedup"), keep, folder, every)
     return _summary(spark, folder, before, steps.sent, target)
-
-
-def _kept_once(rows: Lake, batch: DataFrame, number: int) -> None:
-    """Keep a batch once. One that has a manifest is not written anew; the state of the stream still is."""
-    if read_text(rows.spark, f"{rows.folder}/manifest/{number}.json") is None:
-        keep_batch(rows, batch, number, whole=False)
-    else:
-        batch.write.format("noop").mode("append").save()
 
 
 def _count(rows: Lake, number: int) -> int:

@@ -38,10 +38,7 @@ def dead_letters(spark: SparkSession, source: Mapping[str, str], group: str) -> 
 
 
 def report(spark: SparkSession, source: Mapping[str, str], group: str, where: str = "", *, traces: str = "") -> Summary:
-    """Report by topic and tag how many, how often tried, from when to when; and by the hour that they died in.
-
-    `traces` is a trace topic: with it also why.
-    """
+    """Report by topic and tag how many, how often tried, from when to when; by hour; with a trace topic also why."""
     found = chosen(dead_letters(spark, source, group), where)
     rows = rows_of(_grouped(found))
     metrics = Metrics.of(rows)

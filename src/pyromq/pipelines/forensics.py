@@ -20,10 +20,7 @@ _TIME = "yyyy-MM-dd HH:mm:ss"
 
 
 def forensics(spark: SparkSession, stores: Sequence[str], *, topic: str = "", tasks: int = 0) -> Summary:
-    """Report what can be read.
-
-    `stores` are folders that executors see; `topic` limits the messages that are counted, not the damage.
-    """
+    """Report what can be read of `stores`, folders that executors see. `topic` limits the messages, not the damage."""
     source = {"store": ",".join(stores)} | ({"minPartitions": str(tasks)} if tasks else {})
     damage = rows_of(spark.read.format("rocketmq").options(**source, content="damage").load())
     wanted = source | {"failOnDataLoss": "false", "mode": "PERMISSIVE"} | ({"topic": topic} if topic else {})
@@ -58,10 +55,7 @@ def forensics(spark: SparkSession, stores: Sequence[str], *, topic: str = "", ta
 
 
 def _queue(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row of a queue.
-
-    `missing`: offsets between the first and the last that no readable message has. `again`: had by several.
-    """
+    """Add `missing`, offsets from the first to the last that no readable message has, and `again`, had by several."""
     offsets = row.pop("offsets")
     row["missing"] = row["last"] - row["first"] + 1 - offsets
     row["again"] = row["messages"] - offsets

@@ -73,10 +73,7 @@ def trace(
     since_ms: int | None = None,
     slowest: int = 20,
 ) -> Summary:
-    """Report how long messages take.
-
-    `source` has the trace topic (RocketMQ's own unless named); `topics` are read too, for the time of the store.
-    """
+    """Report how long messages take, by the traces of `source`; `topics` are read too, for the time of the store."""
     seen = Observation("traces")
     found = traced(spark, source, since_ms, seen).persist()  # read once, used for each kind of event
     try:

@@ -51,8 +51,6 @@ _WORDS = {Use.BATCH: "batch reads", Use.STREAM: "streams", Use.OFFLINE: "reads o
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """One option as it is declared."""
-
     name: str
     read: Callable[[str], Any]
     uses: Use
@@ -174,8 +172,6 @@ class ReadOptions(NetOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions(NetOptions):
-    """A write to brokers."""
-
     topic: str = write_option("topic", text, "", "where rows go that have no column topic of their own")
     producer_group: str = write_option("producerGroup", text, "pyromq-spark-writer", "as brokers see the sender")
     send_timeout_ms: int = write_option(

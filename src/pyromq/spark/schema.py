@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from ..errors import ConfigError
+from ..model.ids import host_text
+from ..model.message import Property, StoredMessage
+from ..protocol.messages import UnreadableMessage
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -18,28 +22,28 @@ if TYPE_CHECKING:
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 MAP = pa.map_(pa.string(), pa.string())
 
-# name: (Arrow's type, Spark's)
-COLUMNS: dict[str, tuple[pa.DataType, str]] = {
-    "topic": (pa.string(), "string"),
-    "brokerName": (pa.string(), "string"),
-    "queueId": (pa.int32(), "int"),
-    "queueOffset": (pa.int64(), "bigint"),
-    "msgId": (pa.string(), "string"),
-    "keys": (pa.string(), "string"),
-    "tags": (pa.string(), "string"),
-    "body": (pa.binary(), "binary"),
-    "properties": (MAP, "map<string,string>"),
-    "flag": (pa.int32(), "int"),
-    "sysFlag": (pa.int32(), "int"),
-    "bornTimestamp": (TIMESTAMP, "timestamp"),
-    "bornHost": (pa.string(), "string"),
-    "storeTimestamp": (TIMESTAMP, "timestamp"),
-    "storeHost": (pa.string(), "string"),
-    "reconsumeTimes": (pa.int32(), "int"),
-    "commitLogOffset": (pa.int64(), "bigint"),
-    "storeSize": (pa.int32(), "int"),
+# name: Arrow's type, Spark's, and its value in a message that is read alone (a broker's name is in none)
+COLUMNS: dict[str, tuple[pa.DataType, str, Callable[[StoredMessage], Any]]] = {
+    "topic": (pa.string(), "string", lambda each: each.topic or None),
+    "brokerName": (pa.string(), "string", lambda each: None),
+    "queueId": (pa.int32(), "int", attrgetter("queue_id")),
+    "queueOffset": (pa.int64(), "bigint", attrgetter("queue_offset")),
+    "msgId": (pa.string(), "string", attrgetter("message_id")),
+    "keys": (pa.string(), "string", lambda each: each.properties.get(Property.KEYS)),
+    "tags": (pa.string(), "string", lambda each: each.properties.get(Property.TAGS)),
+    "body": (pa.binary(), "binary", lambda each: None if isinstance(each, UnreadableMessage) else each.body),
+    "properties": (MAP, "map<string,string>", lambda each: list(each.properties.items())),
+    "flag": (pa.int32(), "int", attrgetter("flag")),
+    "sysFlag": (pa.int32(), "int", attrgetter("sys_flag")),
+    "bornTimestamp": (TIMESTAMP, "timestamp", attrgetter("born_timestamp")),
+    "bornHost": (pa.string(), "string", lambda each: host_text(each.born_host)),
+    "storeTimestamp": (TIMESTAMP, "timestamp", attrgetter("store_timestamp")),
+    "storeHost": (pa.string(), "string", lambda each: host_text(each.store_host)),
+    "reconsumeTimes": (pa.int32(), "int", attrgetter("reconsume_times")),
+    "commitLogOffset": (pa.int64(), "bigint", attrgetter("physical_offset")),
+    "storeSize": (pa.int32(), "int", attrgetter("store_size")),
 }
-DDL = ", ".join(f"{name} {spark}" for name, (_, spark) in COLUMNS.items())
+DDL = ", ".join(f"{name} {spark}" for name, (_, spark, _) in COLUMNS.items())
 
 # Python and Spark show the years 1 to 9999; a sender may write any number as its time.
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
@@ -48,7 +52,7 @@ _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 def arrow_schema(names: Iterable[str] = COLUMNS) -> pa.Schema:
     names = list(names)
     check_columns(names)
-    return pa.schema([pa.field(name, COLUMNS[name][0]) for name in names])
+    return pa.schema({name: COLUMNS[name][0] for name in names})
 
 
 def check_columns(names: Sequence[str]) -> None:
@@ -70,7 +74,7 @@ def arrow_of(schema: StructType) -> pa.Schema:
     check_columns(schema.names)
     found = to_arrow_schema(schema, timezone="UTC")
     for field, asked in zip(found, schema, strict=True):
-        own, name = COLUMNS[field.name]
+        own, name, _ = COLUMNS[field.name]
         if field.type == own:
             continue  # and Arrow's functions need not be loaded for it, where a process only plans
         try:

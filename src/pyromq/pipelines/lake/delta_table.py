@@ -69,13 +69,8 @@ class DeltaLog:
 
 
 def _stats(file: NewFile) -> str:
-    stats: dict[str, Any] = {"numRecords": file.rows}
-    stats |= {
-        "minValues": _words(file.least),
-        "maxValues": _words(file.most),
-        "nullCount": dict.fromkeys(file.least, 0),
-    }
-    return json.dumps(stats)
+    values = {"minValues": _words(file.least), "maxValues": _words(file.most)}
+    return json.dumps({"numRecords": file.rows, **values, "nullCount": dict.fromkeys(file.least, 0)})
 
 
 def _words(values: dict[str, Any]) -> dict[str, Any]:

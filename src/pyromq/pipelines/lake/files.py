@@ -29,7 +29,6 @@ def write_text(spark: SparkSession, path: str, text: str) -> None:
 
 
 def remove(spark: SparkSession, path: str) -> None:
-    """Remove a file if it exists."""
     system, place = _place(spark, path)
     system.delete(place, False)
 

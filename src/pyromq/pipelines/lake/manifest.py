@@ -37,25 +37,18 @@ def write_manifest(
     The one before says how far the archive had come; a long run does not read them all each time. `whole`: the batch
     has every message of its offsets, not a choice of them.
     """
-    before = _last_before(spark, folder, batch)
-    extent = Extent(from_json(before.get("ends", {})), from_json(before.get("safe", {})))
+    extent = _extent_before(spark, folder, batch)
     extent.add(queues, whole=whole)
     content = {"batch": batch, "queues": list(queues), "safe": to_json(extent.safe), "ends": to_json(extent.ends)}
     content |= {} if whole else {"whole": False}
     write_text(spark, f"{folder}/manifest/{batch}.json", json.dumps(content))
 
 
-def _last_before(spark: SparkSession, folder: str, batch: int) -> dict[str, Any]:
-    text = read_text(spark, f"{folder}/manifest/{batch - 1}.json")
-    if text is not None:
-        found: dict[str, Any] = json.loads(text)
-        if "ends" in found:
-            return found
-    extent = Extent()
-    for each in manifests(spark, folder):
-        if int(each["batch"]) < batch:
-            extent.add(each["queues"], whole=each.get("whole", True))
-    return {"ends": to_json(extent.ends), "safe": to_json(extent.safe)}
+def _extent_before(spark: SparkSession, folder: str, batch: int) -> Extent:
+    found = json.loads(read_text(spark, f"{folder}/manifest/{batch - 1}.json") or "{}")
+    if "ends" in found:
+        return Extent(from_json(found["ends"]), from_json(found["safe"]))
+    return _walked(each for each in manifests(spark, folder) if int(each["batch"]) < batch)[0]
 
 
 def held(batch: DataFrame) -> list[dict[str, Any]]:
@@ -75,10 +68,7 @@ class Extent:
     safe: Offsets = field(default_factory=dict)
 
     def add(self, queues: Iterable[Mapping[str, Any]], *, whole: bool = True) -> list[dict[str, Any]]:
-        """Add the next batch; return what is missing between it and those before.
-
-        One that is not whole makes nothing safe.
-        """
+        """Add the next batch; return what is missing before it. One that is not whole makes nothing safe."""
         missing = []
         for row in queues:
             queue, begin, end = queue_of(row), row["begin"], row["end"]
@@ -96,9 +86,14 @@ def gaps(found: Iterable[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], Offs
 
     A gap is not always a loss: a topic's offsets may have holes (damage, a filter at the broker).
     """
+    extent, missing = _walked(found)
+    return missing, extent.safe
+
+
+def _walked(found: Iterable[Mapping[str, Any]]) -> tuple[Extent, list[dict[str, Any]]]:
     extent = Extent()
     missing = [gap for each in found for gap in extent.add(each["queues"], whole=each.get("whole", True))]
-    return missing, extent.safe
+    return extent, missing
 
 
 def kept(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -15,8 +15,6 @@ from ...model.foreign_text import one_line
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows with the same names."""
-
     title: str
     rows: Sequence[Mapping[str, Any]]
 

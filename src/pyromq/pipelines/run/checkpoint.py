@@ -23,7 +23,13 @@ def begin(spark: SparkSession, folder: str, settings: Mapping[str, Any], **fixed
     """Return `fixed` as at the first start, and `run`, its name. ConfigError if the settings have changed since."""
     kept = _kept(spark, folder)
     if kept:
-        _check(folder, kept["told"], dict(settings))
+        before = kept["told"]
+        for name in sorted(before.keys() | settings.keys()):
+            if before.get(name) != settings.get(name):
+                raise ConfigError(
+                    f"{name} = {settings.get(name)!r}: the run of checkpoint {folder} began with {before.get(name)!r}. "
+                    "Go on with that, or name a new checkpoint"
+                )
         return {**kept["fixed"], "run": kept["run"]}
     run = f"{system_random().getrandbits(96):024x}"
     write_text(spark, f"{folder}/{_NAME}", json.dumps({"run": run, "told": dict(settings), "fixed": fixed}))
@@ -43,15 +49,6 @@ def recorded_options(spark: SparkSession, folder: str) -> dict[str, Any]:
 def _kept(spark: SparkSession, folder: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(read_text(spark, f"{folder}/{_NAME}") or "{}")
     return found
-
-
-def _check(folder: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    for name in sorted(before.keys() | now.keys()):
-        if before.get(name) != now.get(name):
-            raise ConfigError(
-                f"{name} = {now.get(name)!r}: the run of checkpoint {folder} began with {before.get(name)!r}. "
-                "Go on with that, or name a new checkpoint"
-            )
 
 
 def check_whole(spark: SparkSession, folder: str, batches: Collection[int]) -> None:

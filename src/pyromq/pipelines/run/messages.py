@@ -31,7 +31,11 @@ def messages(
     """
     columns = () if where else columns
     if "archive" in source:
-        return chosen(_archived(spark, source, columns, since_ms, until_ms), where)
+        unknown = source.keys() - {"archive", "topic", "topicPattern", "nameServer"}
+        if unknown:
+            raise ConfigError(f"{sorted(unknown)[0]}: an archive takes topic and topicPattern alone; leave it out")
+        kept = of_topics(read_archive(spark, source["archive"]), source)
+        return chosen(between(kept, since_ms, until_ms).select(*(columns or COLUMNS)), where)
     options = _limited(source, since_ms)
     if until_ms is not None:
         options["endingTimestamp"] = str(until_ms)
@@ -72,16 +76,6 @@ def _limited(source: Mapping[str, str], since_ms: int | None) -> dict[str, str]:
     return options
 
 
-def _archived(
-    spark: SparkSession, source: Mapping[str, str], columns: Sequence[str], since_ms: int | None, until_ms: int | None
-) -> DataFrame:
-    unknown = source.keys() - {"archive", "topic", "topicPattern", "nameServer"}
-    if unknown:
-        raise ConfigError(f"{sorted(unknown)[0]}: an archive takes topic and topicPattern alone; leave it out")
-    frame = between(of_topics(read_archive(spark, source["archive"]), source), since_ms, until_ms)
-    return frame.select(*(columns or COLUMNS))
-
-
 def of_topics(frame: DataFrame, source: Mapping[str, str]) -> DataFrame:
     """Return the rows of the topics that `topic` or `topicPattern` names."""
     topic = functions.col("topic")
@@ -93,10 +87,7 @@ def of_topics(frame: DataFrame, source: Mapping[str, str]) -> DataFrame:
 
 
 def between(frame: DataFrame, since_ms: int | None, until_ms: int | None) -> DataFrame:
-    """Choose rows by store time, the end not included.
-
-    Where there is a date, by that too: Spark then leaves whole folders out.
-    """
+    """Choose rows by store time, the end not included; by `date` too if there is one: Spark leaves folders out then."""
     for time_ms, is_since in ((since_ms, True), (until_ms, False)):
         if time_ms is not None:
             at = functions.timestamp_millis(functions.lit(time_ms))

@@ -27,10 +27,7 @@ def plan_of(
     since_ms: int | None = None,
     until_ms: int | None = None,
 ) -> Summary:
-    """Return the plan of a job over `source`, as `messages` has it.
-
-    Brokers are asked for the offsets of times; an archive's batches and the files of a store are listed whole.
-    """
+    """Return the plan of a job over `source`. An archive and a store are listed whole, whatever the times."""
     if "archive" in source:
         found = manifests(spark, source["archive"])
         sums = totals(found)

@@ -69,10 +69,7 @@ class StepSender:
     rows: list[dict[str, int]] = field(default_factory=list)
 
     def send(self, rows: DataFrame, number: int, shape: Callable[[], Sequence[Column]]) -> SendTotals:
-        """Send rows, which have the columns of a read.
-
-        `shape` makes the columns of a write of them, `properties` among them.
-        """
+        """Send rows, which have the columns of a read; `shape` makes those of a write, `properties` among them."""
         name = functions.concat_ws("/", functions.lit(f"{self.run}/{number}"), *_PLACE)
         out = rows.select(name.alias(MARK), *shape())
         begun, now_ms = read_text(self.spark, f"{self.folder}/begun/{number}"), self.clock.now_ms()
@@ -126,9 +123,6 @@ def passed_on(origin: Mapping[str, Column | str]) -> list[Column]:
 
 
 def in_order(frame: DataFrame, tasks: int) -> DataFrame:
-    """Return the rows in the same partitions and order whatever files they came from.
-
-    A queue stays in its order.
-    """
+    """Return the rows in the same partitions and order whatever files they came from; a queue stays in its order."""
     places = ["topic", "brokerName", "queueId"]
     return frame.repartition(tasks, *places).sortWithinPartitions(*places, "queueOffset")

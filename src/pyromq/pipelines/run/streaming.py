@@ -89,8 +89,7 @@ class _Work:
     Spark looks for its own reasons in the text of an error, by an expression that long texts are too much for."""
 
     def __init__(self, keep: Keep, stop: Stop) -> None:
-        self._keep = keep
-        self._stop = stop
+        self._keep, self._stop = keep, stop
         self.idle = Event()
         self.idle.set()
 

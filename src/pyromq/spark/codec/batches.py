@@ -7,15 +7,13 @@ make is read again here, record by record, by the plain decoder, whichever kerne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from ...errors import ProtocolError
-from ...model.ids import host_text
-from ...model.message import WRAPPED_BATCH, Property, StoredMessage, SysFlag
+from ...model.message import WRAPPED_BATCH, StoredMessage, SysFlag
 from ...protocol.messages import UnreadableMessage, read_record
 from ..schema import COLUMNS, timestamps
 from .bad_records import BadRecords
@@ -23,25 +21,6 @@ from .columns import decode_records, runs, unpacked_body
 from .records import Records
 
 PLAIN_BYTES = 64 << 20  # of one batch, once its bodies are decompressed; one more body may come on top
-_VALUES: dict[str, Callable[[StoredMessage], Any]] = {
-    "topic": lambda each: each.topic or None,
-    "queueId": lambda each: each.queue_id,
-    "queueOffset": lambda each: each.queue_offset,
-    "msgId": lambda each: each.message_id,
-    "keys": lambda each: each.properties.get(Property.KEYS),
-    "tags": lambda each: each.properties.get(Property.TAGS),
-    "body": lambda each: None if isinstance(each, UnreadableMessage) else each.body,
-    "properties": lambda each: list(each.properties.items()),
-    "flag": lambda each: each.flag,
-    "sysFlag": lambda each: each.sys_flag,
-    "bornTimestamp": lambda each: each.born_timestamp,
-    "bornHost": lambda each: host_text(each.born_host),
-    "storeTimestamp": lambda each: each.store_timestamp,
-    "storeHost": lambda each: host_text(each.store_host),
-    "reconsumeTimes": lambda each: each.reconsume_times,
-    "commitLogOffset": lambda each: each.physical_offset,
-    "storeSize": lambda each: each.store_size,
-}
 
 
 def decode_batches(
@@ -139,12 +118,8 @@ def messages_to_batch(messages: Sequence[StoredMessage], schema: pa.Schema, brok
     """Return the messages made one by one: the slow way, and the oracle of tests. An unreadable one has no body."""
     arrays = []
     for field in schema:
-        kind = COLUMNS[field.name][0]
-        if field.name == "brokerName":
-            array = pa.array([broker_name] * len(messages), kind)
-        elif pa.types.is_timestamp(kind):
-            array = timestamps(np.array([_VALUES[field.name](each) for each in messages], np.int64))
-        else:
-            array = pa.array([_VALUES[field.name](each) for each in messages], kind)
+        kind, _, value = COLUMNS[field.name]
+        values = [broker_name if field.name == "brokerName" else value(each) for each in messages]
+        array = timestamps(np.array(values, np.int64)) if pa.types.is_timestamp(kind) else pa.array(values, kind)
         arrays.append(array if array.type.equals(field.type) else array.cast(field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

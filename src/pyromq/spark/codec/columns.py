@@ -7,6 +7,7 @@ from the native kernel where it serves, and are made with numpy otherwise. Compr
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -23,7 +24,7 @@ from ...protocol.compression import compression_of, decompress
 from ..schema import COLUMNS, MAP, check_columns, timestamps
 from .property_table import PropertyTable, parse_properties
 from .records import BORN_HOST, BORN_TIME, FLAG, PHYSICAL_OFFSET, QUEUE_ID, QUEUE_OFFSET, Records
-from .vectors import Positions, gather_bytes, hex_text, repeated, replaced, spans
+from .vectors import Positions, fixed_text, gather_bytes, hex_digits, replaced, spans
 
 
 def decode_records(
@@ -66,13 +67,13 @@ def unpacked_body(records: Records, row: int) -> bytes:
     return decompress(bytes(memoryview(records.buffer)[int(records.body_at[row]) : int(records.body_end[row])]), kind)
 
 
+@dataclass(eq=False)
 class _Columns:
     """One chunk; what several columns need is made once."""
 
-    def __init__(self, records: Records, broker_name: str | None, plain: Sequence[bytes | None] | None) -> None:
-        self.records = records
-        self.broker_name = broker_name
-        self.plain = plain
+    records: Records
+    broker_name: str | None
+    plain: Sequence[bytes | None] | None
 
     @cached_property
     def properties(self) -> PropertyTable:
@@ -116,7 +117,7 @@ class _Columns:
             chosen = np.flatnonzero(v6 == is_v6)
             if len(chosen):
                 hosts = gather_bytes(records.buffer, records.store_host_at[rows][chosen], width)
-                texts = replaced(texts, chosen, hex_text(np.hstack([hosts, places[chosen]])))
+                texts = replaced(texts, chosen, fixed_text(hex_digits(np.hstack([hosts, places[chosen]]))))
         return texts
 
     def host(self, at: Positions, v6: npt.NDArray[np.bool_]) -> pa.Array:
@@ -127,7 +128,7 @@ class _Columns:
 
 _MAKERS: dict[str, Callable[[_Columns], pa.Array]] = {
     "topic": _Columns.topic,
-    "brokerName": lambda of: repeated(of.broker_name, len(of.records)),
+    "brokerName": lambda of: pa.repeat(pa.scalar(of.broker_name, pa.string()), len(of.records)),
     "queueId": lambda of: pa.array(of.records.int32(of.records.at + QUEUE_ID)),
     "queueOffset": lambda of: pa.array(of.records.int64(of.records.at + QUEUE_OFFSET)),
     "msgId": _Columns.message_id,

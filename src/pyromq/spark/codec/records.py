@@ -6,6 +6,7 @@ read at the place that they name: a record that does not add up is a RecordError
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -27,12 +28,12 @@ def record_starts(buffer: Any) -> Positions:
     return np.frombuffer(walk_records(buffer), np.int64)
 
 
+@dataclass(eq=False)
 class Records:
     """Rows at `at`, each with a known magic and a size that fits the buffer (`record_starts` sees to it)."""
 
-    def __init__(self, buffer: Any, at: Positions) -> None:
-        self.buffer = buffer
-        self.at = at
+    buffer: Any
+    at: Positions
 
     def __len__(self) -> int:
         return len(self.at)
@@ -118,7 +119,6 @@ class Records:
         return at
 
     def check_layout(self) -> None:
-        """Raise RecordError unless every record adds up to its size."""
         _ = self.properties_at
 
     def _check(self, wrong: npt.NDArray[np.bool_], what: str) -> None:

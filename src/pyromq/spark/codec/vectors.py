@@ -57,18 +57,10 @@ def fixed_text(rows: npt.NDArray[np.uint8]) -> pa.Array:
     )
 
 
-def hex_text(rows: npt.NDArray[np.uint8]) -> pa.Array:
-    """Return rows of bytes as upper-case hex."""
-    return fixed_text(hex_digits(rows))
-
-
 def hex_digits(rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Return rows of bytes as upper-case hex, in ASCII."""
     count, width = rows.shape
     return _HEX[rows].reshape(count, 2 * width)
-
-
-def repeated(value: str | None, count: int) -> pa.Array:
-    return pa.nulls(count, pa.string()) if value is None else pa.repeat(pa.scalar(value, pa.string()), count)
 
 
 def replaced(values: pa.Array, rows: Positions, others: pa.Array) -> pa.Array:

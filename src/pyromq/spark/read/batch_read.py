@@ -46,19 +46,25 @@ class BatchReader(DataSourceReader):
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
+        self._filters: list[Filter] = []
         arrow_of(schema)  # an unknown column is an error now, not in a task
 
     def partitions(self) -> list[QueuePart]:  # Spark takes nothing but a list
-        found = planned(self._options, self.narrowed_by_time)
-        addresses = {part.queue: address for part, address in found}
-        return parts_of(self.narrowed([part for part, _ in found]), addresses, self._options)
+        found = planned(self._options, self._within_times)
+        ranges, addresses = [part for part, _ in found], {part.queue: address for part, address in found}
+        for each in self._filters:
+            ranges = [part for old in ranges if (part := _narrowed(old, each)) is not None]
+        return parts_of(ranges, addresses, self._options)
 
-    def narrowed_by_time(self, cluster: Cluster, start: Offsets, end: Offsets) -> tuple[Offsets, Offsets]:
-        """Return what the query's own filters leave; see FilteringReader."""
-        return start, end
-
-    def narrowed(self, found: list[OffsetRange]) -> list[OffsetRange]:
-        return found
+    def _within_times(self, cluster: Cluster, start: Offsets, end: Offsets) -> tuple[Offsets, Offsets]:
+        """Return what the query's filters on store times leave."""
+        low, high = store_times(self._filters)
+        begins = {} if low is None else cluster.at_times(dict.fromkeys(start, low))
+        ends = {} if high is None else cluster.at_times(dict.fromkeys(end, high))
+        return (
+            {queue: max(offset, begins.get(queue, offset)) for queue, offset in start.items()},
+            {queue: min(offset, ends.get(queue, offset)) for queue, offset in end.items()},
+        )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_part(partition, self._options, self._schema)
@@ -85,21 +91,7 @@ class FilteringReader(BatchReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         self._filters = list(filters)
-        return list(filters)
-
-    def narrowed_by_time(self, cluster: Cluster, start: Offsets, end: Offsets) -> tuple[Offsets, Offsets]:
-        low, high = store_times(getattr(self, "_filters", ()))
-        begins = {} if low is None else cluster.at_times(dict.fromkeys(start, low))
-        ends = {} if high is None else cluster.at_times(dict.fromkeys(end, high))
-        return (
-            {queue: max(offset, begins.get(queue, offset)) for queue, offset in start.items()},
-            {queue: min(offset, ends.get(queue, offset)) for queue, offset in end.items()},
-        )
-
-    def narrowed(self, found: list[OffsetRange]) -> list[OffsetRange]:
-        for each in getattr(self, "_filters", ()):
-            found = [part for old in found if (part := _narrowed(old, each)) is not None]
-        return found
+        return filters
 
 
 def _narrowed(part: OffsetRange, filter: Filter) -> OffsetRange | None:

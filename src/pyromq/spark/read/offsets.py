@@ -19,8 +19,6 @@ _ASSIGN_LIKE = 'JSON such as {"orders": {"broker-a": [0, 1]}}'
 
 
 class Queue(NamedTuple):
-    """One queue of a topic on one broker."""
-
     topic: str
     broker: str
     queue_id: int

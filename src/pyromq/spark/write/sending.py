@@ -56,8 +56,6 @@ class SendRequest:
 
 @dataclass(frozen=True, slots=True)
 class SendTotals:
-    """What was sent and stored."""
-
     rows: int = 0
     bytes: int = 0
     unsafe: int = 0  # requests that were stored, but not flushed or copied in time

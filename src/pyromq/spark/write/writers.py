@@ -30,8 +30,6 @@ _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What one task sent."""
-
     totals: SendTotals
 
 
