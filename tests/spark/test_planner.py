@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pyromq.spark.read.offsets import Queue, from_json, to_json
-from pyromq.spark.read.planner import Bounds, OffsetRange, limited, ranges, split, waiting
+from pyromq.spark.read.offsets import Bounds, OffsetRange, Queue, from_json, limited, ranges, split, to_json, waiting
 
 A, B, C = Queue("T", "a", 0), Queue("T", "a", 1), Queue("U", "b", 0)
 PARTS = st.lists(st.tuples(st.sampled_from([A, B, C]), st.integers(0, 1000), st.integers(1, 5000)), max_size=5).map(

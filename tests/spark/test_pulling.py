@@ -20,8 +20,7 @@ from pyromq.spark.codec.bad_records import BadRecord
 from pyromq.spark.connect.cluster import Cluster
 from pyromq.spark.connect.connection import BlockingConnection, ReceiveBuffer
 from pyromq.spark.options import Use, connection_options, read_options
-from pyromq.spark.read.offsets import Queue
-from pyromq.spark.read.planner import DataLoss, OffsetRange
+from pyromq.spark.read.offsets import DataLoss, OffsetRange, Queue
 from pyromq.spark.read.pulling import QueuePull, read_range
 from pyromq.spark.read.stream_read import StreamReader
 from pyromq.spark.schema import arrow_schema

@@ -9,8 +9,7 @@ import pytest
 from pyromq.client.errors import Error, NoNameServer, TopicNotFound
 from pyromq.spark.options import Use, read_options
 from pyromq.spark.read import starting
-from pyromq.spark.read.offsets import Queue
-from pyromq.spark.read.planner import Bounds
+from pyromq.spark.read.offsets import Bounds, Queue
 
 QUEUE = Queue("orders", "broker-a", 0)
 

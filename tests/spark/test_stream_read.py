@@ -23,8 +23,7 @@ from pyromq.errors import ConfigError
 from pyromq.spark.connect.cluster import Cluster
 from pyromq.spark.options import Use, read_options
 from pyromq.spark.read.listener import OffsetPublisher
-from pyromq.spark.read.offsets import from_json
-from pyromq.spark.read.planner import DataLoss
+from pyromq.spark.read.offsets import DataLoss, from_json
 from pyromq.spark.read.stream_read import StreamReader
 from pyromq.testing.clock import ManualClock
 from tests.spark.dying_reader import DyingSource

@@ -12,7 +12,7 @@ from pyromq.errors import ConnectionLost
 from pyromq.spark.connect.cluster import Cluster
 from pyromq.spark.connect.connection import BlockingConnection
 from pyromq.spark.options import Use, read_options, write_options
-from pyromq.spark.read.planner import OffsetRange
+from pyromq.spark.read.offsets import OffsetRange
 from pyromq.spark.read.pulling import read_range
 from pyromq.spark.schema import arrow_schema
 from pyromq.spark.write.sending import BatchSender

@@ -20,8 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import pyromq
 from pyromq.spark.read.batch_read import QueuePart
-from pyromq.spark.read.offsets import Queue
-from pyromq.spark.read.planner import OffsetRange
+from pyromq.spark.read.offsets import OffsetRange, Queue
 from pyromq.spark.session import SETTINGS
 from tests.spark.servers import Servers
 from tests.spark.test_batch_read import read

@@ -6,32 +6,22 @@ out. Their packages are not part of Spark: without them a run is refused with wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession, functions
-from pyspark.sql.types import StructType
 
 from ...errors import PyroError
 from ...spark.schema import DDL
 from .delta_table import DeltaLog
 from .iceberg_table import IcebergTable
-from .table_files import NewFile, new_files, write_files, write_parquet
+from .table_files import new_files, write_files, write_parquet
 
 PARQUET, DELTA, ICEBERG = "parquet", "delta", "iceberg"
 _PACKAGES = {DELTA: "deltalake", ICEBERG: "pyiceberg"}
 _TIMES = "spark.sql.parquet.outputTimestampType"
-
-
-class LakeTable(Protocol):
-    """A table over files that Spark has written."""
-
-    def has(self, batch: int) -> bool: ...
-    def add(self, files: Sequence[NewFile], batch: int, schema: StructType) -> None: ...
-    def files(self) -> list[str]: ...
 
 
 def check(form: str) -> None:
@@ -89,7 +79,7 @@ class Lake:
     def _place(self) -> str:
         return f"{self.folder}/{self.form}"
 
-    def _table(self) -> LakeTable:
+    def _table(self) -> DeltaLog | IcebergTable:
         if self.form == DELTA:
             return DeltaLog(self._place, self.run)
         return IcebergTable(self._place, self.run, self.catalog, self.table)

@@ -47,14 +47,11 @@ def _table(table: Table) -> str:
         return "<p>nothing</p>"
     names = list(table.rows[0])
     head = "".join(f"<th{_right(table.rows[0][name])}>{in_html(name)}</th>" for name in names)
-    rows = "".join(f"<tr>{''.join(_cell(row[name]) for name in names)}</tr>" for row in table.rows[:_MOST_ROWS])
+    cells = ([f"<td{_right(row[name])}>{_shown(row[name])}</td>" for name in names] for row in table.rows[:_MOST_ROWS])
+    rows = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
     left = len(table.rows) - _MOST_ROWS
     more = f"<p>and {left:,} more rows, which --json has</p>" if left > 0 else ""
     return f'<div class="wide"><table><tr>{head}</tr>{rows}</table></div>{more}'
-
-
-def _cell(value: Any) -> str:
-    return f"<td{_right(value)}>{_shown(value)}</td>"
 
 
 def _right(value: Any) -> str:

@@ -11,8 +11,7 @@ from pyspark.sql import SparkSession
 
 from ...spark.connect.cluster import Cluster
 from ...spark.options import Use, read_options
-from ...spark.read.offsets import Offsets
-from ...spark.read.planner import waiting
+from ...spark.read.offsets import Offsets, waiting
 from ...spark.read.starting import ending, starting, with_retries
 from ...spark.store.store_scan import plan as log_parts
 from ..lake.manifest import kept, manifests, totals

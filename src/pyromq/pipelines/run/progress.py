@@ -14,16 +14,10 @@ from typing import Any, Self
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.listener import (
-    QueryProgressEvent,
-    QueryStartedEvent,
-    QueryTerminatedEvent,
-    StreamingQueryListener,
-)
+from pyspark.sql.streaming import listener as events
 
 from ...ambient import Clock, SystemClock
-from ...spark.read.offsets import from_json
-from ...spark.read.planner import waiting
+from ...spark.read.offsets import from_json, waiting
 from ..report.summary import Summary
 
 _LINE_S, _BAR_S, _EVENTS_S, _BAR_WIDTH = 5.0, 0.5, 10.0, 30
@@ -49,7 +43,7 @@ def task_line(name: str, done: int, total: int, *, bar: bool) -> str:
 
 
 @dataclass(eq=False)
-class ProgressListener(StreamingQueryListener):
+class ProgressListener(events.StreamingQueryListener):
     """Use it as `with ProgressListener(...)` around a job. `bar` redraws one line, otherwise each report is a new one.
 
     `each` gets the metrics of a stream after each micro-batch: one that never ends could not give them at its end.
@@ -109,7 +103,7 @@ class ProgressListener(StreamingQueryListener):
 
     # --- streams --------------------------------------------------------------------------------------------------
 
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's names, here and below
+    def onQueryProgress(self, event: events.QueryProgressEvent) -> None:  # noqa: N802 - Spark's names, here and below
         progress = event.progress
         self.batches += 1
         self.rows += progress.numInputRows
@@ -122,10 +116,10 @@ class ProgressListener(StreamingQueryListener):
             took = max(self.clock.monotonic() - self._begun, 0.001)
             self.each(self._metrics(self.name, self.rows, took))
 
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+    def onQueryStarted(self, event: events.QueryStartedEvent) -> None:  # noqa: N802
         self._open.add(str(event.runId))
 
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+    def onQueryTerminated(self, event: events.QueryTerminatedEvent) -> None:  # noqa: N802
         with self._event:
             self._open.discard(str(event.runId))
             self._event.notify_all()

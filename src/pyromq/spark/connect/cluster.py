@@ -28,8 +28,7 @@ from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.headers.clients import UnregisterClient
 from ...protocol.requests import RequestCode
 from ..options import NetOptions
-from ..read.offsets import Offsets, Queue
-from ..read.planner import Bounds
+from ..read.offsets import Bounds, Offsets, Queue
 from .connection import tls_settings
 
 T = TypeVar("T")

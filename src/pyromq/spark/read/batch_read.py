@@ -27,11 +27,13 @@ from pyspark.sql.types import StructType
 from ..connect.cluster import Cluster
 from ..options import ReadOptions
 from ..schema import arrow_of
-from .offsets import Offsets, Queue
-from .planner import OffsetRange, split
+from .offsets import OffsetRange, Offsets, Queue, split
 from .starting import planned
 
 _QUEUE_COLUMNS = {"topic": 0, "brokerName": 1, "queueId": 2}
+# How far from a filter's value the first offset is that fits, and the end of those that do.
+_FIRST: dict[type, int] = {EqualTo: 0, GreaterThan: 1, GreaterThanOrEqual: 0}
+_END: dict[type, int] = {EqualTo: 1, LessThan: 0, LessThanOrEqual: 1}
 
 
 @dataclass
@@ -96,36 +98,16 @@ class FilteringReader(BatchReader):
 
 def _narrowed(part: OffsetRange, filter: Filter) -> OffsetRange | None:
     """Return what of the range can fit; None if nothing can."""
-    column = ".".join(getattr(filter, "attribute", ()))
-    value = getattr(filter, "value", None)
+    column, kind, value = ".".join(getattr(filter, "attribute", ())), type(filter), getattr(filter, "value", None)
     if column in _QUEUE_COLUMNS:
-        return part if _queue_fits(part.queue, column, filter) else None
+        own: Any = part.queue[_QUEUE_COLUMNS[column]]
+        fits = own == value if kind is EqualTo else not isinstance(filter, In) or own in filter.value
+        return part if fits else None
     if column == "queueOffset" and isinstance(value, int):
-        begin, end = _offsets(part, filter, value)
+        begin = max(part.begin, value + _FIRST[kind]) if kind in _FIRST else part.begin
+        end = min(part.end, value + _END[kind]) if kind in _END else part.end
         return OffsetRange(part.queue, begin, end) if begin < end else None
     return part
-
-
-def _queue_fits(queue: Queue, column: str, filter: Filter) -> bool:
-    own: Any = queue[_QUEUE_COLUMNS[column]]
-    if isinstance(filter, EqualTo):
-        return bool(own == filter.value)
-    return not isinstance(filter, In) or own in filter.value
-
-
-def _offsets(part: OffsetRange, filter: Filter, value: int) -> tuple[int, int]:
-    match filter:
-        case EqualTo():
-            return max(part.begin, value), min(part.end, value + 1)
-        case GreaterThan():
-            return max(part.begin, value + 1), part.end
-        case GreaterThanOrEqual():
-            return max(part.begin, value), part.end
-        case LessThan():
-            return part.begin, min(part.end, value)
-        case LessThanOrEqual():
-            return part.begin, min(part.end, value + 1)
-    return part.begin, part.end
 
 
 def store_times(filters: Iterable[Filter]) -> tuple[int | None, int | None]:

@@ -10,12 +10,7 @@ import json
 from collections.abc import Mapping
 from threading import Condition
 
-from pyspark.sql.streaming.listener import (
-    QueryProgressEvent,
-    QueryStartedEvent,
-    QueryTerminatedEvent,
-    StreamingQueryListener,
-)
+from pyspark.sql.streaming import listener as events
 
 from ... import logs
 from ...errors import PyroError
@@ -26,7 +21,7 @@ from .offsets import Offsets, from_json
 log = logs.get("pyromq.spark")
 
 
-class OffsetPublisher(StreamingQueryListener):
+class OffsetPublisher(events.StreamingQueryListener):
     """For queries whose sources are all `rocketmq`, or for those named. A broker that is away gets the next offsets."""
 
     def __init__(self, connection: Mapping[str, str], group: str, names: frozenset[str] = frozenset()) -> None:
@@ -37,10 +32,10 @@ class OffsetPublisher(StreamingQueryListener):
         self._event = Condition()
         self.published: Offsets = {}
 
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's names, here and below
+    def onQueryStarted(self, event: events.QueryStartedEvent) -> None:  # noqa: N802 - Spark's names, here and below
         pass
 
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+    def onQueryProgress(self, event: events.QueryProgressEvent) -> None:  # noqa: N802
         progress = event.progress
         if self._names and progress.name not in self._names:
             return
@@ -50,7 +45,7 @@ class OffsetPublisher(StreamingQueryListener):
         except (PyroError, ValueError, AttributeError) as fault:  # a query does not end for want of a published offset
             log.warning("offsets not published", group=self._group, fault=str(fault))
 
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+    def onQueryTerminated(self, event: events.QueryTerminatedEvent) -> None:  # noqa: N802
         with self._event:
             self._ended.add(str(event.id))
             self._event.notify_all()

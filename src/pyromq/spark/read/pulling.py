@@ -31,7 +31,7 @@ from ..connect.cluster import Cluster
 from ..connect.connection import POOL, BlockingConnection, ReceiveBuffer
 from ..options import ReadOptions
 from ..schema import COLUMNS
-from .planner import Loss, OffsetRange
+from .offsets import Loss, OffsetRange
 from .starting import report
 
 log = logs.get("pyromq.spark")

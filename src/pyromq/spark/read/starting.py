@@ -11,8 +11,20 @@ from ...client.errors import Error, TopicNotFound
 from ...errors import ConfigError
 from ..connect.cluster import Cluster
 from ..options import ReadOptions
-from .offsets import EARLIEST, GROUP, LATEST, Offsets, OffsetSpec, Queue, exact
-from .planner import Bounds, DataLoss, Loss, OffsetRange, ranges
+from .offsets import (
+    EARLIEST,
+    GROUP,
+    LATEST,
+    Bounds,
+    DataLoss,
+    Loss,
+    OffsetRange,
+    Offsets,
+    OffsetSpec,
+    Queue,
+    exact,
+    ranges,
+)
 
 log = logs.get("pyromq.spark")
 

@@ -21,8 +21,7 @@ from ..connect.cluster import Cluster
 from ..options import ReadOptions
 from ..schema import arrow_of
 from .batch_read import QueuePart, parts_of, read_part
-from .offsets import LATEST, Offsets, Queue, from_json, to_json
-from .planner import Bounds, DataLoss, limited, ranges, waiting
+from .offsets import LATEST, Bounds, DataLoss, Offsets, Queue, from_json, limited, ranges, to_json, waiting
 from .starting import report, starting, with_retries
 
 log = logs.get("pyromq.spark")

@@ -18,7 +18,7 @@ from ..codec.batches import decode_batches
 from ..codec.records import Records
 from ..codec.vectors import spans
 from ..options import ReadOptions
-from ..read.planner import DataLoss
+from ..read.offsets import DataLoss
 from .store_scan import Damage, RangeScan
 
 log = logs.get("pyromq.spark")

@@ -15,6 +15,7 @@ from ...ambient import Clock, SystemClock, pause
 from ...client.core.routing import Route
 from ...client.errors import Error, refused
 from ...client.produce.outgoing import Outgoing, SendHeaders
+from ...client.produce.sending import SendStatus
 from ...errors import CallFailed, PyroError
 from ...model.codes import ResponseCode
 from ...model.message import Property
@@ -30,13 +31,7 @@ log = logs.get("pyromq.spark")
 
 _PAUSE_S = 0.25
 _BUSY = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
-# Stored in any case; anything but SUCCESS says what of the broker's own promise is missing.
-_STORED = (
-    ResponseCode.SUCCESS,
-    ResponseCode.FLUSH_DISK_TIMEOUT,
-    ResponseCode.SLAVE_NOT_AVAILABLE,
-    ResponseCode.FLUSH_SLAVE_TIMEOUT,
-)
+_STORED = {status.value for status in SendStatus}
 _FLAG, _PROPERTIES = LONG_NAMES["flag"], LONG_NAMES["properties"]
 _WINDOW = b"duplicateWindowEnable=true"
 
