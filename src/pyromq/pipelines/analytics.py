@@ -7,40 +7,34 @@ A stream gives each window again whenever it has grown; `windows` takes the last
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from ..errors import PyroError
 from .lake.files import read_text, read_texts, write_text
 from .report.grouping import COUNTS, folded, grouped, rows_of
-from .report.summary import Metrics, Plot, Summary, Table
+from .report.summary import Metrics, Plot, Summary, Table, series_of
 from .run import checkpoint
-from .run.messages import messages, stream
+from .run.messages import Source, messages, stream
 from .run.streaming import run_stream
-from .run.times import interval, span_s
+from .run.times import Times, interval, span_s
 
 _COLUMNS = ("topic", "tags", "keys", "storeTimestamp", "storeSize")
 _NAMES = ["window", "topic", "tag"]
 
 
 def analytics(
-    spark: SparkSession,
-    source: Mapping[str, str],
-    *,
-    window: str = "1m",
-    where: str = "",
-    since_ms: int | None = None,
-    until_ms: int | None = None,
+    spark: SparkSession, source: Source, *, window: str = "1m", where: str = "", **times: Unpack[Times]
 ) -> Summary:
     """Count in one pass what `source` has now."""
-    frame = messages(spark, source, _COLUMNS, where=where, since_ms=since_ms, until_ms=until_ms)
+    frame = messages(spark, source, _COLUMNS, where=where, **times)
     return _summary(_by_window(frame, window, "count(DISTINCT keys)"), window)
 
 
 def analytics_stream(
     spark: SparkSession,
-    source: Mapping[str, str],
+    source: Source,
     folder: str,
     *,
     window: str = "1m",
@@ -102,7 +96,6 @@ def _summary(frame: DataFrame, window: str) -> Summary:
 
 
 def _plot(title: str, rows: Sequence[Mapping[str, Any]], name: str) -> Plot:
-    series: dict[str, dict[str, float]] = {}
-    for row in folded(rows, ("window", "topic"), {name: sum}):
-        series.setdefault(row["topic"], {})[row["window"]] = row[name]
+    found = folded(rows, ("window", "topic"), {name: sum})
+    series = series_of((row["topic"], row["window"], row[name]) for row in found)
     return Plot(title, "lines", name, "begin of the window (UTC)", series)

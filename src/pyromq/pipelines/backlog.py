@@ -14,14 +14,14 @@ from ..model.lag import difference
 from ..spark.connect.cluster import Cluster
 from ..spark.options import Use, connection_options, net_part
 from .report.grouping import COUNTS, Fold, folded, grouped, rows_of
-from .report.summary import Metrics, Plot, Summary, Table
-from .run.messages import messages
+from .report.summary import Metrics, Plot, Summary, Table, series_of
+from .run.messages import Source, messages
 
 _COLUMNS = ("topic", "brokerName", "queueId", "queueOffset", "tags", "storeTimestamp", "storeSize")
 _SUMS: dict[str, Fold] = {"messages": sum, "bytes": sum, "oldest": min}
 
 
-def backlog(spark: SparkSession, source: Mapping[str, str], groups: Sequence[str] = ()) -> Summary:
+def backlog(spark: SparkSession, source: Source, groups: Sequence[str] = ()) -> Summary:
     """Report what waits. `source` as `messages` has it; groups need one with a name server."""
     named = messages(spark, source, _COLUMNS).selectExpr(
         "topic", "brokerName AS broker", "queueId AS queue", "queueOffset", "coalesce(tags, '') AS tag", "storeSize",
@@ -47,7 +47,8 @@ def backlog(spark: SparkSession, source: Mapping[str, str], groups: Sequence[str
     if groups:
         lag = _lag(source, sorted({row["topic"] for row in queues}), groups)
         tables += [Table("lag", lag), Table("waiting by tag", _waiting(spark, named, lag))]
-        plots.append(_lag_plot(lag))
+        points = ((row["group"], f"{row['topic']}/{row['queue']}", row["lag"]) for row in lag if row["lag"] is not None)
+        plots.append(Plot("Lag by queue", "bars", "messages", "topic/queue", series_of(points)))
     metrics = Metrics.of(queues)
     return Summary("backlog", {"messages": metrics.rows, "bytes": metrics.bytes}, tables, plots, metrics)
 
@@ -78,15 +79,7 @@ def _with_share(queues: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row | {"share": f"{100 * row['messages'] / totals[row['topic']]:.0f}%"} for row in queues]
 
 
-def _lag_plot(lag: Sequence[Mapping[str, Any]]) -> Plot:
-    series: dict[str, dict[str, float]] = {}
-    for row in lag:
-        if row["lag"] is not None:
-            series.setdefault(row["group"], {})[f"{row['topic']}/{row['queue']}"] = row["lag"]
-    return Plot("Lag by queue", "bars", "messages", "topic/queue", series)
-
-
-def _lag(source: Mapping[str, str], topics: Sequence[str], groups: Sequence[str]) -> list[dict[str, Any]]:
+def _lag(source: Source, topics: Sequence[str], groups: Sequence[str]) -> list[dict[str, Any]]:
     with Cluster(connection_options(net_part(source), Use.BATCH)) as cluster:
         queues = cluster.queues(topics)
         bounds = cluster.bounds(queues)
@@ -94,9 +87,7 @@ def _lag(source: Mapping[str, str], topics: Sequence[str], groups: Sequence[str]
     return [
         {
             "group": group,
-            "topic": queue.topic,
-            "broker": queue.broker,
-            "queue": queue.queue_id,
+            **queue.as_row(),
             "committed": at,
             "end": bounds[queue].high,
             "lag": None if at is None else difference(bounds[queue].high, at),

@@ -21,7 +21,7 @@ from .replay import outgoing
 from .report.grouping import folded
 from .report.summary import Summary, Table
 from .run import checkpoint
-from .run.messages import stream
+from .run.messages import Source, stream
 from .run.sending import StepSender, delivery, in_order
 from .run.streaming import run_stream
 from .run.times import interval
@@ -31,7 +31,7 @@ BY = "msgId"
 
 def dedup(
     spark: SparkSession,
-    source: Mapping[str, str],
+    source: Source,
     folder: str,
     *,
     target: Mapping[str, str] | None = None,

@@ -16,7 +16,7 @@ from ..model.names import DLQ_PREFIX
 from .report.grouping import COUNTS, Fold, folded, grouped, rows_of
 from .report.summary import Metrics, Plot, Summary, Table
 from .run import checkpoint
-from .run.messages import chosen, messages, stream
+from .run.messages import Source, chosen, messages, stream
 from .run.sending import StepSender, delivery, passed_on
 from .run.streaming import run_stream
 from .trace import traced
@@ -32,14 +32,9 @@ _SUMS: dict[str, Fold] = {
 }
 
 
-def dead_letters(spark: SparkSession, source: Mapping[str, str], group: str) -> DataFrame:
-    """Return the columns of a read, and `origin`: the topic that each message failed in."""
-    return _with_origin(messages(spark, {"topic": f"{DLQ_PREFIX}{group}", **source}))
-
-
-def report(spark: SparkSession, source: Mapping[str, str], group: str, where: str = "", *, traces: str = "") -> Summary:
+def report(spark: SparkSession, source: Source, group: str, where: str = "", *, traces: str = "") -> Summary:
     """Report by topic and tag how many, how often tried, from when to when; by hour; with a trace topic also why."""
-    found = chosen(dead_letters(spark, source, group), where)
+    found = chosen(_with_origin(messages(spark, {"topic": f"{DLQ_PREFIX}{group}", **source})), where)
     rows = rows_of(_grouped(found))
     metrics = Metrics.of(rows)
     tables = [
@@ -77,15 +72,10 @@ def _grouped(frame: DataFrame) -> DataFrame:
     )
 
 
-def _reasons(
-    spark: SparkSession, source: Mapping[str, str], group: str, found: DataFrame, traces: str
-) -> list[dict[str, Any]]:
-    """Return how the group's listener ended with each message, by topic; null where no consumer traced it.
-
-    A client that serves several groups may leave out which it was.
-    """
+def _reasons(spark: SparkSession, source: Source, group: str, found: DataFrame, traces: str) -> list[dict[str, Any]]:
+    """Return how the group's listener ended with each message, by topic; null where no consumer traced it."""
     failed = traced(spark, {**source, "topic": traces}).where("what = 'ended' AND NOT success")
-    own = failed.where(functions.col("group").isin(group, ""))
+    own = failed.where(functions.col("group").isin(group, ""))  # a client of several groups may leave out which
     last = grouped(own, ["id"], "max_by(outcome, timeMs) AS last", "count(*) AS failures")
     why = found.select("origin", functions.col("msgId").alias("id")).join(last, "id", "left")
     sums = grouped(why, ["origin", "last"], "count(*) AS messages", "sum(failures) AS `failures told`")
@@ -94,7 +84,7 @@ def _reasons(
 
 def redrive(
     spark: SparkSession,
-    source: Mapping[str, str],
+    source: Source,
     target: Mapping[str, str],
     group: str,
     folder: str,
@@ -126,6 +116,7 @@ def redrive(
 
 
 def _with_origin(frame: DataFrame) -> DataFrame:
+    """Add `origin`, the topic that each message failed in."""
     return frame.withColumn("origin", functions.expr(_ORIGIN))
 
 

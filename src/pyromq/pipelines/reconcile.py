@@ -7,13 +7,14 @@ hashes: bodies are read, not moved.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from .report.grouping import grouped, rows_of
-from .report.summary import Metrics, Plot, Summary, Table
-from .run.messages import messages
+from .report.summary import Metrics, Plot, Summary, Table, series_of
+from .run.messages import Source, messages
+from .run.times import Times
 
 _COLUMNS = ("topic", "brokerName", "queueId", "queueOffset", "msgId", "keys", "tags", "body", "properties", "storeSize")
 ID = "coalesce(properties['REPLAY_ID'], properties['REDRIVE_ID'], msgId)"
@@ -22,18 +23,17 @@ VERDICTS = ("equal", "lost", "doubled", "differing", "added")
 
 def reconcile(
     spark: SparkSession,
-    left: Mapping[str, str],
-    right: Mapping[str, str],
+    left: Source,
+    right: Source,
     *,
     where: str = "",
-    since_ms: int | None = None,
-    until_ms: int | None = None,
     by: str = ID,
     examples: int = 20,
+    **times: Unpack[Times],
 ) -> Summary:
     """Return what of `left` is in `right`. `by` is Spark SQL for the id, `where` chooses on both sides."""
     sides = [
-        messages(spark, each, _COLUMNS, where=where, since_ms=since_ms, until_ms=until_ms).selectExpr(
+        messages(spark, each, _COLUMNS, where=where, **times).selectExpr(
             f"{by} AS id", "coalesce(properties['REPLAY_TOPIC'], topic) AS topic", "storeSize",
             "xxhash64(body, coalesce(keys, ''), coalesce(tags, '')) AS hash",
             "concat_ws('/', topic, brokerName, queueId, queueOffset) AS place", f"{number} AS side",
@@ -55,10 +55,7 @@ def _summary(found: Sequence[Mapping[str, Any]], shown: Sequence[Mapping[str, An
     counts = {verdict: sum(row["messages"] for row in found if row["verdict"] == verdict) for verdict in VERDICTS}
     facts = {"ids": sum(counts.values()), **counts, "agree": not any(counts[each] for each in VERDICTS[1:])}
     rows = [{name: value for name, value in row.items() if name != "bytes"} for row in found]
-    series: dict[str, dict[str, float]] = {}
-    for row in found:
-        if row["verdict"] != "equal":
-            series.setdefault(row["verdict"], {})[row["topic"]] = row["messages"]
+    series = series_of((row["verdict"], row["topic"], row["messages"]) for row in found if row["verdict"] != "equal")
     plot = Plot("What does not agree, by topic", "bars", "messages", "topic", series)
     read = Metrics(sum(row["left"] + row["right"] for row in found), sum(row["bytes"] or 0 for row in found))
     return Summary("reconcile", facts, [Table("by topic", rows), Table("examples", shown)], [plot], read)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from typing import Unpack
 
 from pyspark.sql import Column, DataFrame, SparkSession, functions
 
@@ -22,10 +23,11 @@ from .archive import batches, open_archive
 from .report.grouping import grouped, rows_of
 from .report.summary import Metrics, Summary, Table
 from .run import checkpoint
-from .run.messages import between, chosen, messages, of_topics, stream
+from .run.messages import Source, between, chosen, messages, of_topics, stream
 from .run.plan import planned
 from .run.sending import StepSender, delivery, in_order, passed_on
 from .run.streaming import run_stream
+from .run.times import Times
 
 _COLUMNS = (
     "topic", "brokerName", "queueId", "queueOffset", "msgId", "keys", "tags", "body", "properties", "flag",
@@ -35,18 +37,17 @@ _COLUMNS = (
 
 def replay(
     spark: SparkSession,
-    source: Mapping[str, str],
+    source: Source,
     target: Mapping[str, str],
     folder: str,
     *,
-    since_ms: int | None = None,
-    until_ms: int | None = None,
     backlog_of: str = "",
     where: str = "",
     rate: int = 0,
     tasks: int = 4,
     every: str = "",
     dry_run: bool = False,
+    **times: Unpack[Times],
 ) -> Summary:
     """Replay messages.
 
@@ -61,18 +62,19 @@ def replay(
     if backlog_of:
         source = {**source, "startingOffsets": _standing(source, backlog_of)}
     if dry_run:
-        return _counted(spark, source, target["topic"], where, since_ms, until_ms)
+        return _counted(spark, source, target["topic"], where, **times)
     start = source.get("startingOffsets")
     rest = {name: value for name, value in source.items() if name != "startingOffsets"}
     settings = {"source": checkpoint.which(rest), "group": backlog_of, "to": target["topic"], "where": where}
+    since_ms, until_ms = times.get("since_ms"), times.get("until_ms")
     fixed = checkpoint.begin(spark, folder, settings, since=since_ms, until=until_ms, start=start)
     steps = StepSender(spark, folder, limited(target, rate), fixed["run"])
-    times, tasks = (fixed["since"], fixed["until"]), 1 if rate else tasks  # the rate is that of a task
+    period, tasks = (fixed["since"], fixed["until"]), 1 if rate else tasks  # the rate is that of a task
     if "archive" in rest:
-        _send_archive(spark, rest, folder, steps, lambda rows: in_order(chosen(between(rows, *times), where), tasks))
+        _send_archive(spark, rest, folder, steps, lambda rows: in_order(chosen(between(rows, *period), where), tasks))
     else:
         begin = {"startingOffsets": fixed["start"]} if fixed["start"] else {}
-        frame = between(stream(spark, {**rest, **begin}, _COLUMNS, where=where, since_ms=fixed["since"]), *times)
+        frame = between(stream(spark, {**rest, **begin}, _COLUMNS, where=where, since_ms=fixed["since"]), *period)
 
         def pass_on(batch: DataFrame, number: int) -> None:
             """Send a micro-batch, which is a step: its tasks are the queues, in their order."""
@@ -84,13 +86,11 @@ def replay(
     return Summary("replay", facts, [Table("sent", steps.rows)], metrics=Metrics(sent.rows, sent.bytes))
 
 
-def _counted(
-    spark: SparkSession, source: Mapping[str, str], goal: str, where: str, since_ms: int | None, until_ms: int | None
-) -> Summary:
-    frame = messages(spark, source, ("topic", "storeTimestamp"), where=where, since_ms=since_ms, until_ms=until_ms)
+def _counted(spark: SparkSession, source: Source, goal: str, where: str, **times: Unpack[Times]) -> Summary:
+    frame = messages(spark, source, ("topic", "storeTimestamp"), where=where, **times)
     tables = [Table("from", rows_of(grouped(frame, ["topic"], "count(*) AS messages").orderBy("topic")))]
     if "nameServer" in source and "archive" not in source:
-        tables += planned(source, since_ms=since_ms, until_ms=until_ms).tables
+        tables += planned(source, **times).tables
     facts = {"messages": sum(row["messages"] for row in tables[0].rows), "to": goal}
     return Summary("replay (dry run)", facts, tables)
 
@@ -101,11 +101,7 @@ def limited(target: Mapping[str, str], rate: int) -> dict[str, str]:
 
 
 def _send_archive(
-    spark: SparkSession,
-    source: Mapping[str, str],
-    folder: str,
-    steps: StepSender,
-    shape: Callable[[DataFrame], DataFrame],
+    spark: SparkSession, source: Source, folder: str, steps: StepSender, shape: Callable[[DataFrame], DataFrame]
 ) -> None:
     """Replay an archive; a step is one of its batches."""
     kept = open_archive(spark, source["archive"])
@@ -116,7 +112,7 @@ def _send_archive(
             checkpoint.mark_done(spark, folder, number, {"messages": sent.rows})
 
 
-def _standing(source: Mapping[str, str], group: str) -> str:
+def _standing(source: Source, group: str) -> str:
     """Return where a group stands in each queue, as JSON; the first message where it has not been."""
     options = read_options(source, Use.STREAM)
     with Cluster(options) as cluster:

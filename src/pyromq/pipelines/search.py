@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from pyspark.sql import Column, Observation, SparkSession, functions
 
 from ..errors import ConfigError
 from .report.summary import Metrics, Summary, Table
-from .run.messages import messages
+from .run.messages import Source, messages
+from .run.times import Times
 
 _SHOWN = 60  # characters of a body
 
 
 def search(
     spark: SparkSession,
-    source: Mapping[str, str],
+    source: Source,
     *,
     key: str = "",
     message_id: str = "",
@@ -24,9 +25,8 @@ def search(
     body: str = "",
     body_pattern: str = "",
     where: str = "",
-    since_ms: int | None = None,
-    until_ms: int | None = None,
     most: int = 100,
+    **times: Unpack[Times],
 ) -> Summary:
     """Return the first `most` messages by store time that fit all conditions. ConfigError if there is no condition."""
     conditions: list[Column] = []
@@ -45,7 +45,7 @@ def search(
     if not conditions:
         raise ConfigError("key, id, property, body, pattern, where: one of them is needed, to say what is looked for")
     seen = Observation("read")
-    frame = messages(spark, source, since_ms=since_ms, until_ms=until_ms)
+    frame = messages(spark, source, **times)
     frame = frame.observe(seen, *map(functions.expr, ("count(1) AS rows", "sum(storeSize) AS bytes")))
     for condition in conditions:
         frame = frame.where(condition)

@@ -18,7 +18,7 @@ from ..model.names import TRACE_TOPIC
 from ..protocol.trace import TraceError, decode_trace
 from .report.grouping import grouped, rows_of
 from .report.summary import Metrics, Plot, Summary, Table
-from .run.messages import messages
+from .run.messages import Source, messages
 
 EVENTS = (
     "what string, id string, request string, timeMs bigint, topic string, group string, costMs bigint, "
@@ -49,7 +49,7 @@ def events(bodies: Iterable[bytes]) -> Iterator[tuple[Any, ...]]:
 
 
 def traced(
-    spark: SparkSession, source: Mapping[str, str], since_ms: int | None = None, seen: Observation | None = None
+    spark: SparkSession, source: Source, since_ms: int | None = None, seen: Observation | None = None
 ) -> DataFrame:
     """Return the events of the trace topic as rows; `seen` gets the bytes of the bodies."""
 
@@ -66,12 +66,7 @@ def traced(
 
 
 def trace(
-    spark: SparkSession,
-    source: Mapping[str, str],
-    *,
-    topics: Sequence[str] = (),
-    since_ms: int | None = None,
-    slowest: int = 20,
+    spark: SparkSession, source: Source, *, topics: Sequence[str] = (), since_ms: int | None = None, slowest: int = 20
 ) -> Summary:
     """Report how long messages take, by the traces of `source`; `topics` are read too, for the time of the store."""
     seen = Observation("traces")
@@ -80,7 +75,7 @@ def trace(
         timed = _stages(found, _stored(spark, source, topics, since_ms)).persist()
         by_topic = _sums(timed.dropDuplicates(["id"]), ["topic"], "sendMs", "storeMs")
         by_group = _sums(timed.where("group IS NOT NULL"), ["topic", "group"], "deliveryMs", "consumeMs")
-        worst = rows_of(_slowest(timed, slowest))
+        worst = _slowest(timed, slowest)
         count = found.count()
         timed.unpersist()
     finally:
@@ -91,9 +86,7 @@ def trace(
     return Summary("trace", facts, tables, _plots(by_topic, by_group), Metrics(count, seen.get["bytes"] or 0))
 
 
-def _stored(
-    spark: SparkSession, source: Mapping[str, str], topics: Sequence[str], since_ms: int | None
-) -> DataFrame | None:
+def _stored(spark: SparkSession, source: Source, topics: Sequence[str], since_ms: int | None) -> DataFrame | None:
     if not topics:
         return None
     options = {**source, "topic": ",".join(topics)}
@@ -143,10 +136,10 @@ def _sums(frame: DataFrame, names: list[str], *stages: str) -> list[dict[str, An
     return rows_of(grouped(frame, names, *sums).orderBy(*names))
 
 
-def _slowest(frame: DataFrame, most: int) -> DataFrame:
-    total = functions.expr("greatest(coalesce(deliveryMs, 0) + coalesce(consumeMs, 0), sendMs)")
-    shown = frame.withColumn("totalMs", total).orderBy(functions.desc("totalMs"), "id").limit(most)
-    return shown.select("id", "topic", "group", "sendMs", "storeMs", "deliveryMs", "consumeMs", "deliveries", "totalMs")
+def _slowest(frame: DataFrame, most: int) -> list[dict[str, Any]]:
+    names = ("id", "topic", "group", "sendMs", "storeMs", "deliveryMs", "consumeMs", "deliveries")
+    shown = frame.selectExpr(*names, "greatest(coalesce(deliveryMs, 0) + coalesce(consumeMs, 0), sendMs) AS totalMs")
+    return rows_of(shown.orderBy(functions.desc("totalMs"), "id").limit(most))
 
 
 def _plots(by_topic: Sequence[Mapping[str, Any]], by_group: Sequence[Mapping[str, Any]]) -> list[Plot]:

@@ -45,12 +45,7 @@ def check_machine() -> None:
 
 
 def new_session(
-    name: str,
-    *,
-    master: str = "",
-    memory: str = "2g",
-    settings: Mapping[str, str] | None = None,
-    apart: bool = False,
+    name: str, *, master: str = "", memory: str = "2g", settings: Mapping[str, str] | None = None, apart: bool = False
 ) -> SparkSession:
     """Start a session on this machine (`local[*]`), unless a master is given. `apart`: see _start_apart."""
     check_machine()
@@ -91,7 +86,7 @@ def _started_lightly() -> Iterator[None]:
     """Set the environment of the JVM and its Python processes alone: see startup/sitecustomize.py."""
     before = os.environ.get("PYTHONPATH")
     startup = str(Path(__file__).with_name("startup"))
-    os.environ["PYTHONPATH"] = startup if not before else os.pathsep.join((before, startup))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (before, startup)))
     try:
         yield
     finally:

@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ...ambient import SystemClock
 from ...files import replace_file
 from ...pipelines.run.streaming import Stop, Stopped
+from ...pipelines.run.times import Times
 from ...spark.options import Use, connection_options, net_part
 from ...spark.session import check_machine, new_session
 from ..terminal.exits import NO
 from ..terminal.options import together
 from ..terminal.printing import print_drawn, print_lines, print_text
 from .faults import JobFailed, is_debugging, plain_faults, quieten
-from .options import SEVERAL, SHARED, Times
+from .options import SEVERAL, SHARED
 from .stop import run_stoppable
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -127,11 +127,6 @@ def target_of(namesrv: str, topic: str) -> dict[str, str]:
     """Return where the running command writes, with the connection options of its read (-o)."""
     options = click.get_current_context().params["options"]
     return {"nameServer": namesrv, "topic": topic} | net_part(options)
-
-
-class Times(TypedDict):
-    since_ms: int | None
-    until_ms: int | None
 
 
 def checkpoint_of(name: str, folder: str) -> str:

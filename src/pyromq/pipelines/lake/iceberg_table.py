@@ -65,8 +65,14 @@ class IcebergTable:
 
         if self._catalog:
             return load_catalog(self._catalog)
-        place = _on_disk(self._place)
-        Path(place).mkdir(parents=True, exist_ok=True)
+        path = self._place.removeprefix("file://").removeprefix("file:")
+        if "://" in path:
+            raise PyroError(
+                f"{self._place}: an Iceberg table there needs a catalog: name one that pyiceberg is configured for "
+                "(--catalog). Without it the catalog is a file in the folder, which must be on a disk"
+            )
+        place = Path(path).absolute()
+        place.mkdir(parents=True, exist_ok=True)
         return load_catalog("pyromq", type="sql", uri=f"sqlite:///{place}/catalog.db", warehouse=f"file://{place}")
 
     def _made(self, catalog: Catalog, schema: StructType) -> Table:
@@ -95,14 +101,3 @@ def columns_of(schema: StructType) -> Schema:
             kind = MapType(next(ids), text, next(ids), text, value_required=False)
         found.append(NestedField(field_id, each.name, kind, required=False))
     return Schema(*found)
-
-
-def _on_disk(folder: str) -> str:
-    """Return a folder's path for SQLite. PyroError if it is not on a disk: a catalog must then be named."""
-    path = folder.removeprefix("file://").removeprefix("file:")
-    if "://" in path:
-        raise PyroError(
-            f"{folder}: an Iceberg table there needs a catalog: name one that pyiceberg is configured for (--catalog). "
-            "Without it the catalog is a file in the folder, which must be on a disk"
-        )
-    return str(Path(path).absolute())

@@ -104,9 +104,7 @@ def kept(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for manifest in found:
         for row in manifest["queues"]:
             queue = queue_of(row)
-            one = rows.setdefault(
-                queue, {"topic": queue.topic, "broker": queue.broker, "queue": queue.queue_id, "messages": 0}
-            )
+            one = rows.setdefault(queue, {**queue.as_row(), "messages": 0})
             one["messages"] += row["messages"]
             one["from"] = min(one.get("from", row["begin"]), row["begin"])
             one["to"] = max(one.get("to", row["end"]), row["end"])

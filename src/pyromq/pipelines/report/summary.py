@@ -31,6 +31,14 @@ class Plot:
     series: Mapping[str, Mapping[str, float]]
 
 
+def series_of(points: Iterable[tuple[str, str, float]]) -> dict[str, dict[str, float]]:
+    """Return the series of a plot, made of points with series, label and value, in their order."""
+    found: dict[str, dict[str, float]] = {}
+    for name, label, value in points:
+        found.setdefault(name, {})[label] = value
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Metrics:
     """What this run took: messages, and their bytes in the log (or of their bodies, where only those are known)."""

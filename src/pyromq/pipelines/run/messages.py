@@ -8,28 +8,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Unpack
 
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from ...errors import ConfigError
 from ...spark.schema import COLUMNS
 from ..archive import read_archive
+from .times import Times
+
+Source = Mapping[str, str]  # as above
 
 
 def messages(
-    spark: SparkSession,
-    source: Mapping[str, str],
-    columns: Sequence[str] = (),
-    *,
-    where: str = "",
-    since_ms: int | None = None,
-    until_ms: int | None = None,
+    spark: SparkSession, source: Source, columns: Sequence[str] = (), *, where: str = "", **times: Unpack[Times]
 ) -> DataFrame:
     """Return the messages that are there now, chosen by Spark SQL and by store time, the end not included.
 
     All columns of a read unless some are named; all with `where`, too, which may be about any.
     """
     columns = () if where else columns
+    since_ms, until_ms = times.get("since_ms"), times.get("until_ms")
     if "archive" in source:
         unknown = source.keys() - {"archive", "topic", "topicPattern", "nameServer"}
         if unknown:
@@ -43,12 +42,7 @@ def messages(
 
 
 def stream(
-    spark: SparkSession,
-    source: Mapping[str, str],
-    columns: Sequence[str] = (),
-    *,
-    where: str = "",
-    since_ms: int | None = None,
+    spark: SparkSession, source: Source, columns: Sequence[str] = (), *, where: str = "", since_ms: int | None = None
 ) -> DataFrame:
     """Read as a stream, from the earliest message unless the options or `since_ms` say otherwise."""
     options = _limited(source, since_ms)
@@ -67,7 +61,7 @@ def _ddl(columns: Sequence[str]) -> str:
     return ", ".join(f"{name} {COLUMNS[name][1]}" for name in columns or COLUMNS)
 
 
-def _limited(source: Mapping[str, str], since_ms: int | None) -> dict[str, str]:
+def _limited(source: Source, since_ms: int | None) -> dict[str, str]:
     options = dict(source)
     if since_ms is not None:
         options["startingTimestamp"] = str(since_ms)
@@ -76,7 +70,7 @@ def _limited(source: Mapping[str, str], since_ms: int | None) -> dict[str, str]:
     return options
 
 
-def of_topics(frame: DataFrame, source: Mapping[str, str]) -> DataFrame:
+def of_topics(frame: DataFrame, source: Source) -> DataFrame:
     """Return the rows of the topics that `topic` or `topicPattern` names."""
     topic = functions.col("topic")
     if source.get("topic"):

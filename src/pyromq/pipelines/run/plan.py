@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Unpack
 
 from pyspark.sql import SparkSession
 
@@ -16,16 +17,10 @@ from ...spark.read.starting import ending, starting, with_retries
 from ...spark.store.store_scan import plan as log_parts
 from ..lake.manifest import kept, manifests, totals
 from ..report.summary import Summary, Table
+from .times import Times
 
 
-def plan_of(
-    spark: SparkSession,
-    source: Mapping[str, str],
-    name: str,
-    *,
-    since_ms: int | None = None,
-    until_ms: int | None = None,
-) -> Summary:
+def plan_of(spark: SparkSession, source: Mapping[str, str], name: str, **times: Unpack[Times]) -> Summary:
     """Return the plan of a job over `source`. An archive and a store are listed whole, whatever the times."""
     if "archive" in source:
         found = manifests(spark, source["archive"])
@@ -37,33 +32,22 @@ def plan_of(
         rows = [{"store": part.store, "from": part.begin, "to": part.end} for part in parts]
         size = sum(part.end - part.begin for part in parts)
         return Summary(f"{name} (dry run)", {"bytes": size}, [Table("to do", rows)])
-    plan = planned(source, since_ms=since_ms, until_ms=until_ms)
+    plan = planned(source, **times)
     return Summary(f"{name} (dry run)", plan.facts, plan.tables)
 
 
-def planned(
-    given: Mapping[str, str],
-    begin: Offsets | None = None,
-    *,
-    since_ms: int | None = None,
-    until_ms: int | None = None,
-) -> Summary:
+def planned(given: Mapping[str, str], begin: Offsets | None = None, **times: Unpack[Times]) -> Summary:
     """Plan from `begin` where a checkpoint has it, else where time or options say, up to `until_ms` or now."""
-    times = {"startingTimestamp": str(since_ms), "startingOffsetsByTimestampStrategy": "latest"}
-    options = read_options({**given, **times} if since_ms is not None else given, Use.STREAM)
+    since_ms, until_ms = times.get("since_ms"), times.get("until_ms")
+    start_at = {"startingTimestamp": str(since_ms), "startingOffsetsByTimestampStrategy": "latest"}
+    options = read_options({**given, **start_at} if since_ms is not None else given, Use.STREAM)
     with Cluster(options) as cluster:
         _, bounds = with_retries(cluster, options)
         start = begin or starting(cluster, options, bounds, "earliest")
         latest = ending(cluster, replace(options, ending_timestamp=until_ms), bounds)
     first = {**{queue: found.low for queue, found in bounds.items()}, **start}
     rows = [
-        {
-            "topic": queue.topic,
-            "broker": queue.broker,
-            "queue": queue.queue_id,
-            "from": first[queue],
-            "to": max(first[queue], latest[queue]),
-        }
-        for queue in sorted(latest)
+        {**queue.as_row(), "from": first[queue], "to": max(first[queue], until)}
+        for queue, until in sorted(latest.items())
     ]
     return Summary("plan", {"messages": waiting(first, latest)}, [Table("to do", rows)])

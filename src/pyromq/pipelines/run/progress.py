@@ -128,20 +128,16 @@ class ProgressListener(events.StreamingQueryListener):
 
     def _poll(self) -> None:
         try:
-            self._show_tasks()
+            tracker = self.session.sparkContext.statusTracker()
+            while not self._over.wait(_BAR_S if self.bar else _LINE_S):
+                stages = [stage for each in tracker.getActiveStageIds() if (stage := tracker.getStageInfo(each))]
+                if total := sum(stage.numTasks for stage in stages):
+                    done = sum(stage.numCompletedTasks for stage in stages)
+                    self._show(task_line(self.name, done, total, bar=self.bar))
         except (Py4JError, OSError):
             with self._event:
                 self._gone = True
                 self._event.notify_all()
-
-    def _show_tasks(self) -> None:
-        tracker = self.session.sparkContext.statusTracker()
-        while not self._over.wait(_BAR_S if self.bar else _LINE_S):
-            stages = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
-            total = sum(stage.numTasks for stage in stages if stage is not None)
-            if total:
-                done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
-                self._show(task_line(self.name, done, total, bar=self.bar))
 
     def _show(self, line: str) -> None:
         if self.bar:

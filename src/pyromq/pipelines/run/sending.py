@@ -112,10 +112,8 @@ class StepSender:
 
 
 def passed_on(origin: Mapping[str, Column | str]) -> list[Column]:
-    """Return the columns of a write that passes messages on, with properties that say where each came from.
-
-    `origin` has these by name; those that an earlier pipeline wrote are dropped.
-    """
+    """Return the columns of a write that passes messages on; `origin` has properties that say where each came from."""
+    # Those that an earlier pipeline wrote are dropped.
     own = functions.map_filter("properties", lambda name, _: ~name.isin(*OWN))
     pairs = [each for name, value in origin.items() for each in (functions.lit(name), value)]
     kept = [functions.col(name) for name in ("body", "keys", "tags", "flag")]

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from typing import TypedDict
 
 from ...errors import ConfigError
 from ...spark import option_kinds as kinds
+
+
+class Times(TypedDict, total=False):
+    """Between which store times messages are meant, in milliseconds since 1970; the end is not included."""
+
+    since_ms: int | None
+    until_ms: int | None
+
 
 _DAYS = {"today": 0, "yesterday": -1}
 _LIKE = "2026-11-15, 2026-11-15T08:30:00Z, milliseconds, now, today, yesterday 00:00 or 2h ago"

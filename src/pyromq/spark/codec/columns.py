@@ -28,10 +28,7 @@ from .vectors import Positions, fixed_text, gather_bytes, hex_digits, replaced, 
 
 
 def decode_records(
-    records: Records,
-    schema: pa.Schema,
-    broker_name: str | None = None,
-    plain: Sequence[bytes | None] | None = None,
+    records: Records, schema: pa.Schema, broker_name: str | None = None, plain: Sequence[bytes | None] | None = None
 ) -> pa.RecordBatch:
     """Return the messages of records that hold no inner batch, in their order.
 

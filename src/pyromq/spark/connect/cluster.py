@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Self, TypeVar
+from contextlib import AbstractContextManager
+from typing import TypeVar
 
 from ... import logs
 from ...ambient import Clock, SystemClock, system_random
@@ -35,7 +36,7 @@ T = TypeVar("T")
 log = logs.get("pyromq.spark")
 
 
-class Cluster:
+class Cluster(AbstractContextManager["Cluster"]):
     """Any thread, one at a time. Connections are kept until `close`."""
 
     def __init__(self, options: NetOptions, *, clock: Clock | None = None) -> None:
@@ -57,9 +58,6 @@ class Cluster:
     def close(self) -> None:
         self._portal.call(self._session.stop())
         self._portal.stop()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *fault: object) -> None:
         self.close()

@@ -29,6 +29,9 @@ class Queue(NamedTuple):
     def __str__(self) -> str:
         return f"{self.topic}/{self.broker}/{self.queue_id}"
 
+    def as_row(self) -> dict[str, Any]:
+        return {"topic": self.topic, "broker": self.broker, "queue": self.queue_id}
+
 
 Offsets = dict[Queue, int]
 

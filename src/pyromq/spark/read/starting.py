@@ -61,8 +61,14 @@ def starting(cluster: Cluster, options: ReadOptions, bounds: Mapping[Queue, Boun
     """Return where to begin in each queue; `word` where the options say nothing."""
     where = options.starting_offsets or options.starting_times or OffsetSpec(word, options.starting_timestamp)
     found = _resolved(cluster, where, bounds, options.consumer_group, "startingOffsets")
-    if options.starting_strategy == "error":
-        _check_found(where, found, bounds)
+    for queue, (low, high) in sorted(bounds.items()):
+        time = where.time_of(queue)
+        is_checked = options.starting_strategy == "error" and time is not None and queue not in where.offsets
+        if is_checked and found[queue] >= high:
+            raise ConfigError(
+                f"startingTimestamp: {queue} holds {'nothing' if low == high else f'offsets {low} to {high}'}, none "
+                f"stored at {time} or later; startingOffsetsByTimestampStrategy=latest begins at its end instead"
+            )
     return found
 
 
@@ -89,16 +95,6 @@ def _resolved(cluster: Cluster, where: OffsetSpec, bounds: Mapping[Queue, Bounds
         else:
             found[queue] = committed.get(queue, low) if where.word in (EARLIEST, GROUP) else high
     return found
-
-
-def _check_found(where: OffsetSpec, found: Offsets, bounds: Mapping[Queue, Bounds]) -> None:
-    for queue, (low, high) in sorted(bounds.items()):
-        time = where.time_of(queue)
-        if time is not None and queue not in where.offsets and found[queue] >= high:
-            raise ConfigError(
-                f"startingTimestamp: {queue} holds {'nothing' if low == high else f'offsets {low} to {high}'}, none "
-                f"stored at {time} or later; startingOffsetsByTimestampStrategy=latest begins at its end instead"
-            )
 
 
 def planned(

@@ -31,10 +31,7 @@ def messages_of(
     store: str,
     damaged: Callable[[Damage], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the intact records of a scan, as far as they are wanted.
-
-    `damaged` gets the damage; without it DataLoss, or a log line, as the options say.
-    """
+    """Yield the intact records of a scan that are wanted. `damaged` gets the damage; else DataLoss or a log line."""
     bad = BadRecords(options.mode, store)
     for found in scan:
         if isinstance(found, Damage):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -56,11 +57,11 @@ class Damage(NamedTuple):
 
 def plan(store: str, least: int, piece: int = 128 << 20) -> list[LogRange]:
     """Return the log of a store in pieces, at least about `least` of them. ConfigError, DiskError if it is no store."""
-    with _Log(store) as log:
-        size = log.files.file_bytes
-        begun = [base for base in log.files.bases if not _is_empty(log.files.read(base, BLANK_BYTES))]
+    with _opened(store) as log:
+        size = log.file_bytes
+        begun = [base for base in log.bases if not _is_empty(log.read(base, BLANK_BYTES))]
         last = max(begun, default=0)  # behind it are files that were made ahead and hold nothing yet
-        ends = {base: log.written_end(base) if base >= last else base + size for base in log.files.bases}
+        ends = {base: _written_end(log, base) if base >= last else base + size for base in log.bases}
         total = sum(end - base for base, end in ends.items())
         piece = max(1 << 20, min(piece, -(-total // max(1, least))))
         return [
@@ -70,49 +71,45 @@ def plan(store: str, least: int, piece: int = 128 << 20) -> list[LogRange]:
         ]
 
 
-class _Log:
-    """A log opened for reading."""
+@contextmanager
+def _opened(store: str, file_bytes: int = 0) -> Iterator[FileSequence]:
+    disk = read_only(RealDisk(store))
+    if not disk.is_folder(COMMIT_LOG):
+        raise DiskError(f"{store} is not a store: it has no folder {COMMIT_LOG}. Name the broker's storePathRootDir")
+    # The index says nothing about the log's files, and a damaged one need not stop us.
+    file_bytes = file_bytes or inferred_config(disk, StoreConfig(index_enabled=False)).commit_log_file_bytes
+    opened = OpenFiles(disk, 4)
+    log = FileSequence(disk, opened, COMMIT_LOG, file_bytes)
+    log.load()
+    try:
+        yield log
+    finally:
+        opened.close()
 
-    def __init__(self, store: str, file_bytes: int = 0) -> None:
-        disk = read_only(RealDisk(store))
-        if not disk.is_folder(COMMIT_LOG):
-            raise DiskError(
-                f"{store} is not a store: it has no folder {COMMIT_LOG}. Name the broker's storePathRootDir"
-            )
-        # The index says nothing about the log's files, and a damaged one need not stop us.
-        file_bytes = file_bytes or inferred_config(disk, StoreConfig(index_enabled=False)).commit_log_file_bytes
-        self._open = OpenFiles(disk, 4)
-        self.files = FileSequence(disk, self._open, COMMIT_LOG, file_bytes)
-        self.files.load()
 
-    def written(self, begin: int, end: int) -> list[tuple[int, int]]:
-        """Return the stretches of one file that were written: it is allocated whole, and the rest is not read.
+def _written(log: FileSequence, begin: int, end: int) -> list[tuple[int, int]]:
+    """Return the stretches of one file that were written: it is allocated whole, and the rest is not read.
 
-        Asked before anything is read, since what has been read once counts as written.
-        """
-        file, inside = self.files.file_at(begin)
-        base, place = begin - inside, inside
-        found: list[tuple[int, int]] = []
-        assert isinstance(file, RealFile)  # of a RealDisk
-        try:
-            while base + place < end and len(found) < _MOST_STRETCHES:
-                first = os.lseek(file.fileno(), place, os.SEEK_DATA)
-                place = os.lseek(file.fileno(), first, os.SEEK_HOLE)
-                found.append((base + first, base + place))
-        except OSError as fault:
-            if fault.errno == errno.ENXIO:  # nothing from there on
-                return found
-        return [*found, (base + place, end)]  # of too many, or on another file system, the rest is read
+    Asked before anything is read, since what has been read once counts as written.
+    """
+    file, inside = log.file_at(begin)
+    base, place = begin - inside, inside
+    found: list[tuple[int, int]] = []
+    assert isinstance(file, RealFile)  # of a RealDisk
+    try:
+        while base + place < end and len(found) < _MOST_STRETCHES:
+            first = os.lseek(file.fileno(), place, os.SEEK_DATA)
+            place = os.lseek(file.fileno(), first, os.SEEK_HOLE)
+            found.append((base + first, base + place))
+    except OSError as fault:
+        if fault.errno == errno.ENXIO:  # nothing from there on
+            return found
+    return [*found, (base + place, end)]  # of too many, or on another file system, the rest is read
 
-    def written_end(self, base: int) -> int:
-        """Return where the last stretch of a file ends; its beginning if nothing was written there."""
-        return max((end for _, end in self.written(base, base + self.files.file_bytes)), default=base)
 
-    def __enter__(self) -> _Log:
-        return self
-
-    def __exit__(self, *fault: object) -> None:
-        self._open.close()
+def _written_end(log: FileSequence, base: int) -> int:
+    """Return where the last stretch of a file ends; its beginning if nothing was written there."""
+    return max((end for _, end in _written(log, base, base + log.file_bytes)), default=base)
 
 
 class RangeScan:
@@ -127,8 +124,8 @@ class RangeScan:
         self._written: list[tuple[int, int]] = []
 
     def __iter__(self) -> Iterator[Records | Damage]:
-        with _Log(self._part.store, self._part.file_bytes) as log:
-            self._written = log.written(self._part.begin, self._file_end)
+        with _opened(self._part.store, self._part.file_bytes) as log:
+            self._written = _written(log, self._part.begin, self._file_end)
             position: int | None = self._part.begin
             if self._part.begin % self._part.file_bytes:
                 position = self._next_record(log, self._part.begin, self._part.end)
@@ -148,7 +145,7 @@ class RangeScan:
                 else:
                     position = yield from self._step_over(log, position, found.reason)
 
-    def _step_over(self, log: _Log, position: int, why: str) -> Generator[Damage, None, int | None]:
+    def _step_over(self, log: FileSequence, position: int, why: str) -> Generator[Damage, None, int | None]:
         """Yield the damage up to the next record, and return where that is; None if there is none in this file."""
         found = self._next_record(log, position + 1, self._file_end)
         end = self._file_end if found is None else found
@@ -157,20 +154,20 @@ class RangeScan:
         yield Damage(self._part.store, position, end, why)
         return found
 
-    def _read(self, log: _Log, position: int, length: int) -> bytes:
+    def _read(self, log: FileSequence, position: int, length: int) -> bytes:
         """Return at least `length` bytes, and at least the record that begins there. Never beyond the file."""
-        raw = log.files.read(position, min(length, self._file_end - position))
+        raw = log.read(position, min(length, self._file_end - position))
         if len(raw) >= BLANK_BYTES:
             size = BLANK.unpack_from(raw)[0]
             if len(raw) < size <= self._file_end - position:
-                raw = log.files.read(position, size)
+                raw = log.read(position, size)
         return raw
 
-    def _next_record(self, log: _Log, begin: int, end: int) -> int | None:
+    def _next_record(self, log: FileSequence, begin: int, end: int) -> int | None:
         """Return the first position from `begin` on where a whole record lies that holds its own position."""
         at = begin + 4  # where its magic may stand
         while (at := self._skipped(at, end + 4)) < end + 4:
-            chunk = log.files.read(at, min(_PIECE, self._file_end - at))
+            chunk = log.read(at, min(_PIECE, self._file_end - at))
             if len(chunk) < 4:
                 return None
             hits = [] if _is_empty(chunk) else [hit for magic in _MAGICS if (hit := chunk.find(magic)) >= 0]
@@ -191,9 +188,9 @@ class RangeScan:
         at = next((max(position, low) for low, high in self._written if high > position), end)
         return min(at, end)
 
-    def _anything(self, log: _Log, position: int, end: int) -> bool:
+    def _anything(self, log: FileSequence, position: int, end: int) -> bool:
         while (position := self._skipped(position, end)) < end:
-            chunk = log.files.read(position, min(_PIECE, end - position))
+            chunk = log.read(position, min(_PIECE, end - position))
             if not chunk:
                 return False
             if not _is_empty(chunk):

@@ -163,8 +163,8 @@ class BatchSender:
             return
         request = broker.waiting.pop(answer.opaque, None)
         if request is None:
-            pass
-        elif answer.code in _BUSY:
+            return
+        if answer.code in _BUSY:
             self._check_time(request, f"{broker.connection.address} is busy: {answer.remark}")
             self.pause(_PAUSE_S)
             self._send(name, [request])
@@ -212,18 +212,15 @@ class BatchSender:
         for request in unanswered:
             self._check_time(request, str(fault))
         self.pause(_PAUSE_S)
-        for topic in list(self._routes):
-            self._find_masters(topic)
+        for topic in self._routes:
+            try:
+                route = self._cluster.route(topic)
+            except Error as missing:
+                log.debug("no route for now", topic=topic, fault=str(missing))
+            else:
+                found = {name: route.master(name) for name in route.addresses}
+                self._masters |= {name: address for name, address in found.items() if address is not None}
         return unanswered
-
-    def _find_masters(self, topic: str) -> None:
-        try:
-            route = self._cluster.route(topic)
-        except Error as fault:
-            log.debug("no route for now", topic=topic, fault=str(fault))
-        else:
-            found = {name: route.master(name) for name in route.addresses}
-            self._masters |= {name: address for name, address in found.items() if address is not None}
 
     def _check_time(self, request: SendRequest, why: str) -> None:
         if self.clock.monotonic() >= request.deadline:
@@ -235,10 +232,7 @@ class BatchSender:
 
 
 def identity_of(request: SendRequest) -> str:
-    """Return a producer's name for the duplicate window: a hash of the request's origin and of its content.
-
-    A repeat whose rows come in another order is thus another request, and nothing is lost.
-    """
+    """Return a producer's name for the duplicate window: of origin and content, so rows in another order are stored."""
     digest = blake2b(request.origin.encode(), digest_size=20)
     if request.outgoing.code != RequestCode.SEND_BATCH_MESSAGE:  # entries of a batch hold their properties
         digest.update(request.outgoing.properties.encode())
