@@ -17,7 +17,7 @@ from ..model.message_trace import Consumed, ConsumeStarted, Sent
 from ..model.names import TRACE_TOPIC
 from ..protocol.trace import TraceError, decode_trace
 from .report.grouping import grouped, rows_of
-from .report.summary import Metrics, Plot, Summary, Table
+from .report.summary import Metrics, Plot, Summary, Table, series_of
 from .run.messages import Source, messages
 
 EVENTS = (
@@ -83,7 +83,9 @@ def trace(
     sent = sum(row["messages"] for row in by_topic)
     facts = {"messages": sent, "events": count, "store": "measured" if topics else "half of send"}
     tables = [Table("by topic", by_topic), Table("by group", by_group), Table("slowest", worst)]
-    return Summary("trace", facts, tables, _plots(by_topic, by_group), Metrics(count, seen.get["bytes"] or 0))
+    plots = [_plot(by_topic, stage, "topic") for stage in ("send", "store")]
+    plots += [_plot(by_group, stage, "topic", "group") for stage in ("first delivery", "consumption")]
+    return Summary("trace", facts, tables, plots, Metrics(count, seen.get["bytes"] or 0))
 
 
 def _stored(spark: SparkSession, source: Source, topics: Sequence[str], since_ms: int | None) -> DataFrame | None:
@@ -142,20 +144,11 @@ def _slowest(frame: DataFrame, most: int) -> list[dict[str, Any]]:
     return rows_of(shown.orderBy(functions.desc("totalMs"), "id").limit(most))
 
 
-def _plots(by_topic: Sequence[Mapping[str, Any]], by_group: Sequence[Mapping[str, Any]]) -> list[Plot]:
-    found = []
-    for rows, stages, names in (
-        (by_topic, ("send", "store"), ("topic",)),
-        (by_group, ("first delivery", "consumption"), ("topic", "group")),
-    ):
-        for stage in stages:
-            series = {
-                f"p{part}": {
-                    " ".join(row[name] for name in names): row[f"{stage} p{part}"]
-                    for row in rows
-                    if row[f"{stage} p{part}"] is not None
-                }
-                for part in _PARTS
-            }
-            found.append(Plot(f"Latency of {stage}", "bars", "ms", " and ".join(names), series))
-    return found
+def _plot(rows: Sequence[Mapping[str, Any]], stage: str, *names: str) -> Plot:
+    series = series_of(
+        (f"p{part}", " ".join(row[name] for name in names), row[f"{stage} p{part}"])
+        for part in _PARTS
+        for row in rows
+        if row[f"{stage} p{part}"] is not None
+    )
+    return Plot(f"Latency of {stage}", "bars", "ms", " and ".join(names), series)

@@ -101,8 +101,6 @@ class ProgressListener(events.StreamingQueryListener):
             "lag": self.lag,
         }
 
-    # --- streams --------------------------------------------------------------------------------------------------
-
     def onQueryProgress(self, event: events.QueryProgressEvent) -> None:  # noqa: N802 - Spark's names, here and below
         progress = event.progress
         self.batches += 1
@@ -123,8 +121,6 @@ class ProgressListener(events.StreamingQueryListener):
         with self._event:
             self._open.discard(str(event.runId))
             self._event.notify_all()
-
-    # --- tasks ----------------------------------------------------------------------------------------------------
 
     def _poll(self) -> None:
         try:

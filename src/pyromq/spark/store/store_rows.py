@@ -55,10 +55,11 @@ def _chosen(records: Records, options: ReadOptions) -> Records:
     wanted: npt.NDArray[np.bool_] = np.ones(len(records), np.bool_)
     if options.topic or options.topic_pattern:
         known = spans(records.buffer, records.topic_at, records.topic_end, pa.binary()).dictionary_encode()
-        fits = np.array(
-            [_fits(each.decode("utf-8", "replace"), options) for each in known.dictionary.to_pylist()], np.bool_
-        )
-        wanted &= fits[known.indices.to_numpy()]
+        fits: Callable[[str], object] = re.compile(options.topic_pattern).fullmatch
+        if options.topic:
+            fits = options.topic.__contains__
+        names = [each.decode("utf-8", "replace") for each in known.dictionary.to_pylist()]
+        wanted &= np.array([bool(fits(name)) for name in names], np.bool_)[known.indices.to_numpy()]
     if options.starting_timestamp is not None or options.ending_timestamp is not None:
         times = records.int64(records.store_time_at)
         if options.starting_timestamp is not None:
@@ -66,7 +67,3 @@ def _chosen(records: Records, options: ReadOptions) -> Records:
         if options.ending_timestamp is not None:
             wanted &= times < options.ending_timestamp
     return records if wanted.all() else Records(records.buffer, records.at[wanted])
-
-
-def _fits(topic: str, options: ReadOptions) -> bool:
-    return topic in options.topic if options.topic else re.fullmatch(options.topic_pattern, topic) is not None
