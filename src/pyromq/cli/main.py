@@ -22,7 +22,7 @@ from ..errors import CallFailed, PyroError
 from ..model.foreign_text import one_line
 from .terminal.exits import DONE, NO, NO_ANSWER, REFUSED, USAGE
 from .terminal.printing import print_lines
-from .terminal.tree import Tree, importing, log_options, take_given, with_log_options
+from .terminal.tree import Resolved, Tree, importing, log_options, take_given, with_log_options
 
 # name: (module below this package, attribute, short help shown without importing the module)
 COMMANDS = {
@@ -73,9 +73,7 @@ class LazyTree(Tree):
             command = cast(click.Command, getattr(import_module(f".{module}", __package__), attribute))
         return with_log_options(command)
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Resolved:
         """Return `broker config` and its like without importing the broker: that takes long, and they need none."""
         if args[:1] == ["broker"] and len(args) > 1 and not args[1].startswith("-"):
             from .cluster.broker_admin import COMMANDS as WITH_BROKER

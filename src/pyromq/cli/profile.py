@@ -34,12 +34,9 @@ def list_profiles(as_json: bool) -> None:
     """List profiles; the one in use is marked."""
     found = load_profiles()
     used = os.environ.get("PYROMQ_PROFILE") or found.default
-    rows = [
-        {"profile": name, "namesrv": one.namesrv, "inUse": name == used, **one.tls}
-        for name, one in sorted(found.named.items())
-    ]
-    for line in map(to_json, rows) if as_json else tables.lines(rows):
-        print_lines(line)
+    named = sorted(found.named.items())
+    rows = [{"profile": name, "namesrv": one.namesrv, "inUse": name == used, **one.tls} for name, one in named]
+    print_lines(*map(to_json, rows) if as_json else tables.lines(rows))
     if not rows and not as_json:
         print_lines(f"no profiles in {found.path}. Make one: pyromq profile set NAME HOST:PORT")
 

@@ -15,7 +15,7 @@ from ..errors import ConfigError
 from ..files import replace_file
 from . import properties
 from .java_keys import JavaKeys
-from .load import Loaded, SettingFinding, examine_properties, first_error
+from .load import Loaded, examine_properties, first_error
 from .settings import masked, render_all, settings_of
 
 C = TypeVar("C")
@@ -51,7 +51,10 @@ class Live(Generic[C]):
         """
         check_length(text)
         findings = examine_properties(text, source, type(self.config), self._keys)
-        error = first_error(findings) or self._not_live(findings)
+        error = first_error(findings)
+        for one in findings:
+            if error is None and (one.setting is None or not one.setting.live):
+                error = f"{one.key} cannot be changed while running; these can: {', '.join(self.may_change())}"
         if error is not None:
             raise ConfigError(error)
         fields: dict[str, Any] = {one.setting.name: one.parsed for one in findings if one.setting is not None}
@@ -71,12 +74,6 @@ class Live(Generic[C]):
     def may_change(self) -> list[str]:
         """Return the Java keys that may be changed while running."""
         return sorted(one.java for one in settings_of(type(self.config)).values() if one.live)
-
-    def _not_live(self, findings: list[SettingFinding]) -> str | None:
-        for one in findings:
-            if one.setting is None or not one.setting.live:
-                return f"{one.key} cannot be changed while running; these can: {', '.join(self.may_change())}"
-        return None
 
     def _keep(self, changes: Mapping[str, str]) -> None:
         if self._overlay is None:

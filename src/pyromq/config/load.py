@@ -61,10 +61,10 @@ class Loaded(Generic[C]):
         lines = [str(one) for one in self.findings if one.setting is None]
         seen: dict[str, SettingFinding] = {}
         for one in self.findings:
-            before = seen.get(one.key) if one.setting is None else seen.get(one.setting.name)
-            if before is not None and before.value != one.value:
+            name = one.key if one.setting is None else one.setting.name
+            if (before := seen.get(name)) is not None and before.value != one.value:
                 lines.append(f"{one.where}: {one.key} = {one.shown} replaces {before.shown} of {before.where}")
-            seen[one.key if one.setting is None else one.setting.name] = one
+            seen[name] = one
         return lines
 
 
@@ -122,8 +122,7 @@ def first_error(findings: Iterable[SettingFinding]) -> str | None:
 
 
 def _build(config_class: type[C], findings: list[SettingFinding]) -> C:
-    error = first_error(findings)
-    if error is not None:
+    if (error := first_error(findings)) is not None:
         raise ConfigError(error)
     try:
         return config_class(**{one.setting.name: one.parsed for one in findings if one.setting is not None})

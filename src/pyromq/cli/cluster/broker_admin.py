@@ -63,18 +63,20 @@ async def get(shell: Shell, key: str, broker: str | None) -> None:
 async def put(shell: Shell, key: str, value: str, broker: str | None) -> None:
     """Change a setting of all brokers, or of one. Only those that may change while running are taken."""
     places = await shell.masters(broker)
-    was = []
+    was = {}
     for place in places:
         found = await admin.settings.of_broker(shell.calls, place.address)
         if key not in found:
             raise unknown("setting", key, found)
-        was.append(found[key])
-    shown, before = masked(key, value), [(place.name, masked(key, old)) for place, old in zip(places, was, strict=True)]
-    plan = [{"broker": name, "key": key, "now": old, "value": shown} for name, old in before]
-    shell.about_to(f"set {key} to {shown}", plan)
-    for place, old in zip(places, was, strict=True):
+        was[place] = found[key]
+    shown, before = masked(key, value), {place.name: masked(key, old) for place, old in was.items()}
+    shell.about_to(
+        f"set {key} to {shown}",
+        [{"broker": name, "key": key, "now": old, "value": shown} for name, old in before.items()],
+    )
+    for place, old in was.items():
         await _change(shell, place, key, value, old)
-    shell.rows([{"broker": name, "key": key, "was": old, "value": shown} for name, old in before])
+    shell.rows([{"broker": name, "key": key, "was": old, "value": shown} for name, old in before.items()])
 
 
 async def _change(shell: Shell, place: BrokerPlace, key: str, value: str, was: str) -> None:

@@ -58,22 +58,18 @@ async def _row(shell: Shell, place: admin.cluster.BrokerPlace) -> dict[str, Any]
         runtime = await admin.cluster.runtime(shell.calls, place.address)
     except CallFailed:
         runtime = {}
+    rates = [
+        admin.cluster.first_number(runtime, *names)
+        for names in (("putTps",), ("getTransferredTps", "getTransferedTps"))
+    ]
+    into, out = (None if rate is None else round(rate, 1) for rate in rates)
+    now, morning = (whole_number(runtime.get(f"msgPutTotalToday{when}")) for when in ("Now", "Morning"))
     disk = decimal_number(runtime.get("commitLogDiskRatio"))
     return row | {
         "answers": bool(runtime),
         "version": runtime.get("brokerVersionDesc", ""),
-        "inPerSecond": first_rate(runtime, "putTps"),
-        "outPerSecond": first_rate(runtime, "getTransferredTps", "getTransferedTps"),
+        "inPerSecond": into,
+        "outPerSecond": out,
         "diskPercent": None if disk is None else round(disk * 100),
-        "messagesToday": today(runtime, "msgPutTotal"),
+        "messagesToday": None if now is None or morning is None else now - morning,
     }
-
-
-def first_rate(runtime: dict[str, str], *names: str) -> float | None:
-    rate = admin.cluster.first_number(runtime, *names)
-    return None if rate is None else round(rate, 1)
-
-
-def today(runtime: dict[str, str], name: str) -> int | None:
-    now, morning = (whole_number(runtime.get(f"{name}Today{when}")) for when in ("Now", "Morning"))
-    return None if now is None or morning is None else now - morning

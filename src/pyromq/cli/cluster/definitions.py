@@ -66,7 +66,11 @@ async def apply_file(shell: Shell, file: str, cluster: str | None) -> None:
     places = await shell.masters(cluster=cluster)
     of_topics, of_groups = await admin.definitions.changes(shell.calls, places, document)
     changed: list[DefinitionChange[Any]] = [*of_topics, *of_groups]
-    rows = [row for one in changed for row in _rows(one)]
+    rows = [
+        {"what": one.kind, "name": one.name} | {key: value for key, value in row.items() if key != one.kind}
+        for one in changed
+        for row in one.rows()
+    ]
     if not rows:
         shell.rows([], f"nothing to change: all is as {file} says")
         return
@@ -79,13 +83,6 @@ async def apply_file(shell: Shell, file: str, cluster: str | None) -> None:
     shell.rows(rows)
 
 
-def _rows(change: DefinitionChange[Any]) -> list[dict[str, Any]]:
-    return [
-        {"what": change.kind, "name": change.name} | {key: value for key, value in row.items() if key != change.kind}
-        for row in change.rows()
-    ]
-
-
 async def _warn_of_hidden(shell: Shell, changes: list[DefinitionChange[TopicConfig]]) -> None:
     for one in changes:
         if one.now is None or one.then["readQueues"] >= one.now["readQueues"]:
@@ -94,9 +91,6 @@ async def _warn_of_hidden(shell: Shell, changes: list[DefinitionChange[TopicConf
         if hidden:
             text = f"{sum(hidden.values())} messages of {one.name} on {one.place.name} are not consumed yet"
             print_text(f"WARNING: {text} and would be in queues that nobody reads", err=True)
-
-
-# --- files ------------------------------------------------------------------------------------------------------------
 
 
 def _is_json(file: str) -> bool:

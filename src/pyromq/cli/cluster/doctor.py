@@ -5,6 +5,7 @@ Each check is a function of its own in server_checks.py or topic_checks.py; here
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import click
@@ -26,23 +27,22 @@ async def doctor(shell: Shell, topic: str | None, group: str | None) -> None:
 
     Exit code 0: well (warnings included), 1: something is broken, 2: no name server answers.
     """
-    from .checked import GOOD, CheckedCluster
+    from .checked import BROKEN, GOOD, WARNING, CheckedCluster
 
     findings = await examine(CheckedCluster(shell.calls, topic=topic, group=group))
     if shell.as_json:
         shell.rows([one.as_row() for one in findings])
     else:
-        marks = {"good": "ok  ", "warning": "WARN", "broken": "FAIL"}
+        marks = {GOOD: "ok  ", WARNING: "WARN", BROKEN: "FAIL"}
         for one in findings:
             print_lines(f"{marks[one.state]}  {one.check}: {one.text}")
             if one.cure:
                 print_lines(f"      -> {one.cure}")
-        bad = sum(one.state == "broken" for one in findings)
-        warned = sum(one.state == "warning" for one in findings)
-        print_lines(f"{sum(one.state == GOOD for one in findings)} checks are well, {warned} warnings, {bad} failures")
+        count = Counter(one.state for one in findings)
+        print_lines(f"{count[GOOD]} checks are well, {count[WARNING]} warnings, {count[BROKEN]} failures")
     if any(one.ends_it for one in findings):
         raise click.exceptions.Exit(2)
-    if any(one.state == "broken" for one in findings):
+    if any(one.state == BROKEN for one in findings):
         raise click.exceptions.Exit(1)
 
 

@@ -216,6 +216,7 @@ def _warn_beyond_end(shell: Shell, name: str, queues: list[dict[str, Any]]) -> N
 
 
 _settings_options = together(
+    click.argument("name", metavar="GROUP"),
     one_broker,
     one_cluster,
     click.option("--retries", type=click.IntRange(min=-1), help="Deliveries again before a message is dead."),
@@ -226,7 +227,6 @@ _settings_options = together(
 
 
 @command("pyromq group create billing", "pyromq group create billing --retries 3 --orderly", of=group)
-@click.argument("name", metavar="GROUP")
 @_settings_options
 @changes
 async def create(shell: Shell, name: str, broker: str | None, cluster: str | None, **wanted: Any) -> None:
@@ -244,15 +244,13 @@ async def create(shell: Shell, name: str, broker: str | None, cluster: str | Non
 
 
 @command("pyromq group update billing --retries 3", "pyromq group update billing --no-consume --yes", of=group)
-@click.argument("name", metavar="GROUP")
 @_settings_options
 @changes
 async def update(shell: Shell, name: str, broker: str | None, cluster: str | None, **wanted: Any) -> None:
     """Change what is told, keep the rest."""
     if all(value is None for value in wanted.values()):
         raise click.UsageError("say what to change: --retries, --orderly, --broadcast or --consume")
-    places = await shell.masters(broker, cluster)
-    await shell.group(name, places)
+    places = await shell.masters_with(name, broker, cluster)
     found = [(place, await admin.groups.config(shell.calls, place.address, name)) for place in places]
     await _put(shell, "change", [(place, _changed(now, wanted)) for place, now in found if now is not None], ask=True)
 

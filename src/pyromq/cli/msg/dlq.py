@@ -67,13 +67,12 @@ async def _dead(
         {"group": one["group"], "broker": place.name, "messages": one["messages"]} | _left(one)
         for one in found.get("groups", ())
     ]
-    rows += [
+    return rows + [
         {"messageId": one["id"], "topic": one["topic"], "broker": place.name, "offset": one["offset"]}
         | {"keys": one.get("keys"), "attempts": one["attempts"], "diedMs": one["diedMs"]}
         | _left(one)
         for one in found.get("messages", ())
     ]
-    return rows
 
 
 def _left(one: dict[str, Any]) -> dict[str, Any]:

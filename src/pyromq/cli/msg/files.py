@@ -21,7 +21,6 @@ from .copying import FROM, TAGS, TO, Skipped, selects
 
 if TYPE_CHECKING:
     from ...admin.search import Window
-    from ...transport.tls import ClientTls
 
 
 @command("pyromq msg export orders orders.jsonl", "pyromq msg export orders --from 2026-11-16T00:00:00 | jq -r .body")
@@ -65,12 +64,6 @@ async def export(shell: Shell, topic: str, file: str, wanted: Window, most: int 
     skipped.check()
 
 
-def _tls_words(tls: ClientTls) -> dict[str, str]:
-    files = {"tls.ca": tls.ca, "tls.certificate": tls.certificate, "tls.key": tls.key}
-    words = {name: "" if path is None else str(path) for name, path in files.items()}
-    return {"tls": "true", "tls.verify": tls.verify.value, "tls.keyPassword": tls.key_password or "", **words}
-
-
 async def _export_columns(shell: Shell, topic: str, file: str, wanted: Window) -> None:
     try:
         from ...spark.codec.files import topic_to_file
@@ -80,8 +73,10 @@ async def _export_columns(shell: Shell, topic: str, file: str, wanted: Window) -
     tags = "" if wanted.tags == "*" else wanted.tags.replace("||", " || ")
     given = {"nameServer": ";".join(own.name_servers), "topic": topic, "tags": tags}
     given |= {"accessKey": own.access_key, "secretKey": own.secret_key, "securityToken": own.security_token}
-    if own.tls is not None:
-        given |= _tls_words(own.tls)
+    if (tls := own.tls) is not None:
+        files = {"tls.ca": tls.ca, "tls.certificate": tls.certificate, "tls.key": tls.key}
+        given |= {"tls": "true", "tls.verify": tls.verify.value, "tls.keyPassword": tls.key_password or ""}
+        given |= {name: str(path) for name, path in files.items() if path is not None}
     if wanted.begin_ms:
         given |= {"startingTimestamp": str(wanted.begin_ms), "startingOffsetsByTimestampStrategy": "latest"}
     if wanted.end_ms is not None:

@@ -208,13 +208,7 @@ async def resend(shell: Shell, topic: str, message_id: str, target: str | None, 
     if shell.is_dry:
         shell.about_to(f"send {message_id} again to {goal}")
     copies = admin.copies.Copies(shell.session)
-    if group is not None:
-        sent = await copies.retry(found.message, group)
-    else:
-        sent = await copies.send(found.message, target or topic)
-    shell.rows(
-        [
-            {"messageId": sent.message_id, "copyOf": message_id, "to": goal, "broker": sent.queue.broker_name}
-            | {"queue": sent.queue.queue_id, "offset": sent.queue_offset}
-        ]
-    )
+    copied = copies.retry(found.message, group) if group else copies.send(found.message, target or topic)
+    sent = await copied
+    row = {"messageId": sent.message_id, "copyOf": message_id, "to": goal, "broker": sent.queue.broker_name}
+    shell.rows([row | {"queue": sent.queue.queue_id, "offset": sent.queue_offset}])

@@ -67,7 +67,11 @@ async def sub(
         raise click.UsageError("--tail says itself where to begin: give it without --from and --group")
     words = [word for each in tags for word in each.split("||")]  # as RocketMQ writes several tags
     wanted = sql(expression) if expression else tag(*words) if tags else everything()
-    listener = Listener(topic, wanted, _begin(begin), _printer(how["form"], shell.as_json), count, stop_on_signals())
+    places = {"latest": ConsumeFromWhere.LAST_OFFSET, "first": ConsumeFromWhere.FIRST_OFFSET}
+    start: dict[str, Any] = {"begin": places.get(begin, ConsumeFromWhere.TIMESTAMP)}
+    if begin not in places:
+        start["begin_ms"] = time_ms(begin, "--from")
+    listener = Listener(topic, wanted, start, _printer(how["form"], shell.as_json), count, stop_on_signals())
     async with shell.client() as client:
         if group is None:
             await listener.browse(client, tail)
@@ -85,13 +89,6 @@ def _printer(form: str | None, as_json: bool) -> Show:
         raise click.UsageError("--json and --format are two forms: give one of them")
     own = line_format(form)
     return lambda msg: print_as_it_is(own(msg))
-
-
-def _begin(text: str) -> dict[str, Any]:
-    places = {"latest": ConsumeFromWhere.LAST_OFFSET, "first": ConsumeFromWhere.FIRST_OFFSET}
-    if text in places:
-        return {"begin": places[text]}
-    return {"begin": ConsumeFromWhere.TIMESTAMP, "begin_ms": time_ms(text, "--from")}
 
 
 @dataclass(slots=True)

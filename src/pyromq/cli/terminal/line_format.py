@@ -41,7 +41,6 @@ _ESCAPE = re.compile(r"\\[nt\\]")
 
 
 def facts(msg: Received) -> dict[str, Any]:
-    """Return the message as --json shows it."""
     return {name: part(msg) for name, part in PARTS.items() if name not in _BESIDES}
 
 

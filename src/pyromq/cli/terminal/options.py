@@ -32,8 +32,6 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-# --- numbers and times ------------------------------------------------------------------------------------------------
-
 LONGEST_S = 1e9  # 31 years: any longer time is a slip of the hand, and past what timers can count
 
 
@@ -68,8 +66,6 @@ def time_ms(text: str, option: str) -> int:
         raise click.UsageError(f"{option} {text}: neither milliseconds nor a time like 2026-11-16T00:00:00") from None
 
 
-# --- TLS --------------------------------------------------------------------------------------------------------------
-
 # Spelling, how click takes it. Also what a group hands on to its commands (tree.py).
 TLS_OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("--tls/--no-tls", {"default": None, "help": "Encrypted connections, or plain ones.  [PYROMQ_TLS]"}),
@@ -103,8 +99,6 @@ def take_tls(given: dict[str, Any]) -> TlsChoice:
         )
     return from_words(words, _SPELLED)
 
-
-# --- which brokers ----------------------------------------------------------------------------------------------------
 
 one_broker = click.option("-b", "--broker", metavar="NAME|HOST:PORT", help="Only this broker.")
 one_cluster = click.option("-c", "--cluster", metavar="NAME", help="Only brokers of this cluster.")

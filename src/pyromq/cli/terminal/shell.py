@@ -62,14 +62,9 @@ class Shell:
 
     def rows(self, rows: Sequence[Row], nothing: str = "") -> None:
         """Print a table, or one JSON object a line. `nothing` is printed for people if there is no row."""
-        if self.as_json:
-            for row in rows:
-                print_lines(to_json(row))
-            return
-        for line in tables.lines(rows):
-            print_lines(line)
-        if not rows and nothing:
-            print_lines(nothing)
+        print_lines(*map(to_json, rows) if self.as_json else tables.lines(rows))
+        if nothing and not rows:
+            self.say(nothing)
 
     def report(self, found: Row) -> None:
         """Print one thing with its parts: facts, then a table for each list of rows. Or one JSON object."""
@@ -81,12 +76,9 @@ class Shell:
             for name, value in found.items()
             if isinstance(value, list) and value and all(isinstance(one, dict) for one in value)
         }
-        for line in tables.facts({name: value for name, value in found.items() if name not in parts}):
-            print_lines(line)
+        print_lines(*tables.facts({name: value for name, value in found.items() if name not in parts}))
         for name, rows in parts.items():
-            print_lines("", tables.heading(name))
-            for line in tables.lines(rows):
-                print_lines(f"  {line}")
+            print_lines("", tables.heading(name), *(f"  {line}" for line in tables.lines(rows)))
 
     def say(self, text: str) -> None:
         """Print for people alone: programs have the facts."""
@@ -111,9 +103,7 @@ class Shell:
             return
         if self.as_json:
             raise click.UsageError(f"this would {what}: give --yes, or --dry-run to see more")
-        print_lines(f"This will {what}.", err=True)
-        for line in tables.lines(plan):
-            print_lines(f"  {line}", err=True)
+        print_lines(f"This will {what}.", *(f"  {line}" for line in tables.lines(plan)), err=True)
         try:
             is_wanted = click.confirm("Go on?", err=True)
         except click.Abort:
@@ -150,9 +140,9 @@ class Shell:
         if name not in known:
             raise unknown("group", name, known, "pyromq group list shows all")
 
-    async def masters_with(self, group: str) -> list[BrokerPlace]:
-        """Return all masters. Fail if none has the group."""
-        places = await self.masters()
+    async def masters_with(self, group: str, *which: str | None) -> list[BrokerPlace]:
+        """Return the masters, as `masters` does. Fail if none of them has the group."""
+        places = await self.masters(*which)
         await self.group(group, places)
         return places
 

@@ -35,7 +35,6 @@ def lines(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def facts(pairs: Row) -> Iterator[str]:
-    """Yield `name  value`, one a line."""
     wide = max((width(heading(name)) for name in pairs), default=0)
     for name, value in pairs.items():
         yield f"{_pad(heading(name), wide, False)}  {shown(name, value)}".rstrip()

@@ -17,6 +17,7 @@ import click
 from .options import TLS_OPTIONS
 from .printing import print_lines, print_text
 
+Resolved = tuple[str | None, click.Command | None, list[str]]  # a command's name, itself, and what stands behind it
 _NEGATIVE = re.compile(r"-\d+(\.\d+)?")
 _GIVEN = "pyromq.given"  # options that stood before a command's name, as words
 
@@ -45,9 +46,7 @@ class Tree(click.Group):
         command = super().get_command(ctx, name)
         return None if command is None else with_log_options(command, hidden=True)
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Resolved:
         known = self.list_commands(ctx)
         if args and args[0] not in known and not args[0].startswith("-") and not ctx.resilient_parsing:
             raise click.UsageError(f"No such command '{args[0]}'.{closest(args[0], known)}", ctx)
@@ -127,9 +126,6 @@ def importing() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
-
-
-# --- words ------------------------------------------------------------------------------------------------------------
 
 
 class Fail(click.ClickException):

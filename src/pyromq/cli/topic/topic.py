@@ -62,9 +62,8 @@ async def list_topics(shell: Shell, pattern: str, everything: bool, cluster: str
                 rows[name]["brokers"] = [*before["brokers"], place.name]
 
     away = await shell.each(await shell.masters(cluster=cluster), fetch)
-    shell.rows(
-        [rows[name] for name in sorted(rows)], f"no topic fits {pattern!r}" if pattern != "*" else "no topics yet"
-    )
+    nothing = f"no topic fits {pattern!r}" if pattern != "*" else "no topics yet"
+    shell.rows([rows[name] for name in sorted(rows)], nothing)
     shell.end(away)
 
 
@@ -127,6 +126,7 @@ def _settings(config: TopicConfig) -> dict[str, Any]:
 
 
 _settings_options = together(
+    click.argument("name"),
     one_cluster,
     one_broker,
     click.option("--queues", type=click.IntRange(min=1), help="Queues on each broker."),
@@ -144,7 +144,6 @@ _settings_options = together(
     "pyromq topic create orders -b broker-a --perm r --dry-run",
     of=topic,
 )
-@click.argument("name")
 @_settings_options
 @changes
 async def create(shell: Shell, name: str, broker: str | None, cluster: str | None, **wanted: Any) -> None:
@@ -165,7 +164,6 @@ async def create(shell: Shell, name: str, broker: str | None, cluster: str | Non
 @command(
     "pyromq topic update orders --queues 16", "pyromq topic update orders --attr +cleanup.policy=DELETE --yes", of=topic
 )
-@click.argument("name")
 @_settings_options
 @changes
 async def update(shell: Shell, name: str, broker: str | None, cluster: str | None, **wanted: Any) -> None:
