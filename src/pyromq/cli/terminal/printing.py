@@ -6,7 +6,6 @@ Escaped is only what cannot be seen (`model/foreign_text.py`); JSON stays JSON. 
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -51,6 +50,8 @@ def print_drawn(text: str, *, err: bool = False) -> None:
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
+    import json  # not at the top: --version and --help need none
+
     return json.dumps(value, ensure_ascii=False, indent=indent)
 
 
