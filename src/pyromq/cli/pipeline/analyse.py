@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -115,14 +115,19 @@ def _both(left: Summary, right: Summary) -> Summary:
 @click.option("--body-pattern", default="", help="An expression that fits somewhere in the body.")
 @click.option("--most", default=100, show_default=True, help="Messages to show.")
 @job("since", "until", "where", "dry_run")
-def search(job: Job, source: Options, **wanted: Any) -> None:
+def search(
+    job: Job, source: Options, key: str, message_id: str, properties: Options, body: str, body_pattern: str
+) -> None:
     """Messages by key, property or body, over archives and stores too."""
     from ...pipelines.search import search as run
 
-    if not (any(wanted.values()) or job.where):
+    wanted = {"key": key, "message_id": message_id, "body": body, "body_pattern": body_pattern, "where": job.where}
+    if not (any(wanted.values()) or properties):
         raise click.UsageError("--key, --id, --property, --body, --body-pattern or --where says what to look for")
-    wanted |= {"where": job.where, "most": job.most, **job.times()}
-    job.run_or_plan("search", lambda spark: run(spark, source, **wanted), source)
+    times = job.times()
+    job.run_or_plan(
+        "search", lambda spark: run(spark, source, properties=properties, most=job.most, **wanted, **times), source
+    )
 
 
 @command("pyromq pipeline forensics /data/store --report damage.html")

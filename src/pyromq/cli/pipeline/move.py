@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -39,15 +39,26 @@ if TYPE_CHECKING:
 @click.option("--table", default="", help="Of Iceberg: the table's name.  [default: archive.messages]")
 @OPTION
 @job("most", "every", "dry_run")
-def archive(job: Job, folder: str, namesrv: str, options: Options, **given: Any) -> None:
+def archive(
+    job: Job,
+    folder: str,
+    namesrv: str,
+    topic: str,
+    topic_pattern: str,
+    group: str,
+    expiring: str,
+    dead_letters: bool,
+    form: str,
+    catalog: str,
+    table: str,
+    options: Options,
+) -> None:
     """Keep topics in FOLDER as Parquet (or a Delta or Iceberg table), with a manifest of offsets."""
     from ...pipelines.archive import archive as run
     from ...pipelines.lake.lake import check
 
-    topic, topic_pattern, group = (given.pop(name) for name in ("topic", "topic_pattern", "group"))
     which = {"topic": topic, "topicPattern": topic_pattern, "consumerGroup": group}
-    expiring, dead_letters = given.pop("expiring"), given.pop("dead_letters")
-    check(given["form"])
+    check(form)
     source = {"nameServer": namesrv, "maxOffsetsPerTrigger": str(job.most)} | options
     source |= {name: value for name, value in which.items() if value}
     if not (topic or topic_pattern or expiring or dead_letters):
@@ -62,10 +73,8 @@ def archive(job: Job, folder: str, namesrv: str, options: Options, **given: Any)
 
     def work(spark: SparkSession) -> Summary:
         soon = _first(namesrv, expiring, dead_letters) if job.every else first
-        going_on = "" if by_age else job.every
-        return run(
-            spark, source, folder, first=soon, every=going_on, dry_run=job.dry_run, **given
-        )  # form, catalog, table
+        kept_as = {"form": form, "catalog": catalog, "table": table}
+        return run(spark, source, folder, first=soon, every="" if by_age else job.every, dry_run=job.dry_run, **kept_as)
 
     job.run("archive", work, source, every=job.every if by_age else "", goes_on=True)
 
@@ -95,7 +104,7 @@ def _first(namesrv: str, expiring: str, dead_letters: bool) -> list[str]:
 @click.option("--queues", default=0, help="Give the topic at least so many queues on each broker first.")
 @click.option("--backlog-of", default="", metavar="GROUP", help="Begin where this group stands.")
 @job("since", "until", "where", "most", "checkpoint", "every", "dry_run")
-def replay(job: Job, source: Options, target: str, to_namesrv: str, queues: int, **how: Any) -> None:
+def replay(job: Job, source: Options, target: str, to_namesrv: str, rate: int, queues: int, backlog_of: str) -> None:
     """Send messages of a topic or an archive to a topic again."""
     from ...pipelines.replay import replay as run
     from ...pipelines.run.brokers import widen
@@ -106,13 +115,28 @@ def replay(job: Job, source: Options, target: str, to_namesrv: str, queues: int,
     goal = target_of(namesrv, target)
     if "archive" not in source and not job.dry_run:
         source["maxOffsetsPerTrigger"] = str(job.most)
-    if how["backlog_of"] and (job.since or "archive" in source):
+    if backlog_of and (job.since or "archive" in source):
         raise click.UsageError("--backlog-of: the group says where a topic's read begins; leave out the other")
     if queues and not job.dry_run:
         widen(namesrv, target, queues)
     folder = "" if job.dry_run else checkpoint_of("replay", job.checkpoint)
-    how |= {"where": job.where, "every": job.every, "dry_run": job.dry_run, **job.times()}
-    job.run("replay", lambda spark: run(spark, source, goal, folder, **how), source, goes_on=bool(job.checkpoint))
+    times = job.times()
+
+    def work(spark: SparkSession) -> Summary:
+        return run(
+            spark,
+            source,
+            goal,
+            folder,
+            backlog_of=backlog_of,
+            where=job.where,
+            rate=rate,
+            every=job.every,
+            dry_run=job.dry_run,
+            **times,
+        )
+
+    job.run("replay", work, source, goes_on=bool(job.checkpoint))
 
 
 @command(
@@ -164,7 +188,7 @@ def dlq(
 @click.option("--within", default="10m", show_default=True, help="How far apart in time two of them may be.")
 @click.option("--to", "target", default="", help="Send what is left to this topic too.")
 @job("where", "most", "every", "dry_run")
-def dedup(job: Job, folder: str, source: Options, target: str, **how: Any) -> None:
+def dedup(job: Job, folder: str, source: Options, by: str, within: str, target: str) -> None:
     """Keep each message of topics once in FOLDER, as an archive, and send it on where wanted."""
     from ...pipelines.dedup import dedup as run
 
@@ -173,5 +197,8 @@ def dedup(job: Job, folder: str, source: Options, target: str, **how: Any) -> No
     if not job.dry_run:
         source["maxOffsetsPerTrigger"] = str(job.most)
     goal = target_of(source["nameServer"], target) if target else None
-    how |= {"where": job.where, "every": job.every}
-    job.run_or_plan("dedup", lambda spark: run(spark, source, folder, target=goal, **how), source, goes_on=True)
+
+    def work(spark: SparkSession) -> Summary:
+        return run(spark, source, folder, target=goal, by=by, within=within, where=job.where, every=job.every)
+
+    job.run_or_plan("dedup", work, source, goes_on=True)
