@@ -109,6 +109,15 @@ def test_timers_are_sent_and_come_when_they_are_due(one: Standing) -> None:
     assert len(delays) == 3
 
 
+def test_a_delayed_producer_sends_levels(one: Standing) -> None:
+    flags = ["-t", "Levels", "-w", "1", "-q", "1", "-d", "true", "-e", "1", "-ri", "60000"]
+    one.do(one.world.create_topic("Levels", 1))
+    assert "delayEnable: true, delayLevel: 1" in one.shown("bench", "producer", *flags)
+    (found,) = one.rows("sub", "Levels", "--from", "first", "--count", "1")
+    assert found["properties"]["DELAY"] == "1"
+    assert "TIMER_DELAY_MS" not in found["properties"]
+
+
 def test_shares_of_delays_are_of_all_messages() -> None:
     counts = TimersDelivered(0.0)
     assert counts.total(1.0)["late99.9"] == 0

@@ -50,7 +50,16 @@ def test_a_message_for_a_time_of_day(one: Standing) -> None:
     assert found["storedMs"] >= int(due.timestamp() * 1000)
     (told,) = one.rows("pub", "noon", "late", "--at", "2020-01-01")
     assert told["status"] == "OK"
-    assert "--delay and --at are two ways" in one.refused("pub", "noon", "x", "--at", "0", "--delay", "1", code=64)
+    assert "--delay and --at are 2 ways" in one.refused("pub", "noon", "x", "--at", "0", "--delay", "1", code=64)
+
+
+def test_a_message_of_a_delay_level(one: Standing) -> None:
+    assert "waits until it is due" in one.shown("pub", "levels", "a second later", "--delay-level", "1")
+    (found,) = one.rows("sub", "levels", "--from", "first", "--count", "1")
+    assert (found["body"], found["properties"]["DELAY"]) == ("a second later", "1")
+    assert found["storedMs"] - found["bornMs"] >= 1_000
+    said = one.refused("pub", "levels", "x", "--delay-level", "1", "--delay", "1", code=64)
+    assert "--delay and --delay-level are 2 ways" in said
 
 
 def test_lines_of_ones_own(one: Standing) -> None:

@@ -17,7 +17,11 @@ from pyromq.client.produce.outgoing import message_properties
     [
         ({"delay": -5}, "delay -5 lies in the past"),
         ({"delay": timedelta(seconds=-1)}, "lies in the past"),
-        ({"delay": 1, "deliver_at_ms": 1}, "two ways to say when"),
+        ({"delay": 1, "deliver_at_ms": 1}, "2 ways to say when"),
+        ({"delay_level": 1, "delay": 1}, "delay and delay_level are 2 ways to say when"),
+        ({"delay_level": 0}, "delay_level=0 is no whole number of 1 or more"),
+        ({"delay_level": True}, "delay_level=True is no whole number"),
+        ({"delay_level": 1.5}, "delay_level=1.5 is no whole number"),
         ({"tag": "a||b"}, "no filter can name the tag 'a||b'"),
         ({"props": {"KEYS": "x"}}, "'KEYS' is RocketMQ's own"),
         ({"keys": ["two words"]}, "has a blank in it"),

@@ -382,7 +382,7 @@ async def test_a_batch_that_is_too_large_for_the_broker_is_halved(cluster: Clust
         ({"keys": ["a b"]}, "key 'a b'"),
         ({"props": {"TAGS": "x"}}, "RocketMQ's own"),
         ({"props": {"a": "b\x01c"}}, "0x01"),
-        ({"delay": 1, "deliver_at_ms": 5}, "two ways"),
+        ({"delay": 1, "deliver_at_ms": 5}, "2 ways"),
         ({"order_key": ""}, "order_key is empty"),
         ({"order_key": "a", "queue": lambda queues: queues[0]}, "chooses the queue"),
     ],

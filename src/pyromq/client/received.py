@@ -68,6 +68,11 @@ class Received:
         return self.message.properties.get(Property.SHARDING_KEY)
 
     @property
+    def delay_level(self) -> int:
+        """The level by which it was delayed last: by its sender, or as a retry; 0 for none."""
+        return self.message.delay_level
+
+    @property
     def attempt(self) -> int:
         """The number of this delivery: 1 for the first."""
         return self.message.reconsume_times + 1

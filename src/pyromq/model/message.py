@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .ids import offset_message_id
+from .wire_text import INT_MAX, whole_number
 
 
 class Property:  # names that RocketMQ itself reads or writes
@@ -123,6 +124,11 @@ class Message:
     @property
     def keys(self) -> list[str]:
         return self.properties.get(Property.KEYS, "").split()
+
+    @property
+    def delay_level(self) -> int:
+        """Return the level by which it was delayed last: by its sender, or as a retry; 0 for none."""
+        return whole_number(self.properties.get(Property.DELAY), high=INT_MAX) or 0
 
     @property
     def unique_id(self) -> str | None:

@@ -43,7 +43,7 @@ for _command in (batch, transaction, timer):
 @shared.tags_option
 @shared.quantity_option
 @click.option("-d", "--delay-enable", "delays", type=bool, default=False, help="Send delayed messages.")
-@click.option("-e", "--delay-level", type=click.IntRange(1, 18), default=1, help="Of delayed messages.")
+@click.option("-e", "--delay-level", type=click.IntRange(1), default=1, help="Of delayed messages.")
 @click.option(
     "-y", "--async-enable", "is_async", type=bool, default=False, help="Many in flight, as Java's async send."
 )
@@ -66,8 +66,8 @@ async def producer(run: BenchRun, trace: bool, **how: Any) -> None:
         f"asyncEnable: {java_truth(how['is_async'])}, compressEnable: {java_truth(how['compress'])}, "
         f"reportInterval: {run.interval_ms}"
     )
-    delay_s = LEVEL_SECONDS[how["delay_level"] - 1] if how["delays"] else None
-    message = BenchMessage(how["size"], how["property_size"], how["tags"], keys=how["keys"], delay_s=delay_s)
+    level = how["delay_level"] if how["delays"] else None
+    message = BenchMessage(how["size"], how["property_size"], how["tags"], keys=how["keys"], delay_level=level)
     async with (
         run.shell.client(trace=trace) as client,
         client.producer("benchmark_producer", packing=packing) as sender,
@@ -81,7 +81,6 @@ async def producer(run: BenchRun, trace: bool, **how: Any) -> None:
 
 
 ASYNC_IN_FLIGHT = 1000
-LEVEL_SECONDS = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 
 
 @command("pyromq bench consumer -w 20", "pyromq bench consumer -t orders -f TAG -e tags.txt -q 100000", of=bench)

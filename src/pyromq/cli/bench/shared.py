@@ -45,11 +45,11 @@ class BenchMessage:
     """What each send carries, made once where it can be."""
 
     def __init__(
-        self, size: int, property_size: int = 0, tags: int = 0, *, keys: bool = False, delay_s: float | None = None
+        self, size: int, property_size: int = 0, tags: int = 0, *, keys: bool = False, delay_level: int | None = None
     ) -> None:
         self.body = (b"0123456789abcdefghijklmnopqrstuvwxyz" * (size // 36 + 1))[:size]
         self._props = _properties(property_size)
-        self._tags, self._keys, self._delay_s = tags, keys, delay_s
+        self._tags, self._keys, self._delay_level = tags, keys, delay_level
 
     def arguments(self, now_ms: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -59,8 +59,8 @@ class BenchMessage:
             found["tag"] = f"tag{now_ms % self._tags}"
         if self._props:
             found["props"] = self._props
-        if self._delay_s is not None:
-            found["delay"] = self._delay_s
+        if self._delay_level is not None:
+            found["delay_level"] = self._delay_level
         return found
 
 

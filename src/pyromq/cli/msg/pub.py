@@ -52,6 +52,9 @@ PROPS = click.option(
 @PROPS
 @click.option("--order-key", help="Messages with one key keep their order.")
 @click.option("--delay", type=seconds(or_none=True), help="Seconds until it is delivered.")
+@click.option(
+    "--delay-level", type=click.IntRange(min=1), metavar="N", help="Delivered after level N of messageDelayLevel."
+)
 @click.option("--at", "due_ms", type=Time(), metavar="TIME", help="Delivered at: ms since 1970 or 2026-11-16T12:00:00.")
 @click.option("--lines", is_flag=True, help="Every line of BODY is a message.")
 @click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Send it so many times.")
@@ -64,13 +67,14 @@ async def pub(
     from ...client.produce.producer import Producer
 
     _check_name(topic)
-    if given["delay"] is not None and due_ms is not None:
-        raise click.UsageError("--delay and --at are two ways: give one of them")
+    ways = {"--delay": given["delay"], "--delay-level": given["delay_level"], "--at": due_ms}
+    if len(named := [name for name, value in ways.items() if value is not None]) > 1:
+        raise click.UsageError(f"{' and '.join(named)} are {len(named)} ways: give one of them")
     shell.session.start()
     async with Producer(shell.session) as producer:
         await _check(shell, topic)
         for content in _bodies(body, lines, count):
-            is_parked = bool(given["delay"]) or (due_ms is not None and due_ms > shell.session.clock.now_ms())
+            is_parked = bool(given["delay"] or given["delay_level"]) or (due_ms is not None and due_ms > shell.session.clock.now_ms())
             result = await producer.send(topic, content, timeout=shell.calls.timeout_s, deliver_at_ms=due_ms, **given)
             print_lines(to_json(_facts(result)) if shell.as_json else _line(result, is_parked=is_parked))
             if rate is not None:

@@ -135,11 +135,10 @@ def message_properties(
     order_key: str | None = None,
     delay: Seconds | None = None,
     deliver_at_ms: int | None = None,
+    delay_level: int | None = None,
 ) -> dict[str, str]:
     """Return the properties of a message. BadMessage for what brokers would misread."""
     found: dict[str, str] = {} if props is None else _own_words(props)
-    if delay is not None and deliver_at_ms is not None:
-        raise BadMessage("delay and deliver_at_ms are two ways to say when", hint="Give one of them")
     found[Property.UNIQ_KEY] = unique_id
     found[Property.WAIT] = "true"
     if tag:
@@ -152,13 +151,27 @@ def message_properties(
     if order_key:
         check_text("order_key", order_key)
         found[Property.SHARDING_KEY] = order_key
+    if delay is not None or deliver_at_ms is not None or delay_level is not None:
+        found |= _wait(delay, deliver_at_ms, delay_level)
+    return found
+
+
+def _wait(delay: Seconds | None, deliver_at_ms: int | None, delay_level: int | None) -> dict[str, str]:
+    """Return the property that says when the message is due."""
+    ways = {"delay": delay, "deliver_at_ms": deliver_at_ms, "delay_level": delay_level}
+    given = [name for name, value in ways.items() if value is not None]
+    if len(given) > 1:
+        raise BadMessage(f"{' and '.join(given)} are {len(given)} ways to say when", hint="Give one of them")
     if delay is not None:
-        found[Property.TIMER_DELAY_MS] = str(milliseconds("delay", delay))
+        return {Property.TIMER_DELAY_MS: str(milliseconds("delay", delay))}
     if deliver_at_ms is not None:
         hint = "Give milliseconds since 1970"
         check_kind("deliver_at_ms", deliver_at_ms, int, "a whole number", hint=hint, error=BadMessage)
-        found[Property.TIMER_DELIVER_MS] = str(deliver_at_ms)
-    return found
+        return {Property.TIMER_DELIVER_MS: str(deliver_at_ms)}
+    if type(delay_level) is not int or delay_level < 1:
+        hint = "Write delay_level=3: brokers count the entries of their messageDelayLevel from 1 on"
+        raise BadMessage(f"delay_level={delay_level!r} is no whole number of 1 or more", hint=hint)
+    return {Property.DELAY: str(delay_level)}
 
 
 def _own_words(props: Mapping[str, str]) -> dict[str, str]:

@@ -141,10 +141,12 @@ class Producer(Lifecycle):
         queue: QueueChoice | None = None,
         delay: Seconds | None = None,
         deliver_at_ms: int | None = None,
+        delay_level: int | None = None,
         timeout: Seconds | None = None,  # noqa: ASYNC109 - for all attempts together, not only for this await
     ) -> SendResult:
         """Send one message; it is stored once this returns. Sends with one `order_key` are stored in their order.
 
+        `delay`, `deliver_at_ms` or `delay_level` (an entry of the broker's messageDelayLevel) say when it is delivered.
         A `TimedOut` or `Unreachable` send may have been stored all the same; a repeated one has the same `message_id`.
         """
         properties = message_properties(
@@ -155,11 +157,12 @@ class Producer(Lifecycle):
             order_key=order_key,
             delay=delay,
             deliver_at_ms=deliver_at_ms,
+            delay_level=delay_level,
         )
         choose = queue_choice(order_key, queue)
         limit_s = None if timeout is None else time_limit("timeout", timeout)
         batcher = self._batcher
-        if batcher is not None and any(each is not None for each in (queue, timeout, delay, deliver_at_ms)):
+        if batcher is not None and any(each is not None for each in (queue, timeout, delay, deliver_at_ms, delay_level)):
             batcher = None
         if order_key is None and not self._middleware:  # nearly every send: nothing stands in between
             name = self._on_wire(topic)
