@@ -74,7 +74,8 @@ async def pub(
     async with Producer(shell.session) as producer:
         await _check(shell, topic)
         for content in _bodies(body, lines, count):
-            is_parked = bool(given["delay"] or given["delay_level"]) or (due_ms is not None and due_ms > shell.session.clock.now_ms())
+            is_timed = due_ms is not None and due_ms > shell.session.clock.now_ms()
+            is_parked = is_timed or bool(given["delay"] or given["delay_level"])
             result = await producer.send(topic, content, timeout=shell.calls.timeout_s, deliver_at_ms=due_ms, **given)
             print_lines(to_json(_facts(result)) if shell.as_json else _line(result, is_parked=is_parked))
             if rate is not None:

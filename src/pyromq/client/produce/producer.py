@@ -162,7 +162,8 @@ class Producer(Lifecycle):
         choose = queue_choice(order_key, queue)
         limit_s = None if timeout is None else time_limit("timeout", timeout)
         batcher = self._batcher
-        if batcher is not None and any(each is not None for each in (queue, timeout, delay, deliver_at_ms, delay_level)):
+        alone = (queue, timeout, delay, deliver_at_ms, delay_level)
+        if batcher is not None and any(each is not None for each in alone):
             batcher = None
         if order_key is None and not self._middleware:  # nearly every send: nothing stands in between
             name = self._on_wire(topic)
