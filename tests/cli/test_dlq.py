@@ -52,8 +52,9 @@ def test_dead_letters_are_listed_sent_again_once_and_purged(one: Standing) -> No
     assert 71 * 3600 < group["leftSeconds"] <= 72 * 3600
     letters = one.rows("dlq", "list", "billing")
     assert sorted(each["messageId"] for each in letters) == sorted(ids)
+    assert {each["reason"] for each in letters} == {"no good"}
     table = one.shown("dlq", "list", "billing").splitlines()
-    heading = "message id topic broker offset keys attempts died left leaves"
+    heading = "message id topic broker offset keys attempts died left leaves reason"
     assert " ".join(table[0].split()) == heading
     assert "71 h 59 min" in table[1] or "72 h 0 min" in table[1]
 

@@ -32,7 +32,12 @@ async def run(*arguments: str) -> Result:
 async def dead_letter(broker: Running) -> None:
     await broker.send(properties={"UNIQ_KEY": "U1", "KEYS": "order-1"})
     (message,) = decode_messages((await broker.pull()).body)
-    fields: dict[str, Any] = {"offset": message.physical_offset, "group": "G", "delayLevel": -1}
+    fields: dict[str, Any] = {
+        "offset": message.physical_offset,
+        "group": "G",
+        "delayLevel": -1,
+        "pyroReason": "no credit",
+    }
     assert (await broker.call(RequestCode.CONSUMER_SEND_MSG_BACK, **fields)).code == 0
 
 
@@ -43,7 +48,9 @@ async def test_get_tells_the_life_of_a_message(broker: Running) -> None:
     lines = shown.stdout.splitlines()
     assert "message      U1" in lines
     assert "state        ready" in lines
-    assert any(line.startswith("group        G: dead after 1 attempt since ") for line in lines)
+    (of_group,) = (line for line in lines if line.startswith("group "))
+    assert of_group.startswith("group        G: dead after 1 attempt since ")
+    assert of_group.endswith(": no credit")
     assert " stored: T queue 0 offset 0 (" in lines[-2]
     assert " dead: %DLQ%G queue 0 offset 0 (" in lines[-1]
 

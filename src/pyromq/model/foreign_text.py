@@ -41,6 +41,13 @@ def one_line(text: str) -> str:
     return text if text.isprintable() and text.isascii() else _UNSEEN_OR_BREAK.sub(_escape, text)
 
 
+def bounded_line(text: str, most: int) -> str:
+    """Return the text as one line of at most so many bytes in UTF-8; dots stand for what was cut off."""
+    line = one_line(text[: most + 1]).strip()
+    raw = line.encode()
+    return line if len(raw) <= most else raw[: most - 3].decode(errors="ignore") + "..."
+
+
 def in_html(text: str) -> str:
     """Return the text for a page, between tags or in a quoted attribute."""
     return one_line(text).translate(_HTML)

@@ -84,8 +84,10 @@ class Property:  # names that RocketMQ itself reads or writes
     OWN_DUE_MS = "PYRO_DUE_MS"  # when a delayed message is really due, where its queue entry says an earlier time
     OWN_DELAY = "PYRO_DELAY"  # the level that it was given, while DELAY is that of the hop
     OWN_DEAD_MS = "PYRO_DEAD_MS"  # when a dead letter died; a carried copy has a store time of its own
+    OWN_REASON = "PYRO_REASON"  # why it died, in the words of the handler that had it last
 
 
+MOST_REASON_BYTES = 512  # of OWN_REASON
 KEY_SEPARATOR = " "  # between the words of KEYS
 
 

@@ -82,6 +82,27 @@ async def test_a_level_below_zero_is_dead_at_once(tmp_path: Path) -> None:
         assert life.bodies("%DLQ%G") == ["hello"]
 
 
+async def test_a_dead_letter_has_the_reason_of_its_last_failure_and_of_no_other(tmp_path: Path) -> None:
+    async with virtual_broker(tmp_path) as life:
+        await life.send(properties={"PYRO_REASON": "a lie"})
+        await give_back(life, life.stored("T")[0], level=1, pyroReason="the first time")
+        await life.advance(1)
+        (retry,) = life.stored("%RETRY%G")
+        assert "PYRO_REASON" not in properties(retry)
+        await give_back(life, retry, maxReconsumeTimes=1, pyroReason="no\x02credit\n" + "x" * 100_000)
+        (dead,) = life.stored("%DLQ%G")
+        assert properties(dead)["PYRO_REASON"] == r"no\x02credit\n" + "x" * (512 - 17) + "..."
+
+
+async def test_a_reason_gives_way_where_properties_are_full(tmp_path: Path) -> None:
+    async with virtual_broker(tmp_path) as life:
+        await life.send(properties={"UNIQ_KEY": "U", "p": "x" * 32_400})
+        assert (await give_back(life, life.stored("T")[0], level=-1, pyroReason="y" * 512)).code == 0
+        (dead,) = life.stored("%DLQ%G")
+        assert "PYRO_REASON" not in properties(dead)
+        assert len(properties(dead)["p"]) == 32_400
+
+
 async def test_the_clients_own_level_counts(tmp_path: Path) -> None:
     async with virtual_broker(tmp_path) as life:
         await life.send()

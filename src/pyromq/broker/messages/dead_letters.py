@@ -106,6 +106,7 @@ def _line(record: Record, leaves_ms: int, seconds_left: int) -> DeadLetterLine:
         topic=pairs.get(Property.RETRY_TOPIC),
         keys=pairs.get(Property.KEYS),
         attempts=record.reconsume_times,
+        reason=pairs.get(Property.OWN_REASON),
         died_ms=died_ms(record),
         offset=record.queue_offset,
         leaves_ms=leaves_ms,

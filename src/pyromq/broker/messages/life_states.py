@@ -107,7 +107,8 @@ def of_group(group: str, copies: Iterable[Copy], progress: Callable[[str, Record
     newest = mine[-1]
     retry = newest.record.reconsume_times
     if newest.step is Step.DEAD:
-        return LifeState(state="dead", at_ms=newest.record.store_timestamp, retry=retry)
+        reason = newest.pairs.get(Property.OWN_REASON, UNSET)
+        return LifeState(state="dead", at_ms=newest.record.store_timestamp, retry=retry, reason=reason)
     if newest.step is Step.RETRY_TIMED:
         return LifeState(state="in retry", until_ms=newest.due_ms, retry=retry)
     if newest.step is Step.RETRY:

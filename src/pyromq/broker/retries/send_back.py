@@ -18,8 +18,9 @@ from ...errors import RequestRefused
 from ...model import names
 from ...model.client_info import Version
 from ...model.codes import ResponseCode
+from ...model.foreign_text import bounded_line
 from ...model.ids import offset_message_id
-from ...model.message import WRAPPED_BATCH, Property
+from ...model.message import MOST_REASON_BYTES, WRAPPED_BATCH, Property
 from ...model.topic import Perm, TopicFlag
 from ...model.wire_text import INT_MAX
 from ...protocol.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig
@@ -42,6 +43,7 @@ WRITE = Perm.WRITE
 FIRST_LEVEL = 3
 MOST_DOUBLINGS = 32  # as Java: beyond it the longest time is reached in any case
 _WAY = (  # what tells of ways that are behind the message, and goes where there is no room for it
+    Property.OWN_REASON,
     Property.TIMER_ROLL_TIMES,
     Property.TIMER_OUT_MS,
     Property.REAL_TOPIC,
@@ -147,19 +149,23 @@ class SendBack:
     def _dead(self, header: ConsumerSendMsgBack, failed: Record) -> Record:
         topic = self.topics.ensure(names.dlq_topic(header.group), DLQ_QUEUES)
         pairs = self._pairs(failed) | {Property.DELAY: "0"}
+        if reason := bounded_line(header.pyro_reason or "", MOST_REASON_BYTES):
+            pairs[Property.OWN_REASON] = reason
         log.warning(
             "message goes to the dead letters",
             group=header.group,
             topic=pairs[Property.RETRY_TOPIC],
             key=pairs.get(Property.UNIQ_KEY),
             attempts=failed.reconsume_times + 1,
+            reason=reason,
         )
         return self._record(failed, topic.topic_name, self.pick(DLQ_QUEUES), pairs)
 
     def _pairs(self, failed: Record) -> dict[str, str]:
         """Return the message's properties. Its first topic and first id stay with it through all retries."""
         pairs = decode_properties(failed.properties)
-        pairs.pop(DIED, None)  # it has not, yet, whatever its sender says
+        for own in (DIED, Property.OWN_REASON):  # it has not died yet, whatever its sender says
+            pairs.pop(own, None)
         pairs.setdefault(Property.RETRY_TOPIC, failed.topic)
         pairs.setdefault(Property.ORIGIN_MESSAGE_ID, offset_message_id(failed.store_host, failed.physical_offset))
         pairs[Property.WAIT] = "false"

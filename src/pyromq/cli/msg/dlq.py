@@ -71,6 +71,7 @@ async def _dead(
         {"messageId": one["id"], "topic": one["topic"], "broker": place.name, "offset": one["offset"]}
         | {"keys": one.get("keys"), "attempts": one["attempts"], "diedMs": one["diedMs"]}
         | _left(one)
+        | {"reason": one.get("reason")}
         for one in found.get("messages", ())
     ]
 
@@ -97,6 +98,7 @@ async def _listed(shell: Shell, place: admin.cluster.BrokerPlace, group: str, mo
             _where(one, place)
             | {"offset": one.queue_offset, "keys": one.properties.get(Property.KEYS), "attempts": one.reconsume_times}
             | {"diedMs": one.store_timestamp, "leftSeconds": None, "leavesMs": None}
+            | {"reason": one.properties.get(Property.OWN_REASON)}
         )
         if len(rows) == most:
             break

@@ -43,8 +43,9 @@ def _is_carried(found: Mapping[str, Any]) -> bool:
 
 def _state(one: Mapping[str, Any]) -> str:
     """Return the state in words, as `in retry 3 until 2026-11-16 10:00:00.000`."""
-    words = [f"{one['state']}: {one['reason']}" if one.get("reason") else str(one["state"])]
-    if one.get("retry") and one["state"] == "dead":
+    reason, is_dead = one.get("reason"), one["state"] == "dead"
+    words = [f"{one['state']}: {reason}" if reason and not is_dead else str(one["state"])]
+    if one.get("retry") and is_dead:
         words.append(f"after {one['retry']} attempt{'s' * (one['retry'] > 1)}")
     elif one.get("retry"):
         words.append(f"{'' if one['state'] == 'in retry' else 'at retry '}{one['retry']}")
@@ -54,7 +55,7 @@ def _state(one: Mapping[str, Any]) -> str:
         words.append(f"until {_time(one['untilMs'])}" + (" (overdue)" if one.get("overdue") else ""))
     if one.get("atMs"):
         words.append(f"since {_time(one['atMs'])}")
-    return " ".join(words)
+    return " ".join(words) + (f": {reason}" if reason and is_dead else "")
 
 
 def _time(ms: int | None) -> str:

@@ -68,7 +68,7 @@ class OrderlyService(ConsumeService):
                 return
             failed = []
             for received, fault in zip(left, outcomes, strict=True):
-                if fault is None or (await self._is_dead(fault, received) and await self.send_back.send_dead(received)):
+                if fault is None or await self._is_dead_letter(received, fault):
                     assigned.process.done([received.message])
                 else:
                     failed.append((received, fault))
@@ -80,9 +80,11 @@ class OrderlyService(ConsumeService):
             await self.clock.sleep(max(_suspend_s(fault) for _, fault in failed))
         assigned.process.give_back([received.message for received in left])
 
-    async def _is_dead(self, fault: Exception, received: Received) -> bool:
+    async def _is_dead_letter(self, received: Received, fault: Exception) -> bool:
+        """Return whether the failed message is among the dead letters now."""
         times = received.message.reconsume_times
-        return isinstance(fault, Reject) or times >= await self.send_back.most_retries(received)
+        is_dead = isinstance(fault, Reject) or times >= await self.send_back.most_retries(received)
+        return is_dead and await self.send_back.send_dead(received, fault)
 
 
 def _suspend_s(fault: Exception) -> float:

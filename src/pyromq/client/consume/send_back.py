@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from ... import logs
 from ...model import names
-from ...model.message import Property, SysFlag
+from ...model.foreign_text import bounded_line
+from ...model.message import MOST_REASON_BYTES, Property, SysFlag
 from ...protocol.headers.header import GroupName
 from ...protocol.headers.send import ConsumerSendMsgBack
 from ...protocol.messages import UnreadableMessage
+from ...protocol.properties import MAX_PROPERTIES_BYTES, rejoin_properties
 from ...protocol.requests import RequestCode
 from ..connect.session import Session, master_of
-from ..core.retry import BROKER_CHOOSES, DEAD_LETTER, NO_END, Retry, level_after, send_back_level
+from ..core.retry import BROKER_CHOOSES, DEAD_LETTER, NO_END, Retry, level_after, reason_of, send_back_level
 from ..errors import BadMessage, Error, Refused
 from ..produce.outgoing import Packing, pack
 from ..produce.sending import Sender, SendPolicy
@@ -26,7 +28,8 @@ _GROUP = "CLIENT_INNER_PRODUCER"  # Java's name for it
 MOST_REFUSALS = 16  # of a record that nobody can read, before it is left where it is and its queue goes on
 # Of such a body. The marks of an inner batch go: brokers take them of no plain send, and this one is broken anyway.
 _AS_STORED = SysFlag.COMPRESSED | SysFlag.COMPRESSION_MASK
-_NOT_SENT_AGAIN = (Property.CRC32, Property.DELAY, Property.TRAN_MSG, Property.RECONSUME_TIME)
+_NOT_SENT_AGAIN = (Property.CRC32, Property.DELAY, Property.TRAN_MSG, Property.RECONSUME_TIME, Property.OWN_REASON)
+_PROPERTY_BYTES = MAX_PROPERTIES_BYTES - 2 * MOST_REASON_BYTES  # beyond it there is no place for a reason
 
 
 class ConsumerSendBack:
@@ -40,18 +43,19 @@ class ConsumerSendBack:
 
     async def __call__(self, received: Received, fault: Exception) -> bool:
         """Return whether a broker has the message now, which the handler could not deal with for this reason."""
-        return await self._give_back(received, send_back_level(fault, received.message.reconsume_times, self._retry))
+        level = send_back_level(fault, received.message.reconsume_times, self._retry)
+        return await self._give_back(received, level, _reason(fault))
 
-    async def _give_back(self, received: Received, level: int) -> bool:
+    async def _give_back(self, received: Received, level: int, reason: str) -> bool:
         """Return whether a broker has it. `level` is a delay level, BROKER_CHOOSES or DEAD_LETTER."""
         unreadable = received.message if isinstance(received.message, UnreadableMessage) else None
         if unreadable is not None and unreadable.is_curable and unreadable.reconsume_times < self._retry.most:
             level = BROKER_CHOOSES  # this client may have the package by then, or another member gets it
         try:
-            await self._send_back(received, level)
+            await self._send_back(received, level, reason)
         except Error as first:
             try:
-                await self._send_again(received, level)
+                await self._send_again(received, level, reason)
             except Error as second:
                 log.warning(
                     "message not given back", group=self._group, id=received.id, fault=str(first), then=str(second)
@@ -77,14 +81,14 @@ class ConsumerSendBack:
         )
         return True
 
-    async def send_dead(self, received: Received) -> bool:
+    async def send_dead(self, received: Received, fault: Exception) -> bool:
         """Send a message that was kept as a dead letter. What nobody can read goes back as it is stored."""
         if isinstance(received.message, UnreadableMessage):
-            return await self._give_back(received, DEAD_LETTER)
+            return await self._give_back(received, DEAD_LETTER, _reason(fault))
         try:
-            await self._send_again(received, DEAD_LETTER)
-        except Error as fault:
-            log.warning("message not put among the dead letters", id=received.id, fault=str(fault))
+            await self._send_again(received, DEAD_LETTER, _reason(fault))
+        except Error as refusal:
+            log.warning("message not put among the dead letters", id=received.id, fault=str(refusal))
             return False
         return True
 
@@ -105,7 +109,7 @@ class ConsumerSendBack:
     async def _address(self, received: Received) -> str:
         return master_of(await self._session.route(received.queue.topic), received.queue)
 
-    async def _send_back(self, received: Received, level: int) -> None:
+    async def _send_back(self, received: Received, level: int, reason: str) -> None:
         header = ConsumerSendMsgBack(
             offset=received.message.physical_offset,
             group=self._group,
@@ -114,14 +118,17 @@ class ConsumerSendBack:
             origin_topic=received.wire_topic,
             max_reconsume_times=self._retry.sent_bound,
             bname=received.queue.broker_name,
+            pyro_reason=reason or None,
         )
         await self._session.ask(await self._address(received), RequestCode.CONSUMER_SEND_MSG_BACK, header)
 
-    async def _send_again(self, received: Received, level: int) -> None:
+    async def _send_again(self, received: Received, level: int, reason: str) -> None:
         message = received.message
         properties = {name: value for name, value in message.properties.items() if name not in _NOT_SENT_AGAIN}
         properties |= {Property.RETRY_TOPIC: received.wire_topic, Property.ORIGIN_MESSAGE_ID: received.id}
         properties.setdefault(Property.UNIQ_KEY, received.id)
+        if reason and len(rejoin_properties(properties)) <= _PROPERTY_BYTES:
+            properties[Property.OWN_REASON] = reason
         if level == BROKER_CHOOSES:
             level = level_after(message.reconsume_times)
         if level != DEAD_LETTER:
@@ -135,3 +142,7 @@ class ConsumerSendBack:
         # More attempts than allowed: that is how a broker is told to keep it among the dead letters.
         outgoing.max_reconsume_times = 0 if level == DEAD_LETTER else self._retry.sent_bound
         await self._sender.send(outgoing)
+
+
+def _reason(fault: Exception) -> str:
+    return bounded_line(reason_of(fault), MOST_REASON_BYTES)

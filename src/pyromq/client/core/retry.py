@@ -36,7 +36,7 @@ _BUSY_MOST_S = 1.0
 
 
 class Reject(Exception):
-    """Raised by a handler: never try this message again, put it among the dead letters."""
+    """Raised by a handler: never try this message again, put it among the dead letters, with the text as its reason."""
 
 
 class RetryLater(Exception):
@@ -78,6 +78,14 @@ class Retry:
     def sent_bound(self) -> int | None:
         """Return the bound that goes to a broker with a failed message; None: the group's own number counts."""
         return None if self.of_group else self.most
+
+
+def reason_of(fault: BaseException) -> str:
+    """Return why a message failed, for the dead letter that it may become: a rejection's own words, or the error."""
+    text = str(fault)
+    if isinstance(fault, Reject):
+        return text
+    return f"{type(fault).__name__}: {text}" if text else type(fault).__name__
 
 
 def send_back_level(fault: BaseException, reconsume_times: int, retry: Retry) -> int:

@@ -176,6 +176,7 @@ class DeadLetterLine(OwnBody, kw_only=True):
     topic: str | None
     keys: str | None
     attempts: int
+    reason: str | None = None
     died_ms: int
     offset: int
     leaves_ms: int

@@ -114,6 +114,7 @@ class ConsumerSendMsgBack(RpcHeader, kw_only=True):
     origin_topic: str | None = None
     unit_mode: bool = False
     max_reconsume_times: Int32 | None = None
+    pyro_reason: str | None = None  # ours: why it failed. Apache's broker reads the fields that it knows, and no others
 
 
 class RecallMessage(TopicHeader, kw_only=True):
