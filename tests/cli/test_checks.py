@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from pyromq.admin.calls import Calls
 from pyromq.admin.cluster import BrokerPlace
 from pyromq.broker.clients.consumers import Conflict
@@ -168,6 +170,18 @@ async def test_records_that_were_put_aside_and_loops_that_died_are_told() -> Non
     assert "pyromq store quarantine" in aside.cure
     assert (loops.state, loops.check) == ("warning", "loops")
     assert "timers" in loops.text
+
+
+@pytest.mark.parametrize(("refused", "words"), [(False, "stored, as Java's broker does"), (True, "refused")])
+async def test_messages_of_a_wrong_type_are_told(refused: bool, words: str) -> None:
+    line = {"topic": "orders", "takes": "NORMAL", "given": "FIFO", "messages": 7, "refused": refused}
+    told = {"kernel": "native", "ready": True, "troubles": [], "mistyped": [line]}
+    _, one = await found(
+        server_checks.readiness, Told({(A, RequestCode.INSPECT): told}), brokers=[PLACE], reached={A: {}}
+    )
+    assert (one.state, one.check) == ("warning", "message type")
+    assert f"broker-a got 7 FIFO messages within a day for orders of type NORMAL: {words}" in one.text
+    assert "--type FIFO" in one.cure
 
 
 async def test_a_topic_is_compared_within_its_cluster() -> None:

@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.slow]  # long waits: make interop
 GetClient = Callable[..., java.Client]
 HEADERS = {"5.5.0": False, "4.9.8": True}
 KEYS = 4  # message groups
+UPDATE_BROKER_CONFIG = 25
 
 
 @pytest.fixture(params=HEADERS)
@@ -125,11 +126,17 @@ def test_each_sharding_key_comes_in_the_order_it_was_sent(client: java.Client, c
     assert in_order_by_group(got)
 
 
-def test_a_topic_of_another_kind_refuses_a_sharding_key(client: java.Client, cluster: OwnCluster) -> None:
+def test_a_topic_of_another_type_refuses_a_sharding_key_where_types_are_enforced(
+    client: java.Client, cluster: OwnCluster
+) -> None:
     topic = cluster.new_topic(queues=1, kind="NORMAL")
-    with pytest.raises(ProgramFailed, match="takes NORMAL messages only"):
-        send_sharded(client, cluster, topic, ["0:0"])
-    client.send_by("sync", cluster.servers, topic, ["plain"])
+    send_sharded(client, cluster, topic, ["0:0"])  # as Java's broker does
+    with wire.Client(cluster.broker.address) as admin:
+        assert admin.call(UPDATE_BROKER_CONFIG, body=b"enforceMessageType=true").code == 0
+        with pytest.raises(ProgramFailed, match="takes NORMAL messages only"):
+            send_sharded(client, cluster, topic, ["0:0"])
+        client.send_by("sync", cluster.servers, topic, ["plain"])
+        assert admin.call(UPDATE_BROKER_CONFIG, body=b"enforceMessageType=false").code == 0
 
 
 # --- members come, die, and the broker restarts -----------------------------------------------------------------------

@@ -72,6 +72,14 @@ def test_every_way_of_sending_arrives(
             assert message["colour"] == "blau ünd grün"
 
 
+@pytest.mark.parametrize("kind", ["NORMAL", "FIFO", "DELAY", "TRANSACTION"])
+def test_a_topic_of_any_type_takes_every_way_of_sending(kind: str, client: java.Client, own: OwnCluster) -> None:
+    topic = own.new_topic(kind=kind)
+    for way in WAYS:
+        sent = client.send_by(way, own.servers, topic, bodies(f"{way} ", 4))
+        assert {one["status"] for one in sent} == ({"SEND_OK"} if way != "oneway" else set())
+
+
 def test_an_automatically_created_topic(
     client: java.Client, own: OwnCluster, members: Callable[..., java.Consuming]
 ) -> None:

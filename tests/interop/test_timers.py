@@ -47,8 +47,9 @@ def test_a_consumer_gets_it(timed: OwnCluster, java_client: Callable[..., java.C
         eventually(lambda: sorted(consumer.bodies()) == ["a", "b"], "both were consumed")
 
 
-def test_recall(timed: OwnCluster, java_client: Callable[..., java.Client]) -> None:
-    topic = timed.new_topic()
+@pytest.mark.parametrize("kind", ["", "NORMAL", "DELAY"])
+def test_recall(timed: OwnCluster, java_client: Callable[..., java.Client], kind: str) -> None:
+    topic = timed.new_topic(kind=kind)
     client = java_client("5.5.0")
     sent = send_timed(client, timed.servers, topic, ["gone", "stays"], set="setDelayTimeMs", value=4000)
     found = client.do("recall", servers=timed.servers, topic=topic, handle=sent[0]["handle"])

@@ -29,6 +29,19 @@ async def test_a_batch_that_is_spoilt_behind_its_first_messages_leaves_nothing(t
     assert ours[:3] == theirs[:3]
 
 
+@pytest.mark.parametrize("enforced", [False, True])
+async def test_messages_of_another_type_in_a_batch_are_left_to_the_handlers(tmp_path: Path, enforced: bool) -> None:
+    fifo = BatchEntry(b"a", 0, b"__SHARDINGKEY\x01k\x02")
+    bursts = [batch(1, *FIVE, topic="Typed"), batch(2, *FIVE, fifo, topic="Typed")]
+    bursts += [batch(3, *FIVE, fifo, topic="Kept"), batch(4, *FIVE, fifo)]
+    ours = await lives(tmp_path, bursts, native_module(), enforce_message_type=enforced)
+    theirs = await lives(tmp_path, bursts, None, enforce_message_type=enforced)
+    codes = [one.code for one in decode_frames(b"".join(ours.answers))[0]]
+    assert codes == [0, ResponseCode.MESSAGE_ILLEGAL if enforced else 0, 0, 0]
+    assert ours.by_kernel == 5 + 6
+    assert ours[:3] == theirs[:3]
+
+
 async def test_a_spoilt_batch_that_does_not_fit_ends_no_file(tmp_path: Path) -> None:
     wide = encode_batch([BatchEntry(b"y" * 900)] * 5)
     bursts = [send(1, body=b"x" * 4000), send(2, 320, body=wide[:-3]), send(3), send(4, 320, body=wide), send(5)]

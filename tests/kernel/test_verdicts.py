@@ -128,7 +128,7 @@ async def test_a_verdict_is_revoked_while_a_frame_is_half_there(tmp_path: Path) 
 
 
 async def test_a_changed_setting_and_attribute_and_a_deletion_revoke(tmp_path: Path) -> None:
-    async with native_life(tmp_path) as one:
+    async with native_life(tmp_path, enforce_message_type=True) as one:
         await one.write(numbered(1))
         one.broker.live.change("brokerPermission=4")
         await one.write(numbered(2))

@@ -142,7 +142,7 @@ class BrokerConfig(StoreConfig):
         True, live=True, help="false: a send to a topic without write permission is stored, as Java does"
     )
     enforce_message_type: bool = setting(
-        True, live=True, help="refuse messages that do not fit a topic's message.type attribute"
+        False, live=True, help="refuse messages that do not fit a topic's message.type, as Java's proxy does"
     )
     reject_transaction_message: bool = setting(False, live=True, help="refuse half messages")
     enable_mixed_message_type: bool = setting(False, live=True, help="topics may have message.type=MIXED")

@@ -208,6 +208,7 @@ def _inspection(parts: Parts) -> Inspection:
         transactions.listing.undecided,
         base.storage.quarantine,
         base.environment.loops,
+        sends.types.of_day,
         base.environment.budget,
     )
 

@@ -18,8 +18,8 @@ class SendSettings(NamedTuple):
     json: Sequence[bytes]  # an answer in JSON, cut where message id, queue, offset, unique id and opaque stand
     binary: Sequence[bytes]  # fixed part of a binary answer, its region fields, the names of the other four
     special: Sequence[bytes]  # properties that make a message more than plain
-    typed_special: Sequence[bytes]  # in topics that name a type, these too
-    batch_special: Sequence[bytes]  # the same within a batch
+    typed_special: Sequence[bytes]  # in topics with attributes, these too, and within a batch
+    batch_special: Sequence[bytes]  # within a batch, in topics without attributes
     tail: bytes  # properties that the broker adds
     store_host: bytes
     frame_bytes: int

@@ -71,6 +71,7 @@ class RuntimeInfo:
         table["pyromqLoopHolds"] = str(self.holds.total)  # ours: requests that held the event loop
         for hold in self.holds.all():
             table[f"pyromqLoopHolds_{hold.code}"] = f"{hold.times} times, {hold.longest_ms:.0f} ms at most"
+        table["pyromqMistypedMessages"] = str(sum(self.counters.mistyped_of_day().values()))  # ours: message.type
         for level, (offset, end) in self.delays().items():
             table[f"scheduleMessageOffset_{level}"] = f"{offset},{end}"
         return Reply(body=KVTable(table=table))

@@ -45,21 +45,18 @@ def takes_plain(attributes: Mapping[str, str]) -> bool:
     return all(name == RESERVE_TIME or value in _PLAIN.get(name, ()) for name, value in attributes.items())
 
 
-def type_fault(topic: str, attributes: Mapping[str, str], properties: Mapping[str, str]) -> str | None:
-    """Return why the topic does not take the message; None if it does. A topic that names no kind takes all."""
-    wanted = attributes.get(MESSAGE_TYPE)
-    if wanted is None or wanted in ANYTHING:
+def names_type(attributes: Mapping[str, str]) -> bool:
+    """Return whether a topic is for one type of messages."""
+    return attributes.get(MESSAGE_TYPE, ANYTHING[0]) not in ANYTHING
+
+
+def wrong_type(attributes: Mapping[str, str], properties: Mapping[str, str]) -> str | None:
+    """Return the type of a message that is not the topic's; None if it fits. A topic that names no type takes all."""
+    if not names_type(attributes):
         return None
-    given = message_type(properties)
-    if given == wanted:
-        return None
+    wanted, given = attributes[MESSAGE_TYPE], message_type(properties)
     # Remoting clients keep order by choosing the queue themselves, mostly without a sharding key.
-    if wanted == FIFO and given == NORMAL:
-        return None
-    return (
-        f"topic {topic} takes {wanted} messages only (attribute {MESSAGE_TYPE}), this one is {given}: "
-        f"send it to a topic of that type, or change the attribute"
-    )
+    return None if given == wanted or (wanted, given) == (FIFO, NORMAL) else given
 
 
 def delay_level(properties: Mapping[str, str]) -> int:

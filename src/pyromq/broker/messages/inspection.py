@@ -20,6 +20,7 @@ from ...protocol.bodies.own import (
     DuplicateWindowState,
     HalfMessageLine,
     LoopHoldLine,
+    MistypedLine,
     QuarantinedLine,
     QueueLockLine,
     SuspendedPullCounts,
@@ -65,6 +66,7 @@ class Inspection:
     undecided: Callable[[int], list[HalfMessageLine]]  # half messages, up to so many, with age and checks
     quarantine: Quarantine
     loops: Loops
+    mistyped: Callable[[bool], list[MistypedLine]]
     budget: Budget
 
     def __call__(self, request: Request) -> Reply:
@@ -91,6 +93,7 @@ class Inspection:
             consumer_groups={group.name: len(group.members) for group in islice(self.consumers.all(), MOST)},
             producer_groups={name: len(members) for name, members in islice(self.producers.all().items(), MOST)},
             conflicts=[str(one) for one in self.consumers.conflicts()[:MOST]],
+            mistyped=self.mistyped(self.live.config.enforce_message_type)[:MOST],
             duplicate_window=self._window(),
             name_servers=self.registration.state(),
         )

@@ -12,7 +12,7 @@ from ...kernel.records import Placed
 from ...model.codes import ResponseCode
 from ...model.ids import pack_host
 from ...model.message import WRAPPED_BATCH, Property, SysFlag
-from ...model.names import TIMER_TOPIC, is_retry
+from ...model.names import TIMER_TOPIC
 from ...model.wire_text import INT_MAX, whole_number
 from ...protocol.batch import ENTRY_BYTES, BatchEntry
 from ...protocol.bodies.topics import TopicConfig
@@ -26,7 +26,7 @@ from ...transport.address import parse_address
 from ...transport.dispatch import Answer, Reply, Request, RequestOf, await_answer
 from ..config import BrokerConfig
 from ..intake.intake import Outcome, SendIntake, illegal_batch
-from ..intake.message_type import PRIORITY, message_type, takes_plain, type_fault
+from ..intake.message_type import PRIORITY, message_type, takes_plain
 from ..intake.put_answers import answer, late_reply
 from ..metadata.attributes import CLEANUP_POLICY, QUEUE_TYPE
 from ..metadata.saving import NewTopics
@@ -34,6 +34,7 @@ from ..stats.counters import PutCounter
 from .answers import most_in_batch, place_fields, recall_handle, region_fields
 from .checks import Destination, SendChecks, batch_entries, check_batch
 from .properties import SPECIAL, TYPED_SPECIAL, Stamp, admitted, having_any, unique_id, without_own
+from .type_checks import TypeChecks
 
 _SPECIAL = having_any(SPECIAL)
 _NO_WAIT = f"{Property.WAIT}\x01false\x02"
@@ -60,6 +61,7 @@ class SendHandler:
 
     live: Live[BrokerConfig]
     checks: SendChecks
+    types: TypeChecks
     intake: SendIntake
     stamp: Stamp
     store_host: bytes
@@ -141,10 +143,7 @@ class SendHandler:
                 f"the broker[{config.broker_name}] sending transaction message is forbidden",
                 ResponseCode.NO_PERMISSION,
             )
-        if config.enforce_message_type and not is_retry(topic.topic_name):
-            fault = type_fault(topic.topic_name, topic.attributes, properties)
-            if fault is not None:
-                raise RequestRefused(fault, ResponseCode.MESSAGE_ILLEGAL)
+        self.types.check(topic, properties, config)
         self._prioritise(send, properties)
         return properties
 
@@ -164,15 +163,15 @@ class SendHandler:
 
     def _batch(self, send: _Send) -> None:
         check_batch(send.header, send.given, send.request.command.body, send.config.max_messages_in_batch)
+        entries = self.types.check_batch(send.to.topic, lambda: self._entries(send), send.config)
         send.unique = unique_id(send.given)
         if send.to.topic.attributes.get(QUEUE_TYPE) == "BatchCQ" and send.unique is not None:
             self._inner_batch(send)
             return
-        entries = None
         size = len(send.request.command.body)
         # Only a large batch can have a message whose properties are too long, or too many messages.
         if size > max_property_bytes(send.config) or size > self._batch_messages * ENTRY_BYTES:
-            entries = self._entries(send)
+            entries = entries or self._entries(send)
             # Java's clients expect the ids of all messages in the answer's header.
             if len(entries) > self._batch_messages and not send.request.command.is_oneway:
                 raise illegal_batch(

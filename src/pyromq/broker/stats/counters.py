@@ -24,6 +24,7 @@ QUEUE_GET_NUMS, QUEUE_GET_SIZE = "QUEUE_GET_NUMS", "QUEUE_GET_SIZE"
 GROUP_GET_NUMS, GROUP_GET_SIZE = "GROUP_GET_NUMS", "GROUP_GET_SIZE"
 GROUP_GET_LATENCY = "GROUP_GET_LATENCY"
 GROUP_FROM_DISK_NUMS, GROUP_FROM_DISK_SIZE = "GROUP_GET_FROM_DISK_NUMS", "GROUP_GET_FROM_DISK_SIZE"
+TOPIC_PUT_MISTYPED = "TOPIC_PUT_MISTYPED"  # ours: by topic and type, messages that do not fit message.type
 BROKER_PUT_NUMS, BROKER_GET_NUMS = "BROKER_PUT_NUMS", "BROKER_GET_NUMS"
 BROKER_FROM_DISK_NUMS, BROKER_FROM_DISK_SIZE = "BROKER_GET_FROM_DISK_NUMS", "BROKER_GET_FROM_DISK_SIZE"
 USER_PUT_NUMS, USER_GET_NUMS = "BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC", "BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC"
@@ -85,6 +86,10 @@ class Counters:
         self._put_total += messages
         self._put_bytes += size
 
+    def mistyped(self, topic: str, given: str) -> None:
+        """Count a message of another type than its topic is for."""
+        self._add(TOPIC_PUT_MISTYPED, f"{topic}@{given}", 1, 1)
+
     def got(
         self,
         topic: str,
@@ -144,6 +149,11 @@ class Counters:
         """Return what the last day had, nothing left out: `data` knows it by points alone."""
         counter = self.find(name, key)
         return 0 if counter is None else self._spans.of_day(counter)
+
+    def mistyped_of_day(self) -> dict[tuple[str, str], int]:
+        """Return, by topic and type, what the last day had of messages that did not fit."""
+        counts = {key: self._spans.of_day(one) for key, one in self._tables[TOPIC_PUT_MISTYPED].items()}
+        return {(key.rpartition("@")[0], key.rpartition("@")[2]): count for key, count in counts.items() if count}
 
     def rate(self, name: str, key: str) -> float:
         """Return the rate per second, over the last minute."""

@@ -29,6 +29,7 @@ from ..send.checks import SendChecks
 from ..send.handler import SendHandler
 from ..send.properties import Stamp
 from ..send.replies import ReplyHandler
+from ..send.type_checks import TypeChecks
 from ..send.verdicts import Sending
 from ..timing.level_park import LevelPark
 from ..timing.progress import note_levels
@@ -78,10 +79,12 @@ class SendParts:
         stamp = Stamp(config.broker_cluster_name, config.region_id, ids.next)
         randrange = environment.rng.randrange
         checks = SendChecks(base.topics, base.groups, clock.now_ms, base.clients.is_locked, randrange, auto_created)
+        self.types = TypeChecks(base.topics, counters)
         admit = self._admission(base, pending_replies)
         self.handler = SendHandler(
             live,
             checks,
+            self.types,
             self.intake if self.duplicates is None else SendOnce(self.intake, self.duplicates, clock.now_ms),
             stamp,
             store_host,

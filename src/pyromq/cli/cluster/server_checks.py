@@ -109,10 +109,19 @@ async def readiness(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
         if answer.get("loopFaults"):
             text = f"loops of {place.name} have died and begun again: {', '.join(sorted(answer['loopFaults']))}"
             yield CheckResult("loops", WARNING, text, f"pyromq inspect -b {place.address}, and its log; report it")
+        for one in answer.get("mistyped", []):
+            yield _mistyped(place, one)
         if not answer.get("ready"):
             why = "; ".join(map(str, answer.get("troubles") or ["it does not say why"]))
             cure = f"See pyromq inspect -b {place.address}, and its log"
             yield CheckResult("ready", BROKEN, f"{place.name} is not ready: {why}", cure)
+
+
+def _mistyped(place: BrokerPlace, one: dict[str, Any]) -> CheckResult:
+    done = "refused" if one["refused"] else "stored, as Java's broker does; its proxy refuses such (5.x clients, gRPC)"
+    text = f"{one['messages']} {one['given']} messages within a day for {one['topic']} of type {one['takes']}"
+    cure = f"Send {one['given']} messages to a topic of that type (pyromq topic create --type {one['given']})"
+    return CheckResult("message type", WARNING, f"{place.name} got {text}: {done}", cure)
 
 
 def _kernel(place: BrokerPlace, answer: dict[str, Any]) -> CheckResult:

@@ -340,6 +340,7 @@ cdef class SendFeed:
         cdef Found found, inner
         cdef Before before
         cdef Text batch = m.body
+        cdef const Names *special = &self.typed_special if lane.grant.is_typed else &self.batch_special
         cdef const uint8_t *p = batch.at
         cdef const uint8_t *end = batch.at + batch.n
         cdef Py_ssize_t size
@@ -354,14 +355,14 @@ cdef class SendFeed:
         before.log, before.entries, before.keys = self.log.used, self.entries.used, self.keys.used
         before.next, before.size = lane.next, lane.size
         while p < end:
-            size = self.cut(p, end, m, &inner)
+            size = self.cut(p, end, special, m, &inner)
             if size == 0:
                 self.take_back(&before, lane)
                 return self.leave(h)
             if <int64_t>self.log.used + record_bytes(m) > self.room:
                 self.take_back(&before, lane)
                 while p < end and size:  # a batch that is no good is Python's to refuse, in this file or the next
-                    size = self.cut(p, end, m, &inner)
+                    size = self.cut(p, end, special, m, &inner)
                     p += size
                 return STOP if size else self.leave(h)
             self.append(m, &inner, lane)
@@ -372,10 +373,12 @@ cdef class SendFeed:
         lane.puts += 1
         return self.answer(h, lane, <int>(lane.next - before.next), found.unique)
 
-    cdef Py_ssize_t cut(self, const uint8_t *p, const uint8_t *end, Plain *m, Found *found) noexcept:
+    cdef Py_ssize_t cut(
+        self, const uint8_t *p, const uint8_t *end, const Names *special, Plain *m, Found *found
+    ) noexcept:
         """The next message of a batch and how long it is; 0: malformed, or not plain."""
         cdef Py_ssize_t size = cut_message(p, end - p, m)
-        if size == 0 or not walk_properties(m.properties.at, m.properties.n, &self.batch_special, False, found):
+        if size == 0 or not walk_properties(m.properties.at, m.properties.n, special, False, found):
             return 0
         return size if m.properties.n <= self.room_for_properties - 1 else 0
 

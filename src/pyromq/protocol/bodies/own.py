@@ -73,6 +73,16 @@ class HalfMessageLine(OwnBody, kw_only=True):
     offset_msg_id: str  # what request 323 takes
 
 
+class MistypedLine(OwnBody, kw_only=True):
+    """Messages of the last day that do not fit the `message.type` of their topic."""
+
+    topic: str
+    takes: str
+    given: str
+    messages: int
+    refused: bool  # as `enforceMessageType` is now
+
+
 class BrokerInspection(OwnBody, kw_only=True):
     """30001. Another version of our broker may leave out some."""
 
@@ -97,6 +107,7 @@ class BrokerInspection(OwnBody, kw_only=True):
     consumer_groups: dict[str, int] | UnsetType = UNSET
     producer_groups: dict[str, int] | UnsetType = UNSET
     conflicts: list[str] | UnsetType = UNSET
+    mistyped: list[MistypedLine] | UnsetType = UNSET
     duplicate_window: DuplicateWindowState | UnsetType = UNSET
     name_servers: dict[str, str] | UnsetType = UNSET
 
