@@ -16,20 +16,16 @@ from ...model.names import topic_fault
 from ...model.topic import PERMISSIONS, permission
 from ..group.offsets import reset_topic
 from ..terminal.options import one_broker, one_cluster, together
-from ..terminal.printing import print_lines
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command
 from .forward import TYPE, forward
+from .queue_changes import hidden_messages, warn_of_hidden
 from .stats import is_internal, stats
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ...admin.cluster import BrokerPlace
     from ...protocol.bodies.topics import TopicConfig
-
-    Pairs = Sequence[tuple[BrokerPlace, TopicConfig]]
-    Hidden = dict[str, dict[int, int]]  # by broker and queue: messages that nobody would read any more
+    from .queue_changes import Hidden, Pairs
 
 TYPES = ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "PRIORITY", "LITE")
 
@@ -175,36 +171,10 @@ async def update(shell: Shell, name: str, broker: str | None, cluster: str | Non
         raise click.UsageError("say what to change: --queues, --perm, --order, --type or --attr")
     pairs = await _present(shell, name, broker, cluster)
     changed = [(place, _changed(now, wanted)) for place, now in pairs]
-    hidden = await _hidden(shell, pairs, changed)
+    hidden = await hidden_messages(shell, pairs, changed)
     if hidden:
-        _warn_of_hidden(name, pairs, changed, hidden)
+        warn_of_hidden(name, pairs, changed, hidden)
     await _put(shell, "change", changed, _attributes(wanted), ask=True, hidden=hidden)
-
-
-async def _hidden(shell: Shell, now: Pairs, then: Pairs) -> Hidden:
-    """Return, by broker and queue, the messages that are not consumed and that nobody would read any more."""
-    found = {
-        place.name: await admin.offsets.unread_beyond(shell.calls, place.address, new.topic_name, new.read_queue_nums)
-        for (place, old), (_, new) in zip(now, then, strict=True)
-        if new.read_queue_nums < old.read_queue_nums
-    }
-    return {name: queues for name, queues in found.items() if queues}
-
-
-def _warn_of_hidden(name: str, now: Pairs, then: Pairs, hidden: Hidden) -> None:
-    """Warn on standard error, also after --yes: messages that were acknowledged would go out of sight."""
-    count = sum(sum(queues.values()) for queues in hidden.values())
-    where = "; ".join(
-        f"{broker}: " + ", ".join(f"{unread} in queue {queue}" for queue, unread in queues.items())
-        for broker, queues in hidden.items()
-    )
-    reads = max(config.read_queue_nums for _, config in now)
-    writes = min(config.write_queue_nums for _, config in then)
-    print_lines(
-        f"WARNING: {count} message{'s' * (count > 1)} not consumed yet would be in queues that nobody reads ({where}). "
-        f"To have them consumed first: pyromq topic update {name} --queues {writes} --read-queues {reads}",
-        err=True,
-    )
 
 
 @command("pyromq topic perm orders r --yes", "pyromq topic perm orders rw -b broker-a", of=topic)
