@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -172,6 +173,45 @@ def test_fewer_queues_hide_messages_that_nobody_has_read(two: Standing) -> None:
     two.shown("group", "skip", "reader", "shrinks", "--queue", "3", "-b", "broker-a", "--yes")
     (row,) = two.rows("topic", "update", "shrinks", "--read-queues", "2", "--yes")
     assert (row["readQueues"], row["hides"]) == (2, {"2": 1})
+
+
+def order_of(two: Standing, topic: str) -> str | None:
+    done = two.run("kv", "get", "ORDER_TOPIC_CONFIG", topic, "--json")
+    return json.loads(done.stdout)["value"] if done.exit_code == 0 else None
+
+
+def test_an_order_topic_has_its_queues_in_the_name_servers(two: Standing, tmp_path: Path) -> None:
+    two.shown("topic", "create", "steps", "--queues", "2", "--order")
+    assert order_of(two, "steps") == "broker-a:2;broker-b:2"
+    two.shown("topic", "update", "steps", "--queues", "3", "-b", "broker-b", "--yes")
+    assert order_of(two, "steps") == "broker-a:2;broker-b:3"
+    two.shown("topic", "update", "steps", "--no-order", "-b", "broker-a", "--yes")
+    assert order_of(two, "steps") == "broker-b:3"
+    (tmp_path / "all.toml").write_text("[topics.steps]\norder = true\nwriteQueues = 4\n")
+    two.shown("apply", str(tmp_path / "all.toml"), "--yes")
+    assert order_of(two, "steps") == "broker-b:4;broker-a:4"
+    two.shown("topic", "delete", "steps", "--yes")
+    assert order_of(two, "steps") is None
+    two.shown("topic", "create", "plain")
+    assert order_of(two, "plain") is None
+
+
+def test_keys_of_an_order_topic_move_only_where_nobody_waits_or_by_the_flag(two: Standing) -> None:
+    two.shown("topic", "create", "moves", "--queues", "2", "--order")
+    assert two.rows("topic", "update", "moves", "--queues", "3", "--yes")[0]["writeQueues"] == 3, "empty"
+    two.send("moves", "one", "two", order_key="k")
+    for how in ("--yes", "--dry-run"):
+        said = two.refused("topic", "update", "moves", "--queues", "4", how)
+        assert "2 messages of the order topic moves not consumed by every group" in said
+        assert "keys move to other queues" in said
+        assert "--move-keys" in said
+    assert order_of(two, "moves") == "broker-a:3;broker-b:3"
+    two.rows("sub", "moves", "-g", "mover", "--from", "first", "--count", "2")
+    assert two.rows("topic", "update", "moves", "--queues", "4", "--yes")[0]["writeQueues"] == 4, "all is consumed"
+    two.send("moves", "three", order_key="k")
+    done = two.run("topic", "update", "moves", "--queues", "5", "--move-keys", "--yes")
+    assert (done.exit_code, "keys move to other queues" in done.stderr) == (0, True)
+    assert order_of(two, "moves") == "broker-a:5;broker-b:5"
 
 
 def test_what_may_not_be_read_or_written_is_said(two: Standing) -> None:

@@ -27,7 +27,6 @@ OTHER_SIZES = {
     "broker/filters": "one capability, and no other is near it",
     "broker/retries": "one capability, and no other is near it",
     "cli/group": "the commands of one noun",
-    "cli/topic": "the commands of one noun",
     "client/tracing": "one capability, and no other is near it",
     "kernel/native": "the parts of one Cython module",
     "namesrv/handlers": "one file for each kind of caller",

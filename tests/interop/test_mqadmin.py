@@ -272,7 +272,7 @@ def test_name_server_configuration_is_shown(both: Both) -> None:
     assert set(other) <= set(own), "every other key of Java's is there"
     for key in ("kvConfigPath", "configStorePath", "listenPort"):
         del own[key], other[key]  # each has its own
-    assert {key: own[key] for key in other} == other
+    assert {key: own[key] for key in other} == other | {"orderMessageEnable": "true"}, "on from the start in ours"
 
 
 def test_name_server_configuration_is_changed(both: Both) -> None:

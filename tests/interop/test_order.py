@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import pyromq
+from pyromq.cli.main import cli
 
 from . import wire
 from .conftest import OwnCluster, is_known
@@ -189,15 +191,15 @@ def test_an_order_topic_keeps_its_queues_while_a_broker_is_away(
     """Java's client sees the same queues, and our keyed send waits for its own broker instead of moving."""
     client = java_client("5.5.0")
     with ExitStack() as stack:
-        name_server = ours.NameServer(home("ot-namesrv"), {"orderMessageEnable": "true"})
+        name_server = ours.NameServer(home("ot-namesrv"))
         stack.callback(name_server.kill)
         brokers = [ours.Broker(home(f"ot-{name}"), [name_server.address], name=name) for name in ("east", "west")]
         for broker in brokers:
             stack.callback(broker.kill)
             eventually(partial(is_known, name_server.address, broker.name), f"{broker.name} is known")
-            wire.create_topic(broker.address, "Ordered", 2)
-        fields = {"namespace": "ORDER_TOPIC_CONFIG", "key": "Ordered", "value": "east:2;west:2"}
-        assert wire.ask(name_server.address, wire.PUT_KV_CONFIG, fields).code == 0
+        words = ["topic", "create", "Ordered", "--queues", "2", "--order"]
+        done = CliRunner().invoke(cli, ["-n", name_server.address, *words])
+        assert done.exit_code == 0, done.output
         every = ["east:0", "east:1", "west:0", "west:1"]
         eventually(lambda: client.queues(name_server.address, "Ordered") == every, "all queues are there")
         keys = asyncio.run(sent_to(name_server.address, [f"key {number}" for number in range(12)]))

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pyromq.config import Loaded
+from pyromq.model.codes import ResponseCode
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.route_table import RouteTable
 from pyromq.namesrv.server import run
@@ -136,14 +137,25 @@ async def test_order_configuration_goes_to_brokers_and_into_routes_as_the_settin
     assert (await register(talk, TWO)).body == b""
     found = await route(talk)
     assert found is not None
-    assert found.order_topic_conf is None
-    world.set(orderMessageEnable="true")
-    found = await route(talk)
-    assert found is not None
-    assert found.order_topic_conf == "broker-a:4"
+    assert found.order_topic_conf == "broker-a:4", "on from the start, unlike Java's"
     found = await route(talk, "TopicB")
     assert found is not None
     assert found.order_topic_conf is None
+    world.set(orderMessageEnable="false")
+    found = await route(talk)
+    assert found is not None
+    assert found.order_topic_conf is None
+
+
+async def test_the_order_of_a_topic_goes_with_its_last_route(talk: Talk) -> None:
+    """A topic made anew under the name may have other queues, and Java's deleteTopic leaves the order behind."""
+    await register(talk, TWO)
+    where: dict[str, Any] = {"namespace": "ORDER_TOPIC_CONFIG", "key": "TopicA"}
+    await talk.ask(Code.PUT_KV_CONFIG, **where, value="broker-a:4")
+    await talk.ask(Code.DELETE_TOPIC_IN_NAMESRV, topic="TopicA", clusterName="Other")
+    assert (await talk.ask(Code.GET_KV_CONFIG, **where)).fields == {"value": "broker-a:4"}
+    await talk.ask(Code.DELETE_TOPIC_IN_NAMESRV, topic="TopicA")
+    assert (await talk.ask(Code.GET_KV_CONFIG, **where)).code == ResponseCode.QUERY_NOT_FOUND
 
 
 # --- leaving ----------------------------------------------------------------------------------------------------------

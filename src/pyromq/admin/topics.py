@@ -3,12 +3,13 @@ brokers count it; made, changed and deleted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 from ..model.codes import ResponseCode
 from ..model.names import DLQ_PREFIX, REPLY_SUFFIX, RETRY_PREFIX, is_system_topic
+from ..model.topic import ORDER_TOPIC_CONFIG
 from ..protocol.bodies.keyed import ByQueue, MessageQueue
 from ..protocol.bodies.offsets import TopicStatsTable
 from ..protocol.bodies.route import TopicRouteData
@@ -18,6 +19,7 @@ from ..protocol.headers.admin import CreateTopic, GetAllTopicConfig, ViewBrokerS
 from ..protocol.headers.header import TopicName
 from ..protocol.headers.namesrv import DeleteTopicInNamesrv, GetRouteInfo
 from ..protocol.requests import RequestCode
+from . import settings
 from .calls import Calls
 from .cluster import BrokerPlace
 
@@ -60,9 +62,30 @@ async def configs(calls: Calls, address: str) -> dict[str, TopicConfig]:
     return found
 
 
-async def put(calls: Calls, address: str, topic: TopicConfig, attributes: str | None = None) -> None:
-    """Make or change the topic on one broker. `attributes` is `+key=value,-key`; the config's own are not sent."""
-    await calls.ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, CreateTopic.of(topic, attributes=attributes))
+async def put(
+    calls: Calls, address: str, topic: TopicConfig, attributes: str | None = None, *, force: bool = False
+) -> None:
+    """Make or change the topic on one broker. `attributes` is `+key=value,-key`; the config's own are not sent.
+
+    `force`: other queues for an order topic too, although keys of messages that are not consumed move by it.
+    """
+    header = CreateTopic.of(topic, attributes=attributes, force=force)
+    await calls.ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+
+
+async def put_order(calls: Calls, topic: str, queues: Mapping[str, int]) -> None:
+    """Let name servers say how many queues these brokers have of an order topic, 0 for none. Other brokers' stay.
+
+    Clients choose among those queues, also while one of the brokers is away.
+    """
+    known = await settings.kv_get(calls, ORDER_TOPIC_CONFIG, topic) or ""
+    parts = dict(part.partition(":")[::2] for part in known.split(";") if part)
+    parts |= {name: str(count) for name, count in queues.items()}
+    order = ";".join(f"{name}:{count}" for name, count in parts.items() if count != "0")
+    if order:
+        await settings.kv_put(calls, ORDER_TOPIC_CONFIG, topic, order)
+    elif known:
+        await settings.kv_delete(calls, ORDER_TOPIC_CONFIG, topic)
 
 
 async def delete_in_broker(calls: Calls, address: str, topic: str) -> None:

@@ -26,4 +26,5 @@ class TopicFlag:
     UNIT_SUB = 2
 
 
+ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"  # namespace of name servers: order topic to `broker-a:4;broker-b:4`
 SYNC_BROKER_MEMBER_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"

@@ -24,7 +24,7 @@ def _default_kv_path() -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamesrvConfig(TransportSettings):
-    """Java's names and defaults, except that the address is loopback."""
+    """Java's names and defaults, except that the address is loopback and order topics keep their queues."""
 
     bind_address: str = setting("127.0.0.1", help="address to listen on; Java's default is 0.0.0.0")
     listen_port: int = setting(9876, low=0, high=65535, help="port; 0 takes a free one")
@@ -39,7 +39,7 @@ class NamesrvConfig(TransportSettings):
         5000, low=10, live=True, wide=True, flag=True, help="milliseconds between two looks for silent brokers"
     )
     order_message_enable: bool = setting(
-        False, live=True, help="routes carry the order configuration of ordered topics"
+        True, live=True, help="routes carry the order configuration of ordered topics; off in Java"
     )
     return_order_topic_config_to_broker: bool = setting(
         True, live=True, help="registrations are answered with all order configurations"

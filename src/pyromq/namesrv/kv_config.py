@@ -18,8 +18,6 @@ from ..protocol.bodies.body import Body, always_new, decode_body, encode_body
 from ..protocol.json import FILE_LIMITS
 from .config import NamesrvConfig
 
-ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"  # namespace: topic to `broker-a:4;broker-b:4`
-
 Table = dict[str, dict[str, str]]
 RunBlocking = Callable[[Callable[[], None]], Awaitable[None]]
 

@@ -131,6 +131,8 @@ async def run(
         address = await namesrv.listen()
         if shared is None:
             budget.log_shares()
+        if loaded.config.order_message_enable:
+            log.info("order topics keep their queues while a broker is away: orderMessageEnable, which Java has off")
         ready(address)
         namesrv.start_loops()
         await stop_wanted.wait()

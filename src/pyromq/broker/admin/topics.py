@@ -87,8 +87,30 @@ class TopicAdmin(BrokerView):
         attributes = alter(TOPIC_ATTRIBUTES, None if before is None else before.attributes, changes)
         topic = msgspec.structs.replace(wanted, attributes=attributes)
         if before is not None:
-            _check_order(before, topic, force)
+            self._check_order(before, topic, force)
         return topic
+
+    def _check_order(self, before: TopicConfig, after: TopicConfig, force: bool) -> None:
+        """Refuse another number of queues while messages wait: a key's queue follows from it, so its order is lost."""
+        if force or not before.order or before.write_queue_nums == after.write_queue_nums:
+            return
+        if waiting := self._unconsumed(before):
+            name, now, then = before.topic_name, before.write_queue_nums, after.write_queue_nums
+            raise illegal(
+                f"topic {name} is ordered, and {waiting} messages are not consumed by every group: from {now} to "
+                f"{then} queues, keys move to other queues and what is under way may be consumed out of order; wait "
+                f"until all is consumed, or say: pyromq topic update {name} --queues {then} --move-keys (force=true)"
+            )
+
+    def _unconsumed(self, topic: TopicConfig) -> int:
+        """Return how many messages not every group of the topic has consumed. Without a group all of them count."""
+        name = topic.topic_name
+        groups, count = self.offsets.groups_of(name), 0
+        for queue_id in range(max(topic.write_queue_nums, topic.read_queue_nums)):
+            first, end = self.offset_range(name, queue_id)
+            done = min((self.offsets.find(name, group, queue_id) or 0 for group in groups), default=0)
+            count += max(0, end - max(first, done))
+        return count
 
     def _check_name(self, name: str) -> None:
         check(names.topic_fault(name))
@@ -136,14 +158,3 @@ class TopicAdmin(BrokerView):
 
     def system_topics(self, request: Request) -> Reply:
         return Reply(body=TopicList(topic_list=self.topics.system_names()))
-
-
-def _check_order(before: TopicConfig, after: TopicConfig, force: bool) -> None:
-    """Refuse another number of queues: a key's queue follows from it, and the order of keys under way is lost."""
-    if force or not before.order or before.write_queue_nums == after.write_queue_nums:
-        return
-    raise illegal(
-        f"topic {before.topic_name} is ordered: from {before.write_queue_nums} to {after.write_queue_nums} queues, "
-        "keys move to other queues and messages under way may be consumed out of order; "
-        "wait until it is empty, or say force=true"
-    )

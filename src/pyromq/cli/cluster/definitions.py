@@ -78,6 +78,9 @@ async def apply_file(shell: Shell, file: str, cluster: str | None) -> None:
     shell.about_to(f"make {len(rows)} change{'s' * (len(rows) > 1)}", rows)
     for topic in of_topics:
         await admin.topics.put(shell.calls, topic.place.address, topic.config, topic.attributes)
+        if topic.then["order"] or (topic.now or topic.then)["order"]:
+            queues = topic.config.write_queue_nums * topic.config.order
+            await admin.topics.put_order(shell.calls, topic.name, {topic.place.name: queues})
     for group in of_groups:
         await admin.groups.put(shell.calls, group.place.address, group.config)
     shell.rows(rows)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ... import admin
 from ..terminal.printing import print_lines
 from ..terminal.shell import Shell
+from ..terminal.tree import Fail
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,3 +43,21 @@ def warn_of_hidden(name: str, now: Pairs, then: Pairs, hidden: Hidden) -> None:
         f"To have them consumed first: pyromq topic update {name} --queues {writes} --read-queues {reads}",
         err=True,
     )
+
+
+async def check_order(shell: Shell, now: Pairs, then: Pairs, move_keys: bool) -> None:
+    """Fail, before anything is changed, if keys of an order topic would leave queues that are not consumed yet."""
+    count = 0
+    for (place, old), (_, new) in zip(now, then, strict=True):
+        if old.order and old.write_queue_nums != new.write_queue_nums:
+            unread = await admin.offsets.unread_beyond(shell.calls, place.address, old.topic_name, 0)
+            count += sum(unread.values())
+    if not count:
+        return
+    consequence = (
+        f"{count} message{'s' * (count > 1)} of the order topic {now[0][1].topic_name} not consumed by every group: "
+        "with another number of queues keys move to other queues, where their next messages may overtake these"
+    )
+    if not move_keys:
+        raise Fail(f"{consequence}. Wait until they are consumed, or accept it by --move-keys")
+    print_lines(f"WARNING: {consequence}", err=True)

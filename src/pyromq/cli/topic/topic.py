@@ -19,7 +19,7 @@ from ..terminal.options import one_broker, one_cluster, together
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command
 from .forward import TYPE, forward
-from .queue_changes import hidden_messages, warn_of_hidden
+from .queue_changes import check_order, hidden_messages, warn_of_hidden
 from .stats import is_internal, stats
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ _settings_options = together(
     click.option("--queues", type=click.IntRange(min=1), help="Queues on each broker."),
     click.option("--read-queues", type=click.IntRange(min=1), help="Queues that are read, if others than written."),
     click.option("--perm", type=click.Choice(list(PERMISSIONS)), help="Read, write, both, none."),
-    click.option("--order/--no-order", default=None, help="Its number of queues stays while brokers come and go."),
+    click.option("--order/--no-order", default=None, help="Keys keep their queue while a broker is away."),
     click.option("--type", "kind", type=click.Choice(TYPES, case_sensitive=False), help="Which messages it takes."),
     click.option("--attr", "attributes", multiple=True, metavar="+KEY=VALUE|-KEY", help="Set or drop an attribute."),
 )
@@ -154,15 +154,18 @@ async def create(shell: Shell, name: str, broker: str | None, cluster: str | Non
             raise Fail(f"topic {name!r} is on {place.name} already. Change it: pyromq topic update {name}")
     queues = wanted["queues"] or 8
     fresh = TopicConfig(topic_name=name, write_queue_nums=queues, read_queue_nums=queues)
-    await _put(shell, "make", [(place, _changed(fresh, wanted)) for place in places], _attributes(wanted), ask=False)
+    await _put(shell, "make", [(place, _changed(fresh, wanted)) for place in places], wanted, ask=False)
 
 
 @command(
     "pyromq topic update orders --queues 16", "pyromq topic update orders --attr +cleanup.policy=DELETE --yes", of=topic
 )
 @_settings_options
+@click.option("--move-keys", is_flag=True, help="Change queues of an order topic though keys move by it.")
 @changes
-async def update(shell: Shell, name: str, broker: str | None, cluster: str | None, **wanted: Any) -> None:
+async def update(
+    shell: Shell, name: str, broker: str | None, cluster: str | None, move_keys: bool, **wanted: Any
+) -> None:
     """Change what is told, keep the rest. Messages in queues that are taken away are not read any more.
 
     So take away the queues to write first (--queues 2 --read-queues 4), and those to read when all is consumed.
@@ -171,10 +174,11 @@ async def update(shell: Shell, name: str, broker: str | None, cluster: str | Non
         raise click.UsageError("say what to change: --queues, --perm, --order, --type or --attr")
     pairs = await _present(shell, name, broker, cluster)
     changed = [(place, _changed(now, wanted)) for place, now in pairs]
+    await check_order(shell, pairs, changed, move_keys)
     hidden = await hidden_messages(shell, pairs, changed)
     if hidden:
         warn_of_hidden(name, pairs, changed, hidden)
-    await _put(shell, "change", changed, _attributes(wanted), ask=True, hidden=hidden)
+    await _put(shell, "change", changed, wanted, ask=True, hidden=hidden, force=move_keys)
 
 
 @command("pyromq topic perm orders r --yes", "pyromq topic perm orders rw -b broker-a", of=topic)
@@ -186,7 +190,7 @@ async def update(shell: Shell, name: str, broker: str | None, cluster: str | Non
 async def perm(shell: Shell, name: str, perm: str, broker: str | None, cluster: str | None) -> None:
     """Let a topic be read (r), written (w), both or none."""
     pairs = await _present(shell, name, broker, cluster)
-    await _put(shell, "change", [(place, _changed(now, {"perm": perm})) for place, now in pairs], None, ask=True)
+    await _put(shell, "change", [(place, _changed(now, {"perm": perm})) for place, now in pairs], {}, ask=True)
 
 
 @command("pyromq topic delete orders --dry-run", "pyromq topic delete orders --yes", of=topic)
@@ -246,9 +250,16 @@ def _attributes(wanted: dict[str, Any]) -> str | None:
 
 
 async def _put(
-    shell: Shell, verb: str, pairs: Pairs, attributes: str | None, *, ask: bool, hidden: Hidden | None = None
+    shell: Shell,
+    verb: str,
+    pairs: Pairs,
+    wanted: dict[str, Any],
+    *,
+    ask: bool,
+    hidden: Hidden | None = None,
+    force: bool = False,
 ) -> None:
-    name = pairs[0][1].topic_name
+    name, attributes = pairs[0][1].topic_name, _attributes(wanted)
     plan: list[dict[str, Any]] = [
         {"topic": name, "broker": place.name, **_settings(config), "attributes": attributes}
         | ({"hides": {str(queue): count for queue, count in hidden.get(place.name, {}).items()}} if hidden else {})
@@ -259,5 +270,8 @@ async def _put(
         count = sum(sum(queues.values()) for queues in (hidden or {}).values())
         shell.about_to(what + (f" and hide {count} messages that are not consumed" if count else ""), plan)
     for place, config in pairs:
-        await admin.topics.put(shell.calls, place.address, config, attributes)
+        await admin.topics.put(shell.calls, place.address, config, attributes, force=force)
+    if wanted.get("order") is not None or any(config.order for _, config in pairs):
+        queues = {place.name: config.write_queue_nums * config.order for place, config in pairs}
+        await admin.topics.put_order(shell.calls, name, queues)
     shell.rows(plan)

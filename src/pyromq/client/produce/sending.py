@@ -106,6 +106,8 @@ class Sender:
                 if isinstance(fault, Refused) and fault.code not in self._repeated:
                     raise
                 faults.append(fault)
+                if isinstance(fault, NoBroker):
+                    self._session.refresh_routes()  # a key waits for its broker: hear at once that it is back
             if queue is not None:
                 if self._policy.once and isinstance(faults[-1], Unreachable | TimedOut):
                     choose = always(queue)  # it may be stored there, and no other broker would know

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...admin import cluster, settings, topics
-from ...model.topic import Perm, TopicFlag
+from ...model.topic import ORDER_TOPIC_CONFIG, Perm, TopicFlag
 from ...protocol.bodies.body import decode_body
 from ...protocol.bodies.topics import CreateTopicListRequestBody, TopicConfig
 from ...protocol.headers.header import RpcHeader
@@ -14,7 +14,6 @@ from ..files import read_file
 from ..options import BROKER, BROKER_OR_CLUSTER, CLUSTER, TOPIC, UsageError
 from ..printing import java_object
 
-ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
 QUEUES = 8
 
 
@@ -50,7 +49,7 @@ async def _put_on_broker(run: Run, address: str, config: TopicConfig) -> None:
         if name is None:
             raise Failed(f"the name server knows no broker at {address}")
         order = f"{name}:{config.write_queue_nums}"
-        await _merge_order(run, config.topic_name, order)
+        await topics.put_order(run.calls, config.topic_name, {name: config.write_queue_nums})
         run.say(f"set broker orderConf. isOrder=true, orderConf=[{order}]")
     run.say(f"create topic to {address} success.")
 
@@ -63,15 +62,8 @@ async def _put_on_cluster(run: Run, name: str, config: TopicConfig) -> None:
             run.say(f"create topic to {place.address} success.")
     if config.order:
         order = ";".join(f"{each}:{config.write_queue_nums}" for each in sorted({place.name for place in found}))
-        await settings.kv_put(run.calls, ORDER_NAMESPACE, config.topic_name, order)
+        await settings.kv_put(run.calls, ORDER_TOPIC_CONFIG, config.topic_name, order)
         run.say(f"set cluster orderConf. isOrder=true, orderConf=[{order}]")
-
-
-async def _merge_order(run: Run, topic: str, order: str) -> None:
-    """Set one broker's part of the order; those of the others stay."""
-    known = await settings.kv_get(run.calls, ORDER_NAMESPACE, topic) or ""
-    parts = dict(part.partition(":")[::2] for part in [*known.split(";"), order] if part)
-    await settings.kv_put(run.calls, ORDER_NAMESPACE, topic, ";".join(f"{name}:{n}" for name, n in parts.items()))
 
 
 def attribute_map(text: str) -> dict[str, str]:
@@ -149,17 +141,17 @@ async def update_order_conf(run: Run) -> None:
     [-v orderConf=]  brokerName:queues;brokerName:queues, for put"""
     topic, method = run["t"], run["m"]
     if method == "get":
-        order = await settings.kv_get(run.calls, ORDER_NAMESPACE, topic)
+        order = await settings.kv_get(run.calls, ORDER_TOPIC_CONFIG, topic)
         if order is None:
             raise Failed(f"topic {topic} has no order: updateOrderConf -m put gives it one")
         run.say(f"get orderConf success. topic=[{topic}], orderConf=[{order}] ")
     elif method == "put":
         if not run.get("v"):
             raise Failed("please set orderConf with option -v.")
-        await settings.kv_put(run.calls, ORDER_NAMESPACE, topic, run["v"])
+        await settings.kv_put(run.calls, ORDER_TOPIC_CONFIG, topic, run["v"])
         run.say(f"update orderConf success. topic=[{topic}], orderConf=[{run['v']}]")
     elif method == "delete":
-        await settings.kv_delete(run.calls, ORDER_NAMESPACE, topic)
+        await settings.kv_delete(run.calls, ORDER_TOPIC_CONFIG, topic)
         run.say(f"delete orderConf success. topic=[{topic}]")
     else:
         raise UsageError(f"-m {method}: put, get or delete")

@@ -8,6 +8,7 @@ from ... import logs
 from ...ambient import Clock
 from ...config import Live
 from ...errors import RequestRefused
+from ...model.topic import ORDER_TOPIC_CONFIG
 from ...protocol.bodies.body import DataVersion
 from ...protocol.bodies.registration import RegisterBrokerBody, RegistrationReader, body_crc
 from ...protocol.bodies.route import BrokerMemberGroup, GetBrokerMemberGroupResponseBody, KVTable
@@ -16,7 +17,7 @@ from ...transport.dispatch import Reply, Request, RequestOf
 from ...transport.turns.slices import Slices
 from ..announcer import Announcer, monotonic_ms
 from ..config import NamesrvConfig
-from ..kv_config import ORDER_TOPIC_CONFIG, KvConfig
+from ..kv_config import KvConfig
 from ..registration import DEFAULT_TIMEOUT_MS, Registration
 from ..registration_checks import check_identity, check_room, usable_addresses, within_topic_limit, without_odd_names
 from ..route_table import RouteTable

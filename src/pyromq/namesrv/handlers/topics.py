@@ -15,7 +15,7 @@ from ...model import names
 from ...model.client_info import Version
 from ...model.codes import ResponseCode
 from ...model.route import MASTER_ID
-from ...model.topic import SYNC_BROKER_MEMBER_PREFIX, Perm
+from ...model.topic import ORDER_TOPIC_CONFIG, SYNC_BROKER_MEMBER_PREFIX, Perm
 from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.route import BrokerData, TopicRouteData
 from ...protocol.bodies.topics import TopicList
@@ -25,7 +25,7 @@ from ...protocol.json import Dialect
 from ...transport.dispatch import Reply, Request, RequestOf
 from ...transport.turns.slices import Slices
 from ..config import NamesrvConfig
-from ..kv_config import ORDER_TOPIC_CONFIG, KvConfig
+from ..kv_config import KvConfig
 from ..registration_checks import check_topic_room
 from ..route_table import RouteTable
 
@@ -60,8 +60,8 @@ class TopicHandlers:
             )
         if config.support_acting_master:
             route = with_acting_masters(header.topic, route)
-        if config.order_message_enable:
-            route = replace(route, order_topic_conf=self.kv.get(ORDER_TOPIC_CONFIG, header.topic))
+        if config.order_message_enable and (order := self.kv.get(ORDER_TOPIC_CONFIG, header.topic)) is not None:
+            route = replace(route, order_topic_conf=order)
         if header.zone_mode and header.zone_name and header.zone_name.strip():
             route = in_zone(route, header.zone_name)
         standard = request.command.version >= Version.V4_9_4 or header.accept_standard_json_only
@@ -77,11 +77,13 @@ class TopicHandlers:
         self.table.register_topic(header.topic, request.body.queue_datas)
         return Reply()
 
-    def delete_topic(self, request: RequestOf[headers.DeleteTopicInNamesrv, None]) -> Reply:
-        """Answer 216: success also if there is no such topic."""
+    async def delete_topic(self, request: RequestOf[headers.DeleteTopicInNamesrv, None]) -> Reply:
+        """Answer 216: success also if there is no such topic. The order of one that nobody has any more goes too."""
         header = request.header
         if self.table.delete_topic(header.topic, header.cluster_name or None):
             log.info("topic deleted", topic=header.topic, cluster=header.cluster_name, by=request.peer.address)
+        if self.table.route(header.topic) is None:
+            await self.kv.delete(ORDER_TOPIC_CONFIG, header.topic)  # a new topic of this name may have other queues
         return Reply()
 
     async def all_topics(self, request: Request) -> Reply:
