@@ -79,7 +79,7 @@ def surface(parts: Parts) -> dict[int, Handler]:
     }
     send, replies, ends = sends.handler, sends.replies, transactions.ends
     pulls, clients = parts.pulls.handler, base.clients.handlers
-    offsets = OffsetHandlers(live, base.topics, base.groups, base.offsets, store, memory_bytes)
+    offsets = OffsetHandlers(live, base.topics, base.groups, base.offsets, base.consumers, store, memory_bytes)
     queries = MessageQueries(live, store)
     topic = TopicAdmin(*view, saved["topics"], counters.forget_topic)
     group = GroupAdmin(*view, saved["subscriptionGroups"], counters.forget_group)

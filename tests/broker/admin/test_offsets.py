@@ -56,7 +56,7 @@ async def test_an_offset_is_committed_and_found_again(broker: Running) -> None:
     everything = decode_body(
         ConsumerOffsetSerializeWrapper, (await broker.call(RequestCode.GET_ALL_CONSUMER_OFFSET)).body
     )
-    assert everything.offset_table == {"T@G": {0: 7}}
+    assert everything.offset_table == {"T@G": {0: 7, 1: 0, 2: 0, 3: 0}}
     assert everything.group_topic_map == {"G": ["T"]}
 
 
@@ -106,8 +106,8 @@ async def test_a_reset_by_time_finds_the_first_message_not_before_it(broker: Run
     ],
 )
 async def test_a_reset_that_cannot_be_is_refused(broker: Running, extra: dict[str, object], code: int) -> None:
-    await beat(broker)
     await broker.send()
+    await beat(broker)
     assert (await reset(broker, **extra)).code == code
     assert broker.broker.offsets.queues("T", "G") == {}
 

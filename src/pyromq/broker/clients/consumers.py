@@ -35,6 +35,7 @@ class Member:
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
     wishes: dict[str, str] = field(default_factory=dict)
     bytes: int = 0
+    from_where: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +171,7 @@ class Consumers(Watched):
             member = group.members[peer] = Member(peer, client_id, peer.version, now, bytes=_MEMBER_BYTES)
             self._groups_of.setdefault(peer, set()).add(group.name)
         member.seen = self._heard[peer] = now
+        member.from_where = data.consume_from_where
         wants = fingerprint != 0 and group.fingerprint not in (0, fingerprint)
         group.fingerprint = fingerprint
         before = group.conflict

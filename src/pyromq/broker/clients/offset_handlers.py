@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from ...config import Live
 from ...errors import RequestRefused
+from ...model import names
 from ...model.codes import ResponseCode
+from ...model.group import ConsumeFromWhere, ConsumeType
 from ...protocol.bodies.topics import TopicConfig
 from ...protocol.headers.offsets import OffsetAnswer, QueryConsumerOffset, UpdateConsumerOffset
 from ...store.message_store import MessageStore
@@ -15,6 +17,7 @@ from ..config import BrokerConfig
 from ..metadata.groups import Groups
 from ..metadata.offsets import Offsets
 from ..metadata.topics import Topics
+from .consumers import Consumers
 
 
 @dataclass(slots=True, eq=False)
@@ -25,24 +28,48 @@ class OffsetHandlers:
     topics: Topics
     groups: Groups
     offsets: Offsets
+    consumers: Consumers
     store: MessageStore
     memory_bytes: int
 
     def query(self, request: RequestOf[QueryConsumerOffset, None]) -> Answer:
-        """Answer 14. A group that never committed begins at 0 if everything is still there, else the client decides."""
+        """Answer 14. A group that never committed begins at 0 if everything is still there, else as `_start` says."""
         header = request.header
         offset = self.offsets.find(header.topic, header.consumer_group, header.queue_id)
-        return self._begin(header) if offset is None else Reply(header=OffsetAnswer(offset=offset))
+        return self._begin(request) if offset is None else Reply(header=OffsetAnswer(offset=offset))
 
-    async def _begin(self, header: QueryConsumerOffset) -> Reply:
-        wanted = header.set_zero_if_not_found is not False
-        if not wanted or not await self.store.ask(lambda: self._has_it_all(header)):
+    async def _begin(self, request: RequestOf[QueryConsumerOffset, None]) -> Reply:
+        header = request.header
+        start = None
+        if header.set_zero_if_not_found is not False:
+            start = 0 if await self.store.ask(lambda: self._has_it_all(header)) else self._start(request)
+        if start is None:
             raise RequestRefused(
                 f"Not found, maybe this group consumer boot first: {header.consumer_group} has no offset of "
                 f"{header.topic} queue {header.queue_id}",
                 ResponseCode.QUERY_NOT_FOUND,
             )
-        return Reply(header=OffsetAnswer(offset=0))
+        return Reply(header=OffsetAnswer(offset=start))
+
+    def _start(self, request: RequestOf[QueryConsumerOffset, None]) -> int | None:
+        """Return where a consumer of the group begins that asks on its own connection; None: it decides by itself.
+
+        Java's clients would ask for the queue's end next and miss what is stored between the two answers. A queue
+        without messages begins at 0, whatever they want. Where they want the end, this is it, and it becomes the
+        group's offset. Pull consumers show callers whether there is an offset, so they get none that nobody committed.
+        """
+        header = request.header
+        group, topic = self.consumers.find(header.consumer_group), self.topics.find(header.topic)
+        member = None if group is None else group.members.get(request.peer)
+        if group is None or member is None or topic is None or not self._has_queue(topic, header):
+            return None
+        queue = self.store.queues.get(header.topic, header.queue_id)
+        end = 0 if queue is None else queue.readable_end
+        wants_end = member.from_where is ConsumeFromWhere.LAST_OFFSET and not names.is_retry(header.topic)
+        if wants_end and group.consume_type is ConsumeType.PASSIVELY:
+            self.offsets.commit(header.topic, header.consumer_group, header.queue_id, end)
+            return end
+        return 0 if end == 0 else None
 
     def _has_it_all(self, header: QueryConsumerOffset) -> bool:
         """Return whether the queue begins at 0 with a message so young that reading it would not touch the disk."""
@@ -82,7 +109,7 @@ class OffsetHandlers:
             )
         return Reply()
 
-    def _has_queue(self, topic: TopicConfig, header: UpdateConsumerOffset) -> bool:
+    def _has_queue(self, topic: TopicConfig, header: QueryConsumerOffset | UpdateConsumerOffset) -> bool:
         """Return whether the topic has, or had, the queue: readers of a topic that was made smaller go on."""
         return (
             header.queue_id < max(topic.read_queue_nums, topic.write_queue_nums)

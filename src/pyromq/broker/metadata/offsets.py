@@ -87,6 +87,20 @@ class Offsets(Watched):
             self._new_version()
         return True
 
+    def commit_missing(self, topic: str, group: str, offsets: Mapping[int, int]) -> bool:
+        """Commit these offsets of queues where the group has none. False: there are none, or no room for them."""
+        key = _key(topic, group)
+        queues = self._offsets.get(key)
+        if queues is None and len(self._offsets) >= self._most_pairs():
+            return False
+        missing = offsets.keys() - (queues or {}).keys()
+        if not missing:
+            return False
+        (self._new(key) if queues is None else queues).update({queue_id: offsets[queue_id] for queue_id in missing})
+        self._changed.add(key)
+        self._new_version()
+        return True
+
     def queues(self, topic: str, group: str) -> Mapping[int, int]:
         return self._offsets.get(_key(topic, group), {})
 

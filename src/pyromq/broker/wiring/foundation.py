@@ -23,6 +23,7 @@ from ...transport.turns.loop_holds import LoopHolds
 from ..clients.consumers import Consumers
 from ..clients.filter_data import ConsumerFilters
 from ..clients.handlers import ClientHandlers
+from ..clients.new_queues import NewQueues
 from ..clients.order_locks import OrderLocks, OrderLockTable
 from ..clients.producers import Producers
 from ..intake.intake import Intake
@@ -189,6 +190,7 @@ class Foundation:
         self.counters = self.statistics.counters
         self.clients = ClientParts(environment, self.topics, self.groups)
         self.consumers, self.producers = self.clients.consumers, self.clients.producers
+        self.topics.watch(NewQueues(self.topics, self.offsets, self.consumers, self.store).note)
 
     async def close_tables(self) -> None:
         for part in (self.tables, self.storage, self.clients):

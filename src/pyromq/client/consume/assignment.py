@@ -82,7 +82,8 @@ class Assignment:
         granted = await self._locks.lock(new) if self._options.orderly and new else new
         added = sorted(granted & new)
         # Before a start returns: what is sent after it is received, also by a group that begins at the end.
-        offsets = await asyncio.gather(*map(self._pulls.start_offset, added), return_exceptions=True)
+        offsets = await asyncio.gather(*map(self._pulls.starts.find, added), return_exceptions=True)
+        await self._pulls.starts.commit()
         if self._is_closed:  # stopped while we waited for the locks: nobody would release them
             await self._locks.unlock(granted if self._options.orderly else ())
             return True

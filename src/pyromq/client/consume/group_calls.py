@@ -1,8 +1,8 @@
 """What a member of a group asks brokers, and what the group keeps: members, filter, locks, offsets.
 
 Offsets are kept by the broker for a group that shares queues, in a file for broadcast: two implementations behind one
-shape (`OffsetStore`), and the rule for a queue where nothing is known yet. Push and pull consumers call this, and
-`assignment.py`; Spark reads and commits offsets by it.
+shape (`OffsetStore`). Push and pull consumers call this, `assignment.py`, and `start_offsets.py`, which has the rule
+for a queue without an offset; Spark reads and commits offsets by it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ from pathlib import Path
 from ... import logs
 from ...errors import PyroError
 from ...files import replace_file
-from ...model import names
 from ...model.codes import ResponseCode
-from ...model.group import ConsumeFromWhere
 from ...protocol.bodies.body import decode_body, encode_body
 from ...protocol.bodies.heartbeat import CheckClientRequestBody, LockBatchRequestBody
 from ...protocol.bodies.keyed import ByQueue, MessageQueue
@@ -32,7 +30,6 @@ from ..core.allocation import Strategy
 from ..core.routing import Route
 from ..errors import Error
 from ..subscription import Filter
-from .options import ConsumeOptions, PullOptions
 
 log = logs.get("pyromq.client")
 
@@ -204,20 +201,6 @@ async def offset_at(session: Session, queue: MessageQueue, time_ms: int) -> int:
     """Return the offset of the first message stored at that time or later."""
     header = headers.SearchOffset(topic=queue.topic, queue_id=queue.queue_id, timestamp=time_ms)
     return await _offset(session, queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header) or 0
-
-
-async def start_offset(
-    session: Session, store: OffsetStore, queue: MessageQueue, options: ConsumeOptions | PullOptions
-) -> int:
-    """Return where a group goes on: at its offset, else where `begin` says. Its own retries it reads from the first."""
-    known = await store.read(queue)
-    if known is not None:
-        return known
-    if options.begin_ms is not None:
-        return await offset_at(session, queue, options.begin_ms)
-    if names.is_retry(queue.topic) or options.begin in (ConsumeFromWhere.FIRST_OFFSET, ConsumeFromWhere.MIN_OFFSET):
-        return await min_offset(session, queue)
-    return await max_offset(session, queue)
 
 
 async def _offset(

@@ -10,6 +10,7 @@ Calling `poll` again says that what it returned before is done: that is what get
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
 from types import TracebackType
 from typing import Any, cast
@@ -21,14 +22,16 @@ from ...protocol.bodies.keyed import MessageQueue
 from ..arguments import Seconds, check_filter_kind, check_group, check_kind, seconds
 from ..connect.background import Bell, Lifecycle, Tasks
 from ..connect.session import Session
-from ..errors import Closed, Error
+from ..core.routing import Route
+from ..errors import Closed, Error, TopicNotFound
 from ..received import Received
 from ..subscription import Filter
 from ..tracing.trace_writer import Tracer
 from ..tracing.traced_work import trace_pulled
-from .group_calls import BrokerOffsets, allocated_queues, check_filter, max_offset, min_offset, offset_at, start_offset
+from .group_calls import BrokerOffsets, allocated_queues, check_filter, max_offset, min_offset, offset_at
 from .options import PullOptions
 from .polled_queues import PolledQueue, PolledQueues
+from .start_offsets import StartOffsets
 
 log = logs.get("pyromq.client")
 
@@ -50,6 +53,7 @@ class PullConsumer(Lifecycle):
         self._options = options
         self._tracer = tracer
         self._offsets = BrokerOffsets(session, group)
+        self._starts = StartOffsets(session, self._offsets, options)
         self._queues = PolledQueues(session, group, wanted, options)
         self._tasks = Tasks(lambda fault: log.error("rebalance loop died", group=group, fault=repr(fault)))
         self._version = session.clock.now_ms()
@@ -101,30 +105,42 @@ class PullConsumer(Lifecycle):
     # --- which queues, and where ----------------------------------------------------------------------------------
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """Return all queues of a topic that can be read. TopicNotFound."""
-        return list((await self._session.route(self._session.on_wire(topic))).readable)
+        """Return all queues of a topic that can be read. TopicNotFound: once it exists, they begin at the first."""
+        return list((await self._route(self._session.on_wire(topic))).readable)
+
+    async def _route(self, topic: str) -> Route:
+        try:
+            return await self._session.route(topic)
+        except TopicNotFound:
+            self._starts.expect(topic)
+            raise
 
     async def assign(self, queues: Iterable[MessageQueue]) -> None:
-        """Poll these queues and no others. New ones begin at the group's offset, or where the options say."""
+        """Poll these queues and no others. They begin at the group's offset; those of a new group where `begin` says.
+
+        A queue that the topic did not have when this consumer first asked for it begins at its first message.
+        """
         self._check_open()
         if self._topics:
             raise Error("this consumer has subscribed: its queues are shared out", hint="Do one or the other")
         wanted = _checked_queues(queues)
         await self._check_filter({queue.topic for queue in wanted})
         await self._move_to(wanted)
-        await self._session.heartbeats.send()
+        await self._session.heartbeats.send()  # which lets brokers know the group, and so accept its offsets
+        await self._starts.commit()
 
     async def subscribe(self, *topics: str) -> None:
         """Poll a share of the topics' queues; the group's other members get the rest, now and when members change.
 
-        Members that push and members that pull may be in one group.
+        Members that push and members that pull may be in one group. TopicNotFound: what is sent before a later call
+        of the same consumer finds the topic is polled too.
         """
         self._check_open()
         if self._topics or self._queues or not topics:
             raise Error("subscribe() takes topics, once, and not after assign()")
         wanted = [self._session.on_wire(topic) for topic in topics]
         for topic in wanted:
-            await self._session.route(topic)
+            await self._route(topic)
         await self._check_filter(set(wanted))
         self._topics = wanted
         try:
@@ -163,6 +179,7 @@ class PullConsumer(Lifecycle):
             wanted |= {queue for queue in self._queues if queue.topic == topic} if share is None else share
         try:
             await self._move_to(wanted)
+            await self._starts.commit()
         except Error as fault:  # a broker is away: what is here stays, the rest comes with the next turn
             log.warning("queues not taken", group=self.group, fault=str(fault))
 
@@ -172,8 +189,13 @@ class PullConsumer(Lifecycle):
             polled = self._queues.remove(queue)
             if self._topics and self._options.auto_commit and polled.done != polled.committed:
                 await self._offsets.save({queue: polled.done})
-        for queue in sorted(wanted - self._queues.keys()):
-            self._queues.add(queue, await start_offset(self._session, self._offsets, queue, self._options))
+        new = sorted(wanted - self._queues.keys())
+        starts = await asyncio.gather(*map(self._starts.find, new), return_exceptions=True)
+        for queue, start in zip(new, starts, strict=True):
+            if isinstance(start, int):
+                self._queues.add(queue, start)
+        if faults := [each for each in starts if isinstance(each, BaseException)]:
+            raise faults[0]
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
         """Let the next `poll` begin at the offset. One beyond the queue's end is refused.

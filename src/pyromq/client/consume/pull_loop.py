@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from ... import logs
 from ...errors import ProtocolError
 from ...model.codes import ResponseCode
-from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.pulls import Pulled
 from ..connect.session import Session
 from ..errors import Error
 from ..subscription import Filter
 from .consume_service import AssignedQueue, ConsumeService
-from .group_calls import OffsetStore, start_offset
+from .group_calls import OffsetStore
 from .options import ConsumeOptions
 from .pulling import Puller, PullRequest, PullResult, log_unreadable
+from .start_offsets import StartOffsets
 
 log = logs.get("pyromq.client")
 
@@ -43,10 +43,12 @@ class PullLoop:
     is_paused: bool = field(init=False, default=False)
     unreadable: int = field(init=False, default=0)  # records that came and that nobody can read
     puller: Puller = field(init=False)
+    starts: StartOffsets = field(init=False)
     _few: logs.Limited = field(init=False)  # a broker that is away fails every queue every 3 s
 
     def __post_init__(self) -> None:
         self.puller = Puller(self.session, self.group)
+        self.starts = StartOffsets(self.session, self.offsets, self.options)
         self._few = logs.Limited(log, self.session.clock)
 
     async def run(self, assigned: AssignedQueue) -> int | None:
@@ -85,13 +87,11 @@ class PullLoop:
             log.warning("handlers are behind, pulls wait", group=self.group, queue=str(assigned.queue), held=full)
         return FULL_PAUSE_S
 
-    async def start_offset(self, queue: MessageQueue) -> int:
-        return await start_offset(self.session, self.offsets, queue, self.options)
-
     async def _pull(self, assigned: AssignedQueue) -> PullResult:
         queue, process, options = assigned.queue, assigned.process, self.options
         if assigned.next_offset < 0:
-            assigned.next_offset = await self.start_offset(queue)
+            assigned.next_offset = await self.starts.find(queue)
+            await self.starts.commit()
         commit = None if options.broadcast else process.commit_offset()
         most, hold_s, wanted = options.pull_messages, options.hold_s, self.filters[queue.topic]
         request = PullRequest(queue, assigned.next_offset, wanted, most, hold_s, commit, process.room)

@@ -20,7 +20,7 @@ from ...protocol.bodies.keyed import MessageQueue
 from ..arguments import check_filter_kind, check_group, check_kind, check_topic
 from ..connect.background import Lifecycle, Tasks
 from ..connect.session import Session
-from ..errors import Error
+from ..errors import Error, TopicNotFound
 from ..middleware import Middleware, around_handling
 from ..received import Received
 from ..subscription import Filter
@@ -150,6 +150,8 @@ class PushConsumer(Lifecycle):
         try:
             await self._session.route(topic)
         except Error as fault:
+            if isinstance(fault, TopicNotFound):
+                self._pulls.starts.expect(topic)
             if not names.is_retry(topic):  # that one is made by the first heartbeat
                 log.warning("no queues to consume yet", group=self.group, fault=str(fault))
 
