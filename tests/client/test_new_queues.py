@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -144,7 +145,7 @@ async def test_a_broadcast_member_reads_added_queues_from_their_first_message(wo
     await world.create_topic("T", 2)
     await send(world, 5)
     seen = Seen()
-    options = {"broadcast": True, "offsets_folder": tmp_path / "offsets"}
+    options: dict[str, Any] = {"broadcast": True, "offsets_folder": tmp_path / "offsets"}
     async with world.client() as client, client.push_consumer("T", seen, group="g", **options) as consumer:
         await world.create_topic("T", 4)
         await send(world, 40, start=5)
@@ -217,7 +218,7 @@ async def test_offsets_that_another_member_is_about_to_write_are_waited_for(
     ids=["first", "time"],
 )
 async def test_first_and_a_time_mean_what_they_say_for_every_queue_without_an_offset(
-    cluster: Cluster, broker: FakeBroker, options: dict[str, object], expected: int
+    cluster: Cluster, broker: FakeBroker, options: dict[str, Any], expected: int
 ) -> None:
     broker.offsets["T", 0] = 3
     broker.script[RequestCode.SEARCH_OFFSET_BY_TIMESTAMP] = lambda request: Reply(fields={"offset": "2"})

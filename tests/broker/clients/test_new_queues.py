@@ -24,9 +24,9 @@ async def broker(tmp_path: Path) -> AsyncIterator[Running]:
 
 
 async def topic(broker: Running, queues: int, read: int | None = None, name: str = "T") -> None:
-    fields = {"topic": name, "defaultTopic": "TBW102", "perm": 6, "topicFilterType": "SINGLE_TAG", "order": False}
-    sizes = {"readQueueNums": queues if read is None else read, "writeQueueNums": queues}
-    assert (await broker.call(RequestCode.UPDATE_AND_CREATE_TOPIC, **fields, **sizes)).code == 0
+    fields: dict[str, Any] = {"topic": name, "defaultTopic": "TBW102", "perm": 6, "topicFilterType": "SINGLE_TAG"}
+    fields |= {"readQueueNums": queues if read is None else read, "writeQueueNums": queues, "order": False}
+    assert (await broker.call(RequestCode.UPDATE_AND_CREATE_TOPIC, **fields)).code == 0
 
 
 async def beat(broker: Running, topic: str = "T", **more: Any) -> None:
@@ -56,7 +56,7 @@ async def stored(broker: Running) -> list[str | None]:
 
 
 async def commit(broker: Running, queue_id: int, offset: int, group: str = "G") -> None:
-    fields = {"consumerGroup": group, "topic": "T", "queueId": queue_id, "commitOffset": offset}
+    fields: dict[str, Any] = {"consumerGroup": group, "topic": "T", "queueId": queue_id, "commitOffset": offset}
     assert (await broker.call(RequestCode.UPDATE_CONSUMER_OFFSET, **fields)).code == 0
 
 
