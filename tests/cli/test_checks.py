@@ -243,7 +243,8 @@ async def test_stuck_offsets_and_groups_that_nobody_serves() -> None:
         (one,) = await found(topic_checks.consumers, calls, brokers=[PLACE], reached={A: {}}, inspected=inspected)
         assert one.check == expected
         if expected == "stuck":
-            assert "pyromq group skip billing orders -b broker-a --queue 2 --messages 1" in one.cure
+            assert one.command == "pyromq group skip billing orders -b broker-a --queue 2 --messages 1 --dry-run"
+            assert "shall never see that message" in one.cure
 
 
 async def test_members_that_want_different_things() -> None:

@@ -159,7 +159,7 @@ def test_rates_are_what_came_between_two_frames() -> None:
 def findings(two: Standing, *words: str) -> list[tuple[str, str, str]]:
     done = two.run("doctor", *words, "--json")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
-    return [(row["check"], row["state"], row["text"] + " " + row["cure"]) for row in rows]
+    return [(row["check"], row["state"], " ".join((row["text"], row["cure"], row["command"]))) for row in rows]
 
 
 def test_doctor_finds_a_healthy_cluster_well(two: Standing) -> None:

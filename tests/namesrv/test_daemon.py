@@ -177,7 +177,7 @@ async def test_an_unreadable_kv_file_is_refused_with_its_path_and_the_bak_that_c
     path.write_bytes(path.read_bytes()[:-5])
     said = await refused(tmp_path)
     assert f"cannot read the KV configuration {path}" in said
-    assert f"`cp {path}.bak {path}`" in said
+    assert f"`mv {path} {path}.broken; cp {path}.bak {path}`" in said
     path.write_bytes(path.with_name("kvConfig.json.bak").read_bytes())
     async with running(tmp_path) as daemon:
         assert (await daemon.ask(Code.GET_KV_CONFIG, namespace="ns", key="k")).fields == {"value": "1"}

@@ -131,7 +131,7 @@ def test_an_unreadable_file_is_refused_with_its_path_and_what_to_do(path: Path, 
     path.with_name("kvConfig.json.bak").write_text('{"configTable":{"ns":{"a":"1","b":"2"}}}')
     with pytest.raises(ConfigError) as refusal:
         KvConfig.open(path, at_once)
-    assert f"{path}.bak can be read (2 entries): `cp {path}.bak {path}`" in str(refusal.value)
+    assert f"{path}.bak can be read (2 entries): `mv {path} {path}.broken; cp {path}.bak {path}`" in str(refusal.value)
     path.with_name("kvConfig.json.bak").write_text("")
     with pytest.raises(ConfigError, match="nor can"):
         KvConfig.open(path, at_once)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from ..errors import ConfigError, Malformed, RequestRefused
 from ..files import replace_file
 from ..model.codes import ResponseCode
+from ..model.foreign_text import shell_word
 from ..protocol.bodies.body import Body, always_new, decode_body, encode_body
 from ..protocol.json import FILE_LIMITS
 from .config import NamesrvConfig
@@ -207,4 +208,6 @@ def _remedy(path: Path) -> str:
         return f"there is no {backup} either: put a good copy back, or move the file away to start without any"
     except (OSError, ValueError, Malformed) as fault:
         return f"nor can {backup} be ({fault}): put a good copy back, or move both away to start without any"
-    return f"{backup} can be read ({entries} entries): `cp {backup} {path}` goes on with it"
+    broken, good = shell_word(str(path)), shell_word(str(backup))
+    cure = f"`mv {broken} {broken}.broken; cp {good} {broken}`"
+    return f"{backup} can be read ({entries} entries): {cure} goes on with it"

@@ -10,6 +10,7 @@ import pytest
 
 from pyromq.broker.retries.dead_letters import DIED, DeadLetters, file_leaves_ms
 from pyromq.model.codes import ResponseCode
+from pyromq.protocol.record import Record
 from pyromq.protocol.requests import RequestCode
 from pyromq.store.files.file_age import LogFile
 from pyromq.store.log.retention import Retention
@@ -46,10 +47,17 @@ async def listed(life: Virtual, **fields: Any) -> dict[str, Any]:
 
 
 def test_a_file_leaves_its_time_after_it_was_last_written() -> None:
-    files = [LogFile(0, 100, 5_000), LogFile(100, 200, 9_000)]
-    assert file_leaves_ms(files, 50, 1, 10_000) == 5_000 + 3_600_000
-    assert file_leaves_ms(files, 150, 1, 10_000) == 10_000 + 3_600_000  # still written to
-    assert file_leaves_ms([], 0, 1, 10_000) == 10_000 + 3_600_000
+    files, hour = [LogFile(0, 100, 5_000), LogFile(100, 200, 9_000)], 3_600_000
+    full, written_to = (
+        Record(topic="T", queue_id=0, body=b"", properties=b"", physical_offset=at, store_timestamp=4_000)
+        for at in (50, 150)
+    )
+    assert file_leaves_ms(files, full, 1, 10_000) == 5_000 + hour
+    for now_ms in (4_000, 10_000, 4_000 + hour - 1):
+        assert file_leaves_ms(files, written_to, 1, now_ms) == 4_000 + hour  # it does not move from call to call
+        assert file_leaves_ms([], written_to, 1, now_ms) == 4_000 + hour
+    assert file_leaves_ms(files, written_to, 1, 4_000 + hour) == 4_000 + 2 * hour  # reached, and still written to
+    assert file_leaves_ms(files, written_to, 0, 10_000) == 10_000
 
 
 async def test_listings_show_the_time_left_and_warn(tmp_path: Path) -> None:
@@ -71,7 +79,8 @@ async def test_listings_show_the_time_left_and_warn(tmp_path: Path) -> None:
         ]
         assert found["messages"][0]["secondsLeft"] == (written - START_MS) // 1000 + 22 * HOUR_S
         assert found["warnings"] == [
-            "the oldest go in 22 h 0 min: send them again or copy them, or keep them longer (deadLetterReservedTime)"
+            "the oldest may go in 22 h 0 min: send them again or copy them, "
+            "or keep them longer (deadLetterReservedTime)"
         ]
         assert len((await listed(life, group="G", maxNum=1))["messages"]) == 1
         assert (await life.call(RequestCode.DEAD_LETTERS, group="nobody")).code == ResponseCode.TOPIC_NOT_EXIST

@@ -85,8 +85,8 @@ class DeadLetterAdmin:
         if soonest_ms - self.now_ms() < SOON_MS:
             ahead = max(0, soonest_ms - self.now_ms()) // 60_000
             found.append(
-                f"the oldest go in {ahead // 60} h {ahead % 60} min: send them again or copy them, or keep them longer "
-                "(deadLetterReservedTime)"
+                f"the oldest may go in {ahead // 60} h {ahead % 60} min: send them again or copy them, "
+                "or keep them longer (deadLetterReservedTime)"
             )
         if self.dead_letters.is_short():
             found.append("the disk or the log is too full: the oldest files go whatever their age")

@@ -184,7 +184,7 @@ class MessageLife:
         files, hours = self.store.log_files(), self.live.config.part(RetentionConfig).file_reserved_hours
         if copy.step is Step.DEAD:
             return self.dead_letters.leaves_ms(copy.record, files)
-        return file_leaves_ms(files, copy.position, hours, self.now_ms())
+        return file_leaves_ms(files, copy.record, hours, self.now_ms())
 
     def _decided(self, half: Copy) -> tuple[str, int | None]:
         """Return how a transaction ended. The op topic does not say; a committed message would be there."""

@@ -42,12 +42,16 @@ def died_ms(record: Record) -> int:
     return record.store_timestamp if carried_ms is None else min(carried_ms, record.store_timestamp)
 
 
-def file_leaves_ms(files: Sequence[LogFile], position: int, reserved_hours: int, now_ms: int) -> int:
-    """Return the time before which the file that holds a position does not go by its age."""
-    if not files or position >= files[-1].start:  # it is still written to
-        return now_ms + reserved_hours * HOUR_MS
-    written = next((file.modified_ms for file in files if position < file.end), now_ms)
-    return written + reserved_hours * HOUR_MS
+def file_leaves_ms(files: Sequence[LogFile], record: Record, reserved_hours: int, now_ms: int) -> int:
+    """Return the time before which the file that holds a record does not go by its age.
+
+    A file that is still written to stays for at least that long from now. The whole periods since the record was
+    stored are counted then, so that the answer is the same from one call to the next.
+    """
+    kept_ms, stored_ms, position = reserved_hours * HOUR_MS, record.store_timestamp, record.physical_offset
+    if files and position < files[-1].start:
+        return next(file.modified_ms for file in files if position < file.end) + kept_ms
+    return stored_ms + kept_ms * (1 + max(0, now_ms - stored_ms) // kept_ms) if kept_ms else now_ms
 
 
 @dataclass(slots=True, eq=False)
@@ -71,7 +75,7 @@ class DeadLetters:
     def leaves_ms(self, record: Record, files: Sequence[LogFile]) -> int:
         """Return when the dead letter may go, at the earliest; sooner only for want of space."""
         hours = self.live.config.part(RetentionConfig).file_reserved_hours
-        by_log = file_leaves_ms(files, record.physical_offset, hours, self.access.clock.now_ms())
+        by_log = file_leaves_ms(files, record, hours, self.access.clock.now_ms())
         return max(by_log, died_ms(record) + self._kept_ms)
 
     # --- carried past their file ----------------------------------------------------------------------------------

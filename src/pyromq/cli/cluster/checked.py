@@ -15,16 +15,20 @@ GOOD, WARNING, BROKEN = "good", "warning", "broken"
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """`ends_it`: nothing further can be checked."""
+    """`command`: what to type for the cure, as it stands. `ends_it`: nothing further can be checked.
+
+    Pasted at once, no command may change more than the words before it say: who drops messages gets --dry-run.
+    """
 
     check: str
     state: str
     text: str
     cure: str = ""
+    command: str = ""
     ends_it: bool = False
 
     def as_row(self) -> dict[str, Any]:
-        return {"check": self.check, "state": self.state, "text": self.text, "cure": self.cure}
+        return {"check": self.check, "state": self.state, "text": self.text, "cure": self.cure, "command": self.command}
 
 
 @dataclass(slots=True)

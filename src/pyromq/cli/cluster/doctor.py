@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..terminal.called import as_called
 from ..terminal.printing import print_lines
 from ..terminal.shell import Shell, talks
 from ..terminal.tree import command
@@ -31,13 +32,15 @@ async def doctor(shell: Shell, topic: str | None, group: str | None) -> None:
 
     findings = await examine(CheckedCluster(shell.calls, topic=topic, group=group))
     if shell.as_json:
-        shell.rows([one.as_row() for one in findings])
+        shell.rows([{name: as_called(text) for name, text in one.as_row().items()} for one in findings])
     else:
         marks = {GOOD: "ok  ", WARNING: "WARN", BROKEN: "FAIL"}
         for one in findings:
             print_lines(f"{marks[one.state]}  {one.check}: {one.text}")
             if one.cure:
-                print_lines(f"      -> {one.cure}")
+                print_lines(as_called(f"      -> {one.cure}"))
+            if one.command:
+                print_lines(as_called(f"         {one.command}"))
         count = Counter(one.state for one in findings)
         print_lines(f"{count[GOOD]} checks are well, {count[WARNING]} warnings, {count[BROKEN]} failures")
     if any(one.ends_it for one in findings):

@@ -104,17 +104,21 @@ async def readiness(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
         yield _kernel(place, answer)
         if answer.get("quarantined"):
             text = f"{place.name} has put aside {answer['quarantined']} records that it could not handle"
-            shown = f"pyromq inspect -b {place.address} shows them with the reasons"
-            yield CheckResult("quarantine", WARNING, text, f"{shown}; pyromq store quarantine, docs/store.md")
+            cure = "They stay in the log, and may be tried again (pyromq store quarantine). With the reasons:"
+            yield CheckResult("quarantine", WARNING, text, cure, f"pyromq inspect -b {place.address}")
         if answer.get("loopFaults"):
             text = f"loops of {place.name} have died and begun again: {', '.join(sorted(answer['loopFaults']))}"
-            yield CheckResult("loops", WARNING, text, f"pyromq inspect -b {place.address}, and its log; report it")
+            cure = "See its log, report it, and:"
+            yield CheckResult("loops", WARNING, text, cure, f"pyromq inspect -b {place.address}")
         for one in answer.get("mistyped", []):
             yield _mistyped(place, one)
         if not answer.get("ready"):
             why = "; ".join(map(str, answer.get("troubles") or ["it does not say why"]))
-            cure = f"See pyromq inspect -b {place.address}, and its log"
-            yield CheckResult("ready", BROKEN, f"{place.name} is not ready: {why}", cure)
+            text, command = f"{place.name} is not ready: {why}", f"pyromq inspect -b {place.address}"
+            yield CheckResult("ready", BROKEN, text, "See its log, and:", command)
+
+
+_COMPILED = "The compiled one is quicker. On its machine: make native in a clone, else install gcc, then pyromq anew"
 
 
 def _mistyped(place: BrokerPlace, one: dict[str, Any]) -> CheckResult:
@@ -131,7 +135,7 @@ def _kernel(place: BrokerPlace, answer: dict[str, Any]) -> CheckResult:
         return CheckResult("kernel", GOOD, text)
     if answer.get("kernelForced"):  # brokers before this one do not say it
         return CheckResult("kernel", GOOD, f"{text}, as its PYROMQ_KERNEL wants it")
-    return CheckResult("kernel", WARNING, text, "The compiled one is quicker: make native (docs/kernel.md)")
+    return CheckResult("kernel", WARNING, text, _COMPILED)
 
 
 async def clocks(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
@@ -169,10 +173,11 @@ async def disks(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
             continue
         what = f"the disk of {place.name} is {used:.0%} full"
         if used >= DISK_FULL:
-            cure = "Sends are refused soon or already: free space, add disk, lower fileReservedTime"
+            cure = "Sends are refused soon or already: add disk or free space elsewhere on it. The log is messages: a "
+            cure += "lower fileReservedTime deletes the oldest for good, consumed or not"
             yield CheckResult("disk", BROKEN, what, cure)
         elif used >= DISK_TIGHT:
-            cure = "Old files go before their time from here on: free space, add disk"
+            cure = "The oldest messages go before their time from here on: add disk, or free space elsewhere on it"
             yield CheckResult("disk", WARNING, what, cure)
         else:
             yield CheckResult("disk", GOOD, what)
@@ -184,5 +189,6 @@ async def permissions(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
         bits = found.get("brokerPermission", "6")
         if (whole_number(bits) or 0) & 6 != 6:
             checked.closed.add(place.name)
-            cure = f"pyromq broker config set brokerPermission 6 -b {shell_word(place.name)}"
-            yield CheckResult("permission", BROKEN, f"{place.name} has brokerPermission {bits}", cure)
+            command = f"pyromq broker config set brokerPermission 6 -b {shell_word(place.name)}"
+            text = f"{place.name} has brokerPermission {bits}"
+            yield CheckResult("permission", BROKEN, text, "If nobody keeps clients away on purpose:", command)

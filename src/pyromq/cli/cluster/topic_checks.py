@@ -16,6 +16,7 @@ from ...protocol.requests import RequestCode
 from ..terminal.tree import closest
 from .checked import BROKEN, GOOD, WARNING, CheckedCluster, CheckResult
 
+_UNLESS_MEANT = "If that is not meant:"
 STUCK_S = 600  # the oldest message that waits is older, and nothing is consumed
 
 
@@ -25,8 +26,8 @@ async def routes(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
     own = {word for place in checked.brokers for word in (place.name, place.cluster)}  # topics of the brokers' own
     known = {name for each in checked.configs.values() for name in each if not topics.is_internal(name)} - own
     if checked.topic is not None and checked.topic not in known:
-        cure = f"Make it: pyromq topic create {checked.topic}.{closest(checked.topic, known)}"
-        yield CheckResult("topic", BROKEN, f"no broker has topic {checked.topic!r}", cure)
+        text, cure = f"no broker has topic {checked.topic!r}.{closest(checked.topic, known)}", "If that is its name:"
+        yield CheckResult("topic", BROKEN, text, cure, f"pyromq topic create {shell_word(checked.topic)}")
         return
     wanted = sorted(known) if checked.topic is None else [checked.topic]
     bad = 0
@@ -56,8 +57,9 @@ async def _drained(checked: CheckedCluster, wanted: list[str]) -> AsyncIterator[
     is_all = len(drained) == len(checked.masters)
     for broker, each in drained.items():
         text = f"{broker} is drained: the name server tells producers not to write to {len(each)} of its topics"
-        cure = f"If nobody takes it down just now: pyromq broker drain {shell_word(broker)} --undo --yes"
-        yield CheckResult("permission", BROKEN if is_all else WARNING, text, cure)
+        command = f"pyromq broker drain {shell_word(broker)} --undo"
+        state = BROKEN if is_all else WARNING
+        yield CheckResult("permission", state, text, "If nobody takes it down just now:", command)
 
 
 async def _partly_placed(checked: CheckedCluster, name: str, having: set[str]) -> AsyncIterator[CheckResult]:
@@ -65,13 +67,13 @@ async def _partly_placed(checked: CheckedCluster, name: str, having: set[str]) -
     clusters: dict[str, set[str]] = {}
     for place in checked.masters:
         clusters.setdefault(place.cluster, set()).add(place.name)
-    cure = "If one fails, nothing can be sent: pyromq topic create it on the others (-b), or leave it so on purpose"
+    cure = "If that one fails, nothing can be sent. Unless it is meant so, make it on the others (-b NAME):"
     for cluster_name, members in sorted(clusters.items()):
         here = sorted(members & having)
         if here and len(here) < len(members):
             where = f" of {cluster_name}" if len(clusters) > 1 else ""
             text = f"{name} is on {len(here)} of {len(members)} brokers{where} ({', '.join(here)})"
-            yield CheckResult("topic", WARNING, text, cure)
+            yield CheckResult("topic", WARNING, text, cure, f"pyromq topic create {shell_word(name)} --dry-run")
 
 
 async def _route(checked: CheckedCluster, name: str) -> AsyncIterator[CheckResult]:
@@ -85,13 +87,13 @@ async def _route(checked: CheckedCluster, name: str) -> AsyncIterator[CheckResul
         config = checked.configs[broker][name]
         if (bits := config.perm & 6) != 6:
             words = {0: "neither read nor written", 2: "written, not read", 4: "read, not written"}[bits]
-            cure = f"If that is not meant: pyromq topic perm {shell_word(name)} rw -b {shell_word(broker)}"
-            yield CheckResult("permission", WARNING, f"{name} on {broker} can be {words}", cure)
+            command = f"pyromq topic perm {shell_word(name)} rw -b {shell_word(broker)}"
+            yield CheckResult("permission", WARNING, f"{name} on {broker} can be {words}", _UNLESS_MEANT, command)
         reads, writes = config.read_queue_nums, config.write_queue_nums
         if reads < writes:
             text = f"{name} on {broker} has {writes} queues to write and {reads} to read"
-            words = f"pyromq topic update {shell_word(name)} --read-queues {writes} -b {shell_word(broker)}"
-            yield CheckResult("queues", BROKEN, text, f"Nobody reads the rest: {words}")
+            command = f"pyromq topic update {shell_word(name)} --read-queues {writes} -b {shell_word(broker)}"
+            yield CheckResult("queues", BROKEN, text, "Nobody reads the rest. Let all be read:", command)
 
 
 async def consumers(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
@@ -99,8 +101,9 @@ async def consumers(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
     for place in checked.masters:
         known |= (await groups.configs(checked.calls, place.address)).keys()
     if checked.group is not None and checked.group not in known:
-        cure = f"It is made by its first consumer, or by: pyromq group create.{closest(checked.group, known)}"
-        yield CheckResult("group", BROKEN, f"no broker has group {checked.group!r}", cure)
+        text = f"no broker has group {checked.group!r}.{closest(checked.group, known)}"
+        cure = "If that is its name, it is made by its first consumer, or by:"
+        yield CheckResult("group", BROKEN, text, cure, f"pyromq group create {shell_word(checked.group)}")
         return
     wanted = sorted(name for name in known if not groups.is_internal(name))
     bad = 0
@@ -163,12 +166,14 @@ async def _stuck(
     queue = max(old, key=lambda one: old[one])
     waiting = f"{progress.lag} messages of {topic} on {place.name} wait, the oldest for {old[queue] / 60:.0f} min"
     if not is_online:
-        cure = f"Start a consumer, or drop them: pyromq group skip {shell_word(name)} {shell_word(topic)}"
-        yield CheckResult("lag", WARNING, f"{name} has no member online; {waiting}", cure)
+        cure = f"Start a consumer. Only if {name} shall never see them: what a skip leaves out is shown by"
+        command = f"pyromq group skip {shell_word(name)} {shell_word(topic)} --dry-run"
+        yield CheckResult("lag", WARNING, f"{name} has no member online; {waiting}", cure, command)
         return
     cure = (
-        f"See what its members do with offset {behind[queue].consumer_offset} of queue {queue}; skip that one: "
-        f"pyromq group skip {shell_word(name)} {shell_word(topic)} -b {shell_word(place.name)} --queue {queue} "
-        "--messages 1"
+        f"See what its members do with offset {behind[queue].consumer_offset} of queue {queue} (pyromq group stack). "
+        f"Only if {name} shall never see that message: what a skip leaves out is shown by"
     )
-    yield CheckResult("stuck", BROKEN, f"{name} has members online and does not move; {waiting}", cure)
+    command = f"pyromq group skip {shell_word(name)} {shell_word(topic)} -b {shell_word(place.name)} --queue {queue}"
+    text = f"{name} has members online and does not move; {waiting}"
+    yield CheckResult("stuck", BROKEN, text, cure, f"{command} --messages 1 --dry-run")

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 import click
 
 from ...transport import loop
+from ..terminal.called import as_called
 from ..terminal.printing import print_lines
 from .inspection import inspection
 from .kinds import kinds
@@ -36,7 +37,7 @@ def demo() -> None:
     except asyncio.CancelledError:
         print_lines("> stopped; everything is stopped and removed", err=True)
         sys.exit(128 + signal.SIGTERM)
-    print_lines("> everything is stopped and removed. Next: pyromq up, docs/howto.md, make test")
+    print_lines(as_called("> everything is stopped and removed. Next: pyromq up; docs/howto.md says more"))
 
 
 async def run_steps() -> None:

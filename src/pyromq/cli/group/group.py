@@ -13,6 +13,7 @@ import click
 from ... import admin
 from ...model.foreign_text import shell_word
 from ...model.names import dlq_topic, group_fault, retry_topic
+from ..terminal.called import as_called
 from ..terminal.options import one_broker, one_cluster, together
 from ..terminal.printing import print_lines, print_text
 from ..terminal.shell import Shell, changes, talks
@@ -116,7 +117,7 @@ async def lag(shell: Shell, name: str, topic: str | None) -> None:
         advice = advise(Load(queues=len(own), members=len(members), lag=behind, is_broadcast=is_broadcast, **rates))
         summary.append(
             {"topic": one, "lag": behind, "queues": len(own), "members": len(members), "arrivingPerSecond": arriving}
-            | {"consumedPerSecond": consuming, "moreConsumers": advice.more, "advice": advice.text}
+            | {"consumedPerSecond": consuming, "moreConsumers": advice.more, "advice": as_called(advice.text)}
         )
     total = sum(row["lag"] for row in queues)
     shell.report({"group": name, "lag": total, "topics": summary, "queues": queues})

@@ -27,6 +27,7 @@ from ...namesrv.config import NAMESRV_KEYS, NamesrvConfig
 from ...transport import loop
 from ...transport.address import format_address
 from ...transport.settings import TransportSettings
+from ..terminal.called import as_called
 from ..terminal.printing import print_text
 from .brokers import BrokerProcess, check_single, places, run_brokers
 from .setting_options import load_daemon
@@ -173,4 +174,4 @@ async def beside_name_server(
 
 
 def _welcome(namesrv_address: str, data: Path, brokers: str) -> None:
-    print_text(GUIDE.format(namesrv=namesrv_address, broker=brokers, kernel=kernel_name(), data=data))
+    print_text(as_called(GUIDE).format(namesrv=namesrv_address, broker=brokers, kernel=kernel_name(), data=data))

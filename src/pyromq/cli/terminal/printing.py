@@ -14,14 +14,15 @@ from typing import Any
 import click
 
 from ...model.foreign_text import visible
+from .called import as_called
 
 HOME_AND_CLEAR = "\x1b[H\x1b[J"
 
 
 def print_lines(*lines: str, err: bool = False) -> None:
-    """Print each text as one line: a line end inside is shown as `\\n`."""
+    """Print each text as one line: a line end inside is shown as `\\n`. Hints on stderr are as the user types them."""
     for line in lines:
-        click.echo(_as_line(line), err=err)
+        click.echo(_as_line(as_called(line) if err else line), err=err)
 
 
 def print_many(line: str) -> None:

@@ -24,6 +24,7 @@ from ... import admin
 from ...client.errors import BadAnswer
 from ...errors import CallFailed, Malformed
 from . import tables
+from .called import as_called
 from .options import cluster_options, together
 from .printing import print_lines, print_text, to_json
 from .profiles import Reach, take_reach
@@ -83,7 +84,7 @@ class Shell:
     def say(self, text: str) -> None:
         """Print for people alone: programs have the facts."""
         if not self.as_json:
-            print_lines(text)
+            print_lines(as_called(text))
 
     def end(self, away: object) -> None:
         """Exit with code 1 if something is missing. Called after what was found is printed."""

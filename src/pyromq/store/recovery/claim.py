@@ -65,4 +65,4 @@ def _unknown_parts(disk: Disk) -> Iterator[tuple[str, str, str]]:
             yield name, what, "Replicate its topics into a new store instead"
     if disk.exists("epochFileCheckpoint"):
         what = "it belongs to a broker in controller mode (enableControllerMode=true), which may not be master here"
-        yield "epochFileCheckpoint", what, "Leave controller mode with the Java broker first; then remove that file"
+        yield "epochFileCheckpoint", what, "Leave controller mode with the Java broker first; then move that file away"
