@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from pyromq.client.consume.push_consumer import PushConsumer
 from pyromq.client.received import Received
+from pyromq.middleware.idempotence import Idempotence, SeenInDatabase, SeenInMemory
 from pyromq.model.codes import ResponseCode
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.testing import settling
@@ -90,6 +94,105 @@ async def test_a_handler_in_a_thread_is_waited_for(rmq_broker: RmqBroker, rmq_cl
 async def _after(broker: RmqBroker, holds: Callable[[], bool]) -> bool:
     await broker.clock.advance(10)  # offsets are committed every few seconds
     return holds()
+
+
+async def test_plain_handlers_run_at_the_times_of_their_retries(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:
+    """The clock does not go on between two steps of a thread: not before it has begun, not before its end is known."""
+    began: list[tuple[int, float]] = []
+
+    def fails(msg: Received) -> None:
+        began.append((msg.attempt, rmq_broker.clock.monotonic()))
+        if msg.attempt < 4:
+            raise ValueError("not yet")
+
+    await rmq_broker.create_topic("T")
+    for _ in range(20):
+        await rmq_client.send("T", b"x")
+    await handled(rmq_broker, rmq_client, fails)
+    start = rmq_broker.clock.monotonic()
+    await rmq_broker.clock.advance(10 + 30 + 60)
+    times = [(1, start), (2, start + 10), (3, start + 40), (4, start + 100)]
+    assert sorted(began) == [time for time in times for _ in range(21)]
+
+
+async def test_databases_of_middleware_are_waited_for(
+    rmq_broker: RmqBroker, rmq_client: RmqClient, tmp_path: Path
+) -> None:
+    seen = SeenInDatabase(lambda: sqlite3.connect(tmp_path / "seen.db"))
+    seen.create()
+    bodies: list[bytes] = []
+
+    async def handle(msg: Received) -> None:
+        bodies.append(msg.body)
+
+    client = await rmq_broker.client(middleware=[Idempotence(seen, by="key")])
+    await rmq_broker.create_topic("T")
+    async with client.push_consumer("T", handle, group="g", begin=FIRST):
+        for number in range(20):
+            for _ in range(2):
+                await rmq_client.send("T", b"%d" % number, keys=[f"k{number}"])
+                await rmq_broker.settle()
+                assert bodies == [b"%d" % each for each in range(number + 1)]
+        await rmq_broker.clock.advance(10)
+        assert rmq_broker.lag("T", "g") == 0
+
+
+class _SeenLate(SeenInMemory):
+    def __init__(self, known: Future[set[str]]) -> None:
+        super().__init__()
+        self._later = known
+
+    async def known(self, words: Sequence[str]) -> set[str]:
+        return await asyncio.wrap_future(self._later)
+
+
+async def test_a_call_that_no_thread_has_begun_is_waited_for() -> None:
+    """Its thread is older than the broker, and idle when it is asked: only the call itself is known."""
+    begin, ended = threading.Event(), Future[set[str]]()
+
+    def answer() -> None:
+        begin.wait()
+        ended.set_result(set())
+
+    threading.Thread(target=answer, daemon=True).start()
+    bodies: list[bytes] = []
+
+    async def handle(msg: Received) -> None:
+        bodies.append(msg.body)
+
+    async with RmqBroker() as broker:
+        client = await broker.client(middleware=[Idempotence(_SeenLate(ended))])
+        await broker.create_topic("T")
+        producer = (await broker.client()).producer()
+        async with producer, client.push_consumer("T", handle, group="g", begin=FIRST):
+            await producer.send("T", b"x")
+            broker.patience_s = 0.05
+            with pytest.raises(NotSettled, match=r"a thread works for _SeenLate.known, .*test_settling.py:\d+"):
+                await broker.settle()
+            broker.patience_s = 30
+            begin.set()
+            await broker.settle()
+            assert bodies == [b"x"]
+
+
+async def test_threads_of_tasks_that_a_handler_waits_for(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:
+    ended = 0
+    with ThreadPoolExecutor(1) as pool:
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(pool, int)
+
+        async def work() -> None:
+            nonlocal ended
+            await loop.run_in_executor(pool, int)
+            ended += 1
+
+        async def divides(msg: Received) -> None:
+            for _ in range(50):
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(work())
+
+        await handled(rmq_broker, rmq_client, divides)
+        assert ended == 50
 
 
 async def test_a_handler_at_a_real_socket_is_waited_for(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:

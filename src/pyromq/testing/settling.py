@@ -16,7 +16,6 @@ import inspect
 import os
 import socket
 import sys
-import threading
 from collections.abc import Callable, Collection, Iterator, Set
 from types import CodeType, FrameType
 from typing import Any
@@ -54,8 +53,8 @@ class Settling:
         until: float | None = None
         while True:
             await self._at_rest()
-            # Cheap, since it is asked after each timer; `outside_waits` looks at every task.
-            if patience_s is None or not (self._handlers_run() or threading.active_count() > len(self._old_threads)):
+            # Cheap, since it is asked after each timer; `outside_waits` inspects every task.
+            if patience_s is None or not self._handlers_run():
                 return []
             waits = outside_waits(self._test_wait, self._old_threads, self._own_timers)
             if not waits:
@@ -124,13 +123,12 @@ def outside_waits(test_wait: CodeType, old_threads: Set[int], own_timers: Collec
     `test_wait`: code in which a handler waits for the test, by intention. `old_threads` are of `busy_threads`, before.
     `own_timers` of the loop wake no handler.
     """
-    if not _outside_can_wake(old_threads, own_timers):
-        return []  # only the clock and the test can: nearly always
     leaves = [leaf for task, frames in _our_tasks(test_wait) for leaf in _leaves(task, frames)]
+    can_wake = _outside_can_wake(old_threads, own_timers)
     return [
-        f"a thread works for {_place(frame)}" if _is_at_work(leaf) else _place(frame)
+        f"a thread works for {_place(frame)}" if _is_in_thread(leaf) else _place(frame)
         for frame, leaf in leaves
-        if _is_at_work(leaf) or not _is_ours(frame.f_code)
+        if _is_in_thread(leaf) or (can_wake and not _is_ours(frame.f_code))
     ]
 
 
@@ -213,11 +211,14 @@ def _in_thread(frame: FrameType) -> CodeType | None:
     return getattr(getattr(handler, "__func__", handler), "__code__", None)
 
 
-def _is_at_work(leaf: Any) -> bool:
-    """Return whether the future is the asyncio side of a call that a thread has begun."""
+def _is_in_thread(leaf: Any) -> bool:
+    """Return whether the future is the asyncio side of a call in a thread whose end the loop has not seen yet.
+
+    The thread cannot be asked instead: it shows neither a call that it has not begun nor one that it has just ended.
+    """
     callbacks = [callback for callback, _ in getattr(leaf, "_callbacks", None) or () if inspect.isfunction(callback)]
-    captured = [value for callback in callbacks for value in inspect.getclosurevars(callback).nonlocals.values()]
-    return any(isinstance(value, concurrent.futures.Future) and value.running() for value in captured)
+    captured = [cell.cell_contents for callback in callbacks for cell in callback.__closure__ or ()]
+    return any(isinstance(value, concurrent.futures.Future) for value in captured)
 
 
 def _outside_can_wake(old_threads: Set[int], own_timers: Collection[object]) -> bool:
@@ -228,6 +229,7 @@ def _outside_can_wake(old_threads: Set[int], own_timers: Collection[object]) -> 
         return True
     return (
         any(not timer.cancelled() and timer not in own_timers for timer in timers)
+        or any(_is_in_thread(getattr(task, "_fut_waiter", None)) for task in asyncio.all_tasks())
         or not busy_threads() <= old_threads
         or any(key.fd != own and not _listens(key.fd) for key in sockets)
     )
