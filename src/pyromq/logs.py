@@ -15,6 +15,7 @@ import logging
 import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import TracebackType
 from typing import Any, Literal, NamedTuple, TextIO
 
 import msgspec
@@ -24,6 +25,7 @@ from .model.foreign_text import one_line, visible
 
 LogFormat = Literal["text", "json"]
 
+_ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 _LONGEST = 4096  # characters of one field
 
 
@@ -49,7 +51,11 @@ class EventLog:
         """Log an error with the traceback of the exception being handled."""
         self._emit(logging.ERROR, event, fields, exc_info=True)
 
-    def _emit(self, level: int, event: str, fields: dict[str, object], exc_info: bool = False) -> None:
+    def traceback(self, event: str, fault: Exception, trace: TracebackType | None, /, **fields: object) -> None:
+        """Log a warning with the traceback of this exception, or with that part of it."""
+        self._emit(logging.WARNING, event, fields, exc_info=(type(fault), fault, trace))
+
+    def _emit(self, level: int, event: str, fields: dict[str, object], exc_info: bool | _ExceptionInfo = False) -> None:
         if self.logger.isEnabledFor(level):
             # It goes in as an argument, so that a % in it is never taken for a format.
             extra = {"event": event, "fields": fields}
@@ -78,23 +84,24 @@ class Limited:
 
     def warning(self, event: str, /, **fields: object) -> None:
         """Log a warning, limited by the event text alone: many peers doing the same wrong thing share one budget."""
-        if self._is_let_through(event, fields):
+        if self.lets_through(event, fields):
             self.log.warning(event, **fields)
 
     def exception(self, event: str, /, **fields: object) -> None:
         """Log an error with the traceback of the exception being handled, limited in the same way."""
-        if self._is_let_through(event, fields):
+        if self.lets_through(event, fields):
             self.log.exception(event, **fields)
 
-    def _is_let_through(self, event: str, fields: dict[str, object]) -> bool:
+    def lets_through(self, key: str, fields: dict[str, object]) -> bool:
+        """Return whether a line of this key may be logged now; `fields` get the number of those held back before."""
         now = self.clock.monotonic()
-        last, held = self._seen.get(event, (float("-inf"), 0))
+        last, held = self._seen.get(key, (float("-inf"), 0))
         if now - last < self.period_s:
-            self._seen[event] = (last, held + 1)
+            self._seen[key] = (last, held + 1)
             return False
         if len(self._seen) >= self.max_keys:
             self._seen.clear()
-        self._seen[event] = (now, 0)
+        self._seen[key] = (now, 0)
         if held:
             fields["held_back"] = held
         return True

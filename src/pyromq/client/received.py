@@ -17,13 +17,14 @@ T = TypeVar("T")
 class Received:
     """One delivery. `message` has everything that RocketMQ knows of it."""
 
-    __slots__ = ("deadline", "group", "message", "namespace", "queue", "wanted_s")
+    __slots__ = ("deadline", "group", "message", "namespace", "queue", "undecodable", "wanted_s")
 
     def __init__(self, message: StoredMessage, queue: MessageQueue, namespace: str = "", group: str = "") -> None:
         self.message = message
         self.queue = queue
         self.namespace = namespace
         self.group = group  # of the consumer that has it
+        self.undecodable: Exception | None = None  # why its body could not be decoded
         # Renews the time of the handler that has it, once that has waited for something.
         self.deadline: Callable[[float | None], None] | None = None
         self.wanted_s: float | None = None  # what a handler wanted before it waited for anything
@@ -95,7 +96,11 @@ class Received:
 
     def decode(self, kind: type[T]) -> T:
         """Return the body as a value: bytes, str, or JSON read into dataclasses, msgspec and pydantic models, dicts."""
-        return decode_value(self.body, kind)
+        try:
+            return decode_value(self.body, kind)
+        except Exception as fault:  # a model's own validator may raise anything
+            self.undecodable = fault
+            raise
 
     def renew(self, seconds: float | None = None) -> None:
         """Give the handler more time: its time-out begins anew, with so many seconds or the subscription's own.

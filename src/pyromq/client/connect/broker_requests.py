@@ -10,8 +10,6 @@ import threading
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from types import FrameType
-from typing import Any
 
 from ... import logs
 from ...errors import RequestRefused
@@ -32,6 +30,7 @@ from ...protocol.messages import read_messages
 from ...protocol.requests import RequestCode
 from ...transport.dispatch import Handler, Reply, Request, RequestOf, bind
 from ..consume.consume_service import AssignedQueue
+from ..consume.places import awaited_frames
 from ..consume.pull_consumer import PullConsumer
 from ..consume.push_consumer import PushConsumer
 from ..produce.producer import Producer
@@ -106,7 +105,10 @@ class BrokerRequests:
         message = _only_message(request)
         queue = MessageQueue(broker_name=header.broker_name or "", queue_id=message.queue_id, topic=message.topic)
         began = consumer.clock.now_ms()
-        (fault,) = await consumer.runner([consumer.received(message, queue)])
+        received = consumer.received(message, queue)
+        (fault,) = await consumer.runner([received])
+        if fault is not None:
+            consumer.failures.log(received, fault, "nothing: an operator asked for this attempt")
         result = ConsumeMessageDirectlyResult(
             order=consumer.options.orderly,
             consume_result="CR_SUCCESS" if fault is None else "CR_THROW_EXCEPTION",
@@ -166,18 +168,8 @@ def _info(assigned: AssignedQueue) -> ProcessQueueInfo:
 def _tasks() -> Iterator[str]:
     for task in sorted(asyncio.all_tasks(), key=lambda one: one.get_name()):
         yield f"Task {task.get_name()}"
-        waiting: Any = task.get_coro()
-        while (frame := getattr(waiting, "cr_frame", getattr(waiting, "gi_frame", None))) is not None:
+        for frame in awaited_frames(task.get_coro()):
             yield f"  {frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
-            waiting = _awaited(waiting, frame)
-
-
-def _awaited(waiting: Any, frame: FrameType) -> Any:
-    """Return what a coroutine awaits: a task's own stack ends at its first coroutine."""
-    if hasattr(waiting, "cr_await"):
-        return waiting.cr_await
-    # A handler that was started before it was awaited is not in that chain: the frame that waits for it has it.
-    return waiting.gi_yieldfrom or frame.f_locals.get("coroutine")
 
 
 def _threads() -> Iterator[str]:

@@ -12,16 +12,13 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from ... import logs
 from ...ambient import Clock
 from ...protocol.messages import UnreadableMessage
 from ...transport.turns.timeouts import Timeouts
-from ..core.retry import Reject, RetryLater
+from ..core.retry import Reject
 from ..received import Received
 from .handlers import AdaptedHandler, Outcomes, Work
 from .options import PushWay
-
-log = logs.get("pyromq.client")
 
 T = TypeVar("T")
 Attempt = Callable[[Sequence[Received]], Awaitable[Outcomes]]
@@ -121,10 +118,7 @@ class HandlerRunner:
             outcomes = await self._rest(messages, StartedCoroutine(work, waits_for), began)
         good = outcomes.count(None)
         self.done += good
-        if good < len(messages):
-            for message, outcome in zip(messages, outcomes, strict=True):
-                if outcome is not None:
-                    self._failed(message, outcome)
+        self.failed += len(messages) - good
         return outcomes
 
     async def _rest(self, messages: Sequence[Received], work: StartedCoroutine[Any], began: float) -> Outcomes:
@@ -143,13 +137,6 @@ class HandlerRunner:
         finally:
             for each in messages:  # it may be handled once more
                 each.deadline = each.wanted_s = None
-
-    def _failed(self, message: Received, outcome: Exception) -> None:
-        self.failed += 1
-        if not isinstance(outcome, Reject | RetryLater):
-            log.warning(
-                "handler failed", topic=message.topic, id=message.id, attempt=message.attempt, fault=repr(outcome)
-            )
 
 
 def before_handlers(attempt: Attempt, way: PushWay) -> Attempt:

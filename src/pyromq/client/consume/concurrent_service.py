@@ -123,6 +123,7 @@ class ConcurrentService(ConsumeService):
             in_flight.leave(offsets)
         assigned.handled_ms = self.clock.now_ms()
         if process.is_dropped:
+            self.log_uncounted(received, outcomes)
             return
         if outcomes.count(None) == count:
             process.done(messages)
@@ -134,7 +135,11 @@ class ConcurrentService(ConsumeService):
 
     async def _failed(self, assigned: AssignedQueue, received: Received, fault: Exception) -> None:
         """Let somebody else have the failed message, or handle it again here. Broadcast drops it: the log names it."""
-        if self.send_back is None or await self.send_back(received, fault):
+        counted = self.failures.outcome(received, fault)
+        if counted is not None:
+            then = "dropped" if self.send_back is None else self.send_back.outlook(received, counted)
+            self.failures.log(received, counted, then)
+        if counted is None or self.send_back is None or await self.send_back(received, counted):
             assigned.process.done([received.message])
         elif not assigned.process.is_dropped:
             received.message.reconsume_times += 1

@@ -23,6 +23,8 @@ from ..connect.background import Tasks
 from ..core.process_queue import ProcessQueue
 from ..received import Received
 from .attempts import Attempt
+from .failures import Failures
+from .handlers import Outcomes
 
 log = logs.get("pyromq.client")
 
@@ -131,6 +133,7 @@ class ConsumeService:
 
     attempt: Attempt
     describe: Describe
+    failures: Failures
     concurrency: int
     max_batch: int
     clock: Clock
@@ -148,6 +151,12 @@ class ConsumeService:
 
     async def left(self, assigned: AssignedQueue) -> None:
         """Return when the queue, which is leaving already, may go to another member."""
+
+    def log_uncounted(self, received: Sequence[Received], outcomes: Outcomes) -> None:
+        """Log what failed of a queue that was given up meanwhile."""
+        for each, fault in zip(received, outcomes, strict=True):
+            if fault is not None:
+                self.failures.log(each, fault, "handled by whoever has its queue now")
 
     async def finish(self, grace_s: float) -> None:
         """Let the running handlers end; cancel those that need longer than the grace."""

@@ -28,7 +28,9 @@ from .pulling import PLAIN_BYTES
 
 MOST_PULLED = 1024
 
+_WAYS = ("dead-letter", "retry", "skip")
 PushWay = Literal["dead-letter", "skip"]
+UndecodableWay = Literal["dead-letter", "retry", "skip"]
 PullWay = Literal["raise", "skip"]
 
 
@@ -52,14 +54,16 @@ class ConsumeOptions:
     rebalance_s: float = 20.0
     grace_s: float = 30.0  # for handlers at a stop
     on_unreadable: PushWay | None = None  # records that nobody can read: None is "dead-letter", in broadcast "skip"
+    on_undecodable: UndecodableWay | None = None  # bodies that do not fit the handler's type: None as above
     offsets_folder: Path = field(default_factory=lambda: Path.home() / ".rocketmq_offsets")  # broadcast only
 
     def __post_init__(self) -> None:
         check_begin(self.begin, self.begin_ms)
         if self.orderly and self.broadcast:
             raise Error("orderly and broadcast do not go together", hint="An ordered queue has one reader by its lock")
-        if self.on_unreadable is not None:
-            _check_way(self.on_unreadable, ("skip",) if self.broadcast else ("dead-letter", "skip"))
+        for name, ways in (("on_unreadable", _WAYS[::2]), ("on_undecodable", _WAYS)):
+            if getattr(self, name) is not None:
+                _check_way(name, getattr(self, name), ("skip",) if self.broadcast else ways)
         check_count("concurrency", self.concurrency)
         check_count("pull_messages", self.pull_messages, MOST_PULLED)
         if self.max_batch is not None:
@@ -74,6 +78,10 @@ class ConsumeOptions:
     @property
     def unreadable_way(self) -> PushWay:
         return self.on_unreadable or ("skip" if self.broadcast else "dead-letter")
+
+    @property
+    def undecodable_way(self) -> UndecodableWay:
+        return self.on_undecodable or ("skip" if self.broadcast else "dead-letter")
 
     @property
     def retry_rule(self) -> Retry:
@@ -99,14 +107,14 @@ class PullOptions:
         check_begin(self.begin, self.begin_ms)
         check_count("pull_messages", self.pull_messages, MOST_PULLED)
         check_count("plain_bytes", self.plain_bytes, example=PLAIN_BYTES)
-        _check_way(self.on_unreadable, ("raise", "skip"))
+        _check_way("on_unreadable", self.on_unreadable, ("raise", "skip"))
         check_strategy(self.strategy)
         check_length("commit_s", self.commit_s)
         check_length("rebalance_s", self.rebalance_s)
         check_length("hold_s", self.hold_s, may_be_zero=True)
 
 
-def _check_way(value: object, allowed: Sequence[str]) -> None:
+def _check_way(name: str, value: object, allowed: Sequence[str]) -> None:
     if value not in allowed:
         words = " or ".join(f'"{each}"' for each in allowed)
-        raise Error(f"on_unreadable={value!r} is no way for a record that cannot be read", hint=f"Give {words}")
+        raise Error(f"{name}={value!r} is no way for a message that cannot be read", hint=f"Give {words}")

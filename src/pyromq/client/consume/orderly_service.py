@@ -65,13 +65,15 @@ class OrderlyService(ConsumeService):
                     self.running -= len(left)
             assigned.handled_ms = self.clock.now_ms()
             if assigned.process.is_dropped:
+                self.log_uncounted(left, outcomes)
                 return
             failed = []
             for received, fault in zip(left, outcomes, strict=True):
-                if fault is None or await self._is_dead_letter(received, fault):
+                counted = None if fault is None else self.failures.outcome(received, fault)
+                if counted is None or await self._is_dead_letter(received, counted):
                     assigned.process.done([received.message])
                 else:
-                    failed.append((received, fault))
+                    failed.append((received, counted))
             if not failed:
                 return
             left = [received for received, _ in failed]
@@ -84,6 +86,9 @@ class OrderlyService(ConsumeService):
         """Return whether the failed message is among the dead letters now."""
         times = received.message.reconsume_times
         is_dead = isinstance(fault, Reject) or times >= await self.send_back.most_retries(received)
+        self.failures.log(
+            received, fault, "dead letter" if is_dead else f"again in its place in {_suspend_s(fault):g} s"
+        )
         return is_dead and await self.send_back.send_dead(received, fault)
 
 

@@ -30,6 +30,7 @@ from .assignment import Assignment
 from .attempts import Attempt, HandlerRunner, before_handlers
 from .concurrent_service import ConcurrentService
 from .consume_service import AssignedQueue, ConsumeService
+from .failures import Failures
 from .group_calls import BrokerOffsets, LocalOffsets, OffsetStore, check_filter
 from .handlers import Handler, worker
 from .options import ConsumeOptions
@@ -76,6 +77,7 @@ class PushConsumer(Lifecycle):
         self.runner = HandlerRunner(self._worker, self.clock, timeout_s)
         attempt = self.runner if tracer is None else traced_attempts(self.runner, tracer, group)
         attempt = before_handlers(around_handling(attempt, middleware), options.unreadable_way)
+        self.failures = Failures(group, self.clock, options.undecodable_way)
         self._service = self._make_service(attempt)
         self._pulls = PullLoop(session, group, self._filters, options, self._make_offsets(), self._service)
         self._assignment = Assignment(self._pulls, self._tasks)
@@ -95,6 +97,7 @@ class PushConsumer(Lifecycle):
         calls: dict[str, Any] = {
             "attempt": attempt,
             "describe": self.received,
+            "failures": self.failures,
             "concurrency": options.concurrency,
             "max_batch": options.max_batch or 1,
             "clock": self.clock,

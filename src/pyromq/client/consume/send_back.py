@@ -16,7 +16,7 @@ from ...protocol.messages import UnreadableMessage
 from ...protocol.properties import MAX_PROPERTIES_BYTES, rejoin_properties
 from ...protocol.requests import RequestCode
 from ..connect.session import Session, master_of
-from ..core.retry import BROKER_CHOOSES, DEAD_LETTER, NO_END, Retry, level_after, reason_of, send_back_level
+from ..core.retry import BROKER_CHOOSES, DEAD_LETTER, NO_END, Retry, level_after, reason_of, seconds_of, send_back_level
 from ..errors import BadMessage, Error, Refused
 from ..produce.outgoing import Packing, pack
 from ..produce.sending import Sender, SendPolicy
@@ -45,6 +45,14 @@ class ConsumerSendBack:
         """Return whether a broker has the message now, which the handler could not deal with for this reason."""
         level = send_back_level(fault, received.message.reconsume_times, self._retry)
         return await self._give_back(received, level, _reason(fault))
+
+    def outlook(self, received: Received, fault: Exception) -> str:
+        """Return in words what becomes of the message, as far as it is known here."""
+        times = received.message.reconsume_times
+        level = send_back_level(fault, times, self._retry)
+        if level == DEAD_LETTER:
+            return "dead letter"
+        return f"again in {seconds_of(level or level_after(times)):g} s, unless its broker has other delays"
 
     async def _give_back(self, received: Received, level: int, reason: str) -> bool:
         """Return whether a broker has it. `level` is a delay level, BROKER_CHOOSES or DEAD_LETTER."""

@@ -101,6 +101,11 @@ def level_for(seconds: float) -> int:
     return next((number for number, each in enumerate(LEVEL_SECONDS, 1) if each >= seconds), len(LEVEL_SECONDS))
 
 
+def seconds_of(level: int) -> float:
+    """Return the delay of a level, where the broker is not configured otherwise."""
+    return LEVEL_SECONDS[min(level, len(LEVEL_SECONDS)) - 1]
+
+
 def level_after(reconsume_times: int) -> int:
     """Return the level that the broker would choose, for requests in which the client has to name it."""
     return _FIRST_RETRY_LEVEL + reconsume_times
