@@ -18,8 +18,8 @@ from click.testing import CliRunner
 import pyromq
 from pyromq.app.app import load_app, own_part
 from pyromq.cli.main import cli
-from pyromq.client.consume.handlers import Outcomes
 from pyromq.client.errors import Closed, Error
+from pyromq.client.handle.handlers import Outcomes
 from pyromq.client.middleware import HandleNext
 from pyromq.errors import ConfigError
 from pyromq.testing.broker import RmqBroker

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from pyromq.client.consume.consume_service import InFlight
-from pyromq.client.consume.handlers import outcomes_of, worker
 from pyromq.client.core.retry import Reject, RetryLater
 from pyromq.client.errors import Error
+from pyromq.client.handle.handlers import outcomes_of, worker
 from pyromq.client.received import Received
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.protocol.bodies.keyed import MessageQueue

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from pyromq.client.connect.background import Tasks
-from pyromq.client.consume.attempts import HandlerRunner, StartedCoroutine
 from pyromq.client.consume.concurrent_service import STREAK, ConcurrentService
 from pyromq.client.consume.consume_service import AssignedQueue, in_flight_of
-from pyromq.client.consume.handlers import worker
 from pyromq.client.core.process_queue import FlowLimits, ProcessQueue
+from pyromq.client.handle.attempts import HandlerRunner, StartedCoroutine
+from pyromq.client.handle.failures import Failures
+from pyromq.client.handle.handlers import worker
 from pyromq.client.received import Received
 from pyromq.protocol.bodies.keyed import MessageQueue
 from pyromq.testing.clock import ManualClock
@@ -37,6 +38,7 @@ class Consumer:
         self.deliveries = ConcurrentService(
             attempt=HandlerRunner(worker(handle, concurrency, max_batch is not None), clock, 900.0),
             describe=Received,
+            failures=Failures("g", clock, "dead-letter"),
             concurrency=concurrency,
             max_batch=max_batch or 1,
             clock=clock,

@@ -8,8 +8,8 @@ import msgspec
 import pydantic
 import pytest
 
-from pyromq.client.consume.handlers import worker
 from pyromq.client.errors import BadMessage
+from pyromq.client.handle.handlers import worker
 from pyromq.client.received import Received
 from pyromq.client.values import decode_value, encode_value
 from pyromq.model.message import Property

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.client.consume.handlers import Outcomes
+from pyromq.client.handle.handlers import Outcomes
 from pyromq.client.received import Received
 from pyromq.middleware.idempotence import Idempotence, Seen, SeenInDatabase, SeenInMemory
 from pyromq.model.message import Property

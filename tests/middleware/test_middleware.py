@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pyromq.client.consume.handlers import Outcomes
 from pyromq.client.errors import Error
+from pyromq.client.handle.handlers import Outcomes
 from pyromq.client.middleware import Draft, HandleNext, Middleware, SendNext, around_handling
 from pyromq.client.produce.sending import SendResult
 from pyromq.client.received import Received

@@ -28,9 +28,9 @@ from typing import Any, Self, TypeVar
 
 from ..client.client import Client, connect
 from ..client.connect.background import Lifecycle, first_ended
-from ..client.consume.handlers import Handler, arguments_of, is_async
 from ..client.consume.push_consumer import PushConsumer
 from ..client.errors import Closed, Error
+from ..client.handle.handlers import Handler, arguments_of, is_async
 from ..client.middleware import Middleware
 from ..client.produce.producer import DEFAULT_GROUP, Producer
 from ..client.produce.sending import SendResult

@@ -19,11 +19,11 @@ from .connect.background import Lifecycle, first_ended
 from .connect.broker_requests import BrokerRequests
 from .connect.session import Session
 from .connect.tls_choice import from_environment
-from .consume.handlers import Handler
 from .consume.options import ConsumeOptions, PullOptions
 from .consume.pull_consumer import PullConsumer
 from .consume.push_consumer import PushConsumer
 from .errors import Error, NotSupported
+from .handle.handlers import Handler
 from .middleware import Middleware
 from .produce.batches import Batching
 from .produce.outgoing import Packing

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from .consume.attempts import Attempt
-from .consume.handlers import Outcomes
+from .handle.attempts import Attempt
+from .handle.handlers import Outcomes
 from .produce.sending import SendResult
 from .received import Received
 

@@ -17,9 +17,9 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 from . import client as _async
 from .connect.background import Lifecycle
 from .connect.portal import Portal
-from .consume.handlers import Handler
 from .consume.pull_consumer import PullConsumer as AsyncPullConsumer
 from .consume.push_consumer import PushConsumer as AsyncPushConsumer
+from .handle.handlers import Handler
 from .produce.producer import Producer as AsyncProducer
 from .produce.transactions import Transaction
 from .received import Received

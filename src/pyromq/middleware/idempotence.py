@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol
 from .. import logs
 from ..ambient import Clock, SystemClock
 from ..client.consume.consume_service import InFlight
-from ..client.consume.handlers import Outcomes
+from ..client.handle.handlers import Outcomes
 from ..client.middleware import HandleNext, Middleware
 from ..client.produce.transaction_table import NotedRows
 from ..client.received import Received

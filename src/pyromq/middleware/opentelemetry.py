@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
-from ..client.consume.handlers import Outcomes
 from ..client.errors import NotSupported
+from ..client.handle.handlers import Outcomes
 from ..client.middleware import Draft, HandleNext, Middleware, SendNext
 from ..client.produce.sending import SendResult
 from ..client.received import Received

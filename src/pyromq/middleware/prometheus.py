@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..ambient import Clock, SystemClock
-from ..client.consume.handlers import Outcomes
 from ..client.core.retry import Reject, RetryLater
 from ..client.errors import NotSupported
+from ..client.handle.handlers import Outcomes
 from ..client.middleware import Draft, HandleNext, Middleware, SendNext
 from ..client.produce.sending import SendResult
 from ..client.received import Received

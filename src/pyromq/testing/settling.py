@@ -187,7 +187,7 @@ def _frame(awaited: Any) -> FrameType | None:
 
 
 def _driven(frame: FrameType) -> Any:
-    """Return a coroutine that one of our generators takes forward by hand (`client/consume/attempts.py`)."""
+    """Return a coroutine that one of our generators takes forward by hand (`client/handle/attempts.py`)."""
     if frame.f_code.co_flags & inspect.CO_GENERATOR and _is_ours(frame.f_code):
         return next((each for each in frame.f_locals.values() if getattr(each, "cr_suspended", False)), None)
     return None
@@ -204,7 +204,7 @@ def _place(frame: FrameType) -> str:
 
 
 def _in_thread(frame: FrameType) -> CodeType | None:
-    """Return the user's plain function for which a frame of ours waits (`client/consume/handlers.py`)."""
+    """Return the user's plain function for which a frame of ours waits (`client/handle/handlers.py`)."""
     if not _is_ours(frame.f_code):
         return None
     handler = inspect.unwrap(frame.f_locals.get("handler"))  # type: ignore[arg-type]

@@ -30,9 +30,9 @@ from ...protocol.messages import read_messages
 from ...protocol.requests import RequestCode
 from ...transport.dispatch import Handler, Reply, Request, RequestOf, bind
 from ..consume.consume_service import AssignedQueue
-from ..consume.places import awaited_frames
 from ..consume.pull_consumer import PullConsumer
 from ..consume.push_consumer import PushConsumer
+from ..handle.places import awaited_frames
 from ..produce.producer import Producer
 from ..produce.requests import AwaitedReplies
 

@@ -21,10 +21,10 @@ from ...model.message import StoredMessage
 from ...protocol.bodies.keyed import MessageQueue
 from ..connect.background import Tasks
 from ..core.process_queue import ProcessQueue
+from ..handle.attempts import Attempt
+from ..handle.failures import Failures
+from ..handle.handlers import Outcomes
 from ..received import Received
-from .attempts import Attempt
-from .failures import Failures
-from .handlers import Outcomes
 
 log = logs.get("pyromq.client")
 

@@ -21,18 +21,18 @@ from ..arguments import check_filter_kind, check_group, check_kind, check_topic
 from ..connect.background import Lifecycle, Tasks
 from ..connect.session import Session
 from ..errors import Error, TopicNotFound
+from ..handle.attempts import Attempt, HandlerRunner, before_handlers
+from ..handle.failures import Failures
+from ..handle.handlers import Handler, worker
 from ..middleware import Middleware, around_handling
 from ..received import Received
 from ..subscription import Filter
 from ..tracing.trace_writer import Tracer
 from ..tracing.traced_work import traced_attempts
 from .assignment import Assignment
-from .attempts import Attempt, HandlerRunner, before_handlers
 from .concurrent_service import ConcurrentService
 from .consume_service import AssignedQueue, ConsumeService
-from .failures import Failures
 from .group_calls import BrokerOffsets, LocalOffsets, OffsetStore, check_filter
-from .handlers import Handler, worker
 from .options import ConsumeOptions
 from .orderly_service import OrderlyService
 from .pull_loop import PullLoop

@@ -18,8 +18,8 @@ from ...protocol.requests import RequestCode
 from ..arguments import Seconds, check_group, check_kind, check_part, check_text, milliseconds, seconds, time_limit
 from ..connect.background import Lifecycle
 from ..connect.session import Session
-from ..consume.handlers import Handler
 from ..errors import BadMessage, Closed, TimedOut
+from ..handle.handlers import Handler
 from ..middleware import Draft, Middleware, SendNext, around_sending
 from ..received import Received
 from ..tracing.trace_writer import Tracer

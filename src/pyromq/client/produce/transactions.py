@@ -20,8 +20,8 @@ from ...protocol.requests import RequestCode
 from ...transport.peer import Peer
 from ..connect.answers import bad_answer
 from ..connect.session import Session
-from ..consume.handlers import AdaptedHandler, Handler, worker
 from ..errors import Error, NoBroker, Refused, TimedOut, Unreachable
+from ..handle.handlers import AdaptedHandler, Handler, worker
 from ..received import Received
 from ..tracing.trace_writer import Tracer
 from ..tracing.traced_work import trace_answer, trace_end

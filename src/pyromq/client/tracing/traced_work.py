@@ -15,10 +15,10 @@ from ...protocol.batch import decode_batch
 from ...protocol.properties import decode_properties
 from ...protocol.requests import RequestCode
 from ..connect.session import Session
-from ..consume.attempts import Attempt
-from ..consume.handlers import Outcomes
 from ..core.retry import Reject, RetryLater
 from ..errors import Error
+from ..handle.attempts import Attempt
+from ..handle.handlers import Outcomes
 from ..produce.outgoing import Outgoing
 from ..produce.queue_choice import QueueChoice
 from ..produce.sending import Sender, SendPolicy, SendResult, SendStatus

@@ -15,10 +15,10 @@ from typing import Any, Generic, Self, TypeVar
 from ...ambient import Clock
 from ...protocol.messages import UnreadableMessage
 from ...transport.turns.timeouts import Timeouts
+from ..consume.options import PushWay
 from ..core.retry import Reject
 from ..received import Received
 from .handlers import AdaptedHandler, Outcomes, Work
-from .options import PushWay
 
 T = TypeVar("T")
 Attempt = Callable[[Sequence[Received]], Awaitable[Outcomes]]

@@ -9,10 +9,10 @@ from __future__ import annotations
 from ... import logs
 from ...ambient import Clock
 from ...protocol.messages import UnreadableMessage
+from ..consume.options import UndecodableWay
 from ..core.retry import Reject, RetryLater, reason_of
 from ..received import Received
 from . import places
-from .options import UndecodableWay
 
 log = logs.get("pyromq.client")
 
