@@ -435,3 +435,24 @@ async def test_what_cannot_be_is_refused_with_a_word_of_advice(world: Servers) -
         async with client.push_consumer("T", Seen(), group="g"):
             with pytest.raises(Error, match="has a consumer in this client already"):
                 await client.push_consumer("T", Seen(), group="g").start()
+
+
+async def test_a_group_that_operators_set_orderly_is_serial_without_a_word_in_the_consumers_code(
+    world: Servers,
+) -> None:
+    await world.create_topic("T", queues=1)
+    await world.create_group("g", consumeMessageOrderly=True)
+    await send(world, 12)
+    at_work, most, seen = 0, 0, []
+
+    async def handle(text: str) -> None:
+        nonlocal at_work, most
+        at_work += 1
+        most = max(most, at_work)
+        await asyncio.sleep(0.01)
+        at_work -= 1
+        seen.append(text)
+
+    async with world.client() as client, client.push_consumer("T", handle, group="g", begin=FIRST):
+        await turns_until(lambda: len(seen) == 12)
+    assert (most, seen) == (1, [str(number) for number in range(12)])

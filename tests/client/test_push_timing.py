@@ -394,6 +394,66 @@ async def test_the_bound_of_an_ordered_message_may_be_the_groups_own(cluster: Cl
     assert len(broker.requests(RequestCode.SEND_MESSAGE_V2)) == 1
 
 
+@pytest.mark.parametrize("says", [16, None])
+async def test_an_ordered_message_is_dead_after_16_retries_where_nothing_else_is_set(
+    cluster: Cluster, says: int | None
+) -> None:
+    """By the broker's word of the group, or, of a broker before 5.0 (which knows no such question), without it."""
+    broker = broker_with(cluster, b"0", b"1")
+    fields = {"msgId": "A", "queueId": "0", "queueOffset": "0"}
+    broker.script[RequestCode.SEND_MESSAGE_V2] = lambda request: Reply(fields=fields)
+    if says is not None:
+        body = encode_body(SubscriptionGroupConfig(group_name="g", retry_max_times=says))
+        broker.script[RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG] = lambda request: Reply(body=body)
+    handler = Handler(*(ValueError() for _ in range(17)))
+    await consume(cluster, handler, orderly=True)
+    await cluster.clock.advance(60)
+    assert handler.calls == [*((b"0", attempt) for attempt in range(1, 18)), (b"1", 1)], "the queue goes on"
+    assert len(broker.requests(RequestCode.SEND_MESSAGE_V2)) == 1
+
+
+async def test_ordered_retries_have_no_end_where_that_is_asked_for(cluster: Cluster) -> None:
+    broker_with(cluster, b"0", b"1")
+    handler = Handler(*(ValueError() for _ in range(300)))
+    await consume(cluster, handler, orderly=True, retry=Retry(times=None))
+    await cluster.clock.advance(100)
+    assert {body for body, _ in handler.calls} == {b"0"}
+    assert len(handler.calls) > 90
+
+
+@pytest.mark.parametrize("asked", [None, False, True])
+async def test_a_group_that_is_set_orderly_is_consumed_so_unless_the_consumer_says_otherwise(
+    cluster: Cluster, asked: bool | None
+) -> None:
+    broker = broker_with(cluster, b"0", b"1")
+    body = encode_body(SubscriptionGroupConfig(group_name="g", consume_message_orderly=True))
+    broker.script[RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG] = lambda request: Reply(body=body)
+    _, consumer = await consume(cluster, Handler(), **({} if asked is None else {"orderly": asked}))
+    assert bool(broker.requests(RequestCode.LOCK_BATCH_MQ)) is (asked is not False)
+    assert consumer.facts()["PROP_CONSUMEORDERLY"] == ("false" if asked is False else "true")
+
+
+@pytest.mark.parametrize(
+    ("answer", "warnings"),
+    [
+        (Reply(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST), 0),
+        (Reply(ResponseCode.REQUEST_CODE_NOT_SUPPORTED), 0),
+        (Reply(ResponseCode.NO_PERMISSION), 1),
+    ],
+)
+async def test_a_group_whose_setting_cannot_be_read_is_consumed_concurrently(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, answer: Reply, warnings: int
+) -> None:
+    broker = broker_with(cluster, b"0", b"1")
+    broker.script[RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG] = lambda request: answer
+    handler = Handler()
+    await consume(cluster, handler)
+    assert len(handler.calls) == 2
+    assert broker.requests(RequestCode.LOCK_BATCH_MQ) == []
+    said = [each for each in caplog.records if "whether the group is set to consume in order" in each.getMessage()]
+    assert len(said) == warnings
+
+
 async def test_without_an_answer_about_the_groups_bound_an_ordered_message_is_kept(cluster: Cluster) -> None:
     broker = broker_with(cluster, b"0", b"1")
     broker.script[RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG] = lambda request: Reply(ResponseCode.SYSTEM_ERROR)

@@ -221,7 +221,7 @@ _settings_options = together(
     one_broker,
     one_cluster,
     click.option("--retries", type=click.IntRange(min=-1), help="Deliveries again before a message is dead."),
-    click.option("--orderly/--no-orderly", default=None, help="Whether its messages come in order (gRPC)."),
+    click.option("--orderly/--no-orderly", default=None, help="Whether its messages come in order (gRPC, this SDK)."),
     click.option("--broadcast/--no-broadcast", default=None, help="Whether members may broadcast."),
     click.option("--consume/--no-consume", default=None, help="Whether it may consume at all."),
 )

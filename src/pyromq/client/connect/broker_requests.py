@@ -110,7 +110,7 @@ class BrokerRequests:
         if fault is not None:
             consumer.failures.log(received, fault, "nothing: an operator asked for this attempt")
         result = ConsumeMessageDirectlyResult(
-            order=consumer.options.orderly,
+            order=bool(consumer.options.orderly),
             consume_result="CR_SUCCESS" if fault is None else "CR_THROW_EXCEPTION",
             remark=None if fault is None else repr(fault),
             spent_time_mills=consumer.clock.now_ms() - began,

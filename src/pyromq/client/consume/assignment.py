@@ -93,7 +93,7 @@ class Assignment:
 
     def _add(self, queue: MessageQueue, offset: int, locked_until: float) -> None:
         """Begin to pull a queue. Offset -1: it could not be read, and is read again before the first pull."""
-        process = ProcessQueue(self._options.limits, self._options.orderly)
+        process = ProcessQueue(self._options.limits, bool(self._options.orderly))
         assigned = self.queues[queue] = AssignedQueue(queue=queue, process=process, next_offset=offset)
         if self._options.orderly:
             assigned.locked_until = locked_until

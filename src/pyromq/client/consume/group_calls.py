@@ -15,13 +15,15 @@ from pathlib import Path
 from ... import logs
 from ...errors import PyroError
 from ...files import replace_file
+from ...model import names
 from ...model.codes import ResponseCode
 from ...protocol.bodies.body import decode_body, encode_body
+from ...protocol.bodies.groups import SubscriptionGroupConfig
 from ...protocol.bodies.heartbeat import CheckClientRequestBody, LockBatchRequestBody
 from ...protocol.bodies.keyed import ByQueue, MessageQueue
 from ...protocol.bodies.offsets import ResetOffsetBody
 from ...protocol.headers import offsets as headers
-from ...protocol.headers.header import ConsumerGroupName, TopicQueue
+from ...protocol.headers.header import ConsumerGroupName, GroupName, TopicQueue
 from ...protocol.json import FILE_LIMITS, Dialect
 from ...protocol.requests import RequestCode
 from ...protocol.row import H, Row
@@ -35,6 +37,8 @@ log = logs.get("pyromq.client")
 
 LOCK_VALID_S = 30.0  # the broker keeps a lock for 60 s; we stop trusting it earlier
 LOCK_RENEW_S = 20.0
+# A broker's answers where there is nothing to read: it has no such group yet, or is one from before 5.0.
+NO_SETTINGS = (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
 
 
 async def check_filter(session: Session, group: str, topic: str, wanted: Filter) -> None:
@@ -46,6 +50,33 @@ async def check_filter(session: Session, group: str, topic: str, wanted: Filter)
     for name in known.addresses:
         if (address := known.master(name)) is not None:
             await session.ask(address, RequestCode.CHECK_CLIENT_CONFIG, None, body)
+
+
+async def group_settings(session: Session, address: str, group: str) -> SubscriptionGroupConfig:
+    """Return how operators have set the group at this broker. Refused: it has no such group, or does not say it."""
+    return (await session.ask(address, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GroupName(group=group))).body
+
+
+async def is_set_orderly(session: Session, group: str, topics: Iterable[str]) -> bool:
+    """Return whether a broker has the group set to consume in order (consumeMessageOrderly); False if none says it.
+
+    Asked are the brokers of the topics; while there is none of them, those on which a send could make them.
+    """
+    found = await asyncio.gather(*map(session.route, topics), return_exceptions=True)
+    routes = [route for route in found if isinstance(route, Route)]
+    if not routes:
+        pattern = session.name_servers.route(names.AUTO_CREATE_TOPIC)
+        routes = [route for route in await asyncio.gather(pattern, return_exceptions=True) if isinstance(route, Route)]
+    masters = {address for route in routes for name in route.addresses if (address := route.master(name)) is not None}
+    asked = (group_settings(session, address, group) for address in sorted(masters))
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    if any(isinstance(each, SubscriptionGroupConfig) and each.consume_message_orderly for each in answers):
+        return True
+    unsaid = [each for each in answers if isinstance(each, Error) and each.code not in NO_SETTINGS]
+    if unsaid or not answers:
+        fault = str(unsaid[0]) if unsaid else "no broker is known yet"
+        log.warning("not known whether the group is set to consume in order, so it does not", group=group, fault=fault)
+    return False
 
 
 async def allocated_queues(

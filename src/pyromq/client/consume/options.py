@@ -38,12 +38,12 @@ PullWay = Literal["raise", "skip"]
 class ConsumeOptions:
     """How a group consumes. All members of a group should have the same."""
 
-    orderly: bool = False
+    orderly: bool | None = None  # None: as the group is set at its brokers (consumeMessageOrderly)
     broadcast: bool = False
     concurrency: int = 20
     max_batch: int | None = None  # the handler takes lists of up to so many messages of one queue
     timeout_s: float = 15 * 60.0  # of one handler call; then it is cancelled, and the message retried
-    retry: Retry | None = None  # None: 16 attempts, orderly without end
+    retry: Retry | None = None  # None: 16 retries, orderly as many as the group has at its broker (16)
     begin: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET  # of a group that was never here
     begin_ms: int | None = None  # with ConsumeFromWhere.TIMESTAMP
     strategy: Strategy = field(default_factory=Average)
@@ -85,7 +85,7 @@ class ConsumeOptions:
 
     @property
     def retry_rule(self) -> Retry:
-        return self.retry or Retry(times=None if self.orderly else 16)
+        return self.retry or Retry(of_group=bool(self.orderly))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ... import logs
@@ -21,7 +22,7 @@ from ..arguments import check_filter_kind, check_group, check_kind, check_topic
 from ..connect.background import Lifecycle, Tasks
 from ..connect.session import Session
 from ..errors import Error, TopicNotFound
-from ..handle.attempts import Attempt, HandlerRunner, before_handlers
+from ..handle.attempts import HandlerRunner, before_handlers
 from ..handle.failures import Failures
 from ..handle.handlers import Handler, worker
 from ..middleware import Middleware, around_handling
@@ -32,7 +33,7 @@ from ..tracing.traced_work import traced_attempts
 from .assignment import Assignment
 from .concurrent_service import ConcurrentService
 from .consume_service import AssignedQueue, ConsumeService
-from .group_calls import BrokerOffsets, LocalOffsets, OffsetStore, check_filter
+from .group_calls import BrokerOffsets, LocalOffsets, OffsetStore, check_filter, is_set_orderly
 from .options import ConsumeOptions
 from .orderly_service import OrderlyService
 from .pull_loop import PullLoop
@@ -65,7 +66,7 @@ class PushConsumer(Lifecycle):
         self._session, self.clock, self._namespace = session, session.clock, session.config.namespace
         self._own_group, self.group = group, session.on_wire(group)
         group = self.group
-        self.options = options = options or ConsumeOptions()
+        options = options or ConsumeOptions()
         self._filters = {session.on_wire(topic): each for topic, each in wanted.items()}
         if not options.broadcast:
             self._filters[names.retry_topic(group)] = Filter()
@@ -76,14 +77,19 @@ class PushConsumer(Lifecycle):
         timeout_s = None if self._worker.is_blocking else options.timeout_s
         self.runner = HandlerRunner(self._worker, self.clock, timeout_s)
         attempt = self.runner if tracer is None else traced_attempts(self.runner, tracer, group)
-        attempt = before_handlers(around_handling(attempt, middleware), options.unreadable_way)
+        self._attempt = before_handlers(around_handling(attempt, middleware), options.unreadable_way)
         self.failures = Failures(group, self.clock, options.undecodable_way)
-        self._service = self._make_service(attempt)
-        self._pulls = PullLoop(session, group, self._filters, options, self._make_offsets(), self._service)
-        self._assignment = Assignment(self._pulls, self._tasks)
+        self._consume_by(options)
         self._fault: BaseException | None = None
         self._ended = asyncio.Event()
         self.is_open = False
+
+    def _consume_by(self, options: ConsumeOptions) -> None:
+        """Make the parts that consume. A start makes them anew if the group turns out to be orderly."""
+        self.options = options
+        self._service = self._make_service()
+        self._pulls = PullLoop(self._session, self.group, self._filters, options, self._make_offsets(), self._service)
+        self._assignment = Assignment(self._pulls, self._tasks)
 
     def _make_offsets(self) -> OffsetStore:
         if not self.options.broadcast:
@@ -91,11 +97,11 @@ class PushConsumer(Lifecycle):
         own = self.options.offsets_folder / file_name(self._session.lasting_id) / file_name(self.group)
         return LocalOffsets(own / "offsets.json")
 
-    def _make_service(self, attempt: Attempt) -> ConsumeService:
+    def _make_service(self) -> ConsumeService:
         options = self.options
         send_back = ConsumerSendBack(self._session, self.group, options.retry_rule)
         calls: dict[str, Any] = {
-            "attempt": attempt,
+            "attempt": self._attempt,
             "describe": self.received,
             "failures": self.failures,
             "concurrency": options.concurrency,
@@ -135,6 +141,7 @@ class PushConsumer(Lifecycle):
         A topic without a route is waited for; Refused, if a broker cannot evaluate the filter.
         """
         self._session.check_open()
+        await self._follow_group()
         for topic, wanted in self._filters.items():
             await self._read_route(topic)
             await check_filter(self._session, self.group, topic, wanted)
@@ -147,6 +154,17 @@ class PushConsumer(Lifecycle):
         except BaseException:  # a strategy of the user's may raise anything: the group is free again
             await self.stop()
             raise
+
+    async def _follow_group(self) -> None:
+        """Consume in order if the group is set so at a broker, unless the options say how to consume."""
+        if self.options.orderly is not None or self.options.broadcast:
+            return
+        topics = (topic for topic in self._filters if not names.is_retry(topic))
+        if await is_set_orderly(self._session, self.group, topics):
+            log.info("consumes in order: the group is set so (consumeMessageOrderly)", group=self.group)
+            is_paused = self.is_paused
+            self._consume_by(replace(self.options, orderly=True))
+            self._pulls.is_paused = is_paused
 
     async def _read_route(self, topic: str) -> None:
         """Read the route before the first heartbeat, which goes to known brokers only. It may come later."""
@@ -212,7 +230,7 @@ class PushConsumer(Lifecycle):
     def facts(self) -> dict[str, str]:
         """Return what operators may ask for (307), under the names that they know from Java."""
         return {
-            "PROP_CONSUMEORDERLY": str(self.options.orderly).lower(),
+            "PROP_CONSUMEORDERLY": str(bool(self.options.orderly)).lower(),
             "PROP_CONSUME_TYPE": ConsumeType.PASSIVELY.value,
             "PROP_NAMESERVER_ADDR": ";".join(self._session.config.name_servers),
             "PROP_THREADPOOL_CORE_SIZE": str(self.options.concurrency),

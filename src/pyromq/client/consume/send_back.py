@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from ... import logs
 from ...model import names
+from ...model.codes import ResponseCode
 from ...model.foreign_text import bounded_line
 from ...model.message import MOST_REASON_BYTES, Property, SysFlag
-from ...protocol.headers.header import GroupName
 from ...protocol.headers.send import ConsumerSendMsgBack
 from ...protocol.messages import UnreadableMessage
 from ...protocol.properties import MAX_PROPERTIES_BYTES, rejoin_properties
@@ -21,6 +21,7 @@ from ..errors import BadMessage, Error, Refused
 from ..produce.outgoing import Packing, pack
 from ..produce.sending import Sender, SendPolicy
 from ..received import Received
+from .group_calls import NO_SETTINGS, group_settings
 
 log = logs.get("pyromq.client")
 
@@ -105,11 +106,10 @@ class ConsumerSendBack:
         if not self._retry.of_group:
             return self._retry.most
         try:
-            wanted = GroupName(group=self._group)
-            address = await self._address(received)
-            answer = await self._session.ask(address, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, wanted)
-            bound = answer.body.retry_max_times
+            bound = (await group_settings(self._session, await self._address(received), self._group)).retry_max_times
         except Error as fault:
+            if fault.code in (*NO_SETTINGS, ResponseCode.NO_PERMISSION):
+                return NO_END if self._retry.times is None else self._retry.times
             log.warning("the group's bound is not known, the message is kept", group=self._group, fault=str(fault))
             return NO_END
         return NO_END if bound < 0 else bound

@@ -54,7 +54,8 @@ class Retry:
     """How many times a failed message comes again before it goes to the dead letters. None: as long as it fails.
 
     The first delivery is not counted, as in Java's maxReconsumeTimes: with `times=2` a handler has three attempts.
-    `of_group`: the number is that of the group at its broker (retryMaxTimes), set by operators, and not `times`.
+    `of_group`: the number is that of the group at its broker (retryMaxTimes), set by operators; `times` only where the
+    broker does not say it.
     """
 
     times: int | None = 16
