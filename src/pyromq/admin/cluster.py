@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..client.errors import NoBroker
-from ..model.route import MASTER_ID
+from ..model.topic import MASTER_ID
 from ..model.wire_text import decimal_number
 from ..protocol.bodies.own import members
 from ..protocol.bodies.route import ClusterInfo

@@ -20,8 +20,7 @@ from .. import logs
 from ..ambient import Clock
 from ..errors import CallFailed, CallRefused, PyroError, RequestTooLarge
 from ..model.codes import ResponseCode
-from ..model.route import MASTER_ID
-from ..model.topic import Perm
+from ..model.topic import MASTER_ID, Perm
 from ..protocol.bodies.body import DataVersion, decode_body, encode_body
 from ..protocol.bodies.registration import RegisterBrokerBody, body_crc, encode_registration
 from ..protocol.bodies.route import KVTable

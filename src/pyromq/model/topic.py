@@ -1,6 +1,8 @@
-"""Topics: permission bits, flags, the names that belong to the system."""
+"""Topics and their routes: permission bits, flags, the names that belong to the system."""
 
 from __future__ import annotations
+
+MASTER_ID = 0  # of the replicas of a broker name; the others are slaves
 
 
 class Perm:  # bits, as plain numbers: they are tested for each send and pull

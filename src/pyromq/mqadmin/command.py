@@ -22,7 +22,7 @@ from ..client.connect.answers import Answer
 from ..client.connect.session import Session
 from ..model.codes import ResponseCode
 from ..model.names import retry_topic
-from ..model.route import MASTER_ID
+from ..model.topic import MASTER_ID
 from ..model.wire_text import LONG_MAX, whole_number
 from ..protocol.bodies.route import TopicRouteData
 from ..protocol.row import A, B, H, R, Row

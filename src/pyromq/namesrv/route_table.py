@@ -25,8 +25,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from ..errors import RequestRefused
-from ..model.route import MASTER_ID
-from ..model.topic import Perm
+from ..model.topic import MASTER_ID, Perm
 from ..protocol.bodies.body import DataVersion
 from ..protocol.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
 from ..protocol.bodies.topics import TopicConfig, TopicQueueMappingInfo

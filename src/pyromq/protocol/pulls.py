@@ -6,7 +6,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from ..model.codes import ResponseCode
-from ..model.route import MASTER_ID
+from ..model.topic import MASTER_ID
 from .headers.pull import PullMessageAnswer
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ... import logs
 from ...errors import PyroError
 from ...model.codes import ResponseCode
-from ...model.route import MASTER_ID
+from ...model.topic import MASTER_ID
 from ...protocol.bodies.body import decode_body
 from ...protocol.bodies.route import ClusterInfo
 from ...protocol.bodies.topics import TopicConfig

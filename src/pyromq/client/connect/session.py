@@ -18,7 +18,7 @@ from ...errors import CallTimedOut, ConfigError, ConnectionLost, RequestTooLarge
 from ...model import names
 from ...model.codes import ResponseCode
 from ...model.ids import UniqueIds
-from ...model.route import MASTER_ID
+from ...model.topic import MASTER_ID
 from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.command import Command
 from ...protocol.headers.header import Header

@@ -13,7 +13,7 @@ from ... import logs
 from ...errors import ProtocolError
 from ...model import names
 from ...model.message import Property, StoredMessage
-from ...model.route import MASTER_ID
+from ...model.topic import MASTER_ID
 from ...model.wire_text import whole_number
 from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.command import Command

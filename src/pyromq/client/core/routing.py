@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 
 from ...ambient import Random
 from ...model.java_hash import java_hash
-from ...model.route import MASTER_ID
-from ...model.topic import Perm
+from ...model.topic import MASTER_ID, Perm
 from ...model.wire_text import whole_number
 from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.bodies.route import QueueData, TopicRouteData

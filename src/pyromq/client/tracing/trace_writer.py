@@ -13,7 +13,7 @@ from ...errors import ProtocolError
 from ...model.codes import ResponseCode
 from ...model.ids import host_text, parse_offset_message_id
 from ...model.message_trace import MessageTrace, Traced, stories
-from ...model.route import MASTER_ID
+from ...model.topic import MASTER_ID
 from ...protocol.requests import RequestCode
 from ...protocol.trace import answered_events, encode_trace, trace_keys, trace_query
 from ..connect.background import Bell, Tasks

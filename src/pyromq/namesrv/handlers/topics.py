@@ -14,8 +14,7 @@ from ...errors import RequestRefused
 from ...model import names
 from ...model.client_info import Version
 from ...model.codes import ResponseCode
-from ...model.route import MASTER_ID
-from ...model.topic import ORDER_TOPIC_CONFIG, SYNC_BROKER_MEMBER_PREFIX, Perm
+from ...model.topic import MASTER_ID, ORDER_TOPIC_CONFIG, SYNC_BROKER_MEMBER_PREFIX, Perm
 from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.route import BrokerData, TopicRouteData
 from ...protocol.bodies.topics import TopicList
