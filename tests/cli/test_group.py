@@ -111,6 +111,16 @@ async def test_reset_by_offset_and_by_time(broker: Running) -> None:
 
 
 @pytest.mark.parametrize(
+    ("place_named", "offset"),
+    [("first", 0), ("last", 5), ("now", 5), ("-1h", 0), ("yesterday 00:00", 0), ("+1d", 5), ("2026-01-01", 0)],
+)
+async def test_reset_to_a_place_by_name(broker: Running, place_named: str, offset: int) -> None:
+    done = await run(broker, "reset", "G", "T", "--queue", "0", "--to", place_named, "--json")
+    assert moved(done) == [place("T", 0, offset)]
+    assert offsets(broker)[0] == offset
+
+
+@pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
         (["skip", "G", "TT"], 1, "there is no topic 'TT'. Closest: 'T'"),
@@ -119,8 +129,8 @@ async def test_reset_by_offset_and_by_time(broker: Running) -> None:
         (["skip", "G", "T", "--queue", "3", "--messages", "1"], 1, "has no offset in queue 3"),
         (["skip", "G", "T", "--queue", "0", "--messages", "99999", "--dry-run"], 1, "has offsets 0 to "),
         (["skip", "G", "T", "--messages", "1"], None, "give --queue and -b"),
-        (["reset", "G", "T"], None, "either --time, or --offset"),
-        (["reset", "G", "T", "--time", "yesterday"], None, "neither milliseconds nor a time"),
+        (["reset", "G", "T"], None, "either --to, or --offset"),
+        (["reset", "G", "T", "--to", "soon"], None, "neither milliseconds nor a time"),
     ],
 )
 async def test_what_cannot_be_is_refused_in_words(

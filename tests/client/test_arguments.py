@@ -201,7 +201,7 @@ async def test_a_group_that_is_no_string(cluster: Cluster, wrong: Any) -> None:
             make()
 
 
-@pytest.mark.parametrize("begin", ["first", "FIRST_OFFSET", "CONSUME_FROM_FIRST_OFFSET", None, 0])
+@pytest.mark.parametrize("begin", ["soon", "FIRST_OFFSET", "CONSUME_FROM_FIRST_OFFSET", None, 0])
 async def test_a_place_to_begin_that_is_none(cluster: Cluster, begin: Any) -> None:
     client = await cluster.client()
     blocking = sync.connect("127.0.0.1:1")

@@ -81,7 +81,7 @@ async def test_each_message_of_a_batch_may_have_an_end_of_its_own(cluster: Clust
         return {each: ends[each.body] for each in messages if each.body in ends}
 
     await consume(cluster, handle, max_batch=32)
-    assert given_back(broker) == [(1, 5), (2, -1), (3, 0)]
+    assert sorted(given_back(broker)) == [(1, 5), (2, -1), (3, 0)]
 
 
 async def test_an_exception_fails_the_whole_batch(cluster: Cluster) -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
+from pyromq.client.core.retry import RetryLater
+from pyromq.client.received import Received
+from pyromq.model.group import ConsumeFromWhere
 from pyromq.testing.broker import RmqBroker
 from pyromq.testing.client import RmqClient
 
@@ -21,3 +26,36 @@ async def test_a_send_names_an_entry_of_the_brokers_table(rmq_broker: RmqBroker,
     assert (await rmq_client.receive_one("T")).delay_level == 2
     await rmq_client.send("T", "at once")
     assert (await rmq_client.receive_one("T")).delay_level == 0
+
+
+async def delays_of_retries(broker: RmqBroker, *wishes_s: float) -> list[float]:
+    """Return after how many seconds a message came again each time, of a handler with these wishes."""
+    times: list[int] = []
+
+    async def handle(msg: Received) -> None:
+        times.append(broker.clock.now_ms())
+        assert msg.attempt == len(times)
+        if len(times) <= len(wishes_s):
+            raise RetryLater(wishes_s[len(times) - 1])
+
+    client = await broker.client()
+    await broker.create_topic("T")
+    async with client.producer() as producer:
+        await producer.send("T", "x")
+    await client.push_consumer("T", handle, group="g", begin=ConsumeFromWhere.FIRST_OFFSET).start()
+    await broker.clock.advance(sum(wishes_s) + 100)
+    return [(after - before) / 1000 for before, after in pairwise(times)]
+
+
+@pytest.mark.rmq(message_delay_level="1s 2d")
+async def test_a_handlers_wish_is_kept_under_a_table_of_ones_own(rmq_broker: RmqBroker) -> None:
+    first, second, third = await delays_of_retries(rmq_broker, 30, 1, 45)
+    assert 30 <= first <= 32
+    assert 1 <= second <= 2
+    assert 45 <= third <= 47
+
+
+@pytest.mark.rmq(message_delay_level="1s 2h 40s", timer_wheel_enable=False)
+async def test_without_timers_it_is_the_next_longer_level_of_the_brokers_own(rmq_broker: RmqBroker) -> None:
+    (delay,) = await delays_of_retries(rmq_broker, 30)
+    assert 40 <= delay <= 41

@@ -12,6 +12,7 @@ import pytest
 from pyromq.client import sync
 from pyromq.client.errors import Refused, Unreachable
 from pyromq.client.produce.transaction_table import TransactionTable
+from pyromq.client.produce.transactions import Transaction
 from pyromq.client.received import Received
 from pyromq.model.codes import ResponseCode
 from pyromq.model.group import ConsumeFromWhere
@@ -70,6 +71,24 @@ async def test_a_block_that_raises_rolls_back_and_its_own_error_goes_on(world: S
             transaction.rollback()
         await producer.send("T", "plain")
     assert await delivered(world, 1) == ["plain"]
+
+
+async def committed_then_broken(transaction: Transaction) -> None:
+    transaction.commit()
+    raise ZeroDivisionError
+
+
+async def test_what_is_committed_by_name_stays_so_if_the_block_raises_behind_it(world: Servers) -> None:
+    async with world.client() as client, client.producer("P") as producer:
+        with pytest.raises(ZeroDivisionError):
+            async with producer.transaction("T", "paid") as transaction:
+                await committed_then_broken(transaction)
+        async with producer.transaction("T", "shipped") as transaction:
+            transaction.commit()
+        async with producer.transaction("T", "never") as transaction:
+            transaction.commit()
+            transaction.rollback()
+    assert await delivered(world, 2) == ["paid", "shipped"]
 
 
 async def test_the_broker_asks_about_what_was_left_open(quick: Servers) -> None:

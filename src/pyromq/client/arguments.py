@@ -6,12 +6,13 @@ No awaits, and no knowledge of brokers: what a name or an expression may hold is
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 from ..model import names
 from ..model.group import ConsumeFromWhere
+from ..model.times import parse_time
 from .core.retry import Retry
 from .errors import BadMessage, Error
 from .subscription import Filter
@@ -89,11 +90,34 @@ def check_filter_kind(wanted: object) -> None:
     check_kind("the filter", wanted, Filter, "made by tag(...) or sql(...)", hint=hint)
 
 
+_BEGINS = {"first": ConsumeFromWhere.FIRST_OFFSET, "last": ConsumeFromWhere.LAST_OFFSET}
+_BEGIN_HINT = 'Give "first", "last", a time ("2026-11-16T08:30", "-1h", "yesterday 00:00", a datetime), or one of '
+
+
+def read_begin(options: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
+    """Return the options of a consumer with `begin` as a ConsumeFromWhere, a time that it named as `begin_ms`."""
+    begin = options.get("begin")
+    if not isinstance(begin, str | datetime):
+        return dict(options)
+    if isinstance(begin, str) and begin in _BEGINS:
+        return {**options, "begin": _BEGINS[begin]}
+    try:
+        begin_ms = parse_time(begin, now_ms) if isinstance(begin, str) else round(begin.timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        raise _no_begin(begin) from None
+    if options.get("begin_ms") is not None:
+        raise Error(f"begin={begin!r} names a time, and so does begin_ms", hint="Give one of them")
+    return {**options, "begin": ConsumeFromWhere.TIMESTAMP, "begin_ms": begin_ms}
+
+
+def _no_begin(begin: object) -> Error:
+    allowed = ", ".join(each.name for each in ConsumeFromWhere)
+    return Error(f"begin={begin!r} is no place to begin", hint=f"{_BEGIN_HINT}pyromq.ConsumeFromWhere: {allowed}")
+
+
 def check_begin(begin: Any, begin_ms: Any) -> None:
     if not isinstance(begin, ConsumeFromWhere):
-        allowed = ", ".join(each.name for each in ConsumeFromWhere)
-        hint = f"Give a pyromq.ConsumeFromWhere: one of its {allowed}"
-        raise Error(f"begin={begin!r} is no place to begin", hint=hint)
+        raise _no_begin(begin)
     if begin_ms is not None and not isinstance(begin_ms, int):
         raise Error(f"begin_ms={begin_ms!r} is no whole number of milliseconds since 1970")
     by_time = begin is ConsumeFromWhere.TIMESTAMP

@@ -14,6 +14,7 @@ from ..ambient import Clock, Random, SystemClock, system_random
 from ..model.message_trace import MessageTrace
 from ..model.names import TRACE_TOPIC
 from ..transport.client import Connect
+from .arguments import read_begin
 from .config import CREDENTIAL_VARIABLES, ClientConfig, credentials, name_servers
 from .connect.background import Lifecycle, first_ended
 from .connect.broker_requests import BrokerRequests
@@ -150,7 +151,7 @@ class Client(Lifecycle):
         """
         wanted = {topic: Filter() if filter is None else filter} if isinstance(topic, str) else topic
         around = (*self._middleware, *middleware)
-        how = ConsumeOptions(**options)
+        how = ConsumeOptions(**read_begin(options, self.session.clock.now_ms()))
         consumer = self._make_consumer(self.session, group, wanted, handler, how, self._tracer, around)
         self._consumers.append(consumer)
         return consumer
@@ -176,7 +177,8 @@ class Client(Lifecycle):
     def pull_consumer(self, /, group: str, *, filter: Filter | None = None, **options: Any) -> PullConsumer:
         """Make a consumer that is polled for messages. Further options are those of `PullOptions`."""
         wanted = Filter() if filter is None else filter
-        consumer = PullConsumer(self.session, group, wanted, PullOptions(**options), self._tracer)
+        how = PullOptions(**read_begin(options, self.session.clock.now_ms()))
+        consumer = PullConsumer(self.session, group, wanted, how, self._tracer)
         self._consumers.append(consumer)
         return consumer
 

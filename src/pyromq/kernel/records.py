@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..model.times import DelayLevels, parse_delay_levels
 from .choice import native
 from .python import keys, pull, scan
 from .python.keys import KEY, PAGE_SLOTS, TAG_MARK, index_hash, keys_of
-from .python.placed import DelayLevels, Placed, parse_delay_levels, place_burst
+from .python.placed import Placed, place_burst
 from .python.pull import Picked, Range
 from .python.scan import Fault, check_at, is_intact
 

@@ -5,17 +5,19 @@ from typing import Any
 
 import pytest
 
+from pyromq.client.connect.broker_delays import delays_of
 from pyromq.client.core.retry import (
     BROKER_CHOOSES,
     DEAD_LETTER,
+    BrokerDelays,
     Reject,
     Retry,
     RetryLater,
     busy_pause_s,
     level_after,
-    level_for,
     send_back_level,
 )
+from pyromq.errors import ConfigError
 
 
 def test_a_failed_message_comes_again_until_its_attempts_are_used_up() -> None:
@@ -36,13 +38,43 @@ def test_the_broker_may_count_by_the_groups_own_number() -> None:
 
 def test_a_handler_may_say_when_or_never() -> None:
     assert send_back_level(Reject(), 0, Retry()) == DEAD_LETTER
-    assert send_back_level(RetryLater(30), 0, Retry()) == 4
+    assert send_back_level(RetryLater(30), 0, Retry()) == BROKER_CHOOSES  # it is asked first what it can do
     assert send_back_level(RetryLater(30), 16, Retry()) == DEAD_LETTER
 
 
 @pytest.mark.parametrize(("seconds", "level"), [(0, 1), (1, 1), (1.5, 2), (10, 3), (11, 4), (7200, 18), (99_999, 18)])
 def test_the_level_is_never_too_early(seconds: float, level: int) -> None:
-    assert level_for(seconds) == level
+    assert BrokerDelays().level_for(seconds) == level
+
+
+@pytest.mark.parametrize(
+    ("delays", "seconds", "level", "timer_ms"),
+    [
+        (BrokerDelays(timer_s=259_200), 30, 4, None),  # a level has it
+        (BrokerDelays(timer_s=259_200), 29.5, 4, None),  # nearly
+        (BrokerDelays(timer_s=259_200), 45, 5, 45_000),
+        (BrokerDelays(timer_s=259_200), 86_400, 18, 86_400_000),
+        (BrokerDelays(timer_s=259_200), 999_999, 18, 259_200_000),
+        (BrokerDelays(timer_s=3_600), 999_999, 18, None),  # the longest level is longer than the longest timer
+        (BrokerDelays((172_800,), 259_200), 30, 1, 30_000),
+        (BrokerDelays((172_800, 60)), 30, 2, None),  # in any order
+        (BrokerDelays((172_800, 60)), 999_999, 1, None),
+        (BrokerDelays((), 259_200), 30, 1, 30_000),
+    ],
+)
+def test_a_timer_is_used_where_no_level_fits(
+    delays: BrokerDelays, seconds: float, level: int, timer_ms: int | None
+) -> None:
+    assert (delays.level_for(seconds), delays.timer_ms(seconds)) == (level, timer_ms)
+
+
+def test_what_a_broker_can_do_is_in_its_settings() -> None:
+    lines = "a=b\nmessageDelayLevel=1s 2d\ntimerMaxDelaySec=9\ntimerWheelEnable=true\n"
+    assert delays_of(lines) == BrokerDelays((1, 172_800), 9)
+    assert delays_of(lines.replace("true", "false")) == BrokerDelays((1, 172_800))
+    assert delays_of("brokerName=old") == BrokerDelays()
+    with pytest.raises(ConfigError, match="messageDelayLevel"):
+        delays_of("messageDelayLevel=soon")
 
 
 def test_the_client_counts_levels_as_the_broker_would() -> None:

@@ -107,7 +107,8 @@ def _due(name: str, text: str, now: int) -> int:
 
 def _illegal(why: str, most: int) -> RequestRefused:
     return RequestRefused(
-        f"timer message illegal, the delay time should not be bigger than the max delay {most}ms (timerMaxDelaySec); "
+        f"timer message illegal, the delay time should not be bigger than the max delay {most}ms "
+        f"(timerMaxDelaySec={most // 1000}); "
         f"or if set del msg, the delay time should be bigger than the current time: {why}",
         ResponseCode.MESSAGE_ILLEGAL,
     )

@@ -24,6 +24,15 @@ if TYPE_CHECKING:
     from ...admin.cluster import BrokerPlace
 
 TO_THE_END = -1  # as a time
+TO = click.option(
+    "--to", "--time", "when", metavar="PLACE", help="first, last, now, -1h, 'yesterday 00:00', 2026-11-16T08:30, or ms."
+)
+
+
+def _moment(when: str) -> int:
+    """Return the time that --to names: the first message stored then or later is where it goes on."""
+    places = {"first": 0, "last": TO_THE_END}
+    return places[when] if when in places else time_ms(when, "--to")
 
 
 @command(
@@ -58,14 +67,15 @@ async def skip(
 
 
 @command(
-    "pyromq group reset billing orders --time 2026-11-16T00:00:00 --dry-run",
+    "pyromq group reset billing orders --to first --dry-run       or last, now, -1h, 2026-11-16T08:30",
+    "pyromq group reset billing orders --to 'yesterday 00:00' --yes",
     "pyromq group reset billing orders -b broker-a --queue 0 --offset 120 --yes",
 )
 @click.argument("name", metavar="GROUP")
 @click.argument("topic")
 @click.option("--queue", type=click.IntRange(min=0), help="Only this queue.")
 @click.option("--offset", type=click.IntRange(min=0), help="This offset of the queue.")
-@click.option("--time", "when", help="First message not before: ms since 1970 or 2026-11-16T00:00:00.")
+@TO
 @one_broker
 @changes
 async def reset(
@@ -73,29 +83,31 @@ async def reset(
 ) -> None:
     """Let GROUP go on in TOPIC at a time, or, in one queue, at an offset. Exit code 0: done, 1: refused."""
     if (offset is None) == (when is None):
-        raise click.UsageError("say where: either --time, or --offset with --queue")
+        raise click.UsageError("say where: either --to, or --offset with --queue")
     places = await shell.masters(broker)
     if offset is not None and (queue is None or len(places) > 1):
         raise click.UsageError("--offset is of one queue of one broker: give --queue and -b")
     await shell.group(name, places)
-    moment = 0 if when is None else time_ms(when, "--time")
+    moment = 0 if when is None else _moment(when)
     where = f"at {when}" if when is not None else f"at offset {offset} of queue {queue}"
     work = [OffsetMove(name, topic, places, queue, moment, offset)]
     await _move(shell, f"let group {name} go on in {topic} {where}", work)
 
 
 @command(
-    "pyromq topic reset orders --time 2026-11-16T00:00:00 --dry-run",
-    "pyromq topic reset orders --time 0 --yes",
+    "pyromq topic reset orders --to 2026-11-16T00:00:00 --dry-run",
+    "pyromq topic reset orders --to first --yes",
     name="reset",
 )
 @click.argument("topic")
-@click.option("--time", "when", required=True, help="First message not before: ms since 1970 or 2026-11-16T00:00:00.")
+@TO
 @one_broker
 @changes
-async def reset_topic(shell: Shell, topic: str, when: str, broker: str | None) -> None:
+async def reset_topic(shell: Shell, topic: str, when: str | None, broker: str | None) -> None:
     """Let every group of TOPIC go on at a time. One group alone: pyromq group reset."""
-    moment = time_ms(when, "--time")
+    if when is None:
+        raise click.UsageError("say where: --to first, last, or a time")
+    moment = _moment(when)
     places = await shell.masters(broker)
     await shell.topic(topic, places)
     found: dict[str, list[BrokerPlace]] = {}

@@ -43,7 +43,7 @@ BROWSING_GROUP = "pyromq_sub"  # the group's name in requests of those who only 
 @click.option("-g", "--group", help="Consume as a member of this group; without it nothing is committed.")
 @click.option("--tag", "tags", multiple=True, help="Only messages with this tag; may be given several times.")
 @click.option("--sql", "expression", help="Only messages whose properties fit this SQL92 expression.")
-@click.option("--from", "begin", default="latest", show_default=True, help="latest, first, or a time.")
+@click.option("--from", "begin", default="latest", show_default=True, help="latest, first, or a time, like -1h.")
 @click.option("--tail", type=click.IntRange(min=1), help="Begin with the last so many, by the time of storing.")
 @click.option("--count", type=click.IntRange(min=1), help="End after so many.")
 @click.option(

@@ -43,6 +43,7 @@ SMALL: dict[str, object] = {
     "enable_property_filter": True,
     "recall_message_enable": True,
     "trace_topic_enable": True,
+    "timer_max_delay_sec": 366 * 86_400,  # Java's broker and ours: three days
 }
 
 GUIDE = """\

@@ -7,13 +7,13 @@ the environment and profiles are added in `profiles.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ...model.wire_text import whole_number
+from ...ambient import SystemClock
+from ...model.times import parse_time
 
 if TYPE_CHECKING:
     from ...client.connect.tls_choice import TlsChoice
@@ -58,12 +58,12 @@ class Time(click.types.StringParamType):
 
 
 def time_ms(text: str, option: str) -> int:
-    """Return milliseconds since 1970, of that or of a local time such as 2026-11-16 or 2026-11-16T08:30:00."""
+    """Return milliseconds since 1970 of a time as `parse_time` reads it."""
     try:
-        number = whole_number(text)
-        return round(datetime.fromisoformat(text).timestamp() * 1000) if number is None else number
-    except (ValueError, OverflowError):
-        raise click.UsageError(f"{option} {text}: neither milliseconds nor a time like 2026-11-16T00:00:00") from None
+        return parse_time(text, SystemClock().now_ms())
+    except ValueError:
+        wanted = "neither milliseconds nor a time like 2026-11-16T00:00:00, -1h or 'yesterday 00:00'"
+        raise click.UsageError(f"{option} {text}: {wanted}") from None
 
 
 # Spelling, how click takes it. Also what a group hands on to its commands (tree.py).

@@ -15,8 +15,20 @@ from ...protocol.headers.send import ConsumerSendMsgBack
 from ...protocol.messages import UnreadableMessage
 from ...protocol.properties import MAX_PROPERTIES_BYTES, rejoin_properties
 from ...protocol.requests import RequestCode
+from ..connect.broker_delays import DelaysOfBrokers
 from ..connect.session import Session, master_of
-from ..core.retry import BROKER_CHOOSES, DEAD_LETTER, NO_END, Retry, level_after, reason_of, seconds_of, send_back_level
+from ..core.retry import (
+    BROKER_CHOOSES,
+    DEAD_LETTER,
+    NO_END,
+    BrokerDelays,
+    Retry,
+    RetryLater,
+    level_after,
+    reason_of,
+    seconds_of,
+    send_back_level,
+)
 from ..errors import BadMessage, Error, Refused
 from ..produce.outgoing import Packing, pack
 from ..produce.sending import Sender, SendPolicy
@@ -41,19 +53,34 @@ class ConsumerSendBack:
         self._group = group
         self._retry = retry
         self._sender = Sender(session, _GROUP, SendPolicy())
+        self._delays = DelaysOfBrokers(session)
 
     async def __call__(self, received: Received, fault: Exception) -> bool:
         """Return whether a broker has the message now, which the handler could not deal with for this reason."""
         level = send_back_level(fault, received.message.reconsume_times, self._retry)
+        if level == BROKER_CHOOSES and isinstance(fault, RetryLater):
+            return await self._give_back_for(received, fault)
         return await self._give_back(received, level, _reason(fault))
 
     def outlook(self, received: Received, fault: Exception) -> str:
         """Return in words what becomes of the message, as far as it is known here."""
         times = received.message.reconsume_times
-        level = send_back_level(fault, times, self._retry)
-        if level == DEAD_LETTER:
+        if send_back_level(fault, times, self._retry) == DEAD_LETTER:
             return "dead letter"
-        return f"again in {seconds_of(level or level_after(times)):g} s, unless its broker has other delays"
+        wanted_s = fault.seconds if isinstance(fault, RetryLater) else seconds_of(level_after(times))
+        return f"again in {wanted_s:g} s, unless its broker has other delays"
+
+    async def _give_back_for(self, received: Received, wish: RetryLater) -> bool:
+        """Give back for so many seconds: by a timer where the broker has one and no level fits, else by a level."""
+        delays = BrokerDelays()
+        try:
+            delays = await self._delays.of(await self._address(received))
+            if (timer_ms := delays.timer_ms(wish.seconds)) is not None:
+                await self._send_again(received, BROKER_CHOOSES, _reason(wish), timer_ms)
+                return True
+        except Error as fault:
+            log.info("no timer for a retry, a delay level is used", id=received.id, fault=str(fault))
+        return await self._give_back(received, delays.level_for(wish.seconds), _reason(wish))
 
     async def _give_back(self, received: Received, level: int, reason: str) -> bool:
         """Return whether a broker has it. `level` is a delay level, BROKER_CHOOSES or DEAD_LETTER."""
@@ -130,7 +157,7 @@ class ConsumerSendBack:
         )
         await self._session.ask(await self._address(received), RequestCode.CONSUMER_SEND_MSG_BACK, header)
 
-    async def _send_again(self, received: Received, level: int, reason: str) -> None:
+    async def _send_again(self, received: Received, level: int, reason: str, timer_ms: int | None = None) -> None:
         message = received.message
         properties = {name: value for name, value in message.properties.items() if name not in _NOT_SENT_AGAIN}
         properties |= {Property.RETRY_TOPIC: received.wire_topic, Property.ORIGIN_MESSAGE_ID: received.id}
@@ -139,7 +166,10 @@ class ConsumerSendBack:
             properties[Property.OWN_REASON] = reason
         if level == BROKER_CHOOSES:
             level = level_after(message.reconsume_times)
-        if level != DEAD_LETTER:
+        if timer_ms is not None:
+            properties = {name: value for name, value in properties.items() if not name.startswith("TIMER_")}
+            properties[Property.TIMER_DELAY_MS] = str(timer_ms)
+        elif level != DEAD_LETTER:
             properties[Property.DELAY] = str(level)
         as_stored = isinstance(message, UnreadableMessage)
         packing = Packing(compression=None) if as_stored else Packing()

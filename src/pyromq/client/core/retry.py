@@ -5,6 +5,7 @@ Pure rules: the producer and the consumers ask, and act on the answer.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...ambient import Random
@@ -31,6 +32,7 @@ BROKER_CHOOSES = 0  # delay level of a send-back: 3 + the number of attempts so 
 DEAD_LETTER = -1
 NO_END = 0x7FFFFFFF  # retries, as Java writes that there is no bound
 _FIRST_RETRY_LEVEL = 3
+_TIMER_STEP_S = 1.0  # timers are no more exact
 _BUSY_FIRST_S = 0.02
 _BUSY_MOST_S = 1.0
 
@@ -40,7 +42,10 @@ class Reject(Exception):
 
 
 class RetryLater(Exception):
-    """Raised by a handler: try again after about so many seconds (brokers know 18 steps, 1 s to 2 h)."""
+    """Raised by a handler: try again after so many seconds.
+
+    To a second where the broker serves timers or has such a delay level, else after the next longer level.
+    """
 
     def __init__(self, seconds: float) -> None:
         if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not seconds >= 0:  # nan is not
@@ -92,14 +97,31 @@ def reason_of(fault: BaseException) -> str:
 def send_back_level(fault: BaseException, reconsume_times: int, retry: Retry) -> int:
     if isinstance(fault, Reject) or reconsume_times >= retry.most:
         return DEAD_LETTER
-    if isinstance(fault, RetryLater):
-        return level_for(fault.seconds)
     return BROKER_CHOOSES
 
 
-def level_for(seconds: float) -> int:
-    """Return the shortest level that is not too early; the last one where all are."""
-    return next((number for number, each in enumerate(LEVEL_SECONDS, 1) if each >= seconds), len(LEVEL_SECONDS))
+@dataclass(frozen=True, slots=True)
+class BrokerDelays:
+    """How long a broker can let a message wait: the seconds of its levels, of its longest timer (0: it has none)."""
+
+    levels: Sequence[float] = LEVEL_SECONDS
+    timer_s: float = 0
+
+    def level_for(self, seconds: float) -> int:
+        """Return the shortest level that is not too early; the longest where all are."""
+        late = [(each, number) for number, each in enumerate(self.levels, 1) if each >= seconds]
+        if late:
+            return min(late)[1]
+        return max(range(1, len(self.levels) + 1), key=lambda number: self.levels[number - 1], default=1)
+
+    def timer_ms(self, seconds: float) -> int | None:
+        """Return the time of a timer that comes nearer to the wish than any level does; None where a level does."""
+        nearest = self.levels[self.level_for(seconds) - 1] if self.levels else 0
+        if not self.timer_s or 0 <= nearest - seconds <= _TIMER_STEP_S:
+            return None
+        if nearest < seconds and self.timer_s <= nearest:
+            return None  # the longest level comes nearer
+        return round(min(seconds, self.timer_s) * 1000)
 
 
 def seconds_of(level: int) -> float:

@@ -60,6 +60,13 @@ class Transaction:
         """The id by which the check handler is asked: note it with your own work."""
         return self.result.message_id
 
+    def commit(self) -> None:
+        """Deliver the message at the end of the block, also if the block raises from now on.
+
+        For the line after your own commit: what fails behind it must not drop the message.
+        """
+        self.decision = TransactionDecision.COMMIT
+
     def rollback(self) -> None:
         """Drop the message at the end of the block."""
         self.decision = TransactionDecision.ROLLBACK
@@ -82,7 +89,7 @@ class ProducerTransactions:
 
     @asynccontextmanager
     async def block(self, result: SendResult, properties: Mapping[str, str]) -> AsyncIterator[Transaction]:
-        """Run a transaction as a block: a clean end commits, an exception rolls back."""
+        """Run a transaction as a block: a clean end commits, an exception rolls back, unless it was decided before."""
         transaction = self._open[result.message_id] = Transaction(result, properties)
         try:
             if result.status is not SendStatus.OK:
@@ -93,19 +100,29 @@ class ProducerTransactions:
                 )
             yield transaction
         except BaseException:
-            await self._roll_back(transaction)
+            await self._end_failed(transaction)
             raise
         else:
             await self._end(transaction, transaction.decision or TransactionDecision.COMMIT)
         finally:
             del self._open[result.message_id]
 
-    async def _roll_back(self, transaction: Transaction) -> None:
-        """Roll back, and log a failure: the caller's own error matters more. The broker asks then, or gives up."""
+    async def _end_failed(self, transaction: Transaction) -> None:
+        """Roll back, or commit if that was decided, and log a failure: the caller's own error matters more.
+
+        The broker asks then, or gives up.
+        """
+        is_committed = transaction.decision is TransactionDecision.COMMIT
+        decision = TransactionDecision.COMMIT if is_committed else TransactionDecision.ROLLBACK
         try:
-            await self._end(transaction, TransactionDecision.ROLLBACK)
+            await self._end(transaction, decision)
         except Error as fault:
-            log.warning("transaction not rolled back, the broker will ask", id=transaction.message_id, fault=str(fault))
+            log.warning(
+                "transaction not ended, the broker will ask",
+                id=transaction.message_id,
+                wanted=decision.name.lower(),
+                fault=str(fault),
+            )
 
     async def _end(self, transaction: Transaction, decision: TransactionDecision) -> None:
         result = transaction.result

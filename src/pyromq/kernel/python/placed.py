@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from ...errors import ConfigError
 from ...model.java_hash import java_hash
 from ...model.message import MOST_INNER_MESSAGES, WRAPPED_BATCH, SysFlag
 from ...model.names import SCHEDULE_TOPIC
-from ...model.wire_text import INT_MAX, LONG_MAX, whole_number
+from ...model.times import DelayLevels
+from ...model.wire_text import INT_MAX, whole_number
 from ...protocol.properties import find_property
 from ...protocol.record import CRC_NAME, Record, encode_record, with_room_for_crc
-
-DelayLevels: TypeAlias = Mapping[int, int]  # level -> milliseconds
-
-_UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class Placed(NamedTuple):
@@ -44,17 +40,6 @@ class Placed(NamedTuple):
     @property
     def in_index(self) -> bool:
         return self.sys_flag & SysFlag.TRANSACTION_MASK != SysFlag.TRANSACTION_ROLLBACK
-
-
-def parse_delay_levels(text: str) -> DelayLevels:
-    """Read `1s 5s 10s ...` as messageDelayLevel has it. ConfigError names the word that is no duration."""
-    levels: dict[int, int] = {}
-    for level, word in enumerate(text.split(), 1):
-        count = whole_number(word[:-1], high=LONG_MAX // _UNIT_MS["d"])
-        if count is None or word[-1] not in _UNIT_MS:
-            raise ConfigError(f"messageDelayLevel: {word!r} is not a number followed by s, m, h or d")
-        levels[level] = count * _UNIT_MS[word[-1]]
-    return levels
 
 
 _hashes: dict[bytes, int] = {}  # tags repeat; bounded below

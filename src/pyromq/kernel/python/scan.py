@@ -13,6 +13,7 @@ from zlib import crc32
 
 from ...model.message import WRAPPED_BATCH
 from ...model.names import SCHEDULE_TOPIC
+from ...model.times import DelayLevels
 from ...protocol.record import (
     BLANK,
     BLANK_BYTES,
@@ -28,7 +29,7 @@ from ...protocol.record import (
     locate,
     whole_record_crc,
 )
-from .placed import DelayLevels, Placed, message_count, tag_code
+from .placed import Placed, message_count, tag_code
 
 _MAGICS = (MAGIC_V1, MAGIC_V2)
 
