@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -12,6 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from pyromq.cli.msg.sub import Listener
+from pyromq.client.received import Received
+from pyromq.client.subscription import everything
+from pyromq.model.group import ConsumeFromWhere
 from tests.cli.standing import Standing, standing
 
 
@@ -85,6 +90,34 @@ def test_a_group_goes_on_where_it_stopped_and_lookers_do_not_disturb(one: Standi
         one.rows("sub", "G", "--from", "first", "--count", "1")
         shown = one.rows("sub", "G", "-g", "g", "--from", "first", "--count", "2")
         assert [row["body"] for row in shown] == expected
+
+
+def test_queues_that_a_topic_gets_while_it_is_looked_at_are_shown_from_their_first_message(one: Standing) -> None:
+    async def look() -> set[str]:
+        shown: set[str] = set()
+        begin = {"begin": ConsumeFromWhere.LAST_OFFSET}
+        enough = asyncio.Event()
+
+        def show(msg: Received) -> None:
+            shown.add(msg.body.decode())
+            if len(shown) == 21:
+                enough.set()
+
+        await one.world.create_topic("grown", 2)
+        async with one.world.client(route_refresh_s=0.2) as client, client.producer() as producer:
+            looking = asyncio.create_task(
+                Listener("grown", everything(), begin, show, None, enough).browse(client, None)
+            )
+            while not shown:  # it has begun
+                await producer.send("grown", "old")
+            await one.world.create_topic("grown", 4)
+            async with one.world.client() as other, other.producer() as sender:
+                for number in range(20):
+                    await sender.send("grown", str(number))
+            await looking
+        return shown
+
+    assert one.do(look()) == {"old", *map(str, range(20))}
 
 
 def test_the_last_ones_of_all_queues_come_first(one: Standing) -> None:

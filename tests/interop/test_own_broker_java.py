@@ -12,6 +12,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from . import wire
 from .conftest import OwnCluster
 from .peers import java
 from .waiting import eventually
@@ -87,6 +88,29 @@ def test_an_automatically_created_topic(
     sent = client.send_by("sync", own.servers, topic, bodies("m", 8))
     assert {one["status"] for one in sent} == {"SEND_OK"}
     all_arrive(bodies("m", 8), members("push", topic, f"GID_{topic}"))
+
+
+def test_a_group_reads_added_queues_from_their_first_message(
+    client: java.Client, own: OwnCluster, members: Callable[..., java.Consuming]
+) -> None:
+    """It has its offsets before it knows of the queues, and before anything is in them."""
+    topic = own.new_topic(queues=2)
+    group = f"GID_{topic}"
+    consumer = members("push", topic, group, **{"from": "last"})
+    eventually(lambda: own.stored_offsets(topic, group) == {"0": 0, "1": 0}, "it has begun", 15)
+    wire.create_topic(own.broker.address, topic, 4)
+    eventually(lambda: own.stored_offsets(topic, group) == {str(n): 0 for n in range(4)}, "it has all queues", 5)
+    client.send_by("selector", own.servers, topic, bodies("m", 40))
+    all_arrive(bodies("m", 40), consumer)
+
+
+def test_a_consumer_that_was_there_before_its_topic(
+    client: java.Client, own: OwnCluster, members: Callable[..., java.Consuming]
+) -> None:
+    topic = f"OwnLate{client.program.name.replace(' ', '').replace('.', '_')}"
+    consumer = members("push", topic, f"GID_{topic}", **{"from": "last"})
+    client.send_by("sync", own.servers, topic, bodies("m", 20))
+    all_arrive(bodies("m", 20), consumer)
 
 
 def test_large_bodies_are_compressed_by_the_client(

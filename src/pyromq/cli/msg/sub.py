@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...client.errors import Error
 from ...client.received import Received  # at the top: the SDK reads the types of handlers
 from ...model.foreign_text import one_line
 from ...model.group import ConsumeFromWhere
@@ -123,6 +124,17 @@ class Listener:
                     if not self.enough.is_set():
                         self.shown(msg)
                 found = []
+                queues = await self._with_added(consumer, queues)
+
+    async def _with_added(self, consumer: PullConsumer, queues: list[MessageQueue]) -> list[MessageQueue]:
+        """Poll queues that the topic got meanwhile too, from their first message on; return all that are polled."""
+        added = set(await consumer.queues(self.topic)).difference(queues)
+        if added:
+            try:
+                await consumer.assign([*queues, *added])
+            except Error:  # a broker is new and cannot be asked yet
+                return queues
+        return [*queues, *added]
 
     async def _last(self, consumer: PullConsumer, queues: list[MessageQueue], count: int) -> list[Received]:
         """Return the last `count` of all queues together and leave the consumer at their ends."""
