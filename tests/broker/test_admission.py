@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,13 @@ from pyromq.broker.config import BrokerConfig
 from pyromq.broker.send.admission import TICK_S, Admission, LoopLag
 from pyromq.errors import RequestRefused
 from pyromq.model.codes import ResponseCode
+from pyromq.protocol.row import RequestClass
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.virtual import START_MS, virtual_broker
+from tests.kernel.test_native_send import send
+from tests.kernel.twins import PEER
+from tests.transport.support import raw_peer
 
 
 class Load:
@@ -30,8 +35,8 @@ class Load:
             self.clock, self.lag, lambda: self.unflushed, lambda: self.waiting, lambda: self.no_disk
         )
 
-    def admit(self, waited_ms: int = 0) -> None:
-        self._admit(self.config, self.clock.monotonic() - waited_ms / 1000)
+    def admit(self, waited_ms: int = 0, timeout_ms: int | None = None) -> None:
+        self._admit(self.config, self.clock.monotonic() - waited_ms / 1000, timeout_ms)
 
 
 def test_an_idle_broker_takes_everything() -> None:
@@ -55,6 +60,45 @@ def test_each_limit_names_itself(load: dict[str, int], waited: int, mark: str, k
     assert refused.value.code == ResponseCode.SYSTEM_BUSY
     assert str(refused.value).startswith(mark)
     assert key in str(refused.value)
+
+
+@pytest.mark.parametrize(("timeout_ms", "limit"), [(3_000, "its client's time-out) is 3000"), (50, "time-out) is 50")])
+def test_a_client_that_names_its_time_out_is_waited_for_as_long(timeout_ms: int, limit: str) -> None:
+    broker = Load()
+    broker.admit(timeout_ms - 1, timeout_ms)
+    with pytest.raises(RequestRefused, match=re.escape(limit)):
+        broker.admit(timeout_ms + 1, timeout_ms)
+
+
+def test_without_fast_failure_no_wait_is_too_long_and_the_other_limits_stay() -> None:
+    broker = Load(broker_fast_failure_enable=False)
+    broker.admit(60_000)
+    broker.admit(60_000, 100)
+    broker.waiting = 100_000
+    with pytest.raises(RequestRefused, match="maxWaitingReplies"):
+        broker.admit()
+
+
+@pytest.mark.parametrize(
+    ("key", "extra", "code"),
+    [
+        ("brokerFastFailureEnable=true", {}, ResponseCode.SYSTEM_BUSY),
+        ("brokerFastFailureEnable=true", {"timeoutMs": 3000}, ResponseCode.SUCCESS),
+        ("brokerFastFailureEnable=true", {"timeoutMs": 400}, ResponseCode.SYSTEM_BUSY),
+        ("brokerFastFailureEnable=false", {}, ResponseCode.SUCCESS),
+    ],
+)
+async def test_a_send_that_waited_half_a_second(tmp_path: Path, key: str, extra: dict[str, Any], code: int) -> None:
+    async with virtual_broker(tmp_path, clock=ManualClock(START_MS), wait_time_mills_in_send_queue=200) as life:
+        life.broker.live.change(key)
+        server = life.broker.servers[0]
+        peer = raw_peer(server, PEER)
+        peer.write(send(1, properties="TAGS\x01t", **extra))  # without an id: the handler's
+        while not server.service.waiting(RequestClass.SEND):
+            await life.clock.settle(1)
+        life.clock._passed_us += 500_000  # it waits for its turn, and nobody could run
+        await life.clock.settle()
+        assert [one.code for one in peer.received] == [code]
 
 
 async def test_a_late_loop_refuses_while_it_is_late() -> None:

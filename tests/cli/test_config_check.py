@@ -40,6 +40,38 @@ def test_each_key_of_a_broker_file_is_told_with_its_effect(tmp_path: Path) -> No
     assert told["storeType"]["error"] is None
 
 
+NO_EFFECT = """\
+transientStorePoolEnable=true
+warmMapedFileEnable=true
+maxTopicLength=100
+popPollingSize=9
+sendMessageThreadPoolNums=16
+"""
+EFFECT = "brokerFastFailureEnable=false\nwaitTimeMillsInSendQueue=900\n"
+AS_IT_IS = "brokerId=0\nbrokerRole=ASYNC_MASTER\n"
+
+
+def test_a_start_says_the_same_of_each_key(tmp_path: Path) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text(NO_EFFECT + EFFECT + AS_IT_IS)
+    result = check(file, "--json")
+    assert result.exit_code == 0
+    told = {entry["key"]: entry for entry in map(json.loads, result.output.splitlines())}
+    loaded = load(BrokerConfig, BROKER_KEYS, daemon="broker", file=file)
+    without = [line.partition("=")[0] for line in NO_EFFECT.splitlines()]
+    assert loaded.notices == [f"{told[key]['where']}: {key} {told[key]['effect']}" for key in without]
+    assert all(told[key]["effect"].startswith("has no effect") for key in without)
+    assert told["brokerFastFailureEnable"]["effect"] == "sets broker_fast_failure_enable"
+    assert not loaded.config.broker_fast_failure_enable
+    for key in ("brokerId", "brokerRole"):
+        assert told[key]["effect"] == "changes nothing: it runs so in any case, and any other value is refused"
+
+
+def test_no_setting_is_without_effect() -> None:
+    for config_class in (BrokerConfig, NamesrvConfig):
+        assert [one.name for one in settings_of(config_class).values() if "no effect" in one.help] == []
+
+
 def test_the_table_shows_the_same(tmp_path: Path) -> None:
     file = tmp_path / "broker.conf"
     file.write_text(BROKER_CONF)

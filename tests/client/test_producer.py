@@ -258,6 +258,16 @@ async def test_busy_is_answered_by_holding_back(cluster: Cluster) -> None:
     assert len(broker.requests(SEND)) == 3
 
 
+async def test_a_send_says_how_long_its_attempt_waits_for_the_answer(cluster: Cluster) -> None:
+    broker = cluster.broker("a", T=1)
+    client = await cluster.client()
+    async with client.producer(policy=SendPolicy(timeout_s=4.5)) as producer:
+        await finish(cluster, asyncio.create_task(producer.send("T", b"x")))
+        await producer.send_oneway("T", b"x")  # nobody waits
+        await cluster.clock.settle()
+    assert [one.fields.get("timeoutMs") for one in broker.requests(SEND)] == ["4500", None]
+
+
 def never(request: Request) -> Answer:
     return None
 

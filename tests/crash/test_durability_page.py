@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from pyromq.broker.config import BrokerConfig
+from pyromq.broker.java_keys import BROKER_KEYS
+from pyromq.config import load
 from pyromq.store.config import FlushMode
 from pyromq.store.message_store import MessageStore
 from pyromq.testing.clock import ManualClock
@@ -46,18 +49,19 @@ def test_each_issue_of_the_catalogue_has_a_test_named_after_it(issue: str) -> No
 
 
 @pytest.mark.parametrize("mode", list(FlushMode))
-def test_the_transient_pool_changes_nothing(mode: FlushMode, caplog: pytest.LogCaptureFixture) -> None:
-    """Every put is in the page cache when it returns, with the setting or without: the same calls reach the disk."""
+def test_the_transient_pool_changes_nothing(mode: FlushMode, tmp_path: Path) -> None:
+    """Every put is in the page cache when it returns; the settings are the same with the key in the file or without."""
     from pyromq.protocol.record import Record
 
-    operations = []
-    for pool in (False, True):
-        disk, clock = SimulatedDisk(), ManualClock()
-        store = MessageStore(disk, small_config(mode, transient_store_pool=pool), clock)
-        before = disk.operations
-        store.put([Record(topic="orders", queue_id=0, body=b"x")])
-        operations.append(disk.operations - before)
-        after = MessageStore(disk.kill(), small_config(mode, transient_store_pool=pool), clock)
-        assert after.commit_log.end == store.commit_log.end > 0
-    assert operations[0] == operations[1]
-    assert any("no effect" in record.getMessage() for record in caplog.records)
+    files = [tmp_path / "without.conf", tmp_path / "with.conf"]
+    for file, more in zip(files, ("", "transientStorePoolEnable=true\n"), strict=True):
+        file.write_text(f"flushDiskType={mode.value}\n{more}")
+    without, pooled = (load(BrokerConfig, BROKER_KEYS, daemon="broker", file=file) for file in files)
+    assert pooled.config == without.config
+    (notice,) = pooled.notices
+    assert "transientStorePoolEnable has no effect: " in notice
+    disk, clock = SimulatedDisk(), ManualClock()
+    store = MessageStore(disk, small_config(mode), clock)
+    store.put([Record(topic="orders", queue_id=0, body=b"x")])
+    after = MessageStore(disk.kill(), small_config(mode), clock)
+    assert after.commit_log.end == store.commit_log.end > 0

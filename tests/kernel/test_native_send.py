@@ -128,6 +128,12 @@ async def test_a_batch_becomes_records_of_its_own(tmp_path: Path, encoding: Enco
         (send(bornTimestamp=-1), True),
         (send(bornTimestamp=1 << 63), False),
         (send(maxReconsumeTimes="x"), False),
+        (send(timeoutMs=3000), True),
+        (send(code=10, timeoutMs=3000), True),
+        (send(encoding=Encoding.ROCKETMQ, timeoutMs=3000, AccessKey="a", Signature="s", SecurityToken="t"), True),
+        (send(timeoutMs="x"), False),
+        (send(timeoutMs=-1), False),
+        (send(timeoutMs=1 << 63), False),
         (send(unitMode="TRUE"), False),
         (send(batch="1"), False),
         (send(bname="broker-a", code=10), True),
@@ -183,9 +189,9 @@ async def test_one_of_each_kind(tmp_path: Path, frame: bytes, taken: bool) -> No
     assert is_counted(ours.by_kernel, taken)
 
 
-@pytest.mark.parametrize(("most", "taken"), [(16, False), (17, True)])
-async def test_a_limit_of_fields_counts_those_of_a_signature(tmp_path: Path, most: int, taken: bool) -> None:
-    signature: dict[str, Any] = {"AccessKey": "a", "Signature": "s", "SecurityToken": "t"}
+@pytest.mark.parametrize(("most", "taken"), [(17, False), (18, True)])
+async def test_a_limit_of_fields_counts_time_out_and_signature(tmp_path: Path, most: int, taken: bool) -> None:
+    signature: dict[str, Any] = {"AccessKey": "a", "Signature": "s", "SecurityToken": "t", "timeoutMs": 3000}
     frame = send(code=10, bname="broker-a", maxReconsumeTimes=3, **signature)
     ours = await lives(tmp_path, [frame], native_module(), header_max_fields=most)
     assert (ours.by_kernel, ours.is_lost) == (taken, not taken)

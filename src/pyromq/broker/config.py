@@ -108,8 +108,15 @@ class BrokerConfig(StoreConfig):
 
     # Overload
     start_accept_send_request_time_stamp: int = setting(0, low=0, wide=True, help="sends are refused before this ms")
+    broker_fast_failure_enable: bool = setting(
+        True, live=True, help="false: a send is served however long it waited; the other limits stay"
+    )
     wait_time_mills_in_send_queue: int = setting(
-        200, low=1, live=True, wide=True, help="ms that a send may wait to be served, then SYSTEM_BUSY"
+        200,
+        low=1,
+        live=True,
+        wide=True,
+        help="ms that a send may wait, if its client names no time-out; then SYSTEM_BUSY",
     )
     queued_requests: int = setting(
         10_000,

@@ -18,7 +18,7 @@ _PLANNED = {
         clientChannelMaxIdleTimeSeconds enableShutdownGracefully enableReconnectForGoAway serverSocketBacklog
         serverSocketSndBufSize serverSocketRcvBufSize writeBufferLowWaterMark connectTimeoutMillis useTLS""",
     "overload answers": """
-        brokerFastFailureEnable pullThreadPoolQueueCapacity litePullThreadPoolQueueCapacity
+        pullThreadPoolQueueCapacity litePullThreadPoolQueueCapacity
         ackThreadPoolQueueCapacity queryThreadPoolQueueCapacity replyThreadPoolQueueCapacity
         heartbeatThreadPoolQueueCapacity clientManagerThreadPoolQueueCapacity consumerManagerThreadPoolQueueCapacity
         endTransactionPoolQueueCapacity adminBrokerThreadPoolQueueCapacity loadBalanceThreadPoolQueueCapacity
@@ -169,8 +169,9 @@ _IGNORED = {
         enableLogConsumeQueueRepeatedlyBuildWhenRecover=false""",
     "expressions are evaluated when a message is pulled: no bit maps are written, the results are the same": """
         enableConsumeQueueExt=false enableCalcFilterBitMap=false bitMapLengthConsumeQueueExt=64""",
-    "the page cache is left to the operating system, and nothing is staged outside it": """
-        transientStorePoolSize=5 fastFailIfNoBufferInStorePool=false commitIntervalCommitLog=200
+    "appends are plain writes into the page cache, which is left to the operating system (docs/store.md)": """
+        transientStorePoolEnable=false warmMapedFileEnable=false transientStorePoolSize=5
+        fastFailIfNoBufferInStorePool=false commitIntervalCommitLog=200
         commitCommitLogLeastPages=4 commitCommitLogThoroughInterval=200 timerWarmEnable=false
         flushLeastPagesWhenWarmMapedFile=4096 mappedFileSwapEnable=true commitLogForceSwapMapInterval=43200000
         commitLogSwapMapInterval=3600000 commitLogSwapMapReserveFileNum=100 logicQueueForceSwapMapInterval=43200000

@@ -31,7 +31,8 @@ class RefusedKeys:
 
 @dataclass(frozen=True, slots=True)
 class PlannedKeys:
-    """Keys that a feature not finished yet will turn into settings. Until then they only pass `config check`."""
+    """Keys that a feature not finished yet will turn into settings. Until then they have no effect, and both `config
+    check` and a start say so."""
 
     feature: str
     keys: str

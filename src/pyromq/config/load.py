@@ -21,6 +21,9 @@ from .settings import Setting, masked, settings_of
 
 C = TypeVar("C")
 
+# A value that is the only one: nobody is surprised, so a start says nothing about it.
+IN_ANY_CASE = "changes nothing: it runs so in any case, and any other value is refused"
+
 
 @dataclass(frozen=True, slots=True)
 class SettingFinding:
@@ -58,7 +61,7 @@ class Loaded(Generic[C]):
     @property
     def notices(self) -> list[str]:
         """Return what is logged at start: what has no effect, was given twice, or was overruled by the overlay."""
-        lines = [str(one) for one in self.findings if one.setting is None]
+        lines = [str(one) for one in self.findings if one.setting is None and one.effect != IN_ANY_CASE]
         seen: dict[str, SettingFinding] = {}
         for one in self.findings:
             name = one.key if one.setting is None else one.setting.name
@@ -158,9 +161,9 @@ def _judge_java(where: str, key: str, value: str, by_java: Mapping[str, Setting]
     if isinstance(group, IgnoredKeys):
         return SettingFinding(where, key, value, f"has no effect: {group.reason}")
     if isinstance(group, PlannedKeys):
-        return SettingFinding(where, key, value, f"belongs to {group.feature}, which is not there yet")
+        return SettingFinding(where, key, value, f"has no effect yet: nothing reads it here ({group.feature})")
     if keys.is_harmless(key, value):
-        return SettingFinding(where, key, value, "asks for nothing beyond what there is")
+        return SettingFinding(where, key, value, IN_ANY_CASE)
     default = keys.harmless(key)
     shown = masked(key, value)
     remedy = f"{group.remedy}, or {f'set {key}={default}' if default else 'remove the line'}"

@@ -78,8 +78,6 @@ class StoreConfig:
         4096, low=4096, help="room on disk that a queue or index file begins with; it doubles ahead of the writes"
     )
     max_open_queue_files: int = option(1_024, low=8, help="queue and index files held open at a time")
-    transient_store_pool: bool = option(False, java="transientStorePoolEnable", help="no effect here: docs/store.md")
-    warm_mapped_files: bool = option(False, java="warmMapedFileEnable", help="no effect here: docs/store.md")
 
     def __post_init__(self) -> None:
         check_ranges(self)

@@ -66,7 +66,6 @@ def open_parts(
     except BaseException:
         lock.release()
         raise
-    _say_what_has_no_effect(config)
     if not files.commit_log.sequence.bases:
         warn_if_no_file_fits(disk, config.commit_log_file_bytes)
     return parts
@@ -139,15 +138,6 @@ def _open_whole_crc(disk: Disk, config: StoreConfig, commit_log: CommitLog) -> N
         if not config.whole_record_crc and read_ranges(disk).open_from is not None:
             raise  # what is written without CRC would count as damaged
         log.warning("no room to write down where records have their own CRC")
-
-
-def _say_what_has_no_effect(config: StoreConfig) -> None:
-    for key, wanted in (
-        ("transientStorePoolEnable", config.transient_store_pool),
-        ("warmMapedFileEnable", config.warm_mapped_files),
-    ):
-        if wanted:
-            log.warning("setting has no effect: appends are plain writes here, see docs/store.md", key=key)
 
 
 def stop_cleanly(parts: StoreParts, flush: Callable[[], None], minimums_from: int) -> None:

@@ -88,23 +88,22 @@ class Admission:
     waiting: Callable[[], int]
     no_disk: Callable[[], str | None]  # why there is no room on disk, None while there is
 
-    def __call__(self, config: BrokerConfig, arrived: float) -> None:
+    def __call__(self, config: BrokerConfig, arrived: float, timeout_ms: int | None = None) -> None:
         """Raise RequestRefused if the broker is overloaded, or full, or came to this request too late.
 
         `arrived`: what waited to be served for longer than its client does is not stored late and silently.
+        `timeout_ms`: how long that is, where the client says it.
         """
         no_disk = self.no_disk()
         if no_disk is not None:
             raise RequestRefused(f"service not available now: {no_disk}", ResponseCode.SERVICE_NOT_AVAILABLE)
         now = self.clock.monotonic()
         waited = (now - arrived) * 1000
-        if waited > config.wait_time_mills_in_send_queue:
-            raise _busy(
-                "TIMEOUT_CLEAN_QUEUE",
-                f"this request waited {waited:.0f} ms to be served",
-                "waitTimeMillsInSendQueue",
-                config.wait_time_mills_in_send_queue,
-            )
+        limit, key = config.wait_time_mills_in_send_queue, "waitTimeMillsInSendQueue"
+        if timeout_ms is not None and timeout_ms > 0:
+            limit, key = timeout_ms, "its client's time-out"
+        if waited > limit and config.broker_fast_failure_enable:
+            raise _busy("TIMEOUT_CLEAN_QUEUE", f"this request waited {waited:.0f} ms to be served", key, limit)
         lag = self.lag.at(now)
         if lag > config.max_loop_lag_ms:
             raise _busy(

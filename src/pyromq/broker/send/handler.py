@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -31,6 +31,7 @@ from ..intake.put_answers import answer, late_reply
 from ..metadata.attributes import CLEANUP_POLICY, QUEUE_TYPE
 from ..metadata.saving import NewTopics
 from ..stats.counters import PutCounter
+from .admission import Admission
 from .answers import most_in_batch, place_fields, recall_handle, region_fields
 from .checks import Destination, SendChecks, batch_entries, check_batch
 from .properties import SPECIAL, TYPED_SPECIAL, Stamp, admitted, having_any, unique_id, without_own
@@ -65,7 +66,7 @@ class SendHandler:
     intake: SendIntake
     stamp: Stamp
     store_host: bytes
-    admit: Callable[[BrokerConfig, float], None]  # raises RequestRefused(SYSTEM_BUSY) while the broker is overloaded
+    admit: Admission  # raises RequestRefused(SYSTEM_BUSY) while the broker is overloaded
     count: PutCounter
     new_topics: NewTopics
     frame: FrameLimits  # of our answers
@@ -80,7 +81,7 @@ class SendHandler:
         config = self.live.config
         code = request.command.code
         header = request.header
-        self.admit(config, request.arrived)
+        self.admit(config, request.arrived, header.timeout_ms)
         try:
             to = self.checks.destination(header, config, request.command.version)
             saving = self.new_topics.saving(to.topic.topic_name)

@@ -41,7 +41,7 @@ from .properties import RESERVED, SPECIAL, TYPED_SPECIAL
 
 _OPAQUE = 1_999_999_999  # stands for the request's own in a template
 _OWN_FIELDS = ("msgId", "queueId", "queueOffset", "transactionId")
-_KERNEL_FIELDS = 17  # of a send, at most: 14, and three of a signature
+_KERNEL_FIELDS = 18  # of a send, at most: 14, three of a signature, and a time-out
 _OWN_ANSWERS = FrameLimits(frame_bytes=(1 << 31) - 1, header_bytes=MOST_HEADER_BYTES)  # we made them, however long
 
 

@@ -92,7 +92,10 @@ class SendHeaders:
         self._group = producer_group
         self._common: dict[tuple[str, bool], dict[str, str]] = {}
 
-    def fields(self, message: Outgoing, queue: MessageQueue, now_ms: int) -> dict[str, str]:
+    def fields(
+        self, message: Outgoing, queue: MessageQueue, now_ms: int, timeout_s: float | None = None
+    ) -> dict[str, str]:
+        """Return the fields of one attempt. `timeout_s`: how long its answer is waited for, None for a one-way send."""
         kind = (message.topic, message.code == RequestCode.SEND_BATCH_MESSAGE)
         common = self._common.get(kind)
         if common is None:
@@ -102,6 +105,8 @@ class SendHeaders:
         found[_BROKER] = queue.broker_name
         found[_BORN] = str(now_ms)
         found[_PROPERTIES] = message.properties
+        if timeout_s is not None:
+            found["timeoutMs"] = str(max(1, int(timeout_s * 1000)))  # the broker drops what nobody waits for any more
         if message.sys_flag:
             found[_SYS_FLAG] = str(message.sys_flag)
         if message.reconsume_times:

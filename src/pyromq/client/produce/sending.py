@@ -156,7 +156,7 @@ class Sender:
         self, message: Outgoing, route: Route, queue: MessageQueue, timeout_s: float, began: float
     ) -> list[SendResult]:
         clock, address = self._session.clock, self._session.sends_to(master_of(route, queue))
-        fields = self._headers.fields(message, queue, clock.now_ms())
+        fields = self._headers.fields(message, queue, clock.now_ms(), timeout_s)
         command = await self._session.call(  # as `ask` does, with less around it: every message passes here
             address, message.code, fields, message.body, timeout_s=timeout_s, expected=_STORED
         )

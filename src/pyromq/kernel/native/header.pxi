@@ -76,6 +76,7 @@ cdef inline bint is_of_a_signature(Text name) noexcept nogil:
 cdef inline bint keep_field(Header *h, Text name, Text value, bint escaped, bint wide) noexcept nogil:
     """False: a name that we do not know, or twice the same, or more than ASCII where no properties are."""
     cdef int number
+    cdef int64_t timeout
     if h.kind == PULLS:
         number = pull_field(name)
     elif h.code == 10:
@@ -85,6 +86,8 @@ cdef inline bint keep_field(Header *h, Text name, Text value, bint escaped, bint
     else:
         number = -1
     if number < 0:
+        if h.kind == SENDS and same(name, b"timeoutMs", 9):  # says nothing to us: here nothing waits to be served
+            return integer(value, 1, INT64_MAX, &timeout)
         return is_of_a_signature(name) and not escaped and not wide
     if h.seen & (<uint32_t>1 << number):
         return False

@@ -31,6 +31,7 @@ class SendMessage(MessageHeader, kw_only=True):
     unit_mode: bool | None = None
     batch: bool | None = None
     max_reconsume_times: Int32 | None = None
+    timeout_ms: Int64 | None = None  # ours: how long the client waits for the answer; Java's brokers ignore it
 
 
 SHORT_NAMES = {
