@@ -55,6 +55,16 @@ COMMANDS = {
     "completion": ("completion", "completion", "Print the completion script for bash, zsh or fish."),
 }
 
+# Packages that are not always installed, and the extra of pyproject.toml that has them.
+EXTRAS = {
+    **dict.fromkeys(("pyspark", "pyarrow", "numpy", "pandas"), "spark"),
+    **dict.fromkeys(("deltalake", "pyiceberg"), "lake"),
+    **dict.fromkeys(("lz4", "zstandard"), "compress"),
+    **dict.fromkeys(("pytest", "pytest_asyncio"), "testing"),
+    "opentelemetry": "otel",
+    "prometheus_client": "prometheus",
+    "uvloop": "fast",
+}
 
 click.UsageError.exit_code = USAGE  # click's own is 2, which commands use for an answer
 
@@ -71,6 +81,10 @@ class LazyTree(Tree):
         module, attribute, _ = COMMANDS[name]
         with importing():
             command = cast(click.Command, getattr(import_module(f".{module}", __package__), attribute))
+            if ctx.resilient_parsing:  # a shell completes
+                from .terminal.names import complete_names
+
+                complete_names(command)
         return with_log_options(command)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Resolved:
@@ -102,6 +116,11 @@ class LazyTree(Tree):
         except (PyroError, OSError) as error:  # an OSError names its path or address itself
             print_lines(f"pyromq: {error}", err=True)
             sys.exit(_exit_code(error))
+        except ModuleNotFoundError as missing:
+            if (extra := EXTRAS.get((missing.name or "").partition(".")[0])) is None:
+                raise
+            print_lines(f"pyromq: this needs {missing.name}: pip install 'pyromq[{extra}]'", err=True)
+            sys.exit(REFUSED)
 
 
 @contextmanager

@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ... import admin
-from ...client.errors import Refused
 from ...config import masked
 from ..terminal.exits import REFUSED
 from ..terminal.options import one_broker
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, TakesNegatives, Tree, command, unknown
+from ..terminal.validation import check_name_servers, check_setting
 
 if TYPE_CHECKING:
     from ...admin.calls import Calls
     from ...admin.cluster import BrokerPlace
-
-FIXED = "cannot be changed while running"  # our broker's words for it, before a list of all that can
 
 
 @click.group(cls=Tree)
@@ -69,6 +67,8 @@ async def put(shell: Shell, key: str, value: str, broker: str | None) -> None:
         if key not in found:
             raise unknown("setting", key, found)
         was[place] = found[key]
+    for place in places:
+        await check_setting(shell, place, key, value)
     shown, before = masked(key, value), {place.name: masked(key, old) for place, old in was.items()}
     shell.about_to(
         f"set {key} to {shown}",
@@ -81,13 +81,7 @@ async def put(shell: Shell, key: str, value: str, broker: str | None) -> None:
 
 async def _change(shell: Shell, place: BrokerPlace, key: str, value: str, was: str) -> None:
     """Change the setting and read it again: Apache's broker answers success to a value that it cannot read."""
-    try:
-        await admin.settings.change_broker(shell.calls, place.address, {key: value})
-    except Refused as refusal:
-        if FIXED not in refusal.remark:
-            raise
-        cure = "set it in the broker's file and start it again. Which can: pyromq config list"
-        raise Fail(f"{key} of {place.name} {FIXED}: {cure}", REFUSED) from None
+    await admin.settings.change_broker(shell.calls, place.address, {key: value})
     if value != was and (await admin.settings.of_broker(shell.calls, place.address)).get(key) == was:
         raise Fail(f"{place.name} took {key}={value} and goes on with {was}: is that a value for it?", REFUSED)
 
@@ -107,7 +101,10 @@ async def stats(shell: Shell, key: str, broker: str | None) -> None:
 @changes
 async def drain(shell: Shell, name: str, undo: bool) -> None:
     """Tell producers, by way of the name servers, to write to BROKER no more; consumers go on. For taking it down."""
+    if ":" in name:
+        raise click.UsageError(f"{name}: name servers know brokers by name; pyromq cluster brokers shows them")
     await shell.masters(name)
+    await check_name_servers(shell)
     what = f"let producers write to {name} again" if undo else f"keep producers from writing to {name}"
     servers = shell.session.config.name_servers
     shell.about_to(what, [{"broker": name, "nameServer": address} for address in servers])

@@ -19,6 +19,7 @@ from ..terminal.options import one_cluster
 from ..terminal.printing import print_text, to_json
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, command
+from ..terminal.validation import check_topic
 
 if TYPE_CHECKING:
     from ...admin.cluster import BrokerPlace
@@ -74,6 +75,8 @@ async def apply_file(shell: Shell, file: str, cluster: str | None) -> None:
     if not rows:
         shell.rows([], f"nothing to change: all is as {file} says")
         return
+    for one in of_topics:
+        await check_topic(shell, [(one.place, one.config)], one.attributes, is_new=one.now is None)
     await _warn_of_hidden(shell, of_topics)
     shell.about_to(f"make {len(rows)} change{'s' * (len(rows) > 1)}", rows)
     for topic in of_topics:

@@ -7,6 +7,7 @@ import click
 from ... import admin
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command, unknown
+from ..terminal.validation import check_name_servers
 
 
 @click.group(cls=Tree)
@@ -45,6 +46,7 @@ async def get(shell: Shell, namespace: str, key: str) -> None:
 async def put(shell: Shell, namespace: str, key: str, value: str) -> None:
     """Set KEY to VALUE on every name server."""
     now = await admin.settings.kv_get(shell.calls, namespace, key)
+    await check_name_servers(shell)
     if now is not None or shell.is_dry:
         plan = [{"namespace": namespace, "key": key, "now": now, "value": value}]
         shell.about_to(f"change {key} in {namespace}", plan)
@@ -62,6 +64,7 @@ async def delete(shell: Shell, namespace: str, key: str) -> None:
     if now is None:
         raise await _no_key(shell, namespace, key)
     row = {"namespace": namespace, "key": key, "value": now}
+    await check_name_servers(shell)
     shell.about_to(f"delete {key} of {namespace}", [row])
     await admin.settings.kv_delete(shell.calls, namespace, key)
     shell.rows([row | {"deleted": True}])

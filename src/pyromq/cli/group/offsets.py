@@ -175,6 +175,8 @@ async def _move(shell: Shell, what: str, work: Sequence[OffsetMove]) -> None:
     """Show from where to where, then commit. It counts as done if one broker did it."""
     await shell.topic(work[0].topic, work[0].places)
     plans = [(each, place, await _plan(shell, each, place)) for each in work for place in each.places]
+    if not any(plan for _, _, plan in plans):
+        raise Fail(f"no broker of these has queue {work[0].queue} of {work[0].topic}")
     shell.about_to(what, [row for _, _, plan in plans for row in plan])
     rows: list[dict[str, Any]] = []
     faults: list[str] = []

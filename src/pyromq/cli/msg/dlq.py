@@ -16,6 +16,7 @@ from ..terminal.options import one_broker
 from ..terminal.printing import print_lines, progress_bar
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command, unknown
+from ..terminal.validation import check_sendable
 from .copying import Skipped
 
 PROGRESS_GROUP = "pyromq_dlq"  # its offsets in a dead-letter topic say what has been sent again
@@ -150,6 +151,8 @@ async def resend(
         shell.rows([], f"nothing to do: all dead letters of {group} {before} (--again or an ID repeats it)")
         return
     goal = f"topic {target}" if target else "the topics where they failed" if to_topic else f"group {group} alone"
+    if target or to_topic:
+        await check_sendable(shell, {target or admin.copies.origin_topic(one["stored"]) for one in work})
     plan = [{key: value for key, value in one.items() if key not in ("stored", "place")} for one in work]
     shell.about_to(f"send {len(work)} dead letters of {group} again, to {goal}", plan)
     copies, skipped = admin.copies.Copies(shell.session), Skipped(f"pyromq dlq resend {group} ID")

@@ -17,6 +17,7 @@ from ..terminal.options import one_broker
 from ..terminal.printing import print_many, progress_bar, to_json
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, command
+from ..terminal.validation import check_sendable
 from .copying import FROM, TAGS, TO, Skipped, selects
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ async def import_(shell: Shell, file: str, target: str | None) -> None:
             done(1)
     rows = [{"topic": topic, "messages": count} for topic, count in sorted(counts.items())]
     if shell.is_dry:
+        await check_sendable(shell, counts)
         shell.about_to(f"send {counts.total()} messages", rows)
     shell.rows(rows, "nothing to send")
 

@@ -11,10 +11,12 @@ from ... import admin
 from ...client.errors import Refused
 from ...model.codes import ResponseCode
 from ...model.message import KEY_SEPARATOR, Property
+from ...model.names import retry_topic
 from ..terminal.options import one_broker
 from ..terminal.printing import print_lines, to_json
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command
+from ..terminal.validation import check_sendable
 from .copying import FROM, TO, selects
 from .dlq import list_dead
 from .files import export, import_
@@ -206,6 +208,7 @@ async def resend(shell: Shell, topic: str, message_id: str, target: str | None, 
         raise Fail(f"not sent: {fault}") from None
     goal = f"group {group}" if group else f"topic {target or topic}"
     if shell.is_dry:
+        await check_sendable(shell, [retry_topic(group) if group else target or topic])
         shell.about_to(f"send {message_id} again to {goal}")
     copies = admin.copies.Copies(shell.session)
     copied = copies.retry(found.message, group) if group else copies.send(found.message, target or topic)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ... import admin
-from ...client.errors import NoBroker, TopicNotFound
+from ...client.errors import NoBroker, TimedOut, TopicNotFound
 from ...model.foreign_text import shell_word
 from ...model.names import topic_fault
-from ..terminal.exits import REFUSED
+from ..terminal.exits import NO_REPLY, REFUSED
 from ..terminal.options import LONGEST_S, Number, Time, seconds
 from ..terminal.printing import print_as_it_is, print_lines, to_json
 from ..terminal.shell import Shell, talks
@@ -82,25 +83,35 @@ async def pub(
                 await shell.session.clock.sleep(1 / rate)
 
 
-@command("pyromq req prices '{\"item\": 7}'", "pyromq req prices @question.json --wait 10 --json")
+@command("pyromq req prices '{\"item\": 7}'", "pyromq req prices @question.json --timeout 10 --json")
 @click.argument("topic")
 @click.argument("body", default="-")
 @click.option("--tag", help="Tag of the request.")
 @KEYS
 @PROPS
-@click.option("--wait", type=seconds(), default=3.0, show_default=True, metavar="SECONDS", help="For the reply.")
+@click.option("--wait", type=seconds(), metavar="SECONDS", help="For the reply.  [default: --timeout]")
 @talks
 async def req(
-    shell: Shell, topic: str, body: str, tag: str | None, keys: tuple[str, ...], props: dict[str, str], wait: float
+    shell: Shell,
+    topic: str,
+    body: str,
+    tag: str | None,
+    keys: tuple[str, ...],
+    props: dict[str, str],
+    wait: float | None,
 ) -> None:
     """Send BODY to TOPIC (a text, @FILE, or - for standard input) and show what a consumer replies.
 
-    Exit code 2 if nobody replies in time.
+    Exit code 3 if nobody replies within --timeout.
     """
     _check_name(topic)
     (content,) = _bodies(body, lines=False, count=1)
     async with shell.client() as client, client.producer() as producer:
-        reply = await producer.request(topic, content, tag=tag, keys=keys, props=props, timeout=wait)
+        timeout = wait or shell.calls.timeout_s or 3.0
+        try:
+            reply = await producer.request(topic, content, tag=tag, keys=keys, props=props, timeout=timeout)
+        except TimedOut as fault:
+            raise Fail(f"{fault} A consumer may still handle the request", NO_REPLY) from None
     text = reply.body.decode("utf-8", "backslashreplace")
     if shell.as_json:
         shell.rows([{"topic": topic, "reply": text, "properties": reply.properties}])
@@ -132,7 +143,10 @@ def _check_name(topic: str) -> None:
 
 def _bodies(body: str, lines: bool, count: int) -> Iterator[bytes]:
     for _ in range(count):
-        if body == "-":
+        content: Iterable[bytes]
+        if body == "-" and sys.stdin.isatty():
+            content = _typed(lines)
+        elif body == "-":
             content = sys.stdin.buffer if lines else [sys.stdin.buffer.read()]
         elif body.startswith("@"):
             content = [Path(body[1:]).read_bytes()]
@@ -142,6 +156,35 @@ def _bodies(body: str, lines: bool, count: int) -> Iterator[bytes]:
             yield from content
         else:
             yield from (line for part in content for line in part.splitlines() if line)
+
+
+def _typed(lines: bool) -> Iterator[bytes]:
+    """Yield what is typed at a terminal: each line, or all of them as one."""
+    what = "Each line is a message, Ctrl-D or Ctrl-C ends it." if lines else "Type the message, Ctrl-D sends it."
+    print_lines(f"{what} (A text or @FILE behind the topic is sent at once.)", err=True)
+    typed = list[bytes]()
+    try:
+        while line := _typed_line():
+            typed.append(line)
+            if lines:
+                yield line
+    except KeyboardInterrupt:
+        if not lines:
+            raise Fail("nothing was sent") from None
+        return
+    if not lines and typed:
+        yield b"".join(typed).removesuffix(b"\n")
+    if not typed:
+        raise Fail("nothing was typed, nothing was sent")
+
+
+def _typed_line() -> bytes:
+    """Return a line. The first Ctrl-C raises KeyboardInterrupt: the event loop would only note it during a read."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return sys.stdin.buffer.readline()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _facts(result: SendResult) -> dict[str, Any]:

@@ -8,10 +8,13 @@ from dataclasses import replace
 import click
 
 from ... import admin
+from ...model.names import retry_topic
+from ...protocol.messages import UnreadableMessage
 from ..terminal.options import one_broker
 from ..terminal.printing import progress_bar
 from ..terminal.shell import Shell, changes
 from ..terminal.tree import Fail, command
+from ..terminal.validation import check_sendable
 from .copying import FROM, TAGS, OptionalTime, Skipped, selects
 
 
@@ -46,14 +49,18 @@ async def replay(
         await shell.topic(target, hint=f"Make it: pyromq topic create {target}")
     if wanted.end_ms is None:
         wanted = replace(wanted, end_ms=shell.session.clock.now_ms())  # or copies into the topic itself return
+    await check_sendable(shell, [retry_topic(group) if group is not None else target or ""])
     counts: Counter[str] = Counter()
+    unreadable = 0
     async for found in admin.search.by_time(shell.calls, places, topic, wanted):
+        unreadable += isinstance(found.message, UnreadableMessage)
         counts[found.place.name] += 1
     if not counts:
         raise Fail(f"no message of {topic} fits")
     goal = f"group {group}" if group else f"topic {target}"
     plan = [{"topic": topic, "broker": name, "messages": count, "to": goal} for name, count in counts.items()]
-    shell.about_to(f"send {counts.total()} messages of {topic} again to {goal}", plan)
+    but = f", and skip {unreadable} that cannot be read" if unreadable else ""
+    shell.about_to(f"send {counts.total() - unreadable} messages of {topic} again to {goal}{but}", plan)
     skipped = Skipped(f"pyromq msg resend {topic} ID " + (f"-g {group}" if group else f"--to {target}"))
     copies, sent = admin.copies.Copies(shell.session), 0
     with progress_bar(counts.total(), f"{topic} to {goal}", shell.as_json) as done:

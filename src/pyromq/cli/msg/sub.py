@@ -56,7 +56,7 @@ async def sub(
 ) -> None:
     """Show the messages of TOPIC as they come.
 
-    --format takes the names of --json in braces, besides {tag}, {keys} and {prop:NAME}; \\t is a tab.
+    --format takes the names of --json in braces, and {prop:NAME}; \\t is a tab.
     """
     from ...client.subscription import everything, sql, tag
     from ..serve.stopping import stop_on_signals

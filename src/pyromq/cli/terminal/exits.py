@@ -5,5 +5,6 @@ from __future__ import annotations
 DONE = 0  # also where the reader of a pipe closed it (`| head`)
 NO = 1  # the answer is no: not found, not ready, not done
 NO_ANSWER = 2  # nobody answered, or nobody could be reached: trying again later may help
+NO_REPLY = 3  # `req`: no consumer replied in time; the request may have been handled all the same
 USAGE = 64  # a wrong option or argument
 REFUSED = 78  # a wrong setting, a store that cannot be opened, a request refused ...: trying again does not help

@@ -1,6 +1,6 @@
 """Lines as a user asks for them: `pyromq sub -f '{topic} {queue}@{offset} {prop:region} {body}'`. Pure.
 
-Names in braces are those of `--json`, besides `tag`, `keys` and `prop:NAME`; braces themselves are written twice.
+Names in braces are those of `--json`, and `prop:NAME`; braces themselves are written twice.
 """
 
 from __future__ import annotations
@@ -29,19 +29,18 @@ PARTS: dict[str, Callable[[Received], Any]] = {
     "attempt": lambda msg: msg.attempt,
     "bornMs": lambda msg: msg.born_ms,
     "storedMs": lambda msg: msg.stored_ms,
-    "properties": lambda msg: msg.properties,
     "tag": lambda msg: msg.tag or "",
-    "keys": lambda msg: " ".join(msg.keys),
+    "keys": lambda msg: list(msg.keys),
+    "properties": lambda msg: msg.properties,
     "body": lambda msg: msg.body.decode("utf-8", "backslashreplace"),
 }
-_BESIDES = ("tag", "keys")  # what --json has among the properties alone
 PROPERTY = "prop"
 _ESCAPES = {"\\n": "\n", "\\t": "\t", "\\\\": "\\"}
 _ESCAPE = re.compile(r"\\[nt\\]")
 
 
 def facts(msg: Received) -> dict[str, Any]:
-    return {name: part(msg) for name, part in PARTS.items() if name not in _BESIDES}
+    return {name: part(msg) for name, part in PARTS.items()}
 
 
 def line_format(text: str) -> Part:
@@ -63,6 +62,8 @@ def line_format(text: str) -> Part:
 def _part(text: str, name: str, detail: str, conversion: str | None) -> Part:
     if name == PROPERTY and detail:
         return lambda msg: msg.properties.get(detail, "")
+    if name == "keys" and not detail and conversion is None:
+        return lambda msg: " ".join(msg.keys)
     if name in PARTS and not detail and conversion is None:
         return lambda msg: found if isinstance(found := PARTS[name](msg), str) else to_json(found)
     known = [*PARTS, f"{PROPERTY}:NAME"]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import click
 
 from ... import admin
+from ...model.names import topic_fault
 from ..msg.copying import Skipped
 from ..terminal.printing import progress_bar
 from ..terminal.shell import Shell, changes
 from ..terminal.tree import Fail, command
+from ..terminal.validation import check_sendable
 
 TYPE = "message.type"
 
@@ -38,6 +40,10 @@ async def forward(shell: Shell, source: str, target: str, queues: int | None, gr
     is_new = target not in await admin.topics.names(shell.calls)
     if is_new and queues is None:
         raise click.UsageError(f"topic {target} is not there yet: --queues says how many it gets")
+    if not is_new:
+        await check_sendable(shell, [target])
+    elif (fault := topic_fault(target)) is not None:
+        raise click.UsageError(fault)
     work = await admin.copies.ranges_to_copy(shell.calls, places, source, target, group)
     count = sum(each.count for each in work)
     plan = [

@@ -18,6 +18,7 @@ from ..group.offsets import reset_topic
 from ..terminal.options import one_broker, one_cluster, together
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command
+from ..terminal.validation import check_name_servers, check_own_topic, check_topic
 from .forward import TYPE, forward
 from .queue_changes import check_order, hidden_messages, warn_of_hidden
 from .stats import is_internal, stats
@@ -205,6 +206,8 @@ async def delete(shell: Shell, name: str, cluster: str | None) -> None:
         count = (await admin.topics.stats(shell.calls, place.address, name)).count
         groups = await admin.topics.groups(shell.calls, place.address, name)
         plan.append({"topic": name, "broker": place.name, "messages": count, "groups": groups})
+    await check_own_topic(shell, name, [place for place, _ in pairs])
+    await check_name_servers(shell)
     shell.about_to(f"delete topic {name} with {sum(one['messages'] for one in plan)} messages", plan)
     for place, _ in pairs:
         await admin.topics.delete_in_broker(shell.calls, place.address, name)
@@ -260,6 +263,7 @@ async def _put(
     force: bool = False,
 ) -> None:
     name, attributes = pairs[0][1].topic_name, _attributes(wanted)
+    await check_topic(shell, pairs, attributes, is_new=verb == "make")
     plan: list[dict[str, Any]] = [
         {"topic": name, "broker": place.name, **_settings(config), "attributes": attributes}
         | ({"hides": {str(queue): count for queue, count in hidden.get(place.name, {}).items()}} if hidden else {})

@@ -1,0 +1,92 @@
+"""What brokers would refuse, checked before a plan is shown: a dry run says yes only to what the run can do.
+
+Called by commands that change something, before `Shell.about_to`; so the run fails before its first change, too. The
+rules are the broker's own functions, which Apache's brokers share; what only ours refuses is asked of ours alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ... import admin
+from ...client.errors import Refused
+from ...errors import RequestRefused
+from ...model.names import is_system_topic, topic_fault
+from .exits import REFUSED
+from .printing import print_lines
+from .shell import Shell
+from .tree import Fail
+
+if TYPE_CHECKING:
+    from ...admin.cluster import BrokerPlace
+    from ...protocol.bodies.topics import TopicConfig
+
+_GUARD = "validateSystemTopicWhenUpdateTopic"
+
+
+async def check_own_topic(shell: Shell, name: str, places: Iterable[BrokerPlace]) -> None:
+    """Fail for a topic of the system's own where a broker lets nobody change those."""
+    for place in places:
+        is_own = is_system_topic(name) or name in (place.name, place.cluster)
+        if is_own and (await admin.settings.of_broker(shell.calls, place.address)).get(_GUARD) != "false":
+            raise Fail(f"topic {name} is {place.name}'s own and stays as it is ({_GUARD})", REFUSED)
+
+
+async def check_topic(
+    shell: Shell, pairs: Iterable[tuple[BrokerPlace, TopicConfig]], attributes: str | None, *, is_new: bool
+) -> None:
+    """Fail if a broker would refuse one of these topics as they shall be, with these changes of attributes."""
+    from ...broker.admin.view import MOST_QUEUES
+    from ...broker.metadata.attributes import MESSAGE_TYPE, TOPIC_ATTRIBUTES, alter, parse_changes
+
+    for place, config in pairs:
+        await check_own_topic(shell, config.topic_name, [place])
+        if max(config.read_queue_nums, config.write_queue_nums) > MOST_QUEUES:
+            raise Fail(f"topic {config.topic_name}: a broker has at most {MOST_QUEUES} queues of a topic", REFUSED)
+        try:
+            changes = parse_changes(attributes)
+            alter(TOPIC_ATTRIBUTES, None if is_new else config.attributes, changes)
+        except RequestRefused as fault:
+            raise Fail(f"topic {config.topic_name}: {fault}", REFUSED) from None
+        if changes.get(f"+{MESSAGE_TYPE}") == "MIXED":
+            found = await admin.settings.of_broker(shell.calls, place.address)
+            if found.get("enableMixedMessageType") != "true":
+                raise Fail(f"{place.name} takes no type MIXED: set enableMixedMessageType=true there", REFUSED)
+
+
+async def check_setting(shell: Shell, place: BrokerPlace, key: str, value: str) -> None:
+    """Fail if the broker would refuse the value. Apache's says it only when it is set: a dry run says so."""
+    from ...broker.config import BrokerConfig
+    from ...broker.java_keys import BROKER_KEYS
+    from ...config import properties
+    from ...config.load import examine_properties, first_error
+
+    try:
+        await admin.cluster.inspect(shell.calls, place.address)
+    except Refused:
+        if shell.is_dry:
+            print_lines(f"pyromq: {place.name} is Apache's: whether it takes this is seen when it is set", err=True)
+        return
+    findings = examine_properties(properties.render({key: value}), "--", BrokerConfig, BROKER_KEYS)
+    if (error := first_error(findings)) is not None:
+        raise Fail(error.removeprefix("-- line 1: "), REFUSED)
+    if any(one.setting is None or not one.setting.live for one in findings):
+        cure = "set it in the broker's file and start it again. Which can: pyromq config list"
+        raise Fail(f"{key} of {place.name} cannot be changed while running: {cure}", REFUSED)
+
+
+async def check_sendable(shell: Shell, topics: Iterable[str]) -> None:
+    """Fail if a message cannot be sent to one of the topics, as the send would: nobody makes it, no queue to write."""
+    for topic in topics:
+        if (fault := topic_fault(topic)) is not None:
+            raise Fail(fault, REFUSED)
+        await shell.session.route_to_write(topic)
+
+
+async def check_name_servers(shell: Shell) -> None:
+    """Fail unless every name server answers: each of them is to be changed."""
+    from ...protocol.requests import RequestCode
+
+    for address in shell.session.config.name_servers:
+        await shell.calls.ask(address, RequestCode.GET_BROKER_CLUSTER_INFO)
