@@ -201,7 +201,9 @@ class App(Lifecycle):
             value = function(*arguments(msg))
             asyncio.run_coroutine_threadsafe(pass_on(msg, value), loop).result()
 
-        return handle if is_async(function) else handle_in_thread
+        handler = handle if is_async(function) else handle_in_thread
+        handler.__qualname__ = getattr(function, "__qualname__", handler.__qualname__)  # the log names it
+        return handler
 
 
 def load_app(target: str, folder: Path) -> App:

@@ -105,7 +105,7 @@ class Received:
     def renew(self, seconds: float | None = None) -> None:
         """Give the handler more time: its time-out begins anew, with so many seconds or the subscription's own.
 
-        A handler in a thread has no time-out. In a batch it is the batch that is renewed.
+        In a batch it is the batch that is renewed. A plain function of an orderly consumer has no time-out.
         """
         if self.deadline is None:
             self.wanted_s = seconds

@@ -43,6 +43,7 @@ class ConsumeOptions:
     concurrency: int = 20
     max_batch: int | None = None  # the handler takes lists of up to so many messages of one queue
     timeout_s: float = 15 * 60.0  # of one handler call; then it is cancelled, and the message retried
+    slow_s: float = 60.0  # a handler that is busy for so long is named in the log, and whenever that has doubled
     retry: Retry | None = None  # None: 16 retries, orderly as many as the group has at its broker (16)
     begin: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET  # of a group that was never here
     begin_ms: int | None = None  # with ConsumeFromWhere.TIMESTAMP
@@ -70,7 +71,7 @@ class ConsumeOptions:
             check_count("max_batch", self.max_batch, MOST_PULLED)
         check_retry(self.retry)
         check_strategy(self.strategy)
-        for name in ("timeout_s", "commit_s", "rebalance_s"):
+        for name in ("timeout_s", "slow_s", "commit_s", "rebalance_s"):
             check_length(name, getattr(self, name))
         for name in ("hold_s", "grace_s"):
             check_length(name, getattr(self, name), may_be_zero=True)

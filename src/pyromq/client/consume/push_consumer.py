@@ -73,9 +73,7 @@ class PushConsumer(Lifecycle):
         self._version = self.clock.now_ms()
         self._tasks = Tasks(self._died)
         self._worker = worker(handler, options.concurrency, options.max_batch is not None)
-        # A thread cannot be cancelled: giving up on it would let the message be handled twice at once.
-        timeout_s = None if self._worker.is_blocking else options.timeout_s
-        self.runner = HandlerRunner(self._worker, self.clock, timeout_s)
+        self.runner = HandlerRunner(self._worker, self.clock, options.timeout_s, options.slow_s)
         attempt = self.runner if tracer is None else traced_attempts(self.runner, tracer, group)
         self._attempt = before_handlers(around_handling(attempt, middleware), options.unreadable_way)
         self.failures = Failures(group, self.clock, options.undecodable_way)
@@ -87,6 +85,8 @@ class PushConsumer(Lifecycle):
     def _consume_by(self, options: ConsumeOptions) -> None:
         """Make the parts that consume. A start makes them anew if the group turns out to be orderly."""
         self.options = options
+        # A thread cannot be cancelled: in an ordered queue the message would be handled twice at once.
+        self.runner.timeout_s = None if self._worker.is_blocking and options.orderly else options.timeout_s
         self._service = self._make_service()
         self._pulls = PullLoop(self._session, self.group, self._filters, options, self._make_offsets(), self._service)
         self._assignment = Assignment(self._pulls, self._tasks)

@@ -12,13 +12,19 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
+from ... import logs
 from ...ambient import Clock
 from ...protocol.messages import UnreadableMessage
 from ...transport.turns.timeouts import Timeouts
 from ..consume.options import PushWay
 from ..core.retry import Reject
 from ..received import Received
+from . import places
 from .handlers import AdaptedHandler, Outcomes, Work
+
+log = logs.get("pyromq.client")
+
+SLOW_S = 60.0
 
 T = TypeVar("T")
 Attempt = Callable[[Sequence[Received]], Awaitable[Outcomes]]
@@ -63,7 +69,8 @@ class Deadline:
         if self._is_late and self._task is not None:
             only_ours = self._task.uncancel() <= self._before
             if only_ours and kind is not None and issubclass(kind, asyncio.CancelledError):
-                raise TimeoutError("the handler took longer than its time-out") from fault
+                more = f": {fault}" if fault is not None and fault.args else ""
+                raise TimeoutError(f"the handler took longer than its time-out{more}") from fault
 
 
 @dataclass(slots=True, eq=False)
@@ -91,20 +98,41 @@ class StartedCoroutine(Generic[T]):
                 return (yield from coroutine.__await__())
 
 
-class HandlerRunner:
-    """Calls the handler. Its first step is made at once: one that waits for nothing needs no time-out."""
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    """An attempt whose handler waits for something, or works in a thread."""
 
-    def __init__(self, handling: AdaptedHandler, clock: Clock, timeout_s: float | None) -> None:
+    messages: Sequence[Received]
+    work: StartedCoroutine[Any]
+    task: asyncio.Task[Any] | None
+    began: float
+    pause_s: float  # until the log names it
+
+
+class HandlerRunner:
+    """Calls the handler. Its first step is made at once: one that waits for nothing needs no time-out.
+
+    One that waits for longer than `slow_s` is named in the log with the line where it stands, again each time that the
+    time has doubled: what is behind its message is not committed before it ends.
+    """
+
+    def __init__(self, handling: AdaptedHandler, clock: Clock, timeout_s: float | None, slow_s: float = SLOW_S) -> None:
         self._work: Work = handling.run
+        self._name = handling.name
+        self._threads = handling.threads
+        self._slow_s = slow_s
+        self._waiting: Timeouts[_Waiting] = Timeouts(clock, self._log_slow)
         self._is_batch = handling.is_batch
         self._clock = clock
         self._timeouts: Timeouts[Deadline] = Timeouts(clock, Deadline.late)
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self.done = 0
         self.failed = 0
 
     async def __call__(self, messages: Sequence[Received]) -> Outcomes:
         """Return for each message what went wrong with it, None if it is done."""
+        if self._threads is not None:
+            await self._threads.free(self._clock)
         began = self._clock.monotonic()
         outcomes: Outcomes
         try:
@@ -122,21 +150,53 @@ class HandlerRunner:
         return outcomes
 
     async def _rest(self, messages: Sequence[Received], work: StartedCoroutine[Any], began: float) -> Outcomes:
-        limit_s = self._timeout_s
+        limit_s = self.timeout_s
         if limit_s is not None:
             wanted = [each.wanted_s for each in messages if each.wanted_s is not None]
             limit_s = max(wanted) if wanted else max(0.0, limit_s + began - self._clock.monotonic())
+        waiting = _Waiting(messages, work, asyncio.current_task(), began, self._slow_s)
+        self._waiting.begin(waiting, self._slow_s)
         try:
-            with Deadline(self._timeouts, self._timeout_s, limit_s) as deadline:
+            with Deadline(self._timeouts, self.timeout_s, limit_s) as deadline:
+                renew = deadline.renew if self._threads is None else _from_thread(deadline)
                 for each in messages:
-                    each.deadline = deadline.renew
+                    each.deadline = renew
                 found = await work
                 return found if self._is_batch else [None]
         except Exception as fault:
             return [fault] * len(messages)
         finally:
+            self._waiting.end(waiting)
             for each in messages:  # it may be handled once more
                 each.deadline = each.wanted_s = None
+
+    def _log_slow(self, waiting: _Waiting) -> None:
+        first = waiting.messages[0]
+        place = places.of_coroutine(waiting.work.coroutine) if self._threads is None else ""
+        log.warning(
+            "a handler is still busy, and nothing behind its message is committed",
+            handler=self._name,
+            group=first.group,
+            queue=str(first.queue),
+            offset=first.offset,
+            id=first.id,
+            attempt=first.attempt,
+            messages=len(waiting.messages),
+            busy_s=round(self._clock.monotonic() - waiting.began),
+            at=place if self._threads is None else self._threads.place_of(waiting.task),
+        )
+        waiting.pause_s *= 2
+        self._waiting.begin(waiting, waiting.pause_s)
+
+
+def _from_thread(deadline: Deadline) -> Callable[[float | None], None]:
+    """Return `renew` for a handler in a thread: the timers are the loop's."""
+    loop = asyncio.get_running_loop()
+
+    def renew(seconds: float | None) -> None:
+        loop.call_soon_threadsafe(deadline.renew, seconds)
+
+    return renew
 
 
 def before_handlers(attempt: Attempt, way: PushWay) -> Attempt:

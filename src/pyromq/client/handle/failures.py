@@ -46,13 +46,14 @@ class Failures:
         place, cause = places.of_fault(fault), received.undecodable
         is_undecodable = cause is not None and (fault is cause or fault.__cause__ is cause)
         fields: dict[str, object] = {"group": self._group, "topic": received.topic, "id": received.id}
-        fields |= {"attempt": received.attempt, "then": then, "at": place}
+        fields |= {"attempt": received.attempt, "then": then} | ({"at": place} if place else {})
         fields["fault"] = reason_of(fault) if isinstance(fault, Reject) else repr(fault)
         if isinstance(fault, RetryLater):
             log.debug("the handler wants the message later", **fields)
             return
         is_short = isinstance(fault, Reject) or is_undecodable or fault.__traceback__ is None
-        words = "" if is_undecodable or not isinstance(fault, Reject) else str(fault)
+        is_short |= isinstance(fault, TimeoutError) and not place  # of a thread: the text has the place
+        words = str(fault) if is_short and not is_undecodable else ""
         kind = f"{type(fault).__name__} {place} {words}"
         if not is_short and self._is_new(kind):
             log.traceback("handler failed", fault, places.without_sdk(fault.__traceback__), **fields)

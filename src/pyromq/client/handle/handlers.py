@@ -5,15 +5,15 @@ A handler takes the message, its value by type hint, or both. With `max_batch` i
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from ..errors import Error
 from ..received import Received
+from .threads import HandlerThreads
 
 Handler = Callable[..., Any]
 H = TypeVar("H", bound=Handler)
@@ -30,8 +30,9 @@ class AdaptedHandler:
     """A handler in one shape. One that blocks has threads of its own, which nothing can cancel."""
 
     run: Work
-    threads: ThreadPoolExecutor | None = None
+    threads: HandlerThreads | None = None
     is_batch: bool = False
+    name: str = ""
 
     @property
     def is_blocking(self) -> bool:
@@ -40,7 +41,7 @@ class AdaptedHandler:
     def close(self) -> None:
         """Release the threads, once the handlers have ended."""
         if self.threads is not None:
-            self.threads.shutdown(wait=False)
+            self.threads.close()
 
 
 def arguments_of(handler: Handler) -> Callable[[Received], tuple[Any, ...]]:
@@ -65,7 +66,7 @@ def worker(handler: Handler, concurrency: int = 1, is_batch: bool = False) -> Ad
         return _batch_worker(handler, concurrency)
     arguments = arguments_of(handler)
     call, threads = _callable(handler, concurrency)
-    return AdaptedHandler(lambda messages: call(*arguments(messages[0])), threads)
+    return AdaptedHandler(lambda messages: call(*arguments(messages[0])), threads, name=_name(handler))
 
 
 def _batch_worker(handler: Handler, concurrency: int) -> AdaptedHandler:
@@ -89,7 +90,7 @@ def _batch_worker(handler: Handler, concurrency: int) -> AdaptedHandler:
         by_message = dict(zip(good, outcomes_of(good, found), strict=True))
         return [bad[each] if each in bad else by_message[each] for each in messages]
 
-    return AdaptedHandler(work, threads, is_batch=True)
+    return AdaptedHandler(work, threads, is_batch=True, name=_name(handler))
 
 
 def outcomes_of(messages: Sequence[Received], returned: Any) -> Outcomes:
@@ -143,15 +144,15 @@ def _first_argument(handler: Handler, shape: str) -> tuple[list[str], Any]:
 
 def _callable(
     handler: Handler, concurrency: int
-) -> tuple[Callable[..., Coroutine[Any, Any, Any]], ThreadPoolExecutor | None]:
+) -> tuple[Callable[..., Coroutine[Any, Any, Any]], HandlerThreads | None]:
     if is_async(handler):
         return handler, None
-    threads = ThreadPoolExecutor(concurrency, "pyromq-handler")  # a thread begins with the first message
+    threads = HandlerThreads(concurrency)
+    return partial(threads.call, handler), threads
 
-    async def call(*arguments: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(threads, handler, *arguments)
 
-    return call, threads
+def _name(handler: Handler) -> str:
+    return getattr(handler, "__qualname__", None) or repr(handler)
 
 
 def _hints(handler: Handler) -> dict[str, Any]:

@@ -48,9 +48,9 @@ def awaited_frames(waiting: Any) -> Iterator[FrameType]:
 
 
 def without_sdk(trace: TracebackType | None) -> TracebackType | None:
-    """Return a traceback from the first frame on that is not the SDK's; the whole one if all are."""
+    """Return a traceback from the first frame on that is neither the SDK's nor a thread's; the whole one if all are."""
     rest = trace
-    while rest is not None and rest.tb_frame.f_code.co_filename.startswith(_SDK):
+    while rest is not None and rest.tb_frame.f_code.co_filename.startswith(_LIBRARIES):
         rest = rest.tb_next
     return rest or trace
 
