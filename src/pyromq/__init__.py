@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .client.errors import NoNameServer as NoNameServer
     from .client.errors import NotSupported as NotSupported
     from .client.errors import Refused as Refused
+    from .client.errors import SubscriptionConflict as SubscriptionConflict
     from .client.errors import TimedOut as TimedOut
     from .client.errors import TopicNotFound as TopicNotFound
     from .client.errors import Unreachable as Unreachable
@@ -73,7 +74,7 @@ _FROM = {
     "client.core.process_queue": "FlowLimits",
     "client.core.retry": "Reject Retry RetryLater",
     "client.errors": "BadAnswer BadMessage Closed Error NoBroker NoNameServer "
-    "NotSupported Refused TimedOut TopicNotFound Unreachable Unreadable",
+    "NotSupported Refused SubscriptionConflict TimedOut TopicNotFound Unreachable Unreadable",
     "client.middleware": "Draft Middleware",
     "client.produce.outgoing": "Packing",
     "client.produce.producer": "Producer",

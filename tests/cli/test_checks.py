@@ -10,7 +10,7 @@ import pytest
 
 from pyromq.admin.calls import Calls
 from pyromq.admin.cluster import BrokerPlace
-from pyromq.broker.clients.consumers import Conflict
+from pyromq.broker.clients.subscriptions import Conflict
 from pyromq.cli.cluster import server_checks, topic_checks
 from pyromq.cli.cluster.checked import CheckedCluster, CheckResult
 from pyromq.client.connect.answers import Answer
@@ -214,7 +214,7 @@ def group_answers(consumed: float, delay_ms: int, wants: tuple[str, ...]) -> dic
     progress = ConsumeStats(
         consume_tps=consumed, offset_table=ByQueue({queue: OffsetWrapper(broker_offset=9, consumer_offset=4)})
     )
-    members = [ClientConnection(client_id=f"c{number}") for number in range(len(wants))]
+    members = [ClientConnection(client_id=f"c{number}", client_addr="10.0.0.1:1") for number in range(len(wants))]
     answers: dict[tuple[str, int], Any] = {
         (A, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG): SubscriptionGroupWrapper(
             subscription_group_table={"billing": SubscriptionGroupConfig(group_name="billing")}
@@ -248,11 +248,14 @@ async def test_stuck_offsets_and_groups_that_nobody_serves() -> None:
 
 
 async def test_members_that_want_different_things() -> None:
-    conflict = Conflict("billing", "orders", "c0", "TAG a", "c1", "TAG b")
+    conflict = Conflict("billing", "c0", "10.0.0.1:1", "orders: a", "c1", "10.0.0.2:1", "orders: b")
     calls = Told(group_answers(5.0, 0, ("a", "b")))
-    inspected = {A: {"conflicts": [str(conflict)]}}
-    (one, *_) = await found(topic_checks.consumers, calls, brokers=[PLACE], reached={A: {}}, inspected=inspected)
-    assert (one.check, one.state) == ("subscriptions", "broken")
+    inspected: dict[str, Any] = {A: {"conflicts": [str(conflict)], "refusedConsumers": [str(conflict)]}}
+    both = await found(topic_checks.consumers, calls, brokers=[PLACE], reached={A: {}}, inspected=inspected)
+    assert [(one.check, one.state) for one in both[:2]] == [("subscriptions", "broken"), ("subscriptions", "warning")]
+    for one in both[:2]:
+        assert "c0 (10.0.0.1:1) subscribes to orders: a; c1 (10.0.0.2:1), which was there first, to" in one.text
+        assert "pyromq group clients billing" in one.cure
 
 
 async def test_members_of_apaches_broker_are_asked_what_they_want() -> None:
@@ -270,4 +273,4 @@ async def test_members_of_apaches_broker_are_asked_what_they_want() -> None:
     calls = Asked(group_answers(5.0, 0, ("a", "b")))
     (one, *_) = await found(topic_checks.consumers, calls, brokers=[PLACE], reached={A: {}})
     assert (one.check, one.state) == ("subscriptions", "broken")
-    assert "c0 wants orders a; c1 wants orders b" in one.text
+    assert "group billing: c0 (10.0.0.1:1) subscribes to orders: a; c1 (10.0.0.1:1) subscribes to orders: b" in one.text

@@ -24,7 +24,7 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
 
 
 @contextmanager
-def member(stands: Standing, group: str, topic: str, wanted: int) -> Iterator[None]:
+def member(stands: Standing, group: str, topic: str, wanted: int, **settings: Any) -> Iterator[None]:
     """Online while the block runs; it has handled `wanted` messages before the block begins."""
     seen: list[bytes] = []
     ready, leave = asyncio.Event(), asyncio.Event()
@@ -37,7 +37,12 @@ def member(stands: Standing, group: str, topic: str, wanted: int) -> Iterator[No
 
     async def consume() -> None:
         how: dict[str, Any] = {"begin": ConsumeFromWhere.FIRST_OFFSET}
-        async with stands.world.client() as client, client.push_consumer(topic, handle, group=group, **how):
+        async with (
+            stands.world.client(**settings) as client,
+            client.push_consumer(topic, handle, group=group, **how),
+        ):
+            if not wanted:
+                ready.set()
             await leave.wait()
 
     running = asyncio.run_coroutine_threadsafe(consume(), stands.loop)
@@ -71,6 +76,25 @@ def test_a_group_with_a_member(one: Standing) -> None:
     assert one.report("group", "lag", "billing", "orders")["lag"] == 0
     assert "group billing has no member online" in one.refused("group", "clients", "billing")
     assert "group billing has no member online" in one.refused("group", "stack", "billing")
+
+
+def test_members_that_subscribe_to_different_things_are_named(one: Standing) -> None:
+    one.send("orders", "x")
+    one.send("payments", "x")
+    with member(one, "mixed", "orders", 0, instance="one"), member(one, "mixed", "payments", 0, instance="two"):
+        (text,) = one.report("group", "describe", "mixed")["conflicts"]
+        assert text.startswith("broker-a: CONFLICT: group mixed: 127.0.0.1@two (127.0.0.1:")
+        assert "subscribes to orders: nothing, payments: *; 127.0.0.1@one (127.0.0.1:" in text
+        for words in ("describe", "lag", "clients"):
+            shown = one.shown("group", words, "mixed")
+            assert text in shown
+            assert "pyromq doctor --group mixed" in shown
+        doctor = one.run("doctor", "--group", "mixed")
+        assert doctor.exit_code != 0
+        assert text.partition("CONFLICT: ")[2] in doctor.stdout
+        assert "-> Give all members of mixed the same topics and filters" in doctor.stdout
+    assert one.report("group", "describe", "mixed")["conflicts"] == []
+    assert "CONFLICT" not in one.shown("group", "describe", "mixed")
 
 
 def test_lag_says_how_many_more_consumers_would_help(one: Standing) -> None:

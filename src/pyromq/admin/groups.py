@@ -13,6 +13,7 @@ from ..protocol.requests import RequestCode
 from .calls import Calls
 
 _PAGES = 100  # more answers than any broker gives
+CONFLICT_WORDS = ("CONFLICT: ", "REFUSED: ")  # with which our brokers begin a line about a group's members
 TOOLS_PREFIX = "pyromq_"  # groups of the command line: their offsets say how far a long piece of work is
 
 
@@ -49,6 +50,13 @@ async def connections(calls: Calls, address: str, group: str) -> ConsumerConnect
     header, offline = ConsumerGroupName(consumer_group=group), ResponseCode.CONSUMER_NOT_ONLINE
     answer = await calls.ask(address, RequestCode.GET_CONSUMER_CONNECTION_LIST, header, known=[offline])
     return None if answer.code == offline else answer.body
+
+
+async def conflicts(calls: Calls, address: str, group: str) -> list[str]:
+    """Return how members differ in what they subscribe to, and who is refused for it. Only our brokers say so."""
+    header, offline = ConsumerGroupName(consumer_group=group), ResponseCode.CONSUMER_NOT_ONLINE
+    answer = await calls.ask(address, RequestCode.GET_CONSUMER_CONNECTION_LIST, header, known=[offline])
+    return [line for line in answer.remark.splitlines() if line.startswith(CONFLICT_WORDS)]
 
 
 async def running_info(

@@ -126,6 +126,7 @@ class Broker:
 
     def _runtime_info(self) -> RuntimeInfo:
         loops, quarantine = self.environment.loops, self.storage.quarantine
+        conflicts = self.clients.consumers.conflicts
         return RuntimeInfo(
             self.live,
             self.environment.clock,
@@ -139,7 +140,12 @@ class Broker:
             self.pulls,
             self.timing.level_progress,
             self.timing.timers.behind,
-            lambda: {"pyromqQuarantined": str(len(quarantine)), "pyromqLoopFaults": str(loops.restarts)},
+            lambda: {
+                "pyromqQuarantined": str(len(quarantine)),
+                "pyromqLoopFaults": str(loops.restarts),
+                "pyromqSubscriptionConflicts": str(len(conflicts.open)),
+                "pyromqRefusedConsumers": str(len(conflicts.refused)),
+            },
         )
 
     def _carry_before_deletion(self) -> None:

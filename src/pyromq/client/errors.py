@@ -56,6 +56,13 @@ class Refused(Error):
     remark = ""  # its own words
 
 
+class SubscriptionConflict(Refused):
+    """A broker has refused a consumer, since another member of its group subscribes to something else.
+
+    The text names both clients, with their addresses, and both subscriptions.
+    """
+
+
 class BadAnswer(Error):
     """A peer answered what cannot be read. Whether it acted is not known."""
 

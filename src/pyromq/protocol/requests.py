@@ -67,7 +67,8 @@ class RequestCode:
         lane=PULL, needs=CONSUME)
     LITE_PULL_MESSAGE = Row(361, Content(pull.PullMessage), Content(pull.PullMessageAnswer, RECORDS),
         lane=PULL, needs=CONSUME)
-    HEART_BEAT = Row(34, Content(RpcHeader, heartbeat.HeartbeatData), Content(client.HeartbeatAnswer),
+    HEART_BEAT = Row(34, Content(RpcHeader, heartbeat.HeartbeatData),
+        Content(client.HeartbeatAnswer, own.RefusedGroups),
         lane=HEARTBEAT,
         needs=on_body_group("consumerDataSet.groupName", SUB, optional=True)
         + on_body_topic("consumerDataSet.subscriptionDataSet.topic", SUB, optional=True))

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from pyromq.broker.clients.consumers import Conflict, Consumers, wish
+import logging
+
+import pytest
+
+from pyromq.broker.clients.consumers import Consumers
+from pyromq.broker.clients.subscriptions import Conflict
+from pyromq.model.filters.canonical import canonical
 from pyromq.model.group import MessageModel
 from pyromq.protocol.bodies.heartbeat import ConsumerData, SubscriptionData
 from tests.broker.peers import FakePeer
@@ -135,52 +141,154 @@ def test_the_short_heartbeat_keeps_a_member_and_asks_for_more_when_something_is_
     assert list(group.subscriptions) == ["T"]
 
 
+def conflicts(consumers: Consumers) -> list[Conflict]:
+    return list(consumers.conflicts.open.values())
+
+
 def test_members_that_want_different_tags_are_named_both() -> None:
     consumers = Consumers()
     consumers.register(FakePeer("a:1"), "c1", data(T="tag1||tag2"), now=0)
-    registered = consumers.register(FakePeer("b:1"), "c2", data(T="tag3"), now=0)
-    assert registered.conflict == Conflict("G", "T", "c2", "tag3", "c1", "tag1 || tag2")
-    assert "c2 subscribes to tag3, c1 to tag1 || tag2" in str(registered.conflict)
-    assert consumers.conflicts() == [registered.conflict]
+    consumers.register(FakePeer("b:1"), "c2", data(T="tag3"), now=0)
+    (conflict,) = conflicts(consumers)
+    assert conflict == Conflict("G", "c2", "b:1", "T: tag3", "c1", "a:1", "T: tag1 || tag2")
+    assert "c2 (b:1) subscribes to T: tag3; c1 (a:1), which was there first, to T: tag1 || tag2" in str(conflict)
 
 
 def test_members_that_want_different_topics_contradict_each_other_too() -> None:
     consumers = Consumers()
     consumers.register(FakePeer("a:1"), "c1", data(T="*"), now=0)
-    registered = consumers.register(FakePeer("b:1"), "c2", data(U="*"), now=0)
-    assert registered.conflict == Conflict("G", "T", "c2", "nothing", "c1", "*")
+    consumers.register(FakePeer("b:1"), "c2", data(U="*"), now=0)
+    (conflict,) = conflicts(consumers)
+    assert (conflict.wants, conflict.other_wants) == ("T: nothing, U: *", "T: *, U: nothing")
 
 
-def test_a_conflict_is_reported_once_and_ends_with_its_cause() -> None:
+def test_a_conflict_names_some_topics_and_counts_the_rest() -> None:
+    consumers = Consumers()
+    consumers.register(FakePeer("a:1"), "c1", data(A="x" * 999, B="x", C="x", D="x", E="x"), now=0)
+    consumers.register(FakePeer("b:1"), "c2", data(U="*"), now=0)
+    (conflict,) = conflicts(consumers)
+    assert conflict.other_wants.endswith(" and 3 topics more")
+    assert len(str(conflict)) < 1_000
+
+
+def test_a_conflict_is_logged_once_and_ends_with_its_cause(caplog: pytest.LogCaptureFixture) -> None:
+    consumers = Consumers()
+    first, second, third = FakePeer("a:1"), FakePeer("b:1"), FakePeer("c:1")
+    with caplog.at_level(logging.WARNING, "pyromq.broker"):
+        consumers.register(first, "c1", data(T="tag1"), now=0)
+        consumers.register(second, "c2", data(T="tag2"), now=0)
+        consumers.register(second, "c2", data(T="tag2"), now=30)
+        consumers.register(third, "c3", data(T="tag1"), now=30)
+        consumers.register(FakePeer("d:1"), "c4", data(), now=30)  # it says nothing, and differs from nobody
+        assert [record.message.count("differ") for record in caplog.records] == [1]
+        assert len(conflicts(consumers)) == consumers.conflicts.begun == 1
+        caplog.clear()
+        consumers.register(second, "c2", data(version=2, T="tag1"), now=60)
+        assert conflicts(consumers) == []
+        assert ["agree again" in record.message for record in caplog.records] == [True]
+    consumers.register(second, "c2", data(version=3, T="tag2"), now=60)
+    consumers.lose(second)
+    assert conflicts(consumers) == []
+    assert consumers.conflicts.begun == 2
+
+
+def test_what_the_group_subscribes_to_is_what_those_say_who_stay() -> None:
+    """A member of Java's pulls by what the group subscribes to: one that has left must not decide about it."""
     consumers = Consumers()
     first, second = FakePeer("a:1"), FakePeer("b:1")
     consumers.register(first, "c1", data(T="tag1"), now=0)
-    assert consumers.register(second, "c2", data(T="tag2"), now=0).conflict is not None
-    assert consumers.register(second, "c2", data(T="tag2"), now=30).conflict is None
-    assert consumers.conflicts() != []
-    consumers.register(second, "c2", data(version=2, T="tag1"), now=60)
-    assert consumers.conflicts() == []
-    consumers.register(second, "c2", data(version=3, T="tag2"), now=60)
+    consumers.register(second, "c2", data(version=2, T="tag2"), now=0)
+    group = consumers.find("G")
+    assert group is not None
+    assert group.subscriptions["T"].sub_string == "tag2"
     consumers.lose(second)
-    assert consumers.conflicts() == []
+    assert group.subscriptions["T"].sub_string == "tag1"
 
 
 def test_the_same_wish_in_another_spelling_is_no_conflict() -> None:
     consumers = Consumers()
+    retry = SubscriptionData(topic="%RETRY%G", sub_string="*")
     consumers.register(FakePeer("a:1"), "c1", data(T="tag1 || tag2"), now=0)
-    assert consumers.register(FakePeer("b:1"), "c2", data(T="tag2||tag1"), now=0).conflict is None
-    assert wish(SubscriptionData(topic="T", sub_string="")) == "*"
-    assert wish(SubscriptionData(topic="T", sub_string="a > 1", expression_type="SQL92")) == "SQL92 a > 1"
+    again = data(version=7, T="tag2||tag1||")
+    again.subscription_data_set.append(retry)  # of those who push, and not of those who pull
+    consumers.register(FakePeer("b:1"), "c2", again, now=0)
+    assert conflicts(consumers) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "one", "other"),
+    [
+        ("TAG", "", "*"),
+        (None, "a||b", " b || a || a"),
+        ("TAG", "a || *", "*"),
+        ("SQL92", "a > 1 AND b = 'x  y'", " a>1  AND\nb='x  y'"),
+        ("SQL92", "a IN ('x', 'it''s')", "a IN('x','it''s')"),
+    ],
+)
+def test_spellings_of_one_filter(kind: str | None, one: str, other: str) -> None:
+    assert canonical(kind, one) == canonical(kind, other)
+
+
+@pytest.mark.parametrize(
+    ("kind", "one", "other"),
+    [("TAG", "a", "b"), ("TAG", "a", "A"), ("SQL92", "a = 'x y'", "a = 'x  y'"), ("SQL92", "NOT a", "NOTa")],
+)
+def test_filters_that_differ(kind: str, one: str, other: str) -> None:
+    assert canonical(kind, one) != canonical(kind, other)
 
 
 def test_a_conflict_is_foreseen_without_registering() -> None:
     consumers = Consumers()
     consumers.register(FakePeer("a:1"), "c1", data(T="tag1"), now=0)
     newcomer = FakePeer("b:1")
-    assert consumers.would_conflict(newcomer, "c2", data(T="tag2")) is not None
-    assert consumers.would_conflict(newcomer, "c2", data(T="tag1")) is None
-    assert consumers.would_conflict(newcomer, "c2", data("H", T="tag2")) is None
+    assert consumers.conflict_with_others(newcomer, "c2", data(T="tag2")) is not None
+    assert consumers.conflict_with_others(newcomer, "c2", data(T="tag1")) is None
+    assert consumers.conflict_with_others(newcomer, "c2", data("H", T="tag2")) is None
     assert consumers.find_client("G", "c2") is None
+
+
+def test_of_members_that_differ_already_the_later_one_is_refused_and_loses_its_place() -> None:
+    consumers = Consumers()
+    first, second = FakePeer("a:1"), FakePeer("b:1")
+    consumers.register(first, "c1", data(T="tag1"), now=0)
+    consumers.register(second, "c2", data(T="tag2"), now=0)
+    assert consumers.conflict_with_others(first, "c1", data(T="tag1")) is None
+    conflict = consumers.conflict_with_others(second, "c2", data(T="tag2"))
+    assert conflict is not None
+    notice = consumers.refuse(second, conflict)
+    assert notice is not None
+    assert notice.peers == (first,)
+    assert conflicts(consumers) == []
+    assert consumers.conflicts.of_group("G") == [f"REFUSED: {conflict}"]
+    assert consumers.conflicts.refusals == 1
+
+
+def test_who_says_something_new_is_refused_though_it_was_there_first() -> None:
+    consumers = Consumers()
+    first, second = FakePeer("a:1"), FakePeer("b:1")
+    consumers.register(first, "c1", data(T="tag1"), now=0)
+    consumers.register(second, "c2", data(T="tag1"), now=0)
+    conflict = consumers.conflict_with_others(first, "c1", data(version=2, T="tag2"))
+    assert conflict is not None
+    assert (conflict.client, conflict.other_client) == ("c1", "c2")
+
+
+@pytest.mark.parametrize("how", ["agrees", "leaves", "is lost"])
+def test_a_refusal_is_over_when_the_client(how: str) -> None:
+    consumers = Consumers()
+    consumers.register(FakePeer("a:1"), "c1", data(T="tag1"), now=0)
+    second = FakePeer("b:1")
+    conflict = consumers.conflict_with_others(second, "c2", data(T="tag2"))
+    assert conflict is not None
+    consumers.refuse(second, conflict)
+    assert list(consumers.conflicts.refused.values()) == [conflict]
+    if how == "agrees":
+        consumers.register(second, "c2", data(T="tag1"), now=1)
+    elif how == "leaves":
+        consumers.unregister(second, "G")
+    else:
+        consumers.lose(second)
+    assert consumers.conflicts.refused == {}
 
 
 def test_watchers_see_what_a_pull_s_subscription_may_depend_on() -> None:

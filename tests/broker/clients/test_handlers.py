@@ -15,6 +15,7 @@ from pyromq.broker.clients.producers import Producers
 from pyromq.broker.metadata.groups import Groups
 from pyromq.broker.metadata.topics import Topics
 from pyromq.errors import Malformed, RequestRefused
+from pyromq.model.codes import ResponseCode
 from pyromq.model.filters.bloom import Bloom
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.topics import TopicConfig
@@ -49,6 +50,11 @@ class Room:
         )
 
     def beat(self, peer: FakePeer, client: str, group: str = "G", tags: str = "*", **extra: Any) -> dict[str, str]:
+        reply = self.answer(peer, client, group, tags, **extra)
+        assert reply.header is not None
+        return reply.header.to_fields()
+
+    def answer(self, peer: FakePeer, client: str, group: str = "G", tags: str = "*", **extra: Any) -> Reply:
         body = {
             "clientID": client,
             "consumerDataSet": [
@@ -58,8 +64,7 @@ class Room:
         } | extra
         reply = self.handlers.heartbeat(request(RequestCode.HEART_BEAT, peer, json.dumps(body).encode()))
         assert isinstance(reply, Reply)
-        assert reply.header is not None
-        return reply.header.to_fields()
+        return reply
 
 
 @pytest.fixture
@@ -123,9 +128,49 @@ def test_the_short_form_is_answered_with_a_wish_for_more_only_when_needed(room: 
 def test_conflicting_subscriptions_may_be_refused_naming_both(disk: SimulatedDisk) -> None:
     room = Room(disk, refuse_conflicting_subscriptions=True)
     room.beat(FakePeer("a:1"), "c1", tags="tag1||tag2")
-    with pytest.raises(RequestRefused, match="c2 subscribes to tag3, c1 to tag1"):
-        room.beat(FakePeer("b:1"), "c2", tags="tag3")
+    answer = room.answer(FakePeer("b:1"), "c2", tags="tag3")
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    text = "group G: c2 (b:1) subscribes to T: tag3; c1 (a:1), which was there first, to T: tag1 || tag2"
+    assert answer.body.refused_groups == {"G": text}
+    assert answer.remark is not None
+    assert answer.remark.endswith(text)
     assert room.consumers.find_client("G", "c2") is None
+
+
+def test_a_refusal_concerns_one_group_of_a_client(disk: SimulatedDisk) -> None:
+    room = Room(disk, refuse_conflicting_subscriptions=True)
+    room.beat(FakePeer("a:1"), "c1", tags="tag1")
+    wanted = [
+        {"groupName": group, "subscriptionDataSet": [{"topic": "T", "subString": "tag2", "subVersion": 1}]}
+        for group in ("G", "H")
+    ]
+    answer = room.answer(FakePeer("b:1"), "c2", consumerDataSet=wanted)
+    assert list(answer.body.refused_groups) == ["G"]
+    assert room.consumers.find_client("H", "c2") is not None
+    assert room.producers.find_client("c2") is not None
+
+
+def test_a_member_that_is_refused_later_leaves_its_queues_to_the_others(disk: SimulatedDisk) -> None:
+    room = Room(disk, refuse_conflicting_subscriptions=True)
+    first, second = FakePeer("a:1"), FakePeer("b:1")
+    room.beat(first, "c1", tags="tag1")
+    room.beat(second, "c2", tags="tag1")
+    before = len(first.sent)
+    assert room.answer(second, "c2", tags="tag2").code == ResponseCode.SYSTEM_ERROR
+    assert room.consumers.find_client("G", "c2") is None
+    assert [one.code for one in first.sent[before:]] == [RequestCode.NOTIFY_CONSUMER_IDS_CHANGED]
+    # A short heartbeat does not say what it wants: it is no member by that.
+    short = room.beat(second, "c2", heartbeatFingerprint=7, withoutSub=True)
+    assert short["IS_SUB_CHANGE"] == "true"
+    assert room.consumers.find_client("G", "c2") is None
+    room.beat(second, "c2", tags="tag1")
+    assert room.consumers.find_client("G", "c2") is not None
+
+
+def test_groups_of_tools_are_never_refused(disk: SimulatedDisk) -> None:
+    room = Room(disk, refuse_conflicting_subscriptions=True)
+    room.beat(FakePeer("a:1"), "c1", group="TOOLS_CONSUMER", tags="tag1")
+    assert room.answer(FakePeer("b:1"), "c2", group="TOOLS_CONSUMER", tags="tag2").code == ResponseCode.SUCCESS
 
 
 def test_pull_consumers_can_be_left_out(disk: SimulatedDisk) -> None:

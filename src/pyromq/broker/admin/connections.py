@@ -54,8 +54,7 @@ class ConnectionAdmin(BrokerView):
             subscription_table=dict(group.subscriptions),
         )
         # A group's status is where a conflict of its members is made visible to whoever asks.
-        remark = None if group.conflict is None else f"CONFLICT: {group.conflict}"
-        return Reply(body=body, remark=remark)
+        return Reply(body=body, remark="\n".join(self.consumers.conflicts.of_group(name)) or None)
 
     async def producer_connections(self, request: RequestOf[GetProducerConnectionList, None]) -> Reply:
         name = request.header.producer_group

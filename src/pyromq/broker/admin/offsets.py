@@ -26,7 +26,8 @@ from ...protocol.headers.offsets import CloneGroupOffset, GetConsumerStatus, Res
 from ...protocol.json import Dialect
 from ...protocol.requests import RequestCode
 from ...transport.dispatch import Reply, Request, RequestOf
-from ..clients.consumers import ConsumerGroup, Member
+from ..clients.consumers import ConsumerGroup
+from ..clients.subscriptions import Member
 from .view import BrokerView, check
 
 log = logs.get("pyromq.broker")

@@ -8,52 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import takewhile
 
 from ...model.group import ConsumeFromWhere, ConsumeType, MessageModel
 from ...protocol.bodies.heartbeat import ConsumerData, SubscriptionData
 from ...transport.peer import Peer
 from ..metadata.config_table import Watched
-
-ALL_TAGS = "*"
-NOTHING = "nothing"
-_COMPARED = 4  # members whose wishes are looked at for being the same object
+from .subscriptions import Conflict, ConflictLedger, Member, first_difference, group_conflict, shared, wishes
 
 # Estimates of what Python's objects take besides their texts: of one client in one group, of a subscription, of a tag.
 _MEMBER_BYTES, _SUBSCRIPTION_BYTES, _TAG_BYTES = 700, 600, 70
-
-
-@dataclass(slots=True)
-class Member:
-    """One client in one group. `subscriptions` is what this client itself said; `wishes` the same in one spelling, and
-    the same object for members that want the same, so that comparing them is quick."""
-
-    peer: Peer
-    client_id: str
-    version: int
-    seen: float
-    subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
-    wishes: dict[str, str] = field(default_factory=dict)
-    bytes: int = 0
-    from_where: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
-
-
-@dataclass(frozen=True, slots=True)
-class Conflict:
-    """Two members of a group that want different things: each then misses messages that the other was given."""
-
-    group: str
-    topic: str
-    client: str
-    wants: str
-    other_client: str
-    other_wants: str
-
-    def __str__(self) -> str:
-        return (
-            f"group {self.group}, topic {self.topic}: {self.client} subscribes to {self.wants}, "
-            f"{self.other_client} to {self.other_wants}; all members of a group must subscribe alike"
-        )
 
 
 @dataclass(slots=True)
@@ -66,7 +30,6 @@ class ConsumerGroup:
     from_where: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
     members: dict[Peer, Member] = field(default_factory=dict)
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
-    conflict: Conflict | None = None
     fingerprint: int = 0
 
     @property
@@ -93,7 +56,6 @@ class HeartbeatEffect:
 
     changed: bool = False
     notice: Notice | None = None
-    conflict: Conflict | None = None  # only if it is a new one
     wants_subscriptions: bool = False  # the short heartbeat will not do: we do not know what the client subscribes to
 
 
@@ -105,6 +67,7 @@ class Consumers(Watched):
     def __init__(self) -> None:
         super().__init__()
         self.table_bytes = 0
+        self.conflicts = ConflictLedger()
         self._groups: dict[str, ConsumerGroup] = {}
         self._groups_of: dict[Peer, set[str]] = {}
         self._heard: dict[Peer, float] = {}
@@ -141,19 +104,24 @@ class Consumers(Watched):
         member = None if group is None else group.members.get(peer)
         return 0 if member is None else member.bytes
 
-    def conflicts(self) -> list[Conflict]:
-        return [group.conflict for group in self._groups.values() if group.conflict is not None]
-
     # --- coming and going -----------------------------------------------------------------------------------------
 
-    def would_conflict(self, peer: Peer, client_id: str, data: ConsumerData) -> Conflict | None:
-        """Return the conflict that registering would make, for brokers that refuse it."""
+    def conflict_with_others(self, peer: Peer, client_id: str, data: ConsumerData) -> Conflict | None:
+        """Return how the client differs from members that were there before it; from all, if it says something new."""
         group = self._groups.get(data.group_name)
         if group is None:
             return None
-        wishes = {one.topic: wish(one) for one in data.subscription_data_set}
-        others = (member for member in group.members.values() if member.peer is not peer)
-        return _conflict(group.name, Member(peer, client_id, 0, 0, wishes=wishes), others)
+        member, members = group.members.get(peer), group.members.values()
+        if member is not None and member.client_id == client_id and _by_topic(data) == member.subscriptions:
+            return first_difference(group.name, member, takewhile(lambda other: other is not member, members))
+        newcomer = Member(peer, client_id, peer.version, 0, wishes=wishes(data))
+        return first_difference(group.name, newcomer, (other for other in members if other.peer is not peer))
+
+    def refuse(self, peer: Peer, conflict: Conflict) -> Notice | None:
+        """Note that a client is refused. It is no member any more: the others get its queues."""
+        self.conflicts.refuse(peer, conflict)
+        group = self._groups[conflict.group]
+        return self._remove(group, [peer]) if peer in group.members else None
 
     def register(
         self, peer: Peer, client_id: str, data: ConsumerData, now: float, *, fingerprint: int = 0, short: bool = False
@@ -174,25 +142,24 @@ class Consumers(Watched):
         member.from_where = data.consume_from_where
         wants = fingerprint != 0 and group.fingerprint not in (0, fingerprint)
         group.fingerprint = fingerprint
-        before = group.conflict
         changed = False
+        self.conflicts.accept(peer, group.name)
         if short:
             wants = wants or not member.subscriptions
         else:
             changed = self._subscribe(group, member, data)
         notice = self._notice(group) if joined or changed else None
-        conflict = group.conflict if group.conflict != before else None
-        return HeartbeatEffect(joined or changed, notice, conflict, wants)
+        return HeartbeatEffect(joined or changed, notice, wants)
 
     def _subscribe(self, group: ConsumerGroup, member: Member, data: ConsumerData) -> bool:
-        said = {one.topic: one for one in data.subscription_data_set}
+        said = _by_topic(data)
         if said == member.subscriptions and all(topic in group.subscriptions for topic in said):
             return False  # the usual heartbeat: nothing new
         self._notify(group.name)
         size = _bytes(data)
         self.table_bytes += size - member.bytes
         member.subscriptions, member.bytes = said, size
-        member.wishes = _shared({topic: wish(one) for topic, one in said.items()}, group.members.values())
+        member.wishes = shared(wishes(data), group.members.values())
         changed = said.keys() != group.subscriptions.keys()
         for topic, one in said.items():
             old = group.subscriptions.get(topic)
@@ -200,12 +167,12 @@ class Consumers(Watched):
                 group.subscriptions[topic] = one
         for topic in [topic for topic in group.subscriptions if topic not in said]:
             del group.subscriptions[topic]
-        others = (other for other in group.members.values() if other is not member)
-        group.conflict = _conflict(group.name, member, others)
+        self.conflicts.update(group.name, group_conflict(group.name, group.members.values()))
         return changed
 
     def unregister(self, peer: Peer, group_name: str) -> Notice | None:
         """Remove a client that says that it leaves: on this connection, and on any other that it has lost sight of."""
+        self.conflicts.accept(peer, group_name)
         group = self._groups.get(group_name)
         leaves = group.members.get(peer) if group is not None else None
         if group is None or leaves is None:
@@ -215,6 +182,7 @@ class Consumers(Watched):
 
     def lose(self, peer: Peer) -> list[Notice]:
         """Remove the client of a connection that is gone."""
+        self.conflicts.lose(peer)
         names = sorted(self._groups_of.get(peer, ()))
         notices = [self._remove(self._groups[name], [peer]) for name in names]
         return [notice for notice in notices if notice is not None]
@@ -226,13 +194,15 @@ class Consumers(Watched):
             groups.discard(group.name)
             if not groups:
                 del self._groups_of[peer], self._heard[peer]
+        if group.name in self.conflicts.open:  # who leaves can end one, but not begin one
+            self.conflicts.update(group.name, group_conflict(group.name, group.members.values()))
+            self._notify(group.name)
+            said = [one for member in group.members.values() for one in member.subscriptions.values()]
+            group.subscriptions = {one.topic: one for one in sorted(said, key=lambda one: one.sub_version)}
         if not group.members:
             del self._groups[group.name]
             self._notify(group.name)
             return None
-        if group.conflict is not None:  # who leaves can end one, but not begin one
-            members = list(group.members.values())
-            group.conflict = _conflict(group.name, members[0], members[1:])
         return self._notice(group)
 
     def silent_since(self, moment: float) -> list[Peer]:
@@ -246,25 +216,8 @@ class Consumers(Watched):
         return Notice(group.name, tuple(group.members))
 
 
-def _conflict(group: str, member: Member, others: Iterable[Member]) -> Conflict | None:
-    """Return the first difference between the wishes of a member and of another one. Who said nothing has none."""
-    mine = member.wishes
-    if not mine:
-        return None
-    for other in others:
-        theirs = other.wishes
-        if theirs is mine or not theirs or other.client_id == member.client_id or theirs == mine:
-            continue
-        topic = min(topic for topic in mine.keys() | theirs.keys() if mine.get(topic) != theirs.get(topic))
-        return Conflict(
-            group, topic, member.client_id, mine.get(topic, NOTHING), other.client_id, theirs.get(topic, NOTHING)
-        )
-    return None
-
-
-def _shared(wishes: dict[str, str], members: Iterable[Member]) -> dict[str, str]:
-    """Return an equal subscription of another member, if there is one: members of a group mostly want the same."""
-    return next((other.wishes for other in islice(members, _COMPARED) if other.wishes == wishes), wishes)
+def _by_topic(data: ConsumerData) -> dict[str, SubscriptionData]:
+    return {one.topic: one for one in data.subscription_data_set}
 
 
 def _bytes(data: ConsumerData) -> int:
@@ -274,13 +227,3 @@ def _bytes(data: ConsumerData) -> int:
         texts = len(one.topic) + 3 * len(one.sub_string) + sum(map(len, one.tags_set))
         size += _SUBSCRIPTION_BYTES + texts + _TAG_BYTES * (len(one.tags_set) + len(one.code_set))
     return size
-
-
-def wish(subscription: SubscriptionData | None) -> str:
-    """Return what is subscribed to, in one spelling: `TagB || TagA` and `TagA||TagB` are the same."""
-    if subscription is None:
-        return NOTHING
-    if (subscription.expression_type or "TAG") != "TAG":
-        return f"{subscription.expression_type} {subscription.sub_string.strip()}"
-    tags = {tag.strip() for tag in subscription.sub_string.split("||")} - {""}
-    return ALL_TAGS if not tags or ALL_TAGS in tags else " || ".join(sorted(tags))

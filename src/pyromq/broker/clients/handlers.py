@@ -16,9 +16,11 @@ from ...ambient import Clock
 from ...config import Live
 from ...errors import RequestRefused
 from ...model import names
+from ...model.codes import ResponseCode
 from ...model.filters.sql92 import SQL92, FilterFault
 from ...model.group import ConsumeType
 from ...model.topic import Perm, TopicFlag
+from ...protocol.bodies.groups import SubscriptionGroupConfig
 from ...protocol.bodies.heartbeat import (
     CheckClientRequestBody,
     ConsumerData,
@@ -28,6 +30,7 @@ from ...protocol.bodies.heartbeat import (
     LockBatchResponseBody,
 )
 from ...protocol.bodies.keyed import MessageQueue
+from ...protocol.bodies.own import RefusedGroups
 from ...protocol.command import ONEWAY_FLAG, Command
 from ...protocol.headers.clients import HeartbeatAnswer, UnregisterClient
 from ...protocol.headers.header import ConsumerGroupName
@@ -44,6 +47,7 @@ from .filter_data import ConsumerFilters
 from .heartbeat_checks import check_content, check_labels, check_size, check_tables, expressions
 from .order_locks import OrderLocks
 from .producers import Producers
+from .subscriptions import Conflict
 
 log = logs.get("pyromq.broker")
 
@@ -80,9 +84,8 @@ class ClientHandlers:
         work = sum(_GROUP_WORK + len(data.subscription_data_set) for data in beat.consumer_data_set)
         if work > _AT_ONCE or sum(map(len, texts)) > _COMPILED_AT_ONCE:
             return self._in_turns(request.peer, beat, texts)
-        return self._answer(
-            request.peer, beat, [self._consumer(request.peer, beat, one) for one in beat.consumer_data_set]
-        )
+        heard = [self._consumer(request.peer, beat, one) for one in beat.consumer_data_set]
+        return self._answer(request.peer, beat, heard)
 
     def _checked_beat(self, request: RequestOf[None, HeartbeatData]) -> HeartbeatData:
         """Return the heartbeat, checked. A refusal is logged here too: most clients keep the answer to themselves."""
@@ -103,24 +106,32 @@ class ClientHandlers:
         async for text in self._slices.each(texts):
             with suppress(FilterFault):  # whoever registers it tells
                 filter_for(SQL92, text)
-        asks = []
+        heard = []
         async for one in self._slices.each(beat.consumer_data_set):
             if not peer.is_open:
                 return None
-            asks.append(self._consumer(peer, beat, one))
-        return self._answer(peer, beat, asks) if peer.is_open else None
+            heard.append(self._consumer(peer, beat, one))
+        return self._answer(peer, beat, heard) if peer.is_open else None
 
-    def _answer(self, peer: Peer, beat: HeartbeatData, asks: Iterable[bool]) -> Reply:
+    def _answer(self, peer: Peer, beat: HeartbeatData, heard: list[bool | Conflict]) -> Reply:
         if self.live.config.enable_register_producer:
             now, now_ms = self.clock.monotonic(), self.clock.now_ms()
             for producer in beat.producer_data_set:
                 self.producers.register(peer, beat.client_id, producer.group_name, now, now_ms)
+        refused = {one.group: str(one) for one in heard if isinstance(one, Conflict)}
+        if refused:  # the other groups of this client are registered all the same
+            return Reply(
+                ResponseCode.SYSTEM_ERROR,
+                f"refused, since all members of a group must subscribe alike: {'; '.join(refused.values())}",
+                body=RefusedGroups(refused_groups=refused),
+            )
         # To a full heartbeat Java answers "changed" too, which makes the client send another full one next time.
-        changed = any(asks) if beat.heartbeat_fingerprint else True
+        changed = any(heard) if beat.heartbeat_fingerprint else True
         return Reply(header=HeartbeatAnswer(is_support_heart_beat_v2=True, is_sub_change=changed))
 
-    def _consumer(self, peer: Peer, beat: HeartbeatData, data: ConsumerData) -> bool:
-        """Return True if the client must say again what it subscribes to."""
+    def _consumer(self, peer: Peer, beat: HeartbeatData, data: ConsumerData) -> bool | Conflict:
+        """Return True if the client must say again what it subscribes to; how it differs, if that is why it is no
+        member."""
         config = self.live.config
         if config.reject_pull_consumer_enable and data.consume_type is ConsumeType.ACTIVELY:
             return False
@@ -128,19 +139,19 @@ class ClientHandlers:
         if group is None:
             return False  # as Java: the heartbeat of an unknown group is passed over, its pulls are refused
         short = bool(beat.heartbeat_fingerprint) and beat.without_sub
-        if config.refuse_conflicting_subscriptions and not short:
-            conflict = self.consumers.would_conflict(peer, beat.client_id, data)
+        if short and (peer, data.group_name) in self.consumers.conflicts.refused:
+            return True
+        if config.refuse_conflicting_subscriptions and not short and not names.is_system_group(data.group_name):
+            conflict = self.consumers.conflict_with_others(peer, beat.client_id, data)
             if conflict is not None:
-                raise RequestRefused(str(conflict))
+                self._notify_of(self.consumers.refuse(peer, conflict), group)
+                return conflict
         self._retry_topic(data, group.retry_queue_nums)
         now, fingerprint = self.clock.monotonic(), beat.heartbeat_fingerprint
         registered = self.consumers.register(peer, beat.client_id, data, now, fingerprint=fingerprint, short=short)
         if not short:
             self.filters.register(data.group_name, data.subscription_data_set)
-        if registered.conflict is not None:
-            log.warning("subscriptions of a group differ", conflict=str(registered.conflict))
-        if registered.notice is not None and group.notify_consumer_ids_changed_enable:
-            self.notify([registered.notice])
+        self._notify_of(registered.notice, group)
         return registered.wants_subscriptions
 
     def _retry_topic(self, data: ConsumerData, queues: int) -> None:
@@ -160,9 +171,7 @@ class ClientHandlers:
         if header.consumer_group is not None:
             notice = self.consumers.unregister(request.peer, header.consumer_group)
             self._end_filters([header.consumer_group])
-            group = self.groups.find(header.consumer_group)
-            if notice is not None and (group is None or group.notify_consumer_ids_changed_enable):
-                self.notify([notice])
+            self._notify_of(notice, self.groups.find(header.consumer_group))
         return Reply()
 
     def list_members(self, request: RequestOf[ConsumerGroupName, None]) -> Reply:
@@ -237,6 +246,10 @@ class ClientHandlers:
             self.lost(peer)
             peer.close("no heartbeat")
         self.locks.sweep(now)
+
+    def _notify_of(self, notice: Notice | None, group: SubscriptionGroupConfig | None) -> None:
+        if notice is not None and (group is None or group.notify_consumer_ids_changed_enable):
+            self.notify([notice])
 
     def notify(self, notices: Iterable[Notice]) -> None:
         """Tell members that their group has changed, so that they share the queues anew at once."""

@@ -70,7 +70,7 @@ class Inspection:
     budget: Budget
 
     def __call__(self, request: Request) -> Reply:
-        troubles = self.troubles()
+        troubles, conflicts = self.troubles(), self.consumers.conflicts
         found = BrokerInspection(
             ready=not troubles,
             kernel=kernel_name(),
@@ -92,7 +92,10 @@ class Inspection:
             open_files=self.budget.shown(),
             consumer_groups={group.name: len(group.members) for group in islice(self.consumers.all(), MOST)},
             producer_groups={name: len(members) for name, members in islice(self.producers.all().items(), MOST)},
-            conflicts=[str(one) for one in self.consumers.conflicts()[:MOST]],
+            conflicts=[str(one) for one in islice(conflicts.open.values(), MOST)],
+            conflicts_begun=conflicts.begun,
+            refused_consumers=[str(one) for one in islice(conflicts.refused.values(), MOST)],
+            consumers_refused=conflicts.refusals,
             mistyped=self.mistyped(self.live.config.enforce_message_type)[:MOST],
             duplicate_window=self._window(),
             name_servers=self.registration.state(),

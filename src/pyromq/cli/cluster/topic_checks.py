@@ -9,6 +9,7 @@ from ...admin.cluster import BrokerPlace
 from ...client.errors import Refused
 from ...errors import CallFailed
 from ...model import names
+from ...model.filters.canonical import canonical
 from ...model.foreign_text import shell_word
 from ...model.topic import Perm
 from ...protocol.headers.admin import QueryConsumeTimeSpan
@@ -118,9 +119,14 @@ async def consumers(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
 async def _group(checked: CheckedCluster, name: str) -> AsyncIterator[CheckResult]:
     for place in checked.masters:
         online = await groups.connections(checked.calls, place.address, name)
+        cure = (
+            f"Give all members of {name} the same topics and filters, or those that want others a group of their own; "
+            f"who is in it: pyromq group clients {shell_word(name)}"
+        )
         for text in await _conflicts(checked, place, name):
-            cure = "All members of a group must subscribe to the same: else messages are lost to some. Mend or split it"
-            yield CheckResult("subscriptions", BROKEN, f"{name} on {place.name}: {text}", cure)
+            yield CheckResult("subscriptions", BROKEN, f"on {place.name} messages are lost to {text}", cure)
+        for text in _of_group(name, checked.inspected.get(place.address, {}).get("refusedConsumers", [])):
+            yield CheckResult("subscriptions", WARNING, f"{place.name} refuses a consumer of {text}", cure)
         progress = await offsets.progress(checked.calls, place.address, name)
         for topic in sorted({queue.topic for queue in progress.offset_table}):
             async for one in _stuck(checked, place, name, topic, online is not None):
@@ -130,8 +136,7 @@ async def _group(checked: CheckedCluster, name: str) -> AsyncIterator[CheckResul
 async def _conflicts(checked: CheckedCluster, place: BrokerPlace, name: str) -> list[str]:
     """Return where members want different things. Our broker says so; with Apache's, each member is asked."""
     if place.address in checked.inspected:
-        conflicts: list[str] = checked.inspected[place.address].get("conflicts", [])
-        return [text for text in conflicts if text.startswith(f"group {name},")]
+        return _of_group(name, checked.inspected[place.address].get("conflicts", []))
     online = await groups.connections(checked.calls, place.address, name)
     wants: dict[str, str] = {}
     for one in [] if online is None else online.connection_set:
@@ -139,11 +144,17 @@ async def _conflicts(checked: CheckedCluster, place: BrokerPlace, name: str) -> 
             info = await groups.running_info(checked.calls, place.address, name, one.client_id)
         except (Refused, CallFailed):
             continue
-        pairs = sorted(f"{each.topic} {each.sub_string}" for each in info.subscription_set)
-        wants[one.client_id] = ", ".join(pair for pair in pairs if not pair.startswith(names.RETRY_PREFIX))
+        wanted = [each for each in info.subscription_set if not names.is_retry(each.topic)]
+        texts = sorted(f"{each.topic}: {canonical(each.expression_type, each.sub_string)}" for each in wanted)
+        if texts:  # else it reads queues of its own choice
+            wants[f"{one.client_id} ({one.client_addr})"] = ", ".join(texts)
     if len(set(wants.values())) < 2:
         return []
-    return ["; ".join(f"{client} wants {text}" for client, text in wants.items())]
+    return [f"group {name}: " + "; ".join(f"{client} subscribes to {text}" for client, text in wants.items())]
+
+
+def _of_group(name: str, texts: list[str]) -> list[str]:
+    return [text for text in texts if text.startswith(f"group {name}: ")]
 
 
 async def _stuck(

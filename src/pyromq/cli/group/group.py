@@ -87,7 +87,8 @@ async def describe(shell: Shell, name: str) -> None:
     queues = await _queues(shell, places, name, None)
     found |= {"members": _members(online), "subscriptions": _subscriptions(online), "queues": queues}
     found["lag"] = sum(one["lag"] for one in queues)
-    shell.report(found)
+    conflicts = await _conflicts(shell, places, name)
+    shell.report(found | ({"conflicts": conflicts} if shell.as_json else {}))
     _warn_beyond_end(shell, name, queues)
 
 
@@ -120,6 +121,7 @@ async def lag(shell: Shell, name: str, topic: str | None) -> None:
             | {"consumedPerSecond": consuming, "moreConsumers": advice.more, "advice": as_called(advice.text)}
         )
     total = sum(row["lag"] for row in queues)
+    await _conflicts(shell, places, name)
     shell.report({"group": name, "lag": total, "topics": summary, "queues": queues})
     _warn_beyond_end(shell, name, queues)
     if not queues:
@@ -133,6 +135,7 @@ async def clients(shell: Shell, name: str) -> None:
     """List the members that are online. Exit code 1 if there is none."""
     places = await shell.masters_with(name)
     rows = _members(await _online(shell, places, name))
+    await _conflicts(shell, places, name)
     shell.rows(rows)
     if not rows:
         raise Fail(f"group {name} has no member online")
@@ -201,6 +204,20 @@ async def _queues(shell: Shell, places: Iterable[BrokerPlace], name: str, topic:
                 | ({"isBeyondEnd": True} if one.consumer_offset > one.broker_offset else {})
             )
     return rows
+
+
+async def _conflicts(shell: Shell, places: Iterable[BrokerPlace], name: str) -> list[str]:
+    """Return how members differ in what they subscribe to, and print it for people."""
+    found = [
+        f"{place.name}: {text}"
+        for place in places
+        for text in await admin.groups.conflicts(shell.calls, place.address, name)
+    ]
+    for text in found:
+        shell.say(text)
+    if found:
+        shell.say(f"All members of a group must subscribe alike. More: pyromq doctor --group {shell_word(name)}")
+    return found
 
 
 def _warn_beyond_end(shell: Shell, name: str, queues: list[dict[str, Any]]) -> None:

@@ -44,6 +44,7 @@ SMALL: dict[str, object] = {
     "recall_message_enable": True,
     "trace_topic_enable": True,
     "timer_max_delay_sec": 366 * 86_400,  # Java's broker and ours: three days
+    "refuse_conflicting_subscriptions": True,
 }
 
 GUIDE = """\
@@ -54,7 +55,8 @@ PyroMQ is up. Name server {namesrv}, broker {broker} ({kernel} kernel), data in 
   mqadmin:              mqadmin clusterList -n {namesrv}
   stop:                 Ctrl-C; start again with the same command, nothing is lost
 
-Topics are made by the first send to them."""
+Topics are made by the first send to them. Unlike Java's broker, this one refuses a consumer that subscribes otherwise
+than its group (refuseConflictingSubscriptions)."""
 
 # What a child of --brokers gets by the environment, where the user has not set it there.
 _VARIABLE = "PYROMQ_BROKER_{}"

@@ -1,7 +1,8 @@
 """Heartbeats of one client: which groups it has, said to every broker it knows, and taken back when a group leaves.
 
 The session runs the loop and says when brokers are new or a connection ended. A broker that was silent is tried every
-second; one that refuses is named in the log, since such a consumer gets nothing and no call of its own fails.
+second; one that refuses is named in the log, since such a consumer gets nothing and no call of its own fails. Where it
+refuses a group, the group's consumer hears of it, and of the end of it: brokers are asked again every second.
 """
 
 from __future__ import annotations
@@ -9,15 +10,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from ... import logs
 from ...ambient import Clock
+from ...model.codes import ResponseCode
 from ...protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
+from ...protocol.bodies.own import RefusedGroups
 from ...protocol.headers.clients import UnregisterClient
 from ...protocol.requests import RequestCode
 from ..config import ClientConfig
-from ..errors import Error, Refused
+from ..errors import Error, Refused, SubscriptionConflict, refused
+from .answers import Answer
 from .background import Bell
 
 log = logs.get("pyromq.client")
@@ -26,7 +30,20 @@ LEAST_PAUSE_S = 5.0  # between two lines about one broker: some texts have a num
 LONGEST_TEXT = 4096
 MOST_BROKERS = 1024
 
-Describe = Callable[[], ConsumerData]
+CONFLICT_HINT = (
+    "Give all members of a group the same topics and filters, or those that want others a group of their own; "
+    "to change what a group subscribes to, stop its members first"
+)
+
+
+class GroupMember(Protocol):
+    """A consumer, as heartbeats see it."""
+
+    def describe(self) -> ConsumerData:
+        """Return its part of a heartbeat."""
+
+    def note_refusal(self, why: SubscriptionConflict | None) -> None:
+        """Note that a broker refuses the consumer; None: no broker does any more."""
 
 
 @dataclass(slots=True, eq=False)
@@ -40,7 +57,9 @@ class Heartbeats:
     brokers: Callable[[bool], set[str]]
     due: Bell = field(init=False)  # rung for new brokers and groups
     _producers: dict[str, int] = field(init=False, default_factory=dict)
-    _members: dict[str, Describe] = field(init=False, default_factory=dict)
+    _members: dict[str, GroupMember] = field(init=False, default_factory=dict)
+    _conflicts: dict[str, dict[str, SubscriptionConflict]] = field(init=False, default_factory=dict)  # address, group
+    _refused: set[str] = field(init=False, default_factory=set)  # groups whose consumers know that
     _unanswered: set[asyncio.Future[None]] = field(init=False, default_factory=set)
     _refusals: dict[str, tuple[str, float]] = field(init=False, default_factory=dict)  # last text by address, and when
 
@@ -57,15 +76,16 @@ class Heartbeats:
             del self._producers[group]
             await self._unregister(UnregisterClient(client_id=self.client_id, producer_group=group))
 
-    def add_member(self, group: str, describe: Describe) -> None:
+    def add_member(self, group: str, member: GroupMember) -> None:
         """Let a consumer be part of heartbeats. Error if its group has another one in this client."""
         if group in self._members:
             hint = "Brokers know one consumer of a group per client: make a second client, or take another group"
             raise Error(f"group {group!r} has a consumer in this client already", hint=hint)
-        self._members[group] = describe
+        self._members[group] = member
 
     async def remove_member(self, group: str) -> None:
         del self._members[group]
+        self._refused.discard(group)
         await self._unregister(UnregisterClient(client_id=self.client_id, consumer_group=group))
 
     async def send(self) -> bool:
@@ -75,26 +95,41 @@ class Heartbeats:
         beat = HeartbeatData(
             client_id=self.client_id,
             producer_data_set=[ProducerData(group_name=group) for group in self._producers],
-            consumer_data_set=[describe() for describe in self._members.values()],
+            consumer_data_set=[member.describe() for member in self._members.values()],
         )
         answered = asyncio.get_running_loop().create_future()
         self._unanswered.add(answered)
         try:
-            return all(await asyncio.gather(*(self._send_to(address, beat) for address in self._addresses())))
+            addresses = self._addresses()
+            accepted = await asyncio.gather(*(self._send_to(address, beat) for address in addresses))
+            self._report_conflicts(addresses)
+            return all(accepted)
         finally:
             self._unanswered.discard(answered)
             answered.set_result(None)
 
     async def _send_to(self, address: str, beat: HeartbeatData) -> bool:
         try:
-            await self.ask(address, RequestCode.HEART_BEAT, None, beat)
+            expected = (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR)
+            answer = await self.ask(address, RequestCode.HEART_BEAT, None, beat, expected=expected)
+            conflicts = {} if answer.code == ResponseCode.SUCCESS else _conflicts(answer)
         except Error as fault:
             log.debug("heartbeat failed", address=address, fault=str(fault))
             if isinstance(fault, Refused):
                 self._log_refusal(address, fault)
             return False
         self._refusals.pop(address, None)
-        return True
+        self._conflicts[address] = conflicts
+        return not conflicts
+
+    def _report_conflicts(self, addresses: set[str]) -> None:
+        """Tell each consumer once that it is refused, and once that it no longer is. Brokers that went do not count."""
+        self._conflicts = {address: found for address, found in self._conflicts.items() if address in addresses}
+        found = {group: why for each in self._conflicts.values() for group, why in each.items()}
+        for group, member in list(self._members.items()):
+            if (group in found) != (group in self._refused):
+                self._refused ^= {group}
+                member.note_refusal(found.get(group))
 
     def _log_refusal(self, address: str, fault: Refused) -> None:
         """Log one line for each new text of a broker, not one for each heartbeat."""
@@ -132,3 +167,18 @@ class Heartbeats:
 
     def _addresses(self) -> set[str]:
         return self.brokers(bool(self._members))
+
+
+def _conflicts(answer: Answer[Any, RefusedGroups]) -> dict[str, SubscriptionConflict]:
+    """Return the groups that are refused, each with its reason. Refused, if the whole heartbeat is."""
+    if not answer.command.body:
+        raise refused(answer.code, answer.remark, answer.address)
+    return {
+        group: SubscriptionConflict(
+            f"{answer.address} refuses this consumer of {text}",
+            hint=CONFLICT_HINT,
+            address=answer.address,
+            code=answer.code,
+        )
+        for group, text in answer.body.refused_groups.items()
+    }

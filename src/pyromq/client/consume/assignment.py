@@ -36,6 +36,7 @@ class Assignment:
         self._resetting: set[MessageQueue] = set()  # left alone until their new offsets are written
         self._balancing = asyncio.Lock()
         self._is_closed = False
+        self.is_refused = False  # by a broker, since the group subscribes to something else: no queue is ours
         self.queues: dict[MessageQueue, AssignedQueue] = {}
         self.changed = Bell(session.clock)  # the group's members, or what they may have
 
@@ -70,6 +71,7 @@ class Assignment:
                 share = await allocated_queues(self._session, self._group, topic, strategy, is_broadcast)
                 if self._is_closed:
                     return True
+                share = set() if self.is_refused else share
                 complete &= share is not None and await self._move_to(topic, share)
             return complete
 

@@ -23,7 +23,7 @@ from ..arguments import Seconds, check_filter_kind, check_group, check_kind, sec
 from ..connect.background import Bell, Lifecycle, Tasks
 from ..connect.session import Session
 from ..core.routing import Route
-from ..errors import Closed, Error, TopicNotFound
+from ..errors import Closed, Error, SubscriptionConflict, TopicNotFound
 from ..received import Received
 from ..subscription import Filter
 from ..tracing.trace_writer import Tracer
@@ -61,6 +61,7 @@ class PullConsumer(Lifecycle):
         self._topics: list[str] = []  # whose queues are shared with the group's other members
         self._checked: set[str] = set()  # topics whose brokers can evaluate the filter
         self._members_changed = Bell(session.clock)
+        self._refusal: SubscriptionConflict | None = None
         self.is_open = False
 
     @property
@@ -70,7 +71,7 @@ class PullConsumer(Lifecycle):
 
     async def start(self) -> None:
         self._session.check_open()
-        self._session.heartbeats.add_member(self.group, self.describe)
+        self._session.heartbeats.add_member(self.group, self)
         self.is_open = True
         self._next_commit = self._session.clock.monotonic() + self._options.commit_s
 
@@ -94,13 +95,23 @@ class PullConsumer(Lifecycle):
         await self.stop()
 
     def describe(self) -> ConsumerData:
-        topics = sorted({queue.topic for queue in self._queues} | set(self._topics))
+        """Return this consumer's part of a heartbeat, which names topics that it shares with the group, as Java's does.
+
+        Queues that were assigned are nobody else's affair, and each pull carries the filter.
+        """
         return ConsumerData(
             group_name=self.group,
             consume_type=ConsumeType.ACTIVELY,
             consume_from_where=self._options.begin,
-            subscription_data_set=[self._wanted.describe(topic, self._version) for topic in topics],
+            subscription_data_set=[self._wanted.describe(topic, self._version) for topic in sorted(self._topics)],
         )
+
+    def note_refusal(self, why: SubscriptionConflict | None) -> None:
+        """Give up all queues while a broker refuses this consumer; `poll` raises it until the group agrees."""
+        self._refusal = why
+        if why is not None and self._queues:
+            log.error("refused by the group: it gets no messages until the group agrees", fault=str(why))
+        self._members_changed.ring()
 
     # --- which queues, and where ----------------------------------------------------------------------------------
 
@@ -134,6 +145,7 @@ class PullConsumer(Lifecycle):
 
         Members that push and members that pull may be in one group. TopicNotFound: what is sent before a later call
         of the same consumer finds the topic is polled too.
+        SubscriptionConflict: a broker refuses this consumer, since the group's members subscribe to something else.
         """
         self._check_open()
         if self._topics or self._queues or not topics:
@@ -145,6 +157,8 @@ class PullConsumer(Lifecycle):
         self._topics = wanted
         try:
             await self._session.heartbeats.send()
+            if self._refusal is not None:
+                raise self._refusal
             await self.rebalance()
         except BaseException:  # a strategy of the user's may raise anything
             self._topics = []
@@ -174,7 +188,7 @@ class PullConsumer(Lifecycle):
     async def rebalance(self) -> None:
         """Allocate the queues of the subscribed topics now."""
         wanted: set[MessageQueue] = set()
-        for topic in self._topics:
+        for topic in self._topics if self._refusal is None else ():
             share = await allocated_queues(self._session, self.group, topic, self._options.strategy, False)
             wanted |= {queue for queue in self._queues if queue.topic == topic} if share is None else share
         try:
@@ -266,9 +280,12 @@ class PullConsumer(Lifecycle):
         """Return the next messages of one queue; an empty list if none came in time. What was returned before is done.
 
         Unreadable (unless on_unreadable="skip"): the next record of a queue cannot be read. Messages before it were
-        returned, and it is raised again until the caller seeks elsewhere.
+        returned, and it is raised again until the caller seeks elsewhere. SubscriptionConflict: a broker refuses this
+        consumer since what the group's members subscribe to has changed; it is asked again every second.
         """
         self._check_open()
+        if self._refusal is not None:
+            raise self._refusal
         self._queues.all_done()
         if self._queues.unread:  # a loop over this consumer ended in the middle of a batch
             unread, self._queues.unread = self._queues.unread[::-1], []

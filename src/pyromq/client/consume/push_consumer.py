@@ -21,7 +21,7 @@ from ...protocol.bodies.keyed import MessageQueue
 from ..arguments import check_filter_kind, check_group, check_kind, check_topic
 from ..connect.background import Lifecycle, Tasks
 from ..connect.session import Session
-from ..errors import Error, TopicNotFound
+from ..errors import Error, SubscriptionConflict, TopicNotFound
 from ..handle.attempts import HandlerRunner, before_handlers
 from ..handle.failures import Failures
 from ..handle.handlers import Handler, worker
@@ -79,6 +79,8 @@ class PushConsumer(Lifecycle):
         self.failures = Failures(group, self.clock, options.undecodable_way)
         self._consume_by(options)
         self._fault: BaseException | None = None
+        self._refusal: SubscriptionConflict | None = None
+        self._is_running = False
         self._ended = asyncio.Event()
         self.is_open = False
 
@@ -138,18 +140,22 @@ class PushConsumer(Lifecycle):
     async def start(self) -> None:
         """Register with the brokers and take queues. What is sent after this returns is received.
 
-        A topic without a route is waited for; Refused, if a broker cannot evaluate the filter.
+        A topic without a route is waited for; Refused, if a broker cannot evaluate the filter; SubscriptionConflict, if
+        one refuses the consumer since the group's members subscribe to something else.
         """
         self._session.check_open()
         await self._follow_group()
         for topic, wanted in self._filters.items():
             await self._read_route(topic)
             await check_filter(self._session, self.group, topic, wanted)
-        self._session.heartbeats.add_member(self.group, self.describe)
+        self._session.heartbeats.add_member(self.group, self)
         self.is_open = True
         try:
             self._service.start()
             await self._session.heartbeats.send()
+            if self._refusal is not None:
+                raise self._refusal
+            self._is_running = True
             await self._assignment.start()
         except BaseException:  # a strategy of the user's may raise anything: the group is free again
             await self.stop()
@@ -190,8 +196,13 @@ class PushConsumer(Lifecycle):
         self._ended.set()
 
     async def wait(self) -> None:
-        """Return once the consumer was stopped; raise what killed it, if something did."""
+        """Return once the consumer was stopped; raise what killed it, if something did.
+
+        SubscriptionConflict, while a broker refuses it: it has no queues then, asks again, and may go on.
+        """
         await self._ended.wait()
+        if self._refusal is not None:
+            raise self._refusal
         if self._fault is not None:
             raise Error(f"consumer of {self.group!r} died: {self._fault!r}") from self._fault
 
@@ -199,6 +210,21 @@ class PushConsumer(Lifecycle):
         log.error("consumer loop died", group=self.group, fault=repr(fault))
         self._fault = self._fault or fault
         self._ended.set()
+
+    def note_refusal(self, why: SubscriptionConflict | None) -> None:
+        """Give up all queues while a broker refuses this consumer, and take them again after that."""
+        self._refusal = why
+        if not self._is_running:
+            return  # `start` raises it
+        self._assignment.is_refused = why is not None
+        self._assignment.changed.ring()
+        if why is not None:
+            log.error("refused by the group: it gets no messages until the group agrees", fault=str(why))
+            self._ended.set()
+        else:
+            log.warning("accepted by the group again", group=self.group)
+            if self._fault is None and self.is_open:
+                self._ended.clear()
 
     @property
     def is_paused(self) -> bool:

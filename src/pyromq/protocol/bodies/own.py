@@ -1,4 +1,5 @@
-"""Bodies of the answers that only our brokers give (30,001 and up). Members stand in the order of their declaration.
+"""Bodies of the answers that only our brokers give: 30,001 and up, refusals of 34. Members stand in the order of their
+declaration.
 
 What is UNSET is left out, None is written as null: nobody but us reads these, and people read them too.
 """
@@ -22,6 +23,12 @@ def members(body: OwnBody) -> dict[str, Any]:
     """Return the body as it stands on the wire, for whoever prints it."""
     found: dict[str, Any] = msgspec.to_builtins(body)
     return found
+
+
+class RefusedGroups(OwnBody, kw_only=True):
+    """34, where it is refused: by group, how this client differs from a member that was there first."""
+
+    refused_groups: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 # --- 30001: what is inside a broker ----------------------------------------------------------------------------------
@@ -107,6 +114,9 @@ class BrokerInspection(OwnBody, kw_only=True):
     consumer_groups: dict[str, int] | UnsetType = UNSET
     producer_groups: dict[str, int] | UnsetType = UNSET
     conflicts: list[str] | UnsetType = UNSET
+    conflicts_begun: Number = UNSET
+    refused_consumers: list[str] | UnsetType = UNSET
+    consumers_refused: Number = UNSET
     mistyped: list[MistypedLine] | UnsetType = UNSET
     duplicate_window: DuplicateWindowState | UnsetType = UNSET
     name_servers: dict[str, str] | UnsetType = UNSET
