@@ -34,6 +34,7 @@ from .answers import Answer
 from .background import Bell, Tasks
 from .heartbeats import Heartbeats
 from .name_servers import NameServers
+from .new_topics import KeyedTopics
 
 if TYPE_CHECKING:
     from .signing import Signer
@@ -67,6 +68,7 @@ class Session:
         self.signer: Signer | None = None
         self.transport = self._make_transport(Dispatcher(handlers or {}), connect)
         self.name_servers = NameServers(self.transport, config, rng)
+        self._new_topics = KeyedTopics(clock, self.ask, self.name_servers.route, self._learn)
         self._routes: dict[str, Route] = {}
         self._route_reads: dict[str, asyncio.Task[Route]] = {}
         self._announced: set[str] = set()  # topics whose brokers shall know us before we send there, or if we never do
@@ -191,9 +193,14 @@ class Session:
         known = self._routes.get(topic)
         return known if known is not None else await self._read_route(topic)
 
-    async def route_to_write(self, topic: str) -> Route:
-        """Return the route, of a topic that the first send will make the one of the brokers' default topic."""
+    async def route_to_write(self, topic: str, *, by_key: bool = False) -> Route:
+        """Return the route, of a topic that the first send will make the one of the brokers' default topic.
+
+        `by_key`: the queues must stay as they are from the first message on, so that a new topic is made first.
+        """
         try:
+            if by_key and (being_made := self._new_topics.being_made(topic)) is not None:
+                return await asyncio.shield(being_made)
             route = await self.route(topic)
         except TopicNotFound as missing:
             try:
@@ -201,6 +208,8 @@ class Session:
             except TopicNotFound:
                 raise missing from None
             route = _inherited(topic, pattern)
+            if by_key and len(route.writers) > 1:
+                route = await self._new_topics.make(route)
         if not route.writable:
             hint = "Are its masters running (mqadmin clusterList), and does its permission allow writing?"
             raise NoBroker(f"topic {topic!r} has no queue that can be written", hint=hint)
@@ -237,8 +246,12 @@ class Session:
         del self._route_reads[topic]
         if done.cancelled() or done.exception() is not None:
             return  # an old route stays: its brokers may be back before the name server says so
-        is_new = topic not in self._routes
-        self._routes[topic] = done.result()
+        if self._new_topics.being_made(topic) is None:  # else some of its brokers are missing yet
+            self._learn(done.result())
+
+    def _learn(self, route: Route) -> None:
+        is_new = route.topic not in self._routes
+        self._routes[route.topic] = route
         if is_new:
             self.heartbeats.due.ring()  # brokers that we have not met yet
 

@@ -97,7 +97,7 @@ class Sender:
             try:
                 route = self._session.known_route(message.topic)
                 if route is None or not route.writable:
-                    route = await self._route(message.topic, deadline - now)
+                    route = await self._route(message.topic, deadline - now, by_key=choose is not None)
                     now = clock.monotonic()
                 queue = choose(route.writable) if choose else self._next_queue(route, last_broker, now)
                 share_s = self._share_s(route, choose, deadline - now, faults)
@@ -122,16 +122,16 @@ class Sender:
         return self._policy.retries + 1 - sum(not isinstance(fault, Unreachable | NoBroker) for fault in faults)
 
     async def send_oneway(self, message: Outgoing, choose: QueueChoice | None = None) -> None:
-        route = await self._session.route_to_write(message.topic)
+        route = await self._session.route_to_write(message.topic, by_key=choose is not None)
         queue = choose(route.writable) if choose else self._next_queue(route, "", self._session.clock.monotonic())
         fields = self._headers.fields(message, queue, self._session.clock.now_ms())
         address = self._session.sends_to(master_of(route, queue))
         await self._session.send_oneway(address, message.code, fields, message.body)
 
-    async def _route(self, topic: str, left_s: float) -> Route:
+    async def _route(self, topic: str, left_s: float, *, by_key: bool) -> Route:
         try:
             async with self._session.clock.timeout(left_s):
-                return await self._session.route_to_write(topic)
+                return await self._session.route_to_write(topic, by_key=by_key)
         except TimeoutError:
             raise TimedOut(f"no route of {topic!r} within {left_s:g} s", hint="Are the name servers well?") from None
 
