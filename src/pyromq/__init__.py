@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from .client import sync as sync
     from .client.client import Client as Client
     from .client.client import connect as connect
+    from .client.config import ClientConfig as ClientConfig
+    from .client.consume.options import ConsumeOptions as ConsumeOptions
+    from .client.consume.options import PullOptions as PullOptions
     from .client.consume.pull_consumer import PullConsumer as PullConsumer
     from .client.consume.push_consumer import PushConsumer as PushConsumer
     from .client.core.allocation import Average as Average
@@ -40,6 +43,10 @@ if TYPE_CHECKING:
     from .client.errors import TopicNotFound as TopicNotFound
     from .client.errors import Unreachable as Unreachable
     from .client.errors import Unreadable as Unreadable
+    from .client.keywords import ClientSettings as ClientSettings
+    from .client.keywords import ConsumeSettings as ConsumeSettings
+    from .client.keywords import PullSettings as PullSettings
+    from .client.keywords import SendArguments as SendArguments
     from .client.middleware import Draft as Draft
     from .client.middleware import Middleware as Middleware
     from .client.produce.batches import Batching as Batching
@@ -70,6 +77,9 @@ _FROM = {
     "app.app": "App",
     "client.produce.batches": "Batching",
     "client.client": "Client connect",
+    "client.config": "ClientConfig",
+    "client.consume.options": "ConsumeOptions PullOptions",
+    "client.keywords": "ClientSettings ConsumeSettings PullSettings SendArguments",
     "client.core.allocation": "Average AverageByCircle ConsistentHash Fixed MachineRoom MachineRoomNearby",
     "client.core.process_queue": "FlowLimits",
     "client.core.retry": "Reject Retry RetryLater",

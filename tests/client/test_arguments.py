@@ -217,7 +217,7 @@ async def test_a_place_to_begin_that_is_none(cluster: Cluster, begin: Any) -> No
         ):
             make()
     with pytest.raises(Error, match="begin_ms='noon' is no whole number"):
-        client.pull_consumer("g", begin=ConsumeFromWhere.TIMESTAMP, begin_ms="noon")
+        client.pull_consumer("g", begin=ConsumeFromWhere.TIMESTAMP, begin_ms="noon")  # type: ignore[arg-type]
 
 
 async def take_list(msgs: list[Received]) -> None:

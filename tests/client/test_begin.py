@@ -7,6 +7,7 @@ from datetime import datetime
 import pytest
 
 from pyromq.client.errors import Error
+from pyromq.client.keywords import Begin
 from pyromq.client.received import Received
 from pyromq.testing.broker import RmqBroker
 from pyromq.testing.client import RmqClient
@@ -19,7 +20,7 @@ async def test_a_group_begins_where_the_words_say(rmq_broker: RmqBroker, rmq_cli
     await rmq_client.send("T", "half an hour old")
     await rmq_broker.clock.advance(minutes=30)
     found: dict[str, set[bytes]] = {}
-    begins = ["first", "last", "-1h", "-3h", middle, middle.isoformat(), str(rmq_broker.clock.now_ms())]
+    begins: list[Begin] = ["first", "last", "-1h", "-3h", middle, middle.isoformat(), str(rmq_broker.clock.now_ms())]
     for number, begin in enumerate(begins):
 
         async def keep(msg: Received, name: str = str(begin)) -> None:

@@ -207,6 +207,6 @@ async def test_words_that_are_no_way_are_refused(cluster: Cluster) -> None:
     client = await cluster.client()
     options: dict[str, Any] = {"group": "g", "begin": ConsumeFromWhere.FIRST_OFFSET}
     with pytest.raises(Error, match=r"on_undecodable='drop' .*Give .dead-letter. or .retry. or .skip."):
-        client.push_consumer("T", by_hint, on_undecodable="drop", **options)
+        client.push_consumer("T", by_hint, on_undecodable="drop", **options)  # type: ignore[arg-type]
     with pytest.raises(Error, match=r"on_undecodable='retry' .*Give .skip."):
         client.push_consumer("T", by_hint, on_undecodable="retry", broadcast=True, **options)

@@ -109,11 +109,11 @@ async def test_a_broadcast_consumer_skips_it_by_itself(cluster: Cluster, tmp_pat
 async def test_words_that_are_no_way_are_refused(cluster: Cluster) -> None:
     client = await cluster.client()
     with pytest.raises(Error, match=r'on_unreadable=.drop. is no way .* Give "dead-letter" or "skip"'):
-        client.push_consumer("T", Handler(), group="g", on_unreadable="drop")
+        client.push_consumer("T", Handler(), group="g", on_unreadable="drop")  # type: ignore[arg-type]
     with pytest.raises(Error, match=r'on_unreadable=.dead-letter. .* Give "skip"'):
         client.push_consumer("T", Handler(), group="g", broadcast=True, on_unreadable="dead-letter")
     with pytest.raises(Error, match='Give "raise" or "skip"'):
-        client.pull_consumer("g", on_unreadable="dead-letter")
+        client.pull_consumer("g", on_unreadable="dead-letter")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("orderly", [False, True])

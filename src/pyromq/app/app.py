@@ -18,19 +18,20 @@ from __future__ import annotations
 import asyncio
 import sys
 import traceback
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from ..client.client import Client, connect
 from ..client.connect.background import Lifecycle, first_ended
 from ..client.consume.push_consumer import PushConsumer
 from ..client.errors import Closed, Error
 from ..client.handle.handlers import Handler, arguments_of, is_async
+from ..client.keywords import ClientSettings, ConsumeSettings, SendArguments
 from ..client.middleware import Middleware
 from ..client.produce.producer import DEFAULT_GROUP, Producer
 from ..client.produce.sending import SendResult
@@ -49,7 +50,7 @@ class _Subscription:
     filter: Filter | None
     replies: bool
     function: Handler
-    options: Mapping[str, Any]
+    options: ConsumeSettings
 
 
 @dataclass(slots=True)
@@ -75,7 +76,7 @@ class App(Lifecycle):
         middleware: Sequence[Middleware] = (),
         lifespan: Lifespan | None = None,
         producer_group: str = DEFAULT_GROUP,
-        **settings: Any,
+        **settings: Unpack[ClientSettings],
     ) -> None:
         """`namesrv` and `settings` are those of `pyromq.connect`. `lifespan` is entered before the first message is
         handled and left after the last, with this app as its argument: for pools and other resources."""
@@ -85,11 +86,16 @@ class App(Lifecycle):
         self._lifespan = lifespan
         self._producer_group = producer_group
         self._subscriptions: list[_Subscription] = []
-        self._publishing: dict[Handler, list[tuple[str, Mapping[str, Any]]]] = {}  # where what they return goes
+        self._publishing: dict[Handler, list[tuple[str, SendArguments]]] = {}  # where what they return goes
         self._run: _RunningApp | None = None
 
     def subscriber(
-        self, *topics: str, group: str, filter: Filter | None = None, replies: bool = False, **options: Any
+        self,
+        *topics: str,
+        group: str,
+        filter: Filter | None = None,
+        replies: bool = False,
+        **options: Unpack[ConsumeSettings],
     ) -> Callable[[F], F]:
         """Let the function handle the messages of these topics. Options are those of `Client.subscribe`.
 
@@ -107,7 +113,7 @@ class App(Lifecycle):
 
         return declare
 
-    def publisher(self, topic: str, **arguments: Any) -> Callable[[F], F]:
+    def publisher(self, topic: str, **arguments: Unpack[SendArguments]) -> Callable[[F], F]:
         """Send what the function returns, unless None, before its message is acked.
 
         `arguments` are those of `Producer.send`: tag, keys, props, order_key, delay ...
@@ -127,7 +133,7 @@ class App(Lifecycle):
     def producer(self) -> Producer:
         return self._running().producer
 
-    async def publish(self, topic: str, value: Any, **arguments: Any) -> SendResult:
+    async def publish(self, topic: str, value: Any, **arguments: Unpack[SendArguments]) -> SendResult:
         """Send from anywhere in the service, as `Producer.send` does."""
         return await self.producer.send(topic, value, **arguments)
 
@@ -146,7 +152,7 @@ class App(Lifecycle):
             stack.push_async_callback(run.stop_consumers)
             for each in self._subscriptions:
                 wanted = {topic: each.filter or Filter() for topic in each.topics}
-                about = {"group": each.group, "middleware": self._middleware, **each.options}
+                about: dict[str, Any] = {"group": each.group, "middleware": self._middleware, **each.options}
                 run.consumers.append(client.push_consumer(wanted, self._handler_of(each), **about))
                 await run.consumers[-1].start()
             run.stack = stack.pop_all()

@@ -8,7 +8,7 @@ async with pyromq.connect("127.0.0.1:9876") as client:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from ..ambient import Clock, Random, SystemClock, system_random
 from ..model.message_trace import MessageTrace
@@ -25,6 +25,7 @@ from .consume.pull_consumer import PullConsumer
 from .consume.push_consumer import PushConsumer
 from .errors import Error, NotSupported
 from .handle.handlers import Handler
+from .keywords import ClientSettings, ConsumeSettings, PullSettings
 from .middleware import Middleware
 from .produce.batches import Batching
 from .produce.outgoing import Packing
@@ -37,7 +38,10 @@ F = TypeVar("F", bound=Handler)
 
 
 def connect(
-    namesrv: str | Iterable[str] | None = None, *, middleware: Sequence[Middleware] = (), **settings: Any
+    namesrv: str | Iterable[str] | None = None,
+    *,
+    middleware: Sequence[Middleware] = (),
+    **settings: Unpack[ClientSettings],
 ) -> Client:
     """Return a client of the cluster behind these name servers (else PYROMQ_NAMESRV, NAMESRV_ADDR, 127.0.0.1:9876).
 
@@ -45,11 +49,12 @@ def connect(
     Further settings are those of `ClientConfig`; keys and TLS that are not given are the environment's
     (PYROMQ_ACCESS_KEY, PYROMQ_TLS and their like).
     """
-    if settings.keys().isdisjoint(CREDENTIAL_VARIABLES):
-        settings |= credentials()
-    if "tls" not in settings:
-        settings["tls"] = from_environment().settings()
-    return Client(ClientConfig(name_servers=name_servers(namesrv), **settings), middleware=middleware)
+    found: dict[str, Any] = {**settings}
+    if found.keys().isdisjoint(CREDENTIAL_VARIABLES):
+        found |= credentials()
+    if "tls" not in found:
+        found["tls"] = from_environment().settings()
+    return Client(ClientConfig(name_servers=name_servers(namesrv), **found), middleware=middleware)
 
 
 class Client(Lifecycle):
@@ -143,7 +148,7 @@ class Client(Lifecycle):
         group: str,
         filter: Filter | None = None,
         middleware: Sequence[Middleware] = (),
-        **options: Any,
+        **options: Unpack[ConsumeSettings],
     ) -> PushConsumer:
         """Make a consumer whose messages come to the handler; start it, or use `async with`.
 
@@ -156,13 +161,23 @@ class Client(Lifecycle):
         self._consumers.append(consumer)
         return consumer
 
-    def subscribe(self, /, topic: str, *, group: str, filter: Filter | None = None, **options: Any) -> Callable[[F], F]:
+    def subscribe(
+        self,
+        /,
+        topic: str,
+        *,
+        group: str,
+        filter: Filter | None = None,
+        middleware: Sequence[Middleware] = (),
+        **options: Unpack[ConsumeSettings],
+    ) -> Callable[[F], F]:
         """Return a decorator: its function handles the topic's messages from `start` (or `async with`) on."""
         if self._is_started:
             raise Error("this client runs already", hint="Use push_consumer(...), or subscribe before `async with`")
 
         def declare(handler: F) -> F:
-            self._to_start.append(self.push_consumer(topic, handler, group=group, filter=filter, **options))
+            consumer = self.push_consumer(topic, handler, group=group, filter=filter, middleware=middleware, **options)
+            self._to_start.append(consumer)
             return handler
 
         return declare
@@ -174,7 +189,9 @@ class Client(Lifecycle):
             raise Error("this client has no push consumer to wait for", hint="Declare one by subscribe(...)")
         await first_ended(each.wait() for each in consumers)
 
-    def pull_consumer(self, /, group: str, *, filter: Filter | None = None, **options: Any) -> PullConsumer:
+    def pull_consumer(
+        self, /, group: str, *, filter: Filter | None = None, **options: Unpack[PullSettings]
+    ) -> PullConsumer:
         """Make a consumer that is polled for messages. Further options are those of `PullOptions`."""
         wanted = Filter() if filter is None else filter
         how = PullOptions(**read_begin(options, self.session.clock.now_ms()))

@@ -8,11 +8,11 @@ Only forwards: names, arguments, documentation and errors are those of the async
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
 
 from . import client as _async
 from .connect.background import Lifecycle
@@ -20,6 +20,8 @@ from .connect.portal import Portal
 from .consume.pull_consumer import PullConsumer as AsyncPullConsumer
 from .consume.push_consumer import PushConsumer as AsyncPushConsumer
 from .handle.handlers import Handler
+from .keywords import ClientSettings
+from .middleware import Middleware
 from .produce.producer import Producer as AsyncProducer
 from .produce.transactions import Transaction
 from .received import Received
@@ -158,8 +160,14 @@ async def _next_of(messages: AsyncIterator[Received]) -> Received:
 class Client(_Blocking[_async.Client]):
     """As `pyromq.Client`."""
 
-    def __init__(self, namesrv: str | Iterable[str] | None = None, **settings: Any) -> None:
-        super().__init__(Portal(), _async.connect(namesrv, **settings))
+    def __init__(
+        self,
+        namesrv: str | Iterable[str] | None = None,
+        *,
+        middleware: Sequence[Middleware] = (),
+        **settings: Unpack[ClientSettings],
+    ) -> None:
+        super().__init__(Portal(), _async.connect(namesrv, middleware=middleware, **settings))
 
     @property
     def client_id(self) -> str:
@@ -192,6 +200,11 @@ class Client(_Blocking[_async.Client]):
     traces = _waits(_async.Client.traces)
 
 
-def connect(namesrv: str | Iterable[str] | None = None, **settings: Any) -> Client:
+def connect(
+    namesrv: str | Iterable[str] | None = None,
+    *,
+    middleware: Sequence[Middleware] = (),
+    **settings: Unpack[ClientSettings],
+) -> Client:
     """Connect as `pyromq.connect` does."""
-    return Client(namesrv, **settings)
+    return Client(namesrv, middleware=middleware, **settings)

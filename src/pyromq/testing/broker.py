@@ -19,7 +19,7 @@ from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Unpack
 
 from .. import logs
 from ..ambient import seeded_random
@@ -27,6 +27,7 @@ from ..broker.config import BrokerConfig
 from ..client.client import Client
 from ..client.config import ClientConfig
 from ..client.consume.push_consumer import PushConsumer
+from ..client.keywords import ClientSettings
 from ..client.middleware import Middleware
 from ..config import Loaded
 from ..model.message import StoredMessage
@@ -180,9 +181,10 @@ class RmqBroker:
 
     # --- clients --------------------------------------------------------------------------------------------------
 
-    async def client(self, *, middleware: Sequence[Middleware] = (), **settings: Any) -> Client:
+    async def client(self, *, middleware: Sequence[Middleware] = (), **settings: Unpack[ClientSettings]) -> Client:
         """Return a client on this clock that is stopped with the broker."""
-        config = ClientConfig(**({"name_servers": (self.namesrv,), "instance": f"t{len(self._clients)}"} | settings))
+        own: dict[str, Any] = {"name_servers": (self.namesrv,), "instance": f"t{len(self._clients)}", **settings}
+        config = ClientConfig(**own)
         client = Client(
             config,
             clock=self.clock,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Any
+from typing import Any, Unpack
 
 from ..ambient import SystemClock
 from ..client.client import Client
+from ..client.keywords import SendArguments
 from ..client.produce.producer import Producer
 from ..client.produce.sending import SendResult
 from ..client.received import Received
@@ -58,7 +59,7 @@ class RmqClient:
         self.producer: Producer = client.producer(GROUP)
         self._mailboxes: dict[tuple[str, str], _Mailbox] = {}
 
-    async def send(self, topic: str, value: Any, **arguments: Any) -> SendResult:
+    async def send(self, topic: str, value: Any, **arguments: Unpack[SendArguments]) -> SendResult:
         """Send as `Producer.send` does."""
         return await self.producer.send(topic, value, **arguments)
 

@@ -17,7 +17,7 @@ from pyromq.client.core.allocation import (
     Fixed,
     MachineRoom,
     MachineRoomNearby,
-    Strategy,
+    NamedStrategy,
 )
 from pyromq.protocol.bodies.keyed import MessageQueue
 
@@ -27,13 +27,13 @@ RECORDED: list[dict[str, Any]] = json.loads(
 BROKERS = ("east@a", "east@b", "north@a", "west@a")
 
 
-def _nearby(inner: Strategy) -> MachineRoomNearby:
+def _nearby(inner: NamedStrategy) -> MachineRoomNearby:
     return MachineRoomNearby(
         inner, lambda queue: queue.broker_name.partition("@")[0], lambda member: member.partition("@")[0]
     )
 
 
-STRATEGIES: dict[str, Strategy] = {
+STRATEGIES: dict[str, NamedStrategy] = {
     each.name: each
     for each in (
         Average(),
@@ -68,7 +68,7 @@ def test_the_same_as_java(name: str) -> None:
 
 @pytest.mark.parametrize("strategy", [Average(), AverageByCircle(), ConsistentHash(), _nearby(Average())])
 @given(brokers=st.integers(1, 4), each=st.integers(0, 9), members=st.sets(st.text("abc@", min_size=1), min_size=1))
-def test_each_queue_is_owned_once(strategy: Strategy, brokers: int, each: int, members: set[str]) -> None:
+def test_each_queue_is_owned_once(strategy: NamedStrategy, brokers: int, each: int, members: set[str]) -> None:
     queues = queues_of(brokers, each)
     known = sorted(members)
     taken = [queue for member in known for queue in strategy(member, queues, known)]
@@ -76,7 +76,7 @@ def test_each_queue_is_owned_once(strategy: Strategy, brokers: int, each: int, m
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=lambda each: each.name)
-def test_who_is_not_in_the_group_gets_nothing(strategy: Strategy) -> None:
+def test_who_is_not_in_the_group_gets_nothing(strategy: NamedStrategy) -> None:
     assert strategy("stranger", queues_of(2, 2), ["east@1"]) == []
 
 

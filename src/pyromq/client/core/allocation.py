@@ -16,12 +16,18 @@ from ...protocol.bodies.keyed import MessageQueue
 
 
 class Strategy(Protocol):
-    """`queues` and `members` are sorted. `name` is Java's; the members of a group must agree on it."""
+    """Any function that says which queues a member gets. Both lists are sorted; all of a group need the same one."""
+
+    def __call__(
+        self, member: str, queues: Sequence[MessageQueue], members: Sequence[str], /
+    ) -> list[MessageQueue]: ...
+
+
+class NamedStrategy(Strategy, Protocol):
+    """One of ours, with the name that Java has for it."""
 
     @property
     def name(self) -> str: ...
-
-    def __call__(self, member: str, queues: Sequence[MessageQueue], members: Sequence[str]) -> list[MessageQueue]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +90,7 @@ class MachineRoom:
 class MachineRoomNearby:
     """Queues go to members of their own room by `inner`; those of rooms without members are shared by all."""
 
-    inner: Strategy
+    inner: NamedStrategy
     room_of_broker: Callable[[MessageQueue], str]
     room_of_member: Callable[[str], str]
 

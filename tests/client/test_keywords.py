@@ -1,0 +1,55 @@
+"""The keywords that editors and type checkers know are those that the SDK takes, with the same types."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+
+import pyromq
+import pyromq.testing
+from pyromq.client.keywords import Begin
+from pyromq.testing.broker import RmqBroker
+
+WIDER = {"begin": Begin}  # read before the options are made, see `arguments.read_begin`
+
+
+@pytest.mark.parametrize(
+    ("keywords", "options", "elsewhere"),
+    [
+        (pyromq.ClientSettings, pyromq.ClientConfig, {"name_servers"}),
+        (pyromq.ConsumeSettings, pyromq.ConsumeOptions, set()),
+        (pyromq.PullSettings, pyromq.PullOptions, set()),
+    ],
+)
+def test_keywords_are_the_fields_of_the_options(keywords: Any, options: Any, elsewhere: set[str]) -> None:
+    types = get_type_hints(options)
+    wanted = {each.name: types[each.name] for each in dataclasses.fields(options) if each.name not in elsewhere}
+    found = get_type_hints(keywords)
+    assert found == wanted | {name: kind for name, kind in WIDER.items() if name in wanted}
+
+
+@pytest.mark.parametrize("options", [pyromq.ClientConfig, pyromq.ConsumeOptions, pyromq.PullOptions])
+def test_every_option_is_documented(options: Any) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "client.md").read_text("utf-8")
+    section = page.partition("## Settings and options")[2].partition("\n## ")[0]
+    missing = [each.name for each in dataclasses.fields(options) if f"`{each.name}`" not in section]
+    assert [name for name in missing if name != "name_servers"] == []
+
+
+def test_keywords_of_a_send_are_its_parameters() -> None:
+    parameters = inspect.signature(pyromq.Producer.send).parameters.values()
+    types = get_type_hints(pyromq.Producer.send)
+    wanted = {each.name: types[each.name] for each in parameters if each.kind is each.KEYWORD_ONLY}
+    assert get_type_hints(pyromq.SendArguments) == wanted
+
+
+def test_types_of_the_fixtures_are_exported() -> None:
+    assert pyromq.testing.RmqBroker is RmqBroker
+    for name in pyromq.testing.__all__:
+        assert inspect.isclass(getattr(pyromq.testing, name))
+    with pytest.raises(AttributeError, match="has no attribute 'Nobody'"):
+        _ = pyromq.testing.Nobody
