@@ -72,7 +72,7 @@ class _Line(NamedTuple):
         return one_line(self.event) + "".join(f" {name}={_plain(value)}" for name, value in self.fields.items())
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Limited:
     """Lets one line per key through in `period_s`, and says with the next one how many were held back."""
 

@@ -53,7 +53,7 @@ async def test_the_loop_never_waits_for_the_medium(
 ) -> None:
     await broker.call(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, b'{"groupName":"G"}')
     medium = Medium(monkeypatch, RealFile, PAGE)
-    monkeypatch.setattr(broker.broker.store._reading, "_run_blocking", medium)
+    monkeypatch.setattr(broker.broker.store._reading, "run_blocking", medium)
     answer = await broker.call(code, **fields)
     assert (answer.code, "internal error" in (answer.remark or "")) == (0, False), answer.remark
     assert medium.fetched > 0

@@ -12,12 +12,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pyromq.broker.surface import SERVED
 from pyromq.model.codes import ResponseCode
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.command import Command
 from pyromq.protocol.requests import ROWS, RequestCode
+from pyromq.store.queues.queue_table import QueueTable
 from tests.broker.running import Running, running_broker
 from tests.loop_held import Held, held_loop
 
@@ -241,18 +244,18 @@ async def test_a_request_that_held_the_loop_is_told(tmp_path: Path) -> None:
         assert told[0] == {"code": 317, "name": "GET_BROKER_CONSUME_STATS", "times": 2, "longestMs": 800.0}
 
 
-async def test_a_broker_watches_its_handlers(tmp_path: Path) -> None:
+async def test_a_broker_watches_its_handlers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_broker(tmp_path, loop_hold_ms=1) as broker:
         await broker.send()
-        busy = broker.broker.store.queues.get
+        busy = QueueTable.get
 
-        def slowly(topic: str, queue_id: int) -> object:
+        def slowly(queues: QueueTable, topic: str, queue_id: int) -> object:
             begun = time.monotonic()
             while time.monotonic() - begun < 0.01:
                 pass
-            return busy(topic, queue_id)
+            return busy(queues, topic, queue_id)
 
-        broker.broker.store.queues.get = slowly  # type: ignore[method-assign, assignment]
+        monkeypatch.setattr(QueueTable, "get", slowly)
         await broker.call(Code.GET_MAX_OFFSET, topic="T", queueId=0)
         found = {hold.code: hold for hold in broker.broker.statistics.holds.all()}
         assert found[Code.GET_MAX_OFFSET].longest_ms >= 10

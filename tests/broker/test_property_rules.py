@@ -40,6 +40,7 @@ FREE = [
     "PGROUP",
     "POP_CK_OFFSET",
     "PUSH_REPLY_TIME",
+    "PYRO_REASON",
     "RECONSUME_TIME",
     "REPLY_TO_CLIENT",
     "RETRY_TOPIC",

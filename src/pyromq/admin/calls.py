@@ -21,7 +21,7 @@ from ..protocol.json import ANSWER_LIMITS
 from ..protocol.row import A, B, H, R, Row
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Calls:
     """Event loop only. The session need not be started: nothing here wants heartbeats."""
 

@@ -27,7 +27,7 @@ _SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 Snapshot = dict[Path, int]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Supervisor:
     """Event loop only. `hopeless`: exit codes that end all."""
 

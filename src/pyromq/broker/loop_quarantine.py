@@ -42,7 +42,7 @@ def is_fault_of_record(fault: Exception) -> bool:
     return not isinstance(fault, DiskError | StoreError)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LoopQuarantine:
     """The quarantine as one loop uses it: every entry carries the loop's name. Event loop only."""
 

@@ -107,7 +107,7 @@ class RegistrationFacts:
         return encode_registration(RegisterBrokerBody(topic_config_serialize_wrapper=wrapper), self.compressed)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class BrokerRegistration:
     """Event loop only. `run` until cancelled, then `unregister`.
 
@@ -252,7 +252,7 @@ class BrokerRegistration:
             log.warning("could not unregister", name_server=server.address, why=str(fault))
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class _NameServer:
     """What is known of one name server."""
 

@@ -69,7 +69,7 @@ class PullCount(NamedTuple):
     behind: int  # bytes of log between the last answer's first record and the end
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class PullGrant:
     """A verdict: such pulls may be answered, within limits and by tags, until something changes. The native kernel has
     a class of its own with the same arguments."""

@@ -34,7 +34,7 @@ class SendSettings(NamedTuple):
     index_tags: bool
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Grant:
     """A verdict: plain messages for the queues of this topic go straight into the log. The native kernel has a class of
     its own with the same arguments."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 _OWN_SHARE = 8  # every listener has an eighth of all connections to itself
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ConnectionQuota:
     """Event loop only. Invariant: never more connections in use than `total`."""
 
@@ -35,7 +35,7 @@ class ConnectionQuota:
         return asking.in_use + of_others < self.total
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ListenerQuota:
     shared: ConnectionQuota
     in_use: int = 0

@@ -19,7 +19,7 @@ from .store_files import StoreFiles
 _QUEUES_AT_ONCE = 200
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class LogExpiry:
     """Event loop only. `minimums_from` is the start of the log that the queues' minimums follow by now."""
 

@@ -26,7 +26,7 @@ log = logs.get("pyromq.store")
 _PAGE = 4096
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class StoreFlusher:
     """Event loop only; the syncs themselves run in helper threads, except those of `flush_now`."""
 
@@ -106,7 +106,7 @@ class StoreFlusher:
         return True
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class FlushLoop:
     """ASYNC_FLUSH: by the clock, as Java's intervals say. SYNC_FLUSH: as soon as anything was appended; whatever comes
     in while a sync runs shares the next one, and a lone writer waits for nobody."""

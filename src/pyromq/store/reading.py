@@ -21,7 +21,7 @@ from .store_files import StoreFiles
 T = TypeVar("T")
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class AsyncReader:
     """Event loop only. A query sees one state: it runs as a whole on the loop, and again after each fetch."""
 

@@ -45,7 +45,7 @@ class _Resize(NamedTuple):
     length: int
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class _Node:
     """A file's bytes as readers see them, as the medium has them, and the changes between the two."""
 
@@ -76,7 +76,7 @@ class _NameChange(NamedTuple):
         return {folder_of(name) for name in self.entries}
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class SimulatedFile:
     """An open file of a simulated disk."""
 

@@ -129,7 +129,7 @@ def allow_all(_: Request) -> None:
     """Allow everything. Another `authorise` raises RequestRefused(NO_PERMISSION) for what is not allowed."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Dispatcher:
     """The whole request surface of one server. Itself a handler; `await_answer` takes what it gives back to its end."""
 

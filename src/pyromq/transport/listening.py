@@ -102,7 +102,7 @@ _SHORTAGE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 Welcome = Callable[[str], Connection | None]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Acceptor:
     """Event loop only. Made by `Server`; `failed` is called with a connection that never began."""
 

@@ -44,7 +44,7 @@ async def test_cold_records_are_filtered_as_warm(tmp_path: Path, monkeypatch: py
             properties = {"n": str(number), "hit": str(number % step == step - 1).lower()}
             assert (await broker.send(body=b"%d" % number, properties=properties)).code == 0
         medium = cold_log(monkeypatch)
-        monkeypatch.setattr(broker.broker.store._reading, "_run_blocking", medium)
+        monkeypatch.setattr(broker.broker.store._reading, "run_blocking", medium)
         assert await walk(broker, "hit = TRUE") == list(range(step - 1, MESSAGES, step))
         assert medium.fetched > 0
         cold = medium.fetched

@@ -16,7 +16,7 @@ CANNOT = 3
 NOTHING_TO_COMPARE = "this broker keeps its queues in files alone: there are none in RocksDB to compare them with"
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class AbsentFeatures:
     """Event loop only. `tables`: how each is brought to disk, by the name that mqadmin has for it."""
 

@@ -21,7 +21,7 @@ from ..config import BrokerConfig
 from ..pull.slow_readers import ColdReads
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ColdReadAdmin:
     """Event loop only."""
 

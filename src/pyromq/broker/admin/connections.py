@@ -33,7 +33,7 @@ from .view import BrokerView
 RELAY_S = 10.0
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ConnectionAdmin(BrokerView):
     """Event loop only."""
 

@@ -31,7 +31,7 @@ from .view import MOST_QUEUES, BrokerView, check, illegal
 log = logs.get("pyromq.broker")
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class GroupAdmin(BrokerView):
     """Event loop only. `saved` returns once the table is on disk; `forget` is told of deleted groups."""
 

@@ -13,7 +13,7 @@ from .view import BrokerView
 log = logs.get("pyromq.broker")
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Maintenance(BrokerView):
     """Event loop only."""
 

@@ -35,7 +35,7 @@ log = logs.get("pyromq.broker")
 STATUS_S = 5.0
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetAdmin(BrokerView):
     """Event loop only. `saved` hands the offsets to the disk and returns once they are there."""
 

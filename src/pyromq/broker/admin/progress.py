@@ -45,7 +45,7 @@ from .view import BrokerView
 MOST_ENTRIES = 1_000  # of a queue in one answer
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ProgressAdmin(BrokerView):
     """Event loop only."""
 

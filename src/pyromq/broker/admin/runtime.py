@@ -25,7 +25,7 @@ VERSION = "V5_5_0"  # what we speak as; mqadmin prints it
 MINUTE_S = 60.0
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class RuntimeInfo:
     """Event loop only. `sample` is to be called every second.
 

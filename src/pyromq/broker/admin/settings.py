@@ -21,7 +21,7 @@ from ..metadata.table_content import next_version
 log = logs.get("pyromq.broker")
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class SettingsAdmin:
     """Event loop only. `changed` is told the Java keys that have new values; `address` is what clients are told."""
 

@@ -31,7 +31,7 @@ FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 PERMISSIONS = range(Perm.INHERIT | Perm.READ_WRITE | Perm.PRIORITY + 1)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class TopicAdmin(BrokerView):
     """Event loop only. `saved` returns once the table is on disk; `forget` is told of deleted topics."""
 

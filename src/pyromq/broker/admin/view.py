@@ -19,7 +19,7 @@ from ..metadata.topics import Topics
 MOST_QUEUES = 1 << 16
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class BrokerView:
     """Event loop only. Tables are walked through in `slices` of the loop's time: others are served in between."""
 

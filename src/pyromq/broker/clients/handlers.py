@@ -57,7 +57,7 @@ _GROUP_WORK = 30  # that a group costs besides, counted in subscriptions
 _COMPILED_AT_ONCE = 4_096  # characters of expressions: one or two milliseconds
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ClientHandlers:
     """Event loop only. `keep_locks` returns once new owners of queues are on disk. `memory_bytes`: of this process."""
 

@@ -20,7 +20,7 @@ from .consumers import Consumers
 log = logs.get("pyromq.broker")
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class NewQueues:
     """Event loop only. Topics that were loaded at the start are known: they give nobody an offset."""
 

@@ -20,7 +20,7 @@ from ..metadata.topics import Topics
 from .consumers import Consumers
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetHandlers:
     """Event loop only. `memory_bytes` is the machine's: what fits into a share of it counts as still in memory."""
 

@@ -55,7 +55,7 @@ def is_sent_on(topic: str) -> bool:
     return topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Known:
     """A send that was seen. `waiting` is a list exactly while its outcome is not known yet."""
 

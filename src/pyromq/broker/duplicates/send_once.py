@@ -21,7 +21,7 @@ from .duplicate_window import SEND_ID, DuplicateTable, Known, SendId, is_sent_on
 _MAX_BYTES = MAX_PROPERTIES_BYTES - CRC_PROPERTY_BYTES
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class SendOnce:
     """Event loop only. To `send/handler.py` it is an intake."""
 

@@ -234,7 +234,7 @@ class Intake:
             self._answer(one.done, Outcome(one.places))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LogAccess:
     """The log for those who put messages on from there: what is stored, the one way in, time, this broker's address as
     it stands in records. `count` is called for every message that reached its topic.

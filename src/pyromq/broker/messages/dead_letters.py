@@ -29,7 +29,7 @@ MOST = 1_000
 SOON_MS = 24 * 3_600_000  # less than this is worth a warning
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DeadLetterAdmin:
     """Event loop only."""
 

@@ -25,7 +25,7 @@ class _Gone(NamedTuple):
     at_ms: int
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Expired:
     """Event loop only. `changed` is called when there is something to write."""
 

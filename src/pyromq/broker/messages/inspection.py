@@ -44,7 +44,7 @@ from ..registration import BrokerRegistration
 MOST = 100  # lines of each list
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Inspection:
     """Event loop only."""
 

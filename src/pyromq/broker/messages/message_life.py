@@ -43,7 +43,7 @@ _WAITING = ("timed", "half", "rolled back", "in retry")  # or so it seems, where
 _WORDS = {State.HALF: "half", State.ROLLED_BACK: "rolled back", State.DISCARDED: "given up"}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MessageLife:
     """Event loop only."""
 

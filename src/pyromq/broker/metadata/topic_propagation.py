@@ -29,7 +29,7 @@ TIMEOUT_S = 3.0
 AT_ONCE = 16  # topics that are being propagated; more wait
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class TopicPropagation:
     """Event loop only. The send that created a topic does not wait for it."""
 

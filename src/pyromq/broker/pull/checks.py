@@ -56,7 +56,7 @@ class Allowed:
     wanted: Wanted
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PullChecks:
     """Event loop only."""
 

@@ -42,7 +42,7 @@ _ROUNDS = 16  # for a resumed pull, on behind entries that do not match, before 
 GetCounter = Callable[[str, str, int, int, int, float, bool], None]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class PullHandler:
     """Event loop only."""
 

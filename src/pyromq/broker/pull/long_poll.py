@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class SuspendedPull(Generic[T]):
     """`owner` is the connection that it came over, `ticket` the caller's own."""
 

@@ -33,7 +33,7 @@ class Arrivals(Protocol):
     def off_arrival(self, topic: str, listener: Callable[[QueueTail], None]) -> None: ...
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class SuspendedPulls:
     """Event loop only. `retry`: something new is there. `end`: the pull is to be answered whatever is found. Both
     say whether that took long: then others have their turn first."""

@@ -54,7 +54,7 @@ def file_leaves_ms(files: Sequence[LogFile], record: Record, reserved_hours: int
     return stored_ms + kept_ms * (1 + max(0, now_ms - stored_ms) // kept_ms) if kept_ms else now_ms
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class DeadLetters:
     """Event loop only."""
 

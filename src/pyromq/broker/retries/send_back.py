@@ -60,7 +60,7 @@ class Delay(Protocol):
     def until(self, record: Record, level: int, due_ms: int, now_ms: int) -> Record: ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SendBack:
     """Event loop only. `pick` chooses one of n queues."""
 

@@ -78,7 +78,7 @@ def keep_gate(gate: Gate, live: Live[BrokerConfig], lag: LoopLag, flushed: Water
     flushed.on_advance(note_flushed)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Admission:
     """Event loop only."""
 

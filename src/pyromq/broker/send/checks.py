@@ -38,7 +38,7 @@ class Destination:
     dead: bool = False
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class SendChecks:
     """Event loop only. `is_orderly` tells whether a group holds queue locks; `pick` chooses one of n queues."""
 

@@ -56,7 +56,7 @@ class _Send:
         return 0.0 if _NO_WAIT in self.given else self.config.sync_flush_timeout / 1000
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class SendHandler:
     """Event loop only."""
 

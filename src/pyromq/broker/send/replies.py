@@ -30,7 +30,7 @@ _AS_SENT: dict[int, int] = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ReplyHandler:
     """Event loop only. `send` stores a message and answers for it; `address` is the broker's."""
 

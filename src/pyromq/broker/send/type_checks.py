@@ -23,7 +23,7 @@ from ..metadata.topics import Topics
 from ..stats.counters import Counters
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TypeChecks:
     """Event loop only."""
 

@@ -42,7 +42,7 @@ class Counter:
         self.minute, self.hour, self.day = ([Point(now_ms, 0, 0)] for _ in range(3))
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class _Ticks:
     """One span: when points were taken last, and which counters changed since."""
 

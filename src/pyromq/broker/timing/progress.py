@@ -158,7 +158,7 @@ def note_levels(table: JsonTable, levels: str) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TimingHandlers:
     """Event loop only. A slave copies the answers to 45, 60 and 61."""
 

@@ -34,7 +34,7 @@ REMEMBERED = 1_000  # markers that the index may not know yet
 _Identity = tuple[str | None, ...]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Recall:
     """Event loop only."""
 

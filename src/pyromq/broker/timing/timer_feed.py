@@ -22,7 +22,7 @@ BYTES_AT_ONCE = 4 << 20
 SURELY_LEFT_MS = 60_000  # after a rebuild: what was due so long before the last slot has left
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class TimerFeed:
     """Event loop only, one call at a time. Only what is readable is let in: under SYNC_FLUSH that is on the medium."""
 

@@ -36,7 +36,7 @@ _TURNS = Property.TIMER_ROLL_TIMES
 _WAY = (_TURNS, Property.TIMER_OUT_MS, Property.REAL_TOPIC, Property.REAL_QID)  # what a delivered one can do without
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TimerPark:
     """Event loop only."""
 

@@ -40,7 +40,7 @@ class _Message(NamedTuple):
     pairs: dict[str, str]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class TimerSlots:
     """Event loop only, one call at a time."""
 

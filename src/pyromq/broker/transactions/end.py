@@ -68,7 +68,7 @@ class RecentHalves:
         return record
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TransactionEnds:
     """Event loop only. `delay` parks what has a delay level."""
 

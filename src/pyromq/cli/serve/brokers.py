@@ -101,7 +101,7 @@ def _both(data: Path, numbered: list[str]) -> str:
     )
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class BrokerProcess:
     """One broker, through all its lives. `flags`: options of `pyromq broker`, besides those that say where it lives."""
 

@@ -29,7 +29,7 @@ def header_of(row: Row[Any, Any, A, Any], command: Command, address: str) -> A:
         raise bad_answer(address, str(fault)) from None
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Answer(Generic[A, R]):
     """An answer to the request of a row. Header and body are read when they are asked for: refusals have neither."""
 

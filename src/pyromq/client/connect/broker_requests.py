@@ -39,7 +39,7 @@ from ..produce.requests import AwaitedReplies
 log = logs.get("pyromq.client")
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class BrokerRequests:
     """Event loop only. The client adds the consumers and producers that it makes."""
 

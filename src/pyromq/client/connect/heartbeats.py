@@ -46,7 +46,7 @@ class GroupMember(Protocol):
         """Note that a broker refuses the consumer; None: no broker does any more."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Heartbeats:
     """Event loop only. `brokers` gives the addresses of known brokers: the masters, with True their slaves too."""
 

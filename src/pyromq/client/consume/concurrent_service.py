@@ -20,7 +20,7 @@ KEPT_RETRY_S = 5.0  # a message that could not be given back is handled again af
 STREAK = 32  # handler calls of a worker before everything else on the event loop gets a turn, such as the next pulls
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class ConcurrentService(ConsumeService):
     """`concurrency` workers share all queues; one that is given up may go at once, since its messages are independent.
 

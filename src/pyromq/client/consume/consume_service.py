@@ -91,7 +91,7 @@ def in_flight_of(owner: Hashable, queue: Hashable) -> InFlight:
         return _tables.setdefault((owner, queue), InFlight())
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class AssignedQueue:
     """One queue that a push consumer has now. A queue assigned again is a new object. Event loop only."""
 
@@ -127,7 +127,7 @@ class AssignedQueue:
         return True
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class ConsumeService:
     """Runs the handler for the messages of assigned queues. Event loop only."""
 

@@ -20,7 +20,7 @@ _LEAST_SUSPEND_S, _MOST_SUSPEND_S = 0.01, 30.0
 _LOCK_WAIT_S = 1.0
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class OrderlyService(ConsumeService):
     """A queue's messages one after another, a failed one again in its place. At most `concurrency` queues at a time."""
 

@@ -27,7 +27,7 @@ log = logs.get("pyromq.client")
 ERROR_PAUSE_S = 1.0
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class PolledQueue:
     """`position` is the next offset to pull, `returned` one past what `poll` returned."""
 

@@ -30,7 +30,7 @@ PAUSED_S = 1.0
 FULL_LOG_EVERY = 1000
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class PullLoop:
     """Event loop only. One per consumer, for all its queues."""
 

@@ -30,7 +30,7 @@ T = TypeVar("T")
 Attempt = Callable[[Sequence[Received]], Awaitable[Outcomes]]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Deadline:
     """Cancels the block once its time is over (TimeoutError); `renew` lets the time begin anew.
 
@@ -73,7 +73,7 @@ class Deadline:
                 raise TimeoutError(f"the handler took longer than its time-out{more}") from fault
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class StartedCoroutine(Generic[T]):
     """The rest of a coroutine that was started already, to be awaited in the same task."""
 

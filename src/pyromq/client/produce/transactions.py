@@ -47,7 +47,7 @@ _STATES = {  # in traces, by Java's names
 }
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Transaction:
     """One half message, as the block of `Producer.transaction` sees it."""
 

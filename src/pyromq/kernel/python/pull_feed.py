@@ -33,7 +33,7 @@ _MOST_UNCOUNTED = 10_000
 Key = tuple[object, ...]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class PullFeed:
     """`host` is the broker's side (`kernel/pulls.py`). What is no pull goes to `sends`, in the order it came."""
 

@@ -25,7 +25,7 @@ from ..route_table import RouteTable
 log = logs.get("pyromq.namesrv")
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class BrokerHandlers:
     """Event loop only."""
 

@@ -33,7 +33,7 @@ log = logs.get("pyromq.namesrv")
 FAQ = "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class TopicHandlers:
     """Event loop only. Made when the name server starts: the wait for service counts from then."""
 

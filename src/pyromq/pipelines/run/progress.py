@@ -42,7 +42,7 @@ def task_line(name: str, done: int, total: int, *, bar: bool) -> str:
     return f"{name} [{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {done:,}/{total:,} tasks"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ProgressListener(events.StreamingQueryListener):
     """Use it as `with ProgressListener(...)` around a job. `bar` redraws one line, otherwise each report is a new one.
 

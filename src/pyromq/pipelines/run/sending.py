@@ -56,7 +56,7 @@ def send(frame: DataFrame, target: Mapping[str, str], origin: str) -> SendTotals
     return total
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class StepSender:
     """The steps of one run. `folder` is its checkpoint, `run` its name, the same after a restart."""
 

@@ -64,7 +64,7 @@ def unpacked_body(records: Records, row: int) -> bytes:
     return decompress(bytes(memoryview(records.buffer)[int(records.body_at[row]) : int(records.body_end[row])]), kind)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class _Columns:
     """One chunk; what several columns need is made once."""
 

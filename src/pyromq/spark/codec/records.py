@@ -28,7 +28,7 @@ def record_starts(buffer: Any) -> Positions:
     return np.frombuffer(walk_records(buffer), np.int64)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Records:
     """Rows at `at`, each with a known magic and a size that fits the buffer (`record_starts` sees to it)."""
 

@@ -36,7 +36,7 @@ _FLAG, _PROPERTIES = LONG_NAMES["flag"], LONG_NAMES["properties"]
 _WINDOW = b"duplicateWindowEnable=true"
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class SendRequest:
     """One send to one queue. `body` is a view of many requests' bytes."""
 
@@ -68,7 +68,7 @@ class SendTotals:
         return "once, also if repeated"
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class _BrokerConnection:
     """The connection to one broker's master, and what is under way on it."""
 
@@ -77,7 +77,7 @@ class _BrokerConnection:
     waiting: dict[int, SendRequest] = field(default_factory=dict)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class BatchSender:
     """One thread. `put` requests, then `finish`; `close` in any case."""
 

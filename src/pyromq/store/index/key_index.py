@@ -31,7 +31,7 @@ _SPARE_SHARE = 10  # a tenth is left: the next file is made
 GATHERED_BYTES = 64 << 10  # of entries that wait at most: a write for each lone message would cost a system call
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Index:
     """One writer. Records come in order of position; one that is covered already is not put again."""
 

@@ -54,7 +54,7 @@ class Tail(NamedTuple):
     leftovers: bool
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class LogWalk:
     """Iterate once: `Placed` and `Gap` in order of position, then one `Tail`; `runs` gives the records in lists.
 

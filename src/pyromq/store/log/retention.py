@@ -120,7 +120,7 @@ def decide(
     return DeletionPlan(min(count, config.files_per_round), f"older than {config.file_reserved_hours} hours")
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class DiskSpaceGate:
     """Whether there is disk enough to write. Asked before each append; `measure` is called each round."""
 
@@ -208,7 +208,7 @@ class ExpiringStore(Protocol):
         ...
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Retention:
     """Runs rounds. Event loop only."""
 

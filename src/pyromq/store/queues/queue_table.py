@@ -35,7 +35,7 @@ log = logs.get("pyromq.store")
 RESERVED_FILE = "pyromq/taken"
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class QueueTable:
     """One writer. A topic's queues are all of one kind: batch queues if it says so or has them on disk."""
 

@@ -26,7 +26,7 @@ from ..queues.queue_table import QueueTable
 log = logs.get("pyromq.store")
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class LogScan:
     """Iterate over `runs` once; `end`, `damage`, `torn` and `last` are final after that."""
 

@@ -21,7 +21,7 @@ log = logs.get("pyromq.store")
 FOLD_S = 3.0  # how long a change may be in the journal alone, in a table that other programs read
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class TableSaver:
     """Lets many changes share one write. Event loop only.
 

@@ -34,7 +34,7 @@ class _PendingReply(NamedTuple):
     deadline: float
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class PendingReplies:
     """In the order in which they were handed in; positions never go down, so the front is the next to leave.
 

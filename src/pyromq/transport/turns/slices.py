@@ -21,7 +21,7 @@ SLICE_S = 0.002
 _SORTED_AT_ONCE = 2_000  # names: about half a millisecond
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Slices:
     """One for all who share an event loop. Event loop only."""
 
