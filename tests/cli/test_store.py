@@ -14,6 +14,7 @@ from pyromq.cli.main import cli
 from pyromq.store.files.disk import DiskFull
 from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.tools import backup
+from tests.broker.running import running_broker
 from tests.store.golden_store import apply_variant, manifest, unpack
 
 
@@ -90,6 +91,19 @@ def test_sizes_may_come_from_the_broker_s_configuration(clean: Path, tmp_path: P
 def test_a_folder_that_is_no_store_is_refused(tmp_path: Path) -> None:
     result = run("verify", tmp_path)
     assert "has no folder commitlog" in result.output
+
+
+async def test_delay_levels_are_those_that_the_store_was_written_with(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, message_delay_level="7s 3h") as broker:
+        for level in ("1", "2"):
+            assert (await broker.send("T", properties={"DELAY": level})).code == 0
+    verified = run("verify", tmp_path, "--json")
+    assert json.loads(verified.output)["findings"] == []
+    queues = files(tmp_path, "consumequeue")
+    assert run("rebuild", tmp_path).exit_code == 0
+    assert [raw.rstrip(b"\0") for raw in files(tmp_path, "consumequeue").values()] == [
+        raw.rstrip(b"\0") for raw in queues.values()
+    ]
 
 
 def files(root: Path, *names: str) -> dict[Path, bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,32 @@ def poke(store: Path, name: str, offset: int, data: bytes) -> None:
 @pytest.fixture
 def clean(tmp_path: Path) -> Path:
     return unpack("clean", tmp_path)
+
+
+SCHEDULED = "consumequeue/SCHEDULE_TOPIC_XXXX"
+
+
+def test_times_of_other_delay_levels_are_no_damage(clean: Path) -> None:
+    disk = RealDisk(clean)
+    levels = "2s 5s 7m"  # not those that Java's broker had; nothing in its files says which
+    report = verify_store(disk, replace(inferred_config(disk), message_delay_level=levels))
+    assert report.exit_code == 0
+    assert report.findings != []
+    for finding in report.findings:
+        assert (finding.level, finding.file.startswith(SCHEDULED)) == (Level.NOTE, True)
+        assert f"delayed messages are due by other levels than {levels!r}" in finding.what
+        assert "-c" in finding.remedy
+        assert "rebuild" not in finding.remedy
+
+
+@pytest.mark.parametrize("bit", [0, 10, 31, 63])
+def test_a_flipped_bit_in_the_time_of_a_delayed_message_is_damage(clean: Path, bit: int) -> None:
+    (file, *_) = sorted((clean / SCHEDULED).rglob("0000*"))
+    position, size, due_ms = struct.unpack(">qiq", file.read_bytes()[:20])
+    flipped = due_ms.to_bytes(8, "big", signed=True)
+    flipped = (int.from_bytes(flipped, "big") ^ 1 << bit).to_bytes(8, "big")
+    poke(clean, str(file.relative_to(clean)), 0, struct.pack(">qi", position, size) + flipped)
+    assert [finding.level for finding in verify(clean).findings] == [Level.DAMAGE]
 
 
 def test_the_clean_golden_store_is_clean(clean: Path) -> None:

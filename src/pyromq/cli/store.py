@@ -43,7 +43,7 @@ _arguments = together(
         "--config",
         "config_file",
         type=click.Path(path_type=Path, dir_okay=False, exists=True),
-        help="The broker's configuration, for file sizes that cannot be read off the files.",
+        help="The broker's configuration, for file sizes and delay levels that cannot be read off the files.",
     ),
     click.option("--json", "as_json", is_flag=True, help="JSON instead of text."),
 )

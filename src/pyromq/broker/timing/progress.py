@@ -26,6 +26,7 @@ from ...protocol.bodies.stats import TimerCount, TimerMetrics
 from ...protocol.headers.admin import SwitchTimerEngine
 from ...protocol.json import Dialect
 from ...store.queues.queue_table import QueueTable
+from ...store.recovery.sizes import LEVELS
 from ...store.tables.json_tables import JsonTable
 from ...store.timer.timer_store import TimerStore
 from ...transport.dispatch import Reply, Request, RequestOf
@@ -35,7 +36,6 @@ log = logs.get("pyromq.broker")
 
 OFFSETS = "offsetTable"
 COUNTS = "timingCount"
-LEVELS = "messageDelayLevel"
 FILE_WHEEL, ROCKSDB = "F", "R"  # engines of the timer
 
 

@@ -13,6 +13,7 @@ from ...model.names import HALF_TOPIC, TIMER_TOPIC
 from ...protocol.bodies.topics import TopicConfig
 from ...store.config import FlushMode
 from ...store.message_store import MessageStore
+from ...store.recovery.sizes import LEVELS_TABLE
 from ...store.tables.json_tables import JsonTable
 from ...store.timer.timer_store import open_timer_store
 from ..duplicates.duplicate_recovery import rebuild_window
@@ -48,7 +49,7 @@ class Parks:
     def __init__(self, environment: Environment, store: MessageStore) -> None:
         config, disk, now_ms = environment.config, environment.disk, environment.clock.now_ms
         self.levels = LevelPark(config.delay_levels)
-        note_levels(JsonTable(disk, "pyromq/delayLevels.json"), config.message_delay_level)
+        note_levels(JsonTable(disk, LEVELS_TABLE), config.message_delay_level)
         waiting = store.queues.get(TIMER_TOPIC, 0)
         end = 0 if waiting is None else waiting.next_offset
         self.timer_store = open_timer_store(disk, config.timer, now_ms(), store.reader.record_at, end)

@@ -1,8 +1,8 @@
-"""The file sizes that a store was written with, read off its files, so that tools need no configuration.
+"""The file sizes and delay levels that a store was written with, read off its files: tools need no configuration.
 
-A catalogue of ours says them. Whatever cannot be told from the files of others keeps the value of the configuration
-handed in (RocketMQ's defaults, or the user's), except for an index that this value does not fit: that is refused, with
-the keys to set.
+A catalogue of ours says the sizes, a table of ours the levels. Whatever cannot be told from the files of others keeps
+the value of the configuration handed in (RocketMQ's defaults, or the user's), except for an index that this value does
+not fit: that is refused, with the keys to set.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from ...errors import ConfigError
+from ...model.times import parse_delay_levels
 from ...model.wire_text import whole_number
 from ..config import StoreConfig
 from ..files.disk import Disk, read_range
@@ -19,15 +20,19 @@ from ..files.file_sequence import parse_queue_name, parse_segment_name
 from ..index.index_file import ENTRY, ENTRY_BYTES, HEADER, HEADER_BYTES
 from ..index.slot_table import SLOT_BYTES
 from ..layout import BATCH_ENTRY_BYTES, BATCH_QUEUES, COMMIT_LOG, INDEX, QUEUE_ENTRY_BYTES, QUEUES
+from ..tables.json_tables import TableDamaged, read_table
 from .catalogue import read_catalogue
 
 _ENTRIES_PER_SLOT = 4  # RocketMQ's default proportion
+LEVELS_TABLE, LEVELS = "pyromq/delayLevels.json", "messageDelayLevel"
 _ENOUGH = 64  # queue files to look at
 
 
 def inferred_config(disk: Disk, config: StoreConfig | None = None, known: Collection[str] = ()) -> StoreConfig:
-    """Return the configuration with sizes as the files show them. `known`: settings that are right as given."""
+    """Return the configuration with sizes and levels as the files show them. `known`: settings right as given."""
     config = config or StoreConfig()
+    if "message_delay_level" not in known:
+        config = replace(config, message_delay_level=_last_levels(disk) or config.message_delay_level)
     catalogue = read_catalogue(disk)
     if catalogue is not None:
         return config.with_file_sizes(catalogue.sizes)
@@ -41,6 +46,16 @@ def inferred_config(disk: Disk, config: StoreConfig | None = None, known: Collec
         batch_queue_file_bytes=batch or config.batch_queue_file_bytes,
     )
     return found if {"index_slots", "index_entries"} <= set(known) else _with_index_size(disk, found)
+
+
+def _last_levels(disk: Disk) -> str | None:
+    """Return the delay levels of the last start of a broker of ours; None where there was none."""
+    try:
+        levels = str(read_table(disk, LEVELS_TABLE, quiet=True).content.get(LEVELS, ""))
+        parse_delay_levels(levels)
+    except (TableDamaged, ConfigError):
+        return None
+    return levels or None
 
 
 def _with_index_size(disk: Disk, config: StoreConfig) -> StoreConfig:

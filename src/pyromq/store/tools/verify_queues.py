@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from ...kernel.records import Placed
+from ...model.names import SCHEDULE_TOPIC
 from ..config import StoreConfig
 from ..files.disk import Disk
 from ..files.file_sequence import FileSequence, parse_queue_name
@@ -34,6 +35,9 @@ from .findings import OPEN, OPEN_ANEW, REBUILD, Level, Report, StoreFinding, rem
 _WINDOW_ENTRIES = 512
 _WINDOWS = 2048
 _KEPT = 100  # findings of one queue
+_OTHER_LEVELS = (
+    "nothing: they keep their times. If these are not the levels of the broker (messageDelayLevel), name its file by -c"
+)
 
 
 def _read_window(sequence: FileSequence, window: int, entry_bytes: int) -> bytes:
@@ -73,6 +77,7 @@ class QueueCheck:
         self.findings: list[StoreFinding] = []
         self.found = 0  # all of them, also those not kept
         self.last_position: int | None = None  # where the newest entry leads
+        self.other_delays = 0  # delayed messages whose times other levels gave them
 
     @property
     def exists(self) -> bool:
@@ -87,7 +92,9 @@ class QueueCheck:
             self._next_entry = placed.queue_offset
         raw = self._reader.read(self.sequence, self._next_entry, self._entry_bytes)
         expected = self._expected(placed)
-        if raw != expected and not self._is_extended(raw, expected):
+        if raw != expected and _has_other_delay(placed, raw):
+            self.other_delays += 1
+        elif raw != expected and not self._is_extended(raw, expected):
             missing = not raw.strip(b"\0")
             what = "has no entry" if missing else f"has the entry {self._describe(raw)}"
             self._find(level, self._next_entry, f"the record at {placed.position} {what}", remedy_of_missing(level))
@@ -189,6 +196,16 @@ class QueueCheck:
             number += 1
 
 
+def _has_other_delay(placed: Placed, raw: bytes) -> bool:
+    """Return whether the entry of a delayed message is right for other delay levels, which are whole seconds.
+
+    No single bit that flips makes one whole delay out of another."""
+    if placed.topic != SCHEDULE_TOPIC or raw[: ENTRY_HEAD.size] != ENTRY_HEAD.pack(placed.position, placed.size):
+        return False
+    delay_ms = QUEUE_ENTRY.unpack(raw)[2] - placed.store_time
+    return bool(delay_ms >= 0 and delay_ms % 1000 == 0)
+
+
 class QueueChecks:
     """All queues of a store."""
 
@@ -196,6 +213,7 @@ class QueueChecks:
         self._disk = disk
         self._lost = lost
         self._config = config
+        self._levels = config.message_delay_level
         self._files = OpenFiles(disk, config.max_open_queue_files)
         self._reader = EntryReader()
         self._report = report
@@ -251,6 +269,9 @@ class QueueChecks:
             self._report.queues += 1
             for finding in queue.findings:
                 self._report.take(finding)
+            if queue.other_delays:
+                what = f"{queue.other_delays} delayed messages are due by other levels than {self._levels!r}"
+                self._report.add(Level.NOTE, queue.sequence.folder, None, what, _OTHER_LEVELS)
             if queue.found > len(queue.findings):
                 worst = max(queue.findings, key=lambda finding: finding.level)
                 self._report.add(worst.level, queue.sequence.folder, None, f"{queue.found} such findings", worst.remedy)
