@@ -5,11 +5,13 @@ from typing import Any
 
 from pyromq.client.config import ClientConfig
 from pyromq.client.connect.name_servers import NameServers
+from pyromq.client.connect.outages import Outages
 from pyromq.client.core.routing import Rotation, queue_for_key, route_of
 from pyromq.errors import ConnectionLost
 from pyromq.protocol.bodies.keyed import MessageQueue
 from pyromq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from pyromq.protocol.command import Command
+from pyromq.testing.clock import ManualClock
 
 
 def part(name: str, perm: int = 6, read: int = 2, write: int = 2) -> QueueData:
@@ -92,7 +94,7 @@ async def test_name_servers_are_shuffled_and_a_failed_one_goes_last() -> None:
     firsts = set()
     for seed in range(40):
         client.asked.clear()
-        servers = NameServers(client, config, random.Random(seed))
+        servers = NameServers(client, config, random.Random(seed), Outages(ManualClock(), lambda: True))
         await servers.topics()
         firsts.add(client.asked[0])
         if client.asked[0] == "a:1":

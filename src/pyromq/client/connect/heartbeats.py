@@ -66,6 +66,10 @@ class Heartbeats:
     def __post_init__(self) -> None:
         self.due = Bell(self.clock)
 
+    @property
+    def has_groups(self) -> bool:
+        return bool(self._producers or self._members)
+
     def add_producer(self, group: str) -> None:
         self._producers[group] = self._producers.get(group, 0) + 1
         self.due.ring()
@@ -90,7 +94,7 @@ class Heartbeats:
 
     async def send(self) -> bool:
         """Send one to every known broker, to slaves only where we consume. False if a broker did not accept it."""
-        if not self._producers and not self._members:
+        if not self.has_groups:
             return True
         beat = HeartbeatData(
             client_id=self.client_id,

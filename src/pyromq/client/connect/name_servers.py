@@ -19,6 +19,7 @@ from ..config import ClientConfig
 from ..core.routing import Route, route_of
 from ..errors import Error, NoBroker, NoNameServer, NotSupported, TopicNotFound, refused
 from .answers import Answer, bad_answer
+from .outages import Outages
 
 log = logs.get("pyromq.client")
 
@@ -26,7 +27,8 @@ log = logs.get("pyromq.client")
 class NameServers:
     """Event loop only. Routes are asked for here and kept by the session."""
 
-    def __init__(self, client: RemotingClient, config: ClientConfig, rng: Random) -> None:
+    def __init__(self, client: RemotingClient, config: ClientConfig, rng: Random, outages: Outages) -> None:
+        self._outages = outages
         self._client = client
         self._config = config
         self._addresses = list(config.name_servers)  # the one that answered last in front
@@ -91,6 +93,16 @@ class NameServers:
             raise refused(command.code, command.remark, address)
         return Answer(row, command, address)
 
+    async def probe(self) -> None:
+        """Try those that are away: while another one answers, nobody would ask them."""
+        for address in self._outages.away.keys() & set(self._config.name_servers):
+            try:
+                await self._client.connect(address)
+            except CallFailed as fault:
+                self._outages.failed("name server", address, fault)
+            else:
+                self._outages.answered(address)
+
     async def _first_answer(self, code: int, fields: dict[str, str]) -> tuple[str, Command]:
         faults, hint = [], ""
         addresses = list(self._addresses)
@@ -99,13 +111,17 @@ class NameServers:
             timeout_s = self._config.name_server_timeout_s if is_last else self._config.name_server_patience_s
             request = Command(code=code, fields=dict(fields))
             try:
-                return address, await self._client.call(address, request, timeout_s)
+                answer = await self._client.call(address, request, timeout_s)
             except CallFailed as fault:
                 faults.append(str(fault))
                 hint = hint or (fault.hint if isinstance(fault, ConnectionLost) else "")
                 self._addresses.remove(address)
                 self._addresses.append(address)  # asked again only after all the others
-                log.debug("name server does not answer", address=address, fault=str(fault))
+                self._outages.failed("name server", address, fault)
+            else:
+                if address in self._outages.away:
+                    self._outages.answered(address)
+                return address, answer
         error = NoNameServer(
             f"no name server answers: {'; '.join(faults)}",
             hint=hint or "Is one running there (pyromq up)? Name others by connect(...) or PYROMQ_NAMESRV",

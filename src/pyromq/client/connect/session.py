@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ... import logs
 from ...ambient import Clock, Random
-from ...errors import CallTimedOut, ConfigError, ConnectionLost, RequestTooLarge
+from ...errors import CallFailed, CallTimedOut, ConfigError, ConnectionLost, RequestTooLarge
 from ...model import names
 from ...model.codes import ResponseCode
 from ...model.ids import UniqueIds
@@ -35,6 +35,7 @@ from .background import Bell, Tasks
 from .heartbeats import Heartbeats
 from .name_servers import NameServers
 from .new_topics import KeyedTopics
+from .outages import Outages
 
 if TYPE_CHECKING:
     from .signing import Signer
@@ -67,7 +68,8 @@ class Session:
         self.ids = UniqueIds(ip, os.getpid(), salt, clock.now_ms)
         self.signer: Signer | None = None
         self.transport = self._make_transport(Dispatcher(handlers or {}), connect)
-        self.name_servers = NameServers(self.transport, config, rng)
+        self.outages = Outages(clock, lambda: self.heartbeats.has_groups)
+        self.name_servers = NameServers(self.transport, config, rng, self.outages)
         self._new_topics = KeyedTopics(clock, self.ask, self.name_servers.route, self._learn)
         self._routes: dict[str, Route] = {}
         self._route_reads: dict[str, asyncio.Task[Route]] = {}
@@ -126,17 +128,24 @@ class Session:
         try:
             answer = await self.transport.call(address, request, timeout_s)
         except CallTimedOut as fault:
-            self.refresh_routes()
+            self._failed(address, fault)
             raise TimedOut(str(fault), hint="Is the broker overloaded, or the network down?", address=address) from None
         except ConnectionLost as fault:
-            self.refresh_routes()
+            self._failed(address, fault)
             hint = "Is the broker running, and is the address that it advertises (brokerIP1) one you can reach?"
             raise unreachable(fault, address, hint) from None
         except RequestTooLarge as fault:
             raise _too_large(fault, address) from None
+        if address in self.outages.away:
+            self.outages.answered(address)
         if answer.code not in expected:
             raise refused(answer.code, answer.remark, address)
         return answer
+
+    def _failed(self, address: str, fault: CallFailed) -> None:
+        self.refresh_routes()
+        if not self.is_closed:
+            self.outages.failed("broker", address, fault)
 
     async def ask(
         self,
@@ -158,7 +167,7 @@ class Session:
         try:
             await self.transport.send(address, Command(code=code, fields=fields, body=body))
         except ConnectionLost as fault:
-            self.refresh_routes()
+            self._failed(address, fault)
             raise unreachable(fault, address, "Is the broker running?") from None
         except RequestTooLarge as fault:
             raise _too_large(fault, address) from None
@@ -273,6 +282,8 @@ class Session:
                     await (self._read_route(topic) if topic in self._routes else self.route_to_write(topic))
                 except Error as fault:
                     log.debug("route not refreshed", topic=topic, fault=str(fault))
+            await self.name_servers.probe()
+            self.outages.forget(self._brokers(True) | set(self.config.name_servers))
             if troubled:
                 await self.clock.sleep(self.config.trouble_pause_s)
 

@@ -125,7 +125,7 @@ class QueueLocks:
                 answer = await self._session.ask(address, RequestCode.LOCK_BATCH_MQ, None, self._body(wanted))
                 granted.update(answer.body.lock_ok_mq_set)
             except Error as fault:
-                log.warning("queues not locked", group=self._group, address=address, fault=str(fault))
+                self._session.outages.warn("queues not locked", fault, group=self._group, address=address)
         return granted
 
     async def unlock(self, queues: Iterable[MessageQueue]) -> None:
@@ -173,7 +173,7 @@ class BrokerOffsets:
                 await self._session.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, header)
                 saved[queue] = offset
             except Error as fault:
-                log.warning("offset not committed", group=self._group, queue=str(queue), fault=str(fault))
+                self._session.outages.warn("offset not committed", fault, group=self._group, queue=str(queue))
         return saved
 
 

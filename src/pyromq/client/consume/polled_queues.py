@@ -44,7 +44,7 @@ class PolledQueues(dict[MessageQueue, PolledQueue]):
 
     def __init__(self, session: Session, group: str, wanted: Filter, options: PullOptions) -> None:
         super().__init__()
-        self._clock, self._namespace = session.clock, session.config.namespace
+        self._clock, self._namespace, self._outages = session.clock, session.config.namespace, session.outages
         self._group = group
         self._wanted = wanted
         self._options = options
@@ -107,7 +107,7 @@ class PolledQueues(dict[MessageQueue, PolledQueue]):
             wanted = PullRequest(polled.queue, polled.position, self._wanted, most, hold_s, plain_bytes=plain_bytes)
             return await self._puller.pull(wanted)
         except (Error, ProtocolError) as fault:
-            log.warning("pull failed", group=self._group, queue=str(polled.queue), fault=str(fault))
+            self._outages.warn("pull failed", fault, group=self._group, queue=str(polled.queue))
             await self._clock.sleep(ERROR_PAUSE_S)
             return None
 

@@ -195,7 +195,7 @@ class PullConsumer(Lifecycle):
             await self._move_to(wanted)
             await self._starts.commit()
         except Error as fault:  # a broker is away: what is here stays, the rest comes with the next turn
-            log.warning("queues not taken", group=self.group, fault=str(fault))
+            self._session.outages.warn("queues not taken", fault, group=self.group)
 
     async def _move_to(self, wanted: set[MessageQueue]) -> None:
         """Commit what the caller is through with of queues that go; a batch that it still has comes again elsewhere."""

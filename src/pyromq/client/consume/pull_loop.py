@@ -44,12 +44,10 @@ class PullLoop:
     unreadable: int = field(init=False, default=0)  # records that came and that nobody can read
     puller: Puller = field(init=False)
     starts: StartOffsets = field(init=False)
-    _few: logs.Limited = field(init=False)  # a broker that is away fails every queue every 3 s
 
     def __post_init__(self) -> None:
         self.puller = Puller(self.session, self.group)
         self.starts = StartOffsets(self.session, self.offsets, self.options)
-        self._few = logs.Limited(log, self.session.clock)
 
     async def run(self, assigned: AssignedQueue) -> int | None:
         """Pull until the queue is given up: None. An offset: the broker wants the queue to begin anew there."""
@@ -59,7 +57,7 @@ class PullLoop:
                 try:
                     result = await self._pull(assigned)
                 except (Error, ProtocolError) as fault:
-                    self._few.warning("pull failed", group=self.group, queue=str(assigned.queue), fault=str(fault))
+                    self.session.outages.warn("pull failed", fault, group=self.group, queue=str(assigned.queue))
                     is_busy = getattr(fault, "code", None) == ResponseCode.SYSTEM_BUSY
                     pause_s = BUSY_PAUSE_S if is_busy else ERROR_PAUSE_S
                 else:

@@ -93,9 +93,8 @@ class ConsumerSendBack:
             try:
                 await self._send_again(received, level, reason)
             except Error as second:
-                log.warning(
-                    "message not given back", group=self._group, id=received.id, fault=str(first), then=str(second)
-                )
+                about = {"group": self._group, "id": received.id, "then": str(second)}
+                self._session.outages.warn("message not given back", first, **about)
                 return unreadable is not None and self._is_left(unreadable, first, second)
         return True
 
@@ -124,7 +123,7 @@ class ConsumerSendBack:
         try:
             await self._send_again(received, DEAD_LETTER, _reason(fault))
         except Error as refusal:
-            log.warning("message not put among the dead letters", id=received.id, fault=str(refusal))
+            self._session.outages.warn("message not put among the dead letters", refusal, id=received.id)
             return False
         return True
 
@@ -137,7 +136,7 @@ class ConsumerSendBack:
         except Error as fault:
             if fault.code in (*NO_SETTINGS, ResponseCode.NO_PERMISSION):
                 return NO_END if self._retry.times is None else self._retry.times
-            log.warning("the group's bound is not known, the message is kept", group=self._group, fault=str(fault))
+            self._session.outages.warn("the group's bound is not known, the message is kept", fault, group=self._group)
             return NO_END
         return NO_END if bound < 0 else bound
 
