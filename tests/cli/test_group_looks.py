@@ -97,6 +97,21 @@ def test_members_that_subscribe_to_different_things_are_named(one: Standing) -> 
     assert "CONFLICT" not in one.shown("group", "describe", "mixed")
 
 
+def test_sub_is_no_member_where_it_wants_something_else(one: Standing) -> None:
+    one.send("orders", "x")
+    change = ("broker", "config", "set", "refuseConflictingSubscriptions")
+    one.shown(*change, "true", "-b", "broker-a", "--yes")
+    try:
+        with member(one, "strict", "orders", 0, instance="one"):
+            said = one.refused("sub", "orders", "-g", "strict", "--tag", "other", "--count", "1", code=78)
+            assert "subscribes to orders: other; 127.0.0.1@one (127.0.0.1:" in said
+            assert [line.startswith("pyromq: ") for line in said.splitlines()].count(
+                True
+            ) == 1  # the rest is the broker's
+    finally:
+        one.shown(*change, "false", "-b", "broker-a", "--yes")
+
+
 def test_lag_says_how_many_more_consumers_would_help(one: Standing) -> None:
     one.do(one.world.create_topic("slow", 4))
     one.send("slow", *map(str, range(4)), order_key="k")

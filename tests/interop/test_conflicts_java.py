@@ -28,8 +28,8 @@ def client(request: pytest.FixtureRequest, java_client: GetClient) -> java.Clien
     return java_client(request.param, binary_headers=request.param == "4.9.8")
 
 
-def conflicts(own: OwnCluster, group: str) -> list[str]:
-    found: list[str] = json.loads(wire.ask(own.broker.address, INSPECT).body)["conflicts"]
+def conflicts(own: OwnCluster, group: str, kind: str = "conflicts") -> list[str]:
+    found: list[str] = json.loads(wire.ask(own.broker.address, INSPECT).body)[kind]
     return [one for one in found if one.startswith(f"group {group}: ")]
 
 
@@ -102,3 +102,6 @@ def test_the_newcomer_may_be_refused(client: java.Client, own: OwnCluster, refus
             eventually(lambda: len(first.bodies()) == 10, "the first member has all queues and receives all")
             assert len(members(own, group)) == 1
             assert conflicts(own, group) == []
+            (refused,) = eventually(lambda: conflicts(own, group, "refusedConsumers"), "the refused one is listed")
+            assert members(own, group)[0] in refused
+            assert f"{topic}: tag3" in refused
