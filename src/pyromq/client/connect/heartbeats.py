@@ -90,6 +90,8 @@ class Heartbeats:
     async def remove_member(self, group: str) -> None:
         del self._members[group]
         self._refused.discard(group)
+        for found in self._conflicts.values():  # the group's next consumer may subscribe as the others do
+            found.pop(group, None)
         await self._unregister(UnregisterClient(client_id=self.client_id, consumer_group=group))
 
     async def send(self) -> bool:
