@@ -142,14 +142,16 @@ def test_one_frame_of_top(two: Standing) -> None:
 
 
 def test_rates_are_what_came_between_two_frames() -> None:
-    from pyromq.cli.cluster.top import Frame, drawn
+    from pyromq.cli.cluster.top_screen import Frame, Screen
 
     first = Frame(at=10.0, topics=[{"topic": "t", "perSecond": 9.0, "messages": 4}], ends={"t": 4})
     second = Frame(at=12.0, topics=[{"topic": "t", "perSecond": 9.0, "messages": 9}], ends={"t": 9})
     assert second.with_rates_since(first).topics[0]["perSecond"] == 2.5
     many = Frame(at=1.0, topics=[{"topic": f"t{n}", "perSecond": float(n), "messages": n} for n in range(5)])
-    lines = list(drawn(many, most=2))
-    assert [line.split()[0] for line in lines[3:5]] == ["t4", "t3"]
+    screen = Screen(2, shows_trends=False)
+    screen.show(many, 0)
+    lines = list(screen.lines(None))
+    assert [line.split()[0] for line in lines[4:6]] == ["t4", "t3"]
     assert lines[-1] == "  ... 3 more"
 
 
@@ -212,10 +214,11 @@ def test_a_brokers_clock_is_its_start_and_its_runtime() -> None:
 
 def test_top_draws_until_it_is_told_to_stop(two: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
     from pyromq.cli.cluster import top
+    from pyromq.cli.cluster.top_screen import Frame
 
     looks, look = 0, top.take_frame
 
-    async def looked(shell: Shell) -> top.Frame:
+    async def looked(shell: Shell) -> Frame:
         nonlocal looks
         looks += 1
         if looks == 3:

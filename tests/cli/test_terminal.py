@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -14,6 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from pyromq.cli.cluster.top_screen import Frame, sparkline
+from pyromq.cli.cluster.top_screen import Screen as TopScreen
+from pyromq.cli.terminal.progress import logged
 from tests.cli.standing import Standing, standing
 
 LIMIT_S = 30.0
@@ -145,3 +150,94 @@ def test_a_missing_package_is_one_line_with_the_cure(tmp_path: Path, package: st
     assert done.returncode == 78, done.stderr
     assert done.stderr.count("\n") == 1, done.stderr
     assert "pip install 'pyromq[spark]'" in done.stderr
+
+
+COLOUR = re.compile(r"\x1b\[\d*m")
+
+
+def seen(*words: str, **environment: str) -> str:
+    screen = Screen(*words, **environment)
+    screen.end()
+    return screen.text
+
+
+def test_colours_have_a_meaning_and_can_be_left_out(stands: Standing) -> None:
+    stands.send("orders", "x")
+    stands.shown("group", "reset", "billing", "orders", "--time", "0", "--yes")
+    here = ("-n", stands.names)
+    assert "\x1b[32mok  \x1b[0m" in seen("doctor", *here)
+    assert re.search(r"lag +\x1b\[0m\x1b\[33m\d+\x1b\[0m", seen("group", "lag", "billing", *here))
+    (row, *_) = stands.rows("cluster", "brokers")
+    assert "\x1b[32mready\x1b[0m" in seen("inspect", "-b", row["address"])
+    assert "\x1b[2m20" in seen("sub", "orders", "--from", "first", "--count", "1", *here)
+    for words in (("doctor",), ("group", "lag", "billing"), ("top", "--once")):
+        assert not COLOUR.search(seen(*words, *here, NO_COLOR="1"))
+        assert not COLOUR.search(seen(*words, *here, TERM="dumb"))
+        assert not COLOUR.search(stands.shown(*words))
+
+
+def test_no_word_is_broken_at_80_columns(stands: Standing) -> None:
+    stands.shown("topic", "create", "a-topic-with-a-long-name-that-stands-in-many-lines", "--perm", "r")
+    here = ("-n", stands.names)
+    for words in (
+        ("doctor", *here),
+        ("cluster", "brokers", *here),
+        ("topic", "describe", "orders", *here),
+        ("group", "lag", "billing", *here),
+        ("top", "--once", *here),
+        ("topic", "delete", "ordres", *here),
+        ("config", "list", "--daemon", "namesrv"),
+    ):
+        lines = COLOUR.sub("", seen(*words)).replace("\r", "").splitlines()
+        # A command to be copied stays whole, and so does what has no blank in it.
+        long = [line for line in lines if len(line) > 80 and "pyromq.cli.main" not in line]
+        assert [line for line in long if " " in line.strip()] == [], words
+
+
+def test_keys_of_top(stands: Standing) -> None:
+    screen = Screen("top", "--every", "60", "-n", stands.names)
+    assert re.search(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d", screen.wait_for("h keys, q end"))
+    assert "by rate" in screen.text
+    assert "trend" in screen.wait_for("▁")
+    screen.press(b"h")
+    screen.wait_for("turn the order round")
+    screen.press(b"s")
+    screen.wait_for("by messages")
+    screen.press(b"sr")
+    screen.wait_for("by name, turned round")
+    screen.press(b"q")
+    assert screen.end() == 0, screen.text
+    stopped = Screen("top", "--every", "60", "-n", stands.names)
+    stopped.wait_for("h keys, q end")
+    stopped.interrupt()
+    assert stopped.end() == 0
+
+
+def test_a_sparkline_is_as_high_as_its_greatest_rate() -> None:
+    assert sparkline([0.0, 50.0, 100.0]) == "▁▅█"
+    assert sparkline([0.0, 0.0]) == "▁▁"
+
+
+def test_sorting_of_top() -> None:
+    screen = TopScreen(9)
+    topics = [
+        {"topic": name, "perSecond": rate, "messages": count}
+        for name, rate, count in (("a", 1.0, 5), ("b", 3.0, 2), ("c", 2.0, 9))
+    ]
+    screen.show(Frame(at=1.0, topics=topics), 0)
+    orders = []
+    for key in "ssr":
+        orders.append([line.split()[0] for line in screen.lines(None) if line][-3:])
+        screen.press(key, asyncio.Event())
+    orders.append([line.split()[0] for line in screen.lines(None) if line][-3:])
+    assert orders == [["b", "c", "a"], ["c", "a", "b"], ["a", "b", "c"], ["c", "b", "a"]]
+
+
+def test_progress_is_a_bar_on_a_terminal_and_log_lines_elsewhere(caplog: pytest.LogCaptureFixture) -> None:
+    now = [0.0]
+    report = logged("verifying", lambda: now[0])
+    with caplog.at_level("INFO", "pyromq.cli"):
+        for second in range(0, 12, 2):
+            now[0] = float(second)
+            report(second, 20)
+    assert [record.getMessage().split()[0] for record in caplog.records] == ["verifying"]

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from pyromq.protocol.record import Record
+from pyromq.store.config import StoreConfig
+from pyromq.store.files.file_sequence import FileSequence
 from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.message_store import MessageStore
 from pyromq.store.recovery.checkpoint import SyncedFile
@@ -332,3 +335,32 @@ def test_info_tells_the_ends_of_all_queues(clean: Path) -> None:
     assert info["stoppedCleanly"]
     assert not info["inUse"]
     assert info["commitLogFiles"] == 6
+
+
+def test_a_fresh_log_file_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker reserves a gigabyte before the first message; what was never written holds nothing."""
+    config = StoreConfig(commit_log_file_bytes=64 << 20)
+    read = 0
+    whole = FileSequence.read
+
+    def counted(log: FileSequence, position: int, length: int) -> bytes:
+        nonlocal read
+        read += length
+        return whole(log, position, length)
+
+    disk = RealDisk(tmp_path)
+    store = MessageStore(disk, config, ManualClock())
+    store.put([Record(topic="T", queue_id=0, body=b"one", properties=b"")])
+    monkeypatch.setattr(FileSequence, "read", counted)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(RealDisk, "is_locked", lambda *given: True)  # as for another process while a broker runs
+        verify_store(disk, config)
+    store.close()
+    assert verify_store(disk, config).exit_code == 0
+    assert read < 8 << 20
+    with (tmp_path / "commitlog" / f"{0:020}").open("r+b") as file:  # who writes there is found where a crash was
+        file.seek(1 << 20)
+        file.write(b"x")
+    (tmp_path / "abort").touch()
+    verify_store(disk, config)
+    assert read > 8 << 20

@@ -9,8 +9,8 @@ import click
 
 from ..config import JavaKeys, SettingFinding, examine_file, load, settings_of
 from ..errors import ConfigError
-from ..model.foreign_text import one_line
-from .terminal.printing import print_drawn, print_lines, to_json
+from .terminal import tables
+from .terminal.printing import columns, print_lines, to_json
 from .terminal.tree import Tree, command
 
 
@@ -18,8 +18,6 @@ from .terminal.tree import Tree, command
 def config() -> None:
     """Check configuration files, list settings."""
 
-
-PIPED_WIDTH = 200  # columns, where there is no terminal
 
 _daemon = click.option(
     "--daemon", type=click.Choice(["namesrv", "broker"]), default="broker", show_default=True, help="Whose settings."
@@ -39,7 +37,7 @@ def list_settings(daemon: str, as_json: bool) -> None:
     if as_json:
         print_lines(*map(to_json, rows))
     else:
-        _print_rows(f"settings of {daemon}", rows)
+        print_lines(f"settings of {daemon}", *tables.lines(rows, columns()))
 
 
 @command("pyromq config check broker.conf", "pyromq config check namesrv.conf --daemon namesrv", of=config)
@@ -79,27 +77,10 @@ def _tables(daemon: str) -> tuple[type, JavaKeys]:
 
 def _print_table(file: Path, findings: list[SettingFinding]) -> None:
     rows = [
-        {"line": one.where.rpartition(" ")[2], "key": one.key, "value": one.shown, "effect": one.error or one.effect}
+        {"line": one.where.rpartition(" ")[2], "key": one.key, "value": one.shown, "ok": one.error is None}
+        | {"effect": one.error or one.effect}
         for one in findings
     ]
-    _print_rows(str(file), rows, [one.error is not None for one in findings])
+    print_lines(str(file), *tables.lines(rows, columns()))
     errors = sum(one.error is not None for one in findings)
     print_lines(f"{len(findings)} keys, {errors} errors")
-
-
-def _print_rows(title: str, rows: list[dict[str, str]], in_red: list[bool] | None = None) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=Text(one_line(title)), title_justify="left")
-    headings = list(rows[0] if rows else ())
-    for heading in headings:
-        table.add_column(heading, overflow="fold", no_wrap=heading != headings[-1])  # names are looked up: never cut
-    for number, row in enumerate(rows):
-        style = "red" if in_red and in_red[number] else ""
-        table.add_row(*(Text(one_line(cell), style) for cell in row.values()))
-    console = Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)
-    with console.capture() as drawn:  # rich would end with an exit code of its own where a pipe is closed
-        console.print(table)
-    print_drawn(drawn.get())

@@ -21,7 +21,7 @@ from .. import __version__
 from ..errors import CallFailed, PyroError
 from ..model.foreign_text import one_line
 from .terminal.exits import DONE, NO, NO_ANSWER, REFUSED, USAGE
-from .terminal.printing import print_lines
+from .terminal.printing import print_prose
 from .terminal.tree import Resolved, Tree, importing, log_options, take_given, with_log_options
 
 # name: (module below this package, attribute, short help shown without importing the module)
@@ -114,12 +114,12 @@ class LazyTree(Tree):
             refusal.message = one_line(refusal.message)  # type: ignore[misc]  # it calls it final, and reads it anew
             raise
         except (PyroError, OSError) as error:  # an OSError names its path or address itself
-            print_lines(f"pyromq: {error}", err=True)
+            print_prose(f"pyromq: {error}")
             sys.exit(_exit_code(error))
         except ModuleNotFoundError as missing:
             if (extra := EXTRAS.get((missing.name or "").partition(".")[0])) is None:
                 raise
-            print_lines(f"pyromq: this needs {missing.name}: pip install 'pyromq[{extra}]'", err=True)
+            print_prose(f"pyromq: this needs {missing.name}: pip install 'pyromq[{extra}]'")
             sys.exit(REFUSED)
 
 

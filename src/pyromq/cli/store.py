@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -23,11 +23,13 @@ from msgspec import to_builtins
 from ..errors import ConfigError
 from ..store.config import StoreConfig
 from ..store.files.real_disk import RealDisk
+from ..store.layout import COMMIT_LOG
 from ..store.recovery.sizes import inferred_config
 from ..store.tables.quarantine import QuarantinedRecord
 from ..store.tools.findings import Report
 from .terminal.options import together
 from .terminal.printing import print_lines
+from .terminal.progress import progress
 from .terminal.tree import Fail, Tree, command
 
 
@@ -59,8 +61,8 @@ def verify(path: Path, config_file: Path | None, as_json: bool) -> None:
     from ..store.tools.verify import verify_store
 
     disk, config = _open(path, config_file)
-    with _progress("verifying", as_json) as progress:
-        report = verify_store(disk, config, progress)
+    with progress("verifying", is_quiet=as_json) as report_progress:
+        report = verify_store(disk, config, report_progress)
     _print(as_json, report.as_dict(), _report_lines(report))
     sys.exit(report.exit_code)
 
@@ -98,10 +100,15 @@ def dump(
         return
     from ..store.tools.dump import DumpFilter, dump_records
 
-    for number, record in enumerate(dump_records(*_open(path, config_file), DumpFilter(**wanted))):
-        if limit is not None and number >= limit:
-            return
-        print_lines(json.dumps(record, ensure_ascii=False) if as_json else _record_line(record))
+    disk, config = _open(path, config_file)
+    whole = sum(disk.size(f"{COMMIT_LOG}/{name}") for name in disk.list(COMMIT_LOG))
+    with progress("dumping", is_quiet=sys.stdout.isatty()) as report_progress:  # a screen has the records themselves
+        for number, record in enumerate(dump_records(disk, config, DumpFilter(**wanted))):
+            if limit is not None and number >= limit:
+                return
+            print_lines(json.dumps(record, ensure_ascii=False) if as_json else _record_line(record))
+            if not number % 1000:
+                report_progress(record["physicalOffset"] % (whole or 1), whole)
 
 
 def _dump_to(path: Path, target: Path, as_json: bool, wanted: dict[str, Any]) -> None:
@@ -138,8 +145,8 @@ def backup(path: Path, target: Path, config_file: Path | None, as_json: bool) ->
         raise ConfigError(f"{target} lies inside the store {path}: name a folder outside of it for the backup")
     is_new = not target.exists()
     copy = RealDisk(target, create=True)
-    with _progress("copying", as_json) as progress, _removed_unless_done(target, is_new):
-        done = backup_store(disk, copy, config, SystemClock(), os.getpid(), progress)
+    with progress("copying", is_quiet=as_json) as report_progress, _removed_unless_done(target, is_new):
+        done = backup_store(disk, copy, config, SystemClock(), os.getpid(), report_progress)
     result = {"target": copy.root, "logStart": done.log_start, "logEnd": done.log_end}
     result |= {"files": done.files, "bytes": done.bytes}
     copied = f"{done.files} files, {done.bytes} bytes copied to {copy.root}"
@@ -154,8 +161,8 @@ def rebuild(path: Path, config_file: Path | None, as_json: bool) -> None:
     from ..store.tools.rebuild import rebuild_store
 
     disk, config = _open(path, config_file)
-    with _progress("rebuilding", as_json) as progress:
-        done = rebuild_store(disk, config, SystemClock(), os.getpid(), progress)
+    with progress("rebuilding", is_quiet=as_json) as report_progress:
+        done = rebuild_store(disk, config, SystemClock(), os.getpid(), report_progress)
     result = {"records": done.records, "logEnd": done.end, "damaged": len(done.damage)}
     lines = [f"queues and index written from {done.records} records up to {done.end}"]
     lines += [f"damaged: {gap.end - gap.position} bytes at {gap.position}: {gap.reason}" for gap in done.damage]
@@ -268,21 +275,6 @@ def _settings_of(config_file: Path) -> dict[str, Any]:
         if one.error and (one.effect == "unknown" or one.key in names):
             raise ConfigError(str(one))
     return {one.setting.name: one.parsed for one in found if one.setting is not None and one.setting.name in ours}
-
-
-@contextmanager
-def _progress(what: str, as_json: bool) -> Iterator[Callable[[int, int], None]]:
-    """Yield the function that draws a bar on a terminal's stderr; it does nothing elsewhere."""
-    if as_json or not sys.stderr.isatty():
-        yield lambda done, whole: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(what, total=None)
-        yield lambda done, whole: bars.update(task, completed=done, total=whole)
 
 
 def _print(as_json: bool, found: Any, lines: Iterable[str]) -> None:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..terminal import colour
 from ..terminal.called import as_called
-from ..terminal.printing import print_lines
+from ..terminal.colour import Painted, wrapped
+from ..terminal.printing import columns, print_lines
 from ..terminal.shell import Shell, talks
 from ..terminal.tree import command
 
@@ -34,13 +36,14 @@ async def doctor(shell: Shell, topic: str | None, group: str | None) -> None:
     if shell.as_json:
         shell.rows([{name: as_called(text) for name, text in one.as_row().items()} for one in findings])
     else:
-        marks = {GOOD: "ok  ", WARNING: "WARN", BROKEN: "FAIL"}
+        marks = {GOOD: ("ok  ", colour.GOOD), WARNING: ("WARN", colour.WARN), BROKEN: ("FAIL", colour.BAD)}
         for one in findings:
-            print_lines(f"{marks[one.state]}  {one.check}: {one.text}")
+            mark, (first, *more) = marks[one.state], wrapped(f"      {one.check}: {one.text}", columns(), " " * 6)
+            print_lines(Painted(mark, (first[4:], "")), *more)
             if one.cure:
-                print_lines(as_called(f"      -> {one.cure}"))
-            if one.command:
-                print_lines(as_called(f"         {one.command}"))
+                print_lines(*wrapped(as_called(f"      -> {one.cure}"), columns(), " " * 9))
+            if one.command:  # never broken: it is copied
+                print_lines(Painted((as_called(f"         {one.command}"), colour.STRONG)))
         count = Counter(one.state for one in findings)
         print_lines(f"{count[GOOD]} checks are well, {count[WARNING]} warnings, {count[BROKEN]} failures")
     if any(one.ends_it for one in findings):

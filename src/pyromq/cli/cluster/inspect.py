@@ -12,12 +12,14 @@ import click
 from ... import admin
 from ...client.errors import Refused
 from ...errors import PyroError
+from ..terminal.colour import BAD, DIM, GOOD, WARN, Painted, wrapped
 from ..terminal.options import seconds, tls_options
-from ..terminal.printing import print_lines, print_text
+from ..terminal.printing import columns, print_lines, print_text
 from ..terminal.profiles import take_reach
 from ..terminal.shell import Shell, ask
 from ..terminal.tree import command
 
+WORRIES = ("conflicts", "mistyped", "quarantined", "loopFaults", "lostForWantOfSpace")  # there should be none
 HERE = "127.0.0.1:10911"
 
 
@@ -67,13 +69,16 @@ async def _inspect(shell: Shell, broker: str | None) -> dict[str, Any]:
 
 def _print(found: dict[str, Any]) -> None:
     troubles = found.get("troubles") or ["it does not say why"]
-    print_lines("ready" if found.get("ready") else "NOT READY: " + "; ".join(map(str, troubles)))
+    is_ready = bool(found.get("ready"))
+    print_lines(Painted(("ready", GOOD) if is_ready else ("NOT READY: " + "; ".join(map(str, troubles)), BAD)))
     for name, value in found.items():
         if name in ("ready", "troubles"):
             continue
         if isinstance(value, list):
-            print_lines(f"{name:16} {len(value)}", *(f"    {line}" for line in value))
+            print_lines(Painted((f"{name:16} ", DIM), (str(len(value)), WARN if value and name in WORRIES else "")))
+            print_lines(*(part for one in value for part in wrapped(f"    {one}", columns(), " " * 6)))
         elif isinstance(value, dict):
-            print_lines(f"{name:16}", *(f"    {key}: {one}" for key, one in value.items()))
+            print_lines(Painted((f"{name:16}", DIM)))
+            print_lines(*(part for key in value for part in wrapped(f"    {key}: {value[key]}", columns(), " " * 6)))
         else:
-            print_lines(f"{name:16} {value}")
+            print_lines(Painted((f"{name:16} ", DIM), (str(value), WARN if value and name in WORRIES else "")))

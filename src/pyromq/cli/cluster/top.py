@@ -1,24 +1,26 @@
-"""`pyromq top`: brokers, topics and groups at a glance, drawn anew every few seconds until Ctrl-C.
+"""`pyromq top`: brokers, topics and groups at a glance, drawn anew every few seconds until q or Ctrl-C.
 
-Rates are what came between two frames; the first frame has those that the brokers measure.
+Rates are what came between two frames; the first frame has those that the brokers measure. What is drawn, and what keys
+do to it, is in `top_screen.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ... import admin
+from ...ambient import Clock
 from ...errors import CallFailed
-from ..terminal import tables
 from ..terminal.options import seconds
-from ..terminal.printing import print_frame, print_lines, to_json
+from ..terminal.printing import columns, print_frame, print_lines, to_json
 from ..terminal.shell import Shell, talks
 from ..terminal.tree import command
 from ..topic.stats import is_internal
+from .top_screen import Frame, Screen, pressed_keys
 
 if TYPE_CHECKING:
     from ...admin.cluster import BrokerPlace
@@ -27,73 +29,48 @@ if TYPE_CHECKING:
 EVERY = seconds(0.1, or_none=True)
 
 
-@dataclass(slots=True)
-class Frame:
-    """One look. `ends` and `done` are sums of offsets by topic and by group."""
-
-    at: float
-    brokers: list[dict[str, Any]] = field(default_factory=list)
-    topics: list[dict[str, Any]] = field(default_factory=list)
-    groups: list[dict[str, Any]] = field(default_factory=list)
-    ends: dict[str, int] = field(default_factory=dict)
-    done: dict[str, int] = field(default_factory=dict)
-
-    def with_rates_since(self, last: Frame | None) -> Frame:
-        if last is not None and self.at > last.at:
-            seconds = self.at - last.at
-            for rows, name, now, then in (
-                (self.topics, "topic", self.ends, last.ends),
-                (self.groups, "group", self.done, last.done),
-            ):
-                for row in rows:
-                    if row[name] in then:
-                        row["perSecond"] = max(0.0, (now[row[name]] - then[row[name]]) / seconds)
-        return self
-
-
 @command("pyromq top", "pyromq top --every 5 --rows 20", "pyromq top --once --json")
 @click.option("--every", type=EVERY, default=2.0, show_default=True, metavar="SECONDS", help="Between frames.")
 @click.option("--rows", "most", type=click.IntRange(min=1), default=15, show_default=True, help="Lines of each table.")
 @click.option("--once", is_flag=True, help="One frame, then end.")
 @talks
 async def top(shell: Shell, every: float, most: int, once: bool) -> None:
-    """Watch brokers, the busiest topics and the groups with the greatest lag. Ctrl-C ends it."""
+    """Watch brokers, the busiest topics and the groups with the greatest lag. q or Ctrl-C ends it, h shows the keys."""
     from ..serve.stopping import stop_on_signals
 
     clock, stop = shell.session.clock, stop_on_signals()
-    last: Frame | None = None
-    while not stop.is_set():
-        try:
-            frame = (await take_frame(shell)).with_rates_since(last)
-            text = "\n".join(drawn(frame, most))
-            last = frame
-        except CallFailed as fault:
+    screen = Screen(most, shows_trends=not once)
+    with pressed_keys(lambda key: screen.press(key, stop), wanted=not once and not shell.as_json) as is_changed:
+        while not stop.is_set():
+            try:
+                screen.show((await take_frame(shell)).with_rates_since(screen.frame), clock.now_ms())
+            except CallFailed as fault:
+                if once:
+                    raise
+                screen.fault = f"pyromq: {fault}"  # it may be back at the next look
+            if shell.as_json and screen.frame is not None:
+                shown = screen.frame
+                print_lines(to_json({"brokers": shown.brokers, "topics": shown.topics, "groups": shown.groups}))
+            else:
+                print_frame(screen.lines(columns()), clear=not once)
             if once:
-                raise
-            text = f"pyromq: {fault}"  # it may be back at the next look
-        if shell.as_json and last is not None:
-            print_lines(to_json({"brokers": last.brokers, "topics": last.topics, "groups": last.groups}))
-        else:
-            print_frame(text, clear=not once)
-        if once:
-            return
-        try:
-            async with clock.timeout(every):
-                await stop.wait()
-        except TimeoutError:
-            continue
+                return
+            until = clock.monotonic() + every
+            while not stop.is_set() and clock.monotonic() < until:
+                await _first_of(clock, until - clock.monotonic(), stop, is_changed)
+                if is_changed.is_set() and not stop.is_set():
+                    is_changed.clear()
+                    print_frame(screen.lines(columns()), clear=True)
 
 
-def drawn(frame: Frame, most: int) -> Iterator[str]:
-    yield f"{len(frame.brokers)} brokers, {len(frame.topics)} topics, {len(frame.groups)} groups"
-    topics = sorted(frame.topics, key=lambda row: (-row["perSecond"], -row["messages"], row["topic"]))
-    groups = sorted(frame.groups, key=lambda row: (-row["lag"], row["group"]))
-    for title, rows in (("brokers", frame.brokers), ("topics", topics), ("groups", groups)):
-        if rows:
-            yield f"\n{title}"
-            yield from (f"  {line}" for line in tables.lines(rows[:most]))
-        if len(rows) > most:
-            yield f"  ... {len(rows) - most} more"
+async def _first_of(clock: Clock, most_s: float, *events: asyncio.Event) -> None:
+    """Wait until one of the events is set, for at most so long."""
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    with suppress(TimeoutError):
+        async with clock.timeout(max(0.0, most_s)):
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for one in waits:
+        one.cancel()
 
 
 async def take_frame(shell: Shell) -> Frame:

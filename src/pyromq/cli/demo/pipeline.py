@@ -23,7 +23,8 @@ async def pipeline(run: DemoRun) -> None:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     words = ("pipeline", "backlog", "--topic", TOPICS)
     run.say(f"pyromq {' '.join(words)}: Spark counts the messages (it takes some seconds to start)")
-    printed = await run.command(*words, "-n", run.namesrv, "--memory", "1g", "--master", "local[2]")
+    with run.busy("Spark"):
+        printed = await run.command(*words, "-n", run.namesrv, "--memory", "1g", "--master", "local[2]")
     if WANTED not in printed:
         raise PyroError(f"the pipeline was to find {WANTED}: {printed}")
     run.show(printed)

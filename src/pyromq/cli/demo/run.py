@@ -8,8 +8,8 @@ import re
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,6 +42,16 @@ class DemoRun:
 
     def say(self, text: str) -> None:
         self.console.print(f"[bold cyan]>[/] {text}", highlight=False)
+
+    @contextmanager
+    def busy(self, what: str) -> Iterator[None]:
+        """Show on a terminal that something works, and for how long; elsewhere `say` has said it."""
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (TextColumn("  {task.description}"), BarColumn(), TimeElapsedColumn())
+        with Progress(*columns, console=self.console, transient=True, disable=not self.console.is_terminal) as bars:
+            bars.add_task(what, total=None)
+            yield
 
     @asynccontextmanager
     async def patience(self, waited_for: str) -> AsyncIterator[None]:

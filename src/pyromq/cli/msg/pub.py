@@ -161,10 +161,9 @@ def _bodies(body: str, lines: bool, count: int) -> Iterator[bytes]:
 def _typed(lines: bool) -> Iterator[bytes]:
     """Yield what is typed at a terminal: each line, or all of them as one."""
     what = "Each line is a message, Ctrl-D or Ctrl-C ends it." if lines else "Type the message, Ctrl-D sends it."
-    print_lines(f"{what} (A text or @FILE behind the topic is sent at once.)", err=True)
-    typed = list[bytes]()
+    prompt, typed = f"{what} (A text or @FILE behind the topic is sent at once.)", list[bytes]()
     try:
-        while line := _typed_line():
+        while line := _typed_line("" if typed else prompt):
             typed.append(line)
             if lines:
                 yield line
@@ -178,10 +177,12 @@ def _typed(lines: bool) -> Iterator[bytes]:
         raise Fail("nothing was typed, nothing was sent")
 
 
-def _typed_line() -> bytes:
+def _typed_line(prompt: str) -> bytes:
     """Return a line. The first Ctrl-C raises KeyboardInterrupt: the event loop would only note it during a read."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
+        if prompt:
+            print_lines(prompt, err=True)
         return sys.stdin.buffer.readline()
     finally:
         signal.signal(signal.SIGINT, before)

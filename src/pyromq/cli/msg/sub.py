@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,10 @@ from ...client.errors import Error
 from ...client.received import Received  # at the top: the SDK reads the types of handlers
 from ...model.foreign_text import one_line
 from ...model.group import ConsumeFromWhere
+from ..terminal.colour import DIM, GOOD, STRONG, WARN, Painted
 from ..terminal.exits import REFUSED
 from ..terminal.options import time_ms
-from ..terminal.printing import print_as_it_is, print_lines, print_text, to_json
+from ..terminal.printing import print_as_it_is, print_lines, to_json
 from ..terminal.shell import Shell, talks
 from ..terminal.tables import moment
 from ..terminal.tree import Fail, command
@@ -85,7 +86,7 @@ def _printer(form: str | None, as_json: bool) -> Show:
     from ..terminal.line_format import facts, line_format
 
     if form is None:
-        return (lambda msg: print_lines(to_json(facts(msg)))) if as_json else (lambda msg: print_text(_line(msg)))
+        return (lambda msg: print_lines(to_json(facts(msg)))) if as_json else (lambda msg: print_lines(*_lines(msg)))
     if as_json:
         raise click.UsageError("--json and --format are two forms: give one of them")
     own = line_format(form)
@@ -183,8 +184,13 @@ def cannot_be_read(topic: str) -> Fail:
     return Fail(f"topic {topic!r} has no queue that may be read. {cure}", REFUSED)
 
 
-def _line(msg: Received) -> str:
-    """Return the message as a line; the body stands at its end and keeps its line ends."""
-    about = [f"{msg.queue.broker_name}/{msg.queue.queue_id}@{msg.offset}", msg.tag, " ".join(msg.keys)]
-    body = msg.body.decode("utf-8", "backslashreplace")
-    return f"{moment(msg.stored_ms)}  {'  '.join(one_line(each) for each in about if each)}  {body}"
+def _lines(msg: Received) -> Iterator[str]:
+    """Yield the message for people: the body stands at the end and keeps its line ends. A retry is yellow."""
+    where = f"{msg.queue.broker_name}/{msg.queue.queue_id}@{msg.offset}"
+    about = [one_line(each) for each in (where, " ".join(msg.keys)) if each]
+    first, *more = msg.body.decode("utf-8", "backslashreplace").split("\n")
+    colour = WARN if msg.attempt > 1 else DIM
+    tag = [(f"  {one_line(msg.tag)}", GOOD)] if msg.tag else []
+    keys = [(f"  {each}", STRONG) for each in about[1:]]
+    yield Painted((f"{moment(msg.stored_ms)}  {about[0]}", colour), *tag, *keys, (f"  {first}", ""))
+    yield from more

@@ -7,7 +7,7 @@ Escaped is only what cannot be seen (`model/foreign_text.py`); JSON stays JSON. 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,14 +15,29 @@ import click
 
 from ...model.foreign_text import visible
 from .called import as_called
+from .colour import Painted, is_coloured, painted, screen_width, wrapped
 
 HOME_AND_CLEAR = "\x1b[H\x1b[J"
 
 
 def print_lines(*lines: str, err: bool = False) -> None:
     """Print each text as one line: a line end inside is shown as `\\n`. Hints on stderr are as the user types them."""
+    stream = sys.stderr if err else sys.stdout
     for line in lines:
-        click.echo(_as_line(as_called(line) if err else line), err=err)
+        if isinstance(line, Painted) and is_coloured(stream):
+            click.echo("".join(painted(_as_line(text), colour) for text, colour in line.pieces), err=err, color=True)
+        else:
+            click.echo(_as_line(as_called(line) if err else line), err=err)
+
+
+def print_prose(text: str, indent: str = "  ") -> None:
+    """Print an error on stderr: one line, which at a terminal goes on below itself and breaks no word."""
+    print_lines(*wrapped(as_called(text), screen_width(sys.stderr), indent), err=True)
+
+
+def columns() -> int | None:
+    """Return how wide what people read may be."""
+    return screen_width(sys.stdout)
 
 
 def print_many(line: str) -> None:
@@ -40,9 +55,11 @@ def print_as_it_is(text: str) -> None:
     click.echo(visible(text) if _is_terminal() else text, color=True)  # click would take colours out of a pipe
 
 
-def print_frame(text: str, *, clear: bool) -> None:
-    """Print the text in the place of what the screen showed, if `clear`."""
-    click.echo((HOME_AND_CLEAR if clear and _is_terminal() else "") + visible(text))
+def print_frame(lines: Iterable[str], *, clear: bool) -> None:
+    """Print the lines in the place of what the screen showed, if `clear`."""
+    if clear and _is_terminal():
+        click.echo(HOME_AND_CLEAR, nl=False)
+    print_lines(*lines)
 
 
 def print_drawn(text: str, *, err: bool = False) -> None:

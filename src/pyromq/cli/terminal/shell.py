@@ -25,8 +25,9 @@ from ...client.errors import BadAnswer
 from ...errors import CallFailed, Malformed
 from . import tables
 from .called import as_called
+from .colour import STRONG, Painted, wrapped
 from .options import cluster_options, together
-from .printing import print_lines, print_text, to_json
+from .printing import columns, print_lines, print_text, to_json
 from .profiles import Reach, take_reach
 from .tables import Row
 from .tree import Fail, importing, unknown
@@ -63,7 +64,7 @@ class Shell:
 
     def rows(self, rows: Sequence[Row], nothing: str = "") -> None:
         """Print a table, or one JSON object a line. `nothing` is printed for people if there is no row."""
-        print_lines(*map(to_json, rows) if self.as_json else tables.lines(rows))
+        print_lines(*map(to_json, rows) if self.as_json else tables.lines(rows, columns()))
         if nothing and not rows:
             self.say(nothing)
 
@@ -77,14 +78,14 @@ class Shell:
             for name, value in found.items()
             if isinstance(value, list) and value and all(isinstance(one, dict) for one in value)
         }
-        print_lines(*tables.facts({name: value for name, value in found.items() if name not in parts}))
+        print_lines(*tables.facts({name: value for name, value in found.items() if name not in parts}, columns()))
         for name, rows in parts.items():
-            print_lines("", tables.heading(name), *(f"  {line}" for line in tables.lines(rows)))
+            print_lines("", Painted((tables.heading(name), STRONG)), *tables.indented(rows, columns()))
 
     def say(self, text: str) -> None:
         """Print for people alone: programs have the facts."""
         if not self.as_json:
-            print_lines(as_called(text))
+            print_lines(*wrapped(as_called(text), columns(), "  "))
 
     def end(self, away: object) -> None:
         """Exit with code 1 if something is missing. Called after what was found is printed."""
@@ -104,7 +105,7 @@ class Shell:
             return
         if self.as_json:
             raise click.UsageError(f"this would {what}: give --yes, or --dry-run to see more")
-        print_lines(f"This will {what}.", *(f"  {line}" for line in tables.lines(plan)), err=True)
+        print_lines(f"This will {what}.", *tables.indented(plan, columns()), err=True)
         try:
             is_wanted = click.confirm("Go on?", err=True)
         except click.Abort:

@@ -15,7 +15,7 @@ from typing import Any, cast
 import click
 
 from .options import TLS_OPTIONS
-from .printing import print_lines, print_text
+from .printing import print_prose, print_text
 
 Resolved = tuple[str | None, click.Command | None, list[str]]  # a command's name, itself, and what stands behind it
 _NEGATIVE = re.compile(r"-\d+(\.\d+)?")
@@ -137,7 +137,7 @@ class Fail(click.ClickException):
         self.exit_code = exit_code  # type: ignore[misc]  # click reads it off the instance
 
     def show(self, file: Any = None) -> None:
-        print_lines(f"pyromq: {self.message}", err=True)
+        print_prose(f"pyromq: {self.message}")
         if self._details:
             print_text(self._details, err=True)
 
