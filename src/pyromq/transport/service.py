@@ -125,9 +125,9 @@ class Service:
     # --- refusals before anything is queued --------------------------------------------------------------------------
 
     def _overload(self, connection: Connection, kind: RequestClass) -> Reply:
-        limit, waiting = self.limits.queued_requests, f"{kind.name.lower()} requests wait"
+        limit, name = self.limits.queued_requests, kind.name.lower()
         self.warn.warning("request refused", peer=connection.address, limit="queued_requests", value=limit)
-        remark = f"[OVERLOAD] {limit} {waiting}, which is the limit (queued_requests): try again later"
+        remark = f"[OVERLOAD] {limit} {name} requests wait, which is the limit (queued_requests): try again later"
         return Reply(ResponseCode.SYSTEM_BUSY, remark)
 
     def _long_properties(self, connection: Connection, size: int) -> Reply:

@@ -41,6 +41,7 @@ class GroupMember(Protocol):
 
     def describe(self) -> ConsumerData:
         """Return its part of a heartbeat."""
+        ...
 
     def note_refusal(self, why: SubscriptionConflict | None) -> None:
         """Note that a broker refuses the consumer; None: no broker does any more."""
