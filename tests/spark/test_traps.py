@@ -163,3 +163,33 @@ def test_a_stateful_stream_goes_on_with_the_partitions_of_its_first_run(
     last = max((tmp_path / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
     told = json.loads(last.read_text().splitlines()[1])
     assert told["conf"]["spark.sql.shuffle.partitions"] == before
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"topics": "x"}, "topics = 'x': there is no such option; did you mean topic?"),
+        ({"topic": "x", "pullTimeoutMs": "soon"}, "pullTimeoutMs = 'soon': allowed is"),
+    ],
+)
+def test_a_wrong_option_of_a_read_is_a_sentence_at_load(
+    spark: SparkSession, given: dict[str, str], sentence: str, is_stream: bool
+) -> None:
+    """Nothing has run yet, and no traceback stands in front of it."""
+    reading = spark.readStream if is_stream else spark.read
+    with pytest.raises(PySparkException) as refused:
+        reading.format("rocketmq").option("nameServer", "127.0.0.1:9876").options(**given).load()
+    assert f"ConfigError: {sentence}" in str(refused.value).splitlines()[0]
+    assert "Traceback" not in str(refused.value)
+
+
+def test_wrong_options_together_and_of_a_write_are_a_sentence(spark: SparkSession, servers: Servers) -> None:
+    reading = spark.read.format("rocketmq").option("nameServer", servers.namesrv).option("topic", "x")
+    with pytest.raises(PySparkException, match=r"(?s)^[^\n]*ConfigError: topic and topicPattern: (?!.*Traceback)"):
+        reading.option("topicPattern", "y").load().count()
+    rows = spark.createDataFrame([("a",)], "body string").write.format("rocketmq").mode("append")
+    with pytest.raises(PySparkException, match=r"(?s)^[^\n]*ConfigError: topc = 'x': (?!.*Traceback)"):
+        rows.option("nameServer", servers.namesrv).option("topc", "x").save()
+    with pytest.raises(PySparkException, match="Traceback"):  # what is no option keeps its traceback
+        spark.read.format("rocketmq").option("nameServer", "127.0.0.1:1").option("topic", "x").load().count()

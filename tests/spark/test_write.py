@@ -11,9 +11,10 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from pyromq.errors import PyroError
+from pyromq.errors import ConfigError, PyroError
 from pyromq.spark.connect.cluster import Cluster
 from pyromq.spark.options import WriteOptions, write_options
+from pyromq.spark.write.each_batch import send_batches
 from pyromq.spark.write.sending import BatchSender
 from pyromq.spark.write.writing import RowWriter, check_columns
 from tests.spark.reading import numbers, rows
@@ -240,3 +241,43 @@ def test_a_stream_from_topic_to_topic(spark: SparkSession, servers: Servers, top
     servers.send(topic, 10, first=100)
     run()
     assert numbers(rows(servers, f"{topic}-copy")) == list(range(110))
+
+
+@pytest.mark.parametrize("mode", ["update", "complete"])
+def test_counts_of_a_stream_are_sent_as_they_change(
+    spark: SparkSession, servers: Servers, topic: str, tmp_path: Path, mode: str
+) -> None:
+    """Update through `foreachBatch`; complete is an ordinary write of the whole result, batch after batch."""
+
+    def run() -> None:
+        source = spark.readStream.format("rocketmq").option("nameServer", servers.namesrv).option("topic", topic)
+        counts = source.option("startingOffsets", "earliest").load().groupBy("tags").count()
+        sink = counts.selectExpr("concat(tags, '=', count) AS body").writeStream.outputMode(mode)
+        given = {"nameServer": servers.namesrv, "topic": f"{topic}-counts"}
+        sink = (
+            sink.foreachBatch(send_batches(**given)) if mode == "update" else sink.format("rocketmq").options(**given)
+        )
+        sink.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start().awaitTermination()
+
+    def sent() -> list[bytes]:
+        return sorted(bytes(row.body) for row in rows(servers, f"{topic}-counts"))
+
+    write(spark.createDataFrame([("a", "x"), ("b", "x"), ("c", "y")], "body string, tags string"), servers, topic)
+    run()
+    assert sent() == [b"x=2", b"y=1"]
+    write(spark.createDataFrame([("d", "y")], "body string, tags string"), servers, topic)
+    run()
+    assert sent() == sorted([b"x=2", b"y=1", b"y=2"] + ([b"x=2"] if mode == "complete" else []))
+    (last,) = (tmp_path / "commits").glob("1")
+    last.unlink()  # as if the driver had died between the last send and the commit
+    (last.parent / ".1.crc").unlink(missing_ok=True)
+    before = sent()
+    run()
+    assert sent() == before
+
+
+def test_batches_are_refused_before_the_stream_begins() -> None:
+    with pytest.raises(ConfigError, match=r"^topc = 'x': there is no such option; did you mean topic\?"):
+        send_batches(nameServer="127.0.0.1:9876", topc="x")
+    with pytest.raises(ConfigError, match="origin = 'mine'"):
+        send_batches(nameServer="127.0.0.1:9876", topic="x", origin="mine")

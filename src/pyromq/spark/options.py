@@ -223,6 +223,30 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     return _read(WriteOptions, given, Use.WRITE)
 
 
+def check_options(given: Mapping[str, str]) -> None:
+    """Raise ConfigError for an option that no read or write knows, and for a value that none can read."""
+    if any(key.lower().startswith("option.") for key in given):
+        return  # CREATE TABLE, with all properties of a table
+    reads, writes = declared(ReadOptions), declared(WriteOptions)
+    for key, value in given.items():
+        found = [known[key.lower()][1] for known in (reads, writes) if key.lower() in known]
+        if found:
+            _check_value(found, value)
+        elif key.lower() not in _SPARKS_OWN:
+            raise _unknown(key, value, writes | reads, Use.READ)
+
+
+def _check_value(found: list[Declared], value: str) -> None:
+    faults = []
+    for each in found:
+        try:
+            each.read(str(value))
+            return
+        except ValueError as fault:
+            faults.append(fault)
+    raise ConfigError(f"{found[0].name} = {value!r}: allowed is {faults[0]}") from None
+
+
 def _read(kind: type[O], given: Mapping[str, str], use: Use) -> O:
     known = declared(kind)
     values: dict[str, Any] = {}

@@ -5,6 +5,10 @@ Readers and writers are imported when they are asked for: Spark makes this objec
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -15,12 +19,31 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from ..errors import ConfigError
-from .options import Use, read_options, write_options
+from .options import Use, check_options, read_options, write_options
 from .schema import DDL
+
+
+@contextmanager
+def shown_in_a_sentence() -> Iterator[None]:
+    """Let Spark show a wrong option by its sentence alone.
+
+    Spark writes the traceback in front of it otherwise, and ends the Python process that had this error in any case.
+    """
+    try:
+        yield
+    except ConfigError:
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise
 
 
 class RocketMQSource(DataSource):
     """`self.options` is Spark's own map, whose keys have no case: it is never copied into a plain dict."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        """Refuse what is wrong for every use: here Spark is still in `load`, `save` or `start` of the user's code."""
+        super().__init__(options)  # type: ignore[arg-type]
+        with shown_in_a_sentence():
+            check_options(options)
 
     @classmethod
     def name(cls) -> str:
@@ -33,6 +56,7 @@ class RocketMQSource(DataSource):
             return DAMAGE_DDL
         return DDL
 
+    @shown_in_a_sentence()
     def reader(self, schema: StructType) -> DataSourceReader:
         options = read_options(self.options, Use.BATCH)
         if options.store:
@@ -48,6 +72,7 @@ class RocketMQSource(DataSource):
 
         return StreamReader(read_options(self.options, Use.STREAM), schema)
 
+    @shown_in_a_sentence()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from .write.writers import BatchWriter
 
@@ -55,6 +80,7 @@ class RocketMQSource(DataSource):
             raise ConfigError("mode('overwrite'): messages that were sent cannot be overwritten; use mode('append')")
         return BatchWriter(write_options(self.options), schema)
 
+    @shown_in_a_sentence()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
         from .write.writers import StreamWriter
 
