@@ -152,6 +152,14 @@ def configure(level: str = "info", log_format: LogFormat = "text", stream: TextI
     root.propagate = False
 
 
+def show_others() -> None:
+    """Send lines of other loggers the same way, at the same level; nothing if somebody has set up the root logger."""
+    ours, root = logging.getLogger("pyromq"), logging.getLogger()
+    if not root.handlers:
+        root.handlers[:] = ours.handlers
+        root.setLevel(ours.level)
+
+
 def _stamp(record: logging.LogRecord) -> str:
     moment = datetime.fromtimestamp(record.created, UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"

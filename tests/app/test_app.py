@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 import pyromq
-from pyromq.app.app import load_app, own_part
+from pyromq.app.loading import load_app, own_part
 from pyromq.cli.main import cli
 from pyromq.client.errors import Closed, Error
 from pyromq.client.handle.handlers import Outcomes
@@ -76,6 +76,28 @@ async def test_a_decorated_function_stays_itself() -> None:
         return order.id
 
     assert await bill(Order(3)) == 3
+
+
+@pytest.mark.usefixtures("topics")
+async def test_the_order_key_may_be_a_function_of_what_is_published(
+    rmq_broker: RmqBroker, rmq_client: RmqClient
+) -> None:
+    app = pyromq.App()
+
+    @app.subscriber("orders", group="billing")
+    @app.publisher("invoices", order_key=lambda invoice: f"c{invoice['customer']}")
+    @app.publisher("copies", order_key="one")
+    async def bill(order: Order) -> dict[str, int]:
+        return {"customer": order.id % 3}
+
+    async with app.on(await rmq_broker.client()):
+        for number in range(12):
+            await rmq_client.send("orders", {"id": number})
+        await rmq_broker.settle()
+    invoices, copies = rmq_broker.messages("invoices"), rmq_broker.messages("copies")
+    assert {each.properties["__SHARDINGKEY"] for each in invoices} == {"c0", "c1", "c2"}
+    assert len({(each.body, each.queue_id) for each in invoices}) == 3
+    assert {each.properties["__SHARDINGKEY"] for each in copies} == {"one"}
 
 
 @pytest.mark.usefixtures("topics")

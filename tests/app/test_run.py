@@ -177,13 +177,83 @@ async def test_changed_sources_start_the_workers_anew(shop: Servers) -> None:
         assert await service.stop() == 0, service.lines
 
 
+_SUBSCRIBER = (
+    "import pyromq\napp = pyromq.App()\n@app.subscriber('orders', group='billing'%s)\nasync def bill(%s): ...\n"
+)
+
+
 @pytest.mark.parametrize("workers", ["1", "2"])
-async def test_an_app_that_is_not_there_ends_at_once_with_a_reason(world: Servers, workers: str) -> None:
-    (world.folder / "shop.py").write_text("application = 3")
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("application = 3", "'app' is not there in"),
+        ("import pyromq\napp = pyromq.App(trce=True)", "App(...): there is no 'trce'; did you mean trace?"),
+        ("import pyromq\napp = pyromq.App('nowhere')", "App(...): "),
+        (
+            _SUBSCRIBER % (", concurency=3", "msg"),
+            "group 'billing': there is no 'concurency'; did you mean concurrency?",
+        ),
+        (_SUBSCRIBER % (", begin='first', concurrency=0", "msg"), "subscriber of group 'billing': concurrency"),
+        (_SUBSCRIBER % ("", ""), "takes 0 arguments"),
+    ],
+)
+async def test_a_wrong_name_or_setting_is_one_line_and_the_end(
+    world: Servers, workers: str, source: str, reason: str
+) -> None:
+    (world.folder / "shop.py").write_text(source)
     service = await Service.start(world, "--workers", workers)
     assert await service.process.wait() == 78
     await service.stop()
-    assert any("'app' is not there" in each for each in service.lines), service.lines
+    (line,) = service.lines
+    assert line.startswith("pyromq: ")
+    assert reason in line
+
+
+@pytest.mark.parametrize(
+    ("set_up", "line"),
+    [
+        ("", r"^\S+Z INFO shop.billing billed 7$"),
+        ("logging.basicConfig(level='INFO', format='mine: %(message)s')", r"^mine: billed 7$"),
+    ],
+)
+async def test_the_logs_of_the_service_are_shown(shop: Servers, set_up: str, line: str) -> None:
+    source = SHOP.replace("import pyromq\n", f"import logging\nimport pyromq\n{set_up}\n", 1)
+    told = "logging.getLogger('shop.billing').info('billed %s', order)"
+    (shop.folder / "shop.py").write_text(source.replace("    if order", f"    {told}\n    if order"))
+    service = await Service.start(shop)
+    try:
+        await service.ready()
+        async with shop.client() as client, client.producer() as producer:
+            await send(producer, "7")
+        await service.said(line)
+    finally:
+        assert await service.stop() == 0, service.lines
+
+
+async def test_a_client_that_waits_ends_in_order_on_sigterm(shop: Servers) -> None:
+    source = """
+import asyncio, sys, pyromq
+
+async def main():
+    async with pyromq.connect(sys.argv[1]) as client:
+        async def handle(msg): ...
+        async with client.push_consumer("orders", handle, group="g"):
+            asyncio.get_running_loop().call_soon(lambda: print("up", flush=True))
+            await client.wait()
+    print("down", flush=True)
+
+asyncio.run(main())
+"""
+    (address,) = shop.name_servers
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", source, address), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    async with asyncio.timeout(60):
+        assert await process.stdout.readline() == b"up\n"
+        process.terminate()
+        rest, errors = await process.communicate()
+    assert (rest, errors, process.returncode) == (b"down\n", b"", 0)
 
 
 async def test_a_worker_that_does_not_end_is_killed_after_the_grace(

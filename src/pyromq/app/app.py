@@ -10,34 +10,33 @@
     $ pyromq run shop:app --workers 4 --reload
 
 Functions stay what they are: called by a test they publish nothing. How messages come and go is the SDK's matter.
-`load_app` finds the app that `pyromq run` names.
+`loading.py` finds the app that `pyromq run` names.
 """
 
 from __future__ import annotations
 
 import asyncio
-import sys
-import traceback
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from difflib import get_close_matches
-from importlib import import_module
-from pathlib import Path
+from functools import partial
 from typing import Any, Self, TypeVar, Unpack
 
 from ..client.client import Client, connect
+from ..client.config import ClientConfig
 from ..client.connect.background import Lifecycle, first_ended
+from ..client.consume.options import ConsumeOptions
 from ..client.consume.push_consumer import PushConsumer
 from ..client.errors import Closed, Error
 from ..client.handle.handlers import Handler, arguments_of, is_async
-from ..client.keywords import ClientSettings, ConsumeSettings, SendArguments
+from ..client.keywords import ClientSettings, ConsumeSettings, PublishArguments, SendArguments
 from ..client.middleware import Middleware
 from ..client.produce.producer import DEFAULT_GROUP, Producer
 from ..client.produce.sending import SendResult
 from ..client.received import Received
 from ..client.subscription import Filter
-from ..errors import ConfigError
+from .depends import Provision, check_dependencies, dependencies
+from .settings import check_settings
 
 F = TypeVar("F", bound=Handler)
 Lifespan = Callable[["App"], AbstractAsyncContextManager[Any]]
@@ -51,6 +50,13 @@ class _Subscription:
     replies: bool
     function: Handler
     options: ConsumeSettings
+
+
+@dataclass(frozen=True, slots=True)
+class _Publication:
+    topic: str
+    order_key: str | Callable[[Any], str | None] | None
+    arguments: PublishArguments
 
 
 @dataclass(slots=True)
@@ -86,7 +92,8 @@ class App(Lifecycle):
         self._lifespan = lifespan
         self._producer_group = producer_group
         self._subscriptions: list[_Subscription] = []
-        self._publishing: dict[Handler, list[tuple[str, SendArguments]]] = {}  # where what they return goes
+        self._publishing: dict[Handler, list[_Publication]] = {}  # where what they return goes
+        self.overrides: dict[Handler, Handler] = {}  # of functions in Depends(...): what tests put in their place
         self._run: _RunningApp | None = None
 
     def subscriber(
@@ -113,17 +120,37 @@ class App(Lifecycle):
 
         return declare
 
-    def publisher(self, topic: str, **arguments: Unpack[SendArguments]) -> Callable[[F], F]:
+    def publisher(
+        self,
+        topic: str,
+        *,
+        order_key: str | Callable[[Any], str | None] | None = None,
+        **arguments: Unpack[PublishArguments],
+    ) -> Callable[[F], F]:
         """Send what the function returns, unless None, before its message is acked.
 
-        `arguments` are those of `Producer.send`: tag, keys, props, order_key, delay ...
+        `order_key` may be a function of what is sent. `arguments` are those of `Producer.send`: tag, keys, delay ...
         """
 
         def declare(function: F) -> F:
-            self._publishing.setdefault(function, []).append((topic, arguments))
+            self._publishing.setdefault(function, []).append(_Publication(topic, order_key, arguments))
             return function
 
         return declare
+
+    def check(self) -> None:
+        """Raise ConfigError for settings, options and functions with which it cannot start. Nothing is opened."""
+        make = partial(connect, self._namesrv, **self._settings)
+        client = check_settings("App(...)", self._settings, ClientConfig, make)
+
+        def declare(subscription: _Subscription) -> None:
+            self._check_function(subscription)
+            wanted = {topic: subscription.filter or Filter() for topic in subscription.topics}
+            client.push_consumer(wanted, subscription.function, group=subscription.group, **subscription.options)
+
+        for each in self._subscriptions:
+            where = f"subscriber of group {each.group!r}"
+            check_settings(where, each.options, ConsumeOptions, partial(declare, each))
 
     @property
     def client(self) -> Client:
@@ -185,65 +212,49 @@ class App(Lifecycle):
     def _handler_of(self, subscription: _Subscription) -> Handler:
         function, replies = subscription.function, subscription.replies
         publishing = self._publishing.get(function, [])
-        if not publishing and not replies:
+        needs = bool(dependencies(function))
+        if not publishing and not replies and not needs:
             return function
-        if subscription.options.get("max_batch") is not None:
-            hint = "Publish from inside it: await app.publish(...)"
-            raise Error(f"{function!r} is a batch handler: what it returns names the messages that failed", hint=hint)
+        self._check_function(subscription)
         arguments, loop = arguments_of(function), asyncio.get_running_loop()
 
         async def pass_on(msg: Received, value: Any) -> None:
             if value is None:
                 return
-            for topic, about in publishing:
-                await self.producer.send(topic, value, **about)
+            for each in publishing:
+                order_key = each.order_key(value) if callable(each.order_key) else each.order_key
+                await self.producer.send(each.topic, value, order_key=order_key, **each.arguments)
             if replies:
                 await self.producer.reply(msg, value)
 
         async def handle(msg: Received) -> None:
-            await pass_on(msg, await function(*arguments(msg)))
+            if not needs:
+                await pass_on(msg, await function(*arguments(msg)))
+                return
+            async with AsyncExitStack() as stack:
+                provided = await Provision(msg, self.overrides).provide(function, stack)
+                await pass_on(msg, await function(*arguments(msg), **provided))
 
         def handle_in_thread(msg: Received) -> None:
-            value = function(*arguments(msg))
-            asyncio.run_coroutine_threadsafe(pass_on(msg, value), loop).result()
+            with ExitStack() as stack:
+                provided = Provision(msg, self.overrides).provide_plain(function, stack) if needs else {}
+                value = function(*arguments(msg), **provided)
+                asyncio.run_coroutine_threadsafe(pass_on(msg, value), loop).result()
 
         handler = handle if is_async(function) else handle_in_thread
         handler.__qualname__ = getattr(function, "__qualname__", handler.__qualname__)  # the log names it
         return handler
 
-
-def load_app(target: str, folder: Path) -> App:
-    """Import `module:app` from a folder. A fault inside the module itself comes through with its own traceback."""
-    module_name, colon, attribute = target.partition(":")
-    if not colon or not module_name or not attribute:
-        raise ConfigError(f"{target!r}: name a module and the app in it, like shop:app")
-    if "/" in module_name or not all(module_name.split(".")):  # a path, or a relative name: relative to nothing
-        raise ConfigError(f"{module_name!r} is no module's name: write it like shop:app, its folder as --dir")
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
-    try:
-        module = import_module(module_name)
-    except ModuleNotFoundError as fault:
-        if fault.name is None or not module_name.startswith(fault.name):
-            raise  # something that the module itself needs
-        raise ConfigError(f"there is no module {module_name!r} in {folder}, nor is it installed") from None
-    found = getattr(module, attribute, None)
-    if isinstance(found, App):
-        return found
-    apps = [name for name, value in vars(module).items() if isinstance(value, App)]
-    near = get_close_matches(attribute, apps, 1) or apps[:1]
-    advice = f"Did you mean {module_name}:{near[0]}?" if near else "It has no pyromq.App at all."
-    what = "is not there" if found is None else f"is a {type(found).__name__}, not a pyromq.App"
-    raise ConfigError(f"{attribute!r} {what} in {module.__file__ or module_name}. {advice}")
-
-
-def own_part(fault: BaseException) -> str:
-    """Return the traceback of what `load_app` raised, from the module's own first line on."""
-    frames = list(traceback.walk_tb(fault.__traceback__))
-    own = next((at for at, (frame, _) in enumerate(frames) if frame.f_code is load_app.__code__), -1) + 1
-    while own < len(frames) and "importlib" in frames[own][0].f_code.co_filename:
-        own += 1
-    rest = fault.__traceback__
-    for _ in range(own):
-        rest = rest.tb_next if rest is not None else None
-    return "".join(traceback.format_exception(type(fault), fault, rest)).rstrip()
+    def _check_function(self, subscription: _Subscription) -> None:
+        """Raise Error for what a batch handler cannot have, and for dependencies that cannot be provided."""
+        function = subscription.function
+        check_dependencies(function, is_async(function), self.overrides)
+        if subscription.options.get("max_batch") is None:
+            return
+        if dependencies(function):
+            raise Error(
+                f"{function!r} is a batch handler, and Depends(...) is for one message", hint="Leave out max_batch"
+            )
+        if function in self._publishing or subscription.replies:
+            hint = "Publish from inside it: await app.publish(...)"
+            raise Error(f"{function!r} is a batch handler: what it returns names the messages that failed", hint=hint)

@@ -16,7 +16,7 @@ from ..model.names import TRACE_TOPIC
 from ..transport.client import Connect
 from .arguments import read_begin
 from .config import CREDENTIAL_VARIABLES, ClientConfig, credentials, name_servers
-from .connect.background import Lifecycle, first_ended
+from .connect.background import Lifecycle, first_ended, sigterm
 from .connect.broker_requests import BrokerRequests
 from .connect.session import Session
 from .connect.tls_choice import from_environment
@@ -183,11 +183,12 @@ class Client(Lifecycle):
         return declare
 
     async def wait(self) -> None:
-        """Return when one of the push consumers has ended; raise what killed it, if something did."""
+        """Return on SIGTERM, or when a push consumer has ended; raise what killed it, if something did."""
         consumers = [each for each in self._consumers if isinstance(each, PushConsumer)]
         if not consumers:
             raise Error("this client has no push consumer to wait for", hint="Declare one by subscribe(...)")
-        await first_ended(each.wait() for each in consumers)
+        with sigterm() as terminated:
+            await first_ended([*(each.wait() for each in consumers), terminated.wait()])
 
     def pull_consumer(
         self, /, group: str, *, filter: Filter | None = None, **options: Unpack[PullSettings]

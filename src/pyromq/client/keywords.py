@@ -81,15 +81,20 @@ class PullSettings(TypedDict, total=False):
     plain_bytes: int
 
 
-class SendArguments(TypedDict, total=False):
-    """Keywords of `App.publisher` and `App.publish`: those of `Producer.send`."""
+class PublishArguments(TypedDict, total=False):
+    """Keywords of `App.publisher`, whose `order_key` may be a function too."""
 
     tag: str | None
     keys: Iterable[str]
     props: Mapping[str, str] | None
-    order_key: str | None
     queue: QueueChoice | None
     delay: Seconds | None
     deliver_at_ms: int | None
     delay_level: int | None
     timeout: Seconds | None
+
+
+class SendArguments(PublishArguments, total=False):
+    """Keywords of `App.publish`: those of `Producer.send`."""
+
+    order_key: str | None

@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,9 @@ from ..terminal.exits import REFUSED, USAGE
 from ..terminal.options import tls_options
 from ..terminal.printing import print_lines
 from ..terminal.tree import Fail, command
+
+if TYPE_CHECKING:
+    from ...app.app import App
 
 
 @command(
@@ -53,19 +56,29 @@ def run(target: str, workers: int, reload: bool, folder: Path, until_eof: bool, 
         sys.exit(loop.run(_supervise(target, folder, workers, reload)))
 
 
+def _load(target: str, folder: Path) -> App:
+    """Import and check the app. Its own logs are shown as ours are, unless its module has set them up."""
+    from ... import logs
+    from ...app.loading import load_app, own_part
+
+    try:
+        app = load_app(target, folder)
+        app.check()
+    except PyroError:
+        raise
+    except Exception as fault:
+        raise Fail(f"{target} cannot be imported", details=own_part(fault)) from None
+    logs.show_others()
+    return app
+
+
 async def _serve(target: str, folder: Path, until_eof: bool) -> None:
-    from ...app.app import load_app, own_part
     from .stopping import stop_on_signals
 
     stop_wanted = stop_on_signals()
     if until_eof:
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), stop_wanted.set)
-    try:
-        app = load_app(target, folder)
-    except PyroError:
-        raise
-    except Exception as fault:
-        raise Fail(f"{target} cannot be imported", details=own_part(fault)) from None
+    app = _load(target, folder)
     async with app:
         print_lines(f"pyromq app {target} ready, process {os.getpid()}")
         await app.wait(stop_wanted)
@@ -78,5 +91,7 @@ async def _supervise(target: str, folder: Path, workers: int, reload: bool) -> i
 
     command = [sys.executable, "-m", "pyromq", "run", target, "--dir", str(folder), "--until-eof"]
     watched = folder if reload else None
+    if not reload:  # a mistake is told once, and not by every worker
+        _load(target, folder)
     supervisor = Supervisor(command, workers, clock=SystemClock(), hopeless=(USAGE, REFUSED), watched=watched)
     return await supervisor.run(stop_on_signals())

@@ -6,8 +6,11 @@ Clients, producers, consumers and apps are each a `Lifecycle`: started and stopp
 from __future__ import annotations
 
 import asyncio
+import signal
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -94,3 +97,19 @@ async def first_ended(works: Iterable[Coroutine[Any, Any, Any]]) -> None:
     finally:
         for each in waits:
             each.cancel()
+
+
+@contextmanager
+def sigterm() -> Iterator[asyncio.Event]:
+    """Yield an event that SIGTERM sets, in the main thread of a program that does not handle the signal itself."""
+    terminated = asyncio.Event()
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield terminated
+        return
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, terminated.set)
+    try:
+        yield terminated
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
