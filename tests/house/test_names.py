@@ -21,7 +21,6 @@ SUFFIXES = (".py", ".pyx", ".pxi", ".pxd", ".h")
 LEAST_FILES, MOST_FILES = 4, 15
 # Folders of another size, and why.
 OTHER_SIZES = {
-    "app": "a thin layer over the SDK",
     "middleware": "one file for each, and users name them",
     "broker/duplicates": "one capability, and no other is near it",
     "broker/filters": "one capability, and no other is near it",
@@ -33,7 +32,6 @@ OTHER_SIZES = {
     "spark/connect": "what tasks reach brokers by",
     "spark/startup": "on the path of worker processes, where nothing else may be found",
     "spark/store": "reads of store files",
-    "spark/write": "one capability, and no other is near it",
 }
 
 # Class names that stand in several rooms, and why nobody mixes them up.
