@@ -293,9 +293,11 @@ def test_a_module_s_fault_is_shown_from_its_own_lines_on(
 
 def test_the_page_s_code_runs(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "app.md").read_text("utf-8")
-    service, test = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    service, provided, test = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     (tmp_path / "shop.py").write_text(service)
-    (tmp_path / "test_it.py").write_text(f"import shop\nassert isinstance(shop.app, shop.pyromq.App)\n{test}")
+    (tmp_path / "provided.py").write_text(provided)
+    checks = "import provided, shop\nshop.app.check()\nprovided.app.check()\n"
+    (tmp_path / "test_it.py").write_text(checks + test)
     command = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(tmp_path), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert "1 passed" in done.stdout, done.stdout + done.stderr
