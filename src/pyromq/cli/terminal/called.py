@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 
 from ...model.foreign_text import shell_word
@@ -33,5 +32,7 @@ def _program(given: str) -> str:
         return f"{shell_word(sys.executable)} -m pyromq.cli.main"
     if os.path.basename(given) != NAME:  # a program of the user's own runs us
         return NAME
+    import shutil  # not at the top: most runs print no hint
+
     found = shutil.which(NAME)
     return NAME if found is not None and os.path.realpath(found) == os.path.realpath(given) else shell_word(given)

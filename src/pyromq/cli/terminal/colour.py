@@ -7,9 +7,7 @@ NO_COLOR in the environment or TERM=dumb.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable, Iterator
-from textwrap import TextWrapper
 from typing import IO, Any
 
 GOOD, WARN, BAD, DIM, STRONG = "32", "33", "31", "2", "1"
@@ -45,7 +43,11 @@ def painted(text: str, colour: str) -> str:
 
 def screen_width(stream: IO[Any]) -> int | None:
     """Return the columns of the terminal; None for a pipe or a file, which are as wide as a line is."""
-    return shutil.get_terminal_size().columns if stream.isatty() else None
+    if not stream.isatty():
+        return None
+    import shutil  # not at the top: --version and --help need none
+
+    return shutil.get_terminal_size().columns
 
 
 def wrapped(text: str, columns: int | None, indent: str = "") -> Iterator[str]:
@@ -53,6 +55,8 @@ def wrapped(text: str, columns: int | None, indent: str = "") -> Iterator[str]:
     if columns is None or len(text) <= columns:
         yield text
         return
+    from textwrap import TextWrapper
+
     wrapper = TextWrapper(columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
     yield from wrapper.wrap(text)
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ...ambient import SystemClock
 from ...model.times import parse_time
 
 if TYPE_CHECKING:
@@ -59,6 +58,8 @@ class Time(click.types.StringParamType):
 
 def time_ms(text: str, option: str) -> int:
     """Return milliseconds since 1970 of a time as `parse_time` reads it."""
+    from ...ambient import SystemClock  # not at the top: it brings asyncio with it
+
     try:
         return parse_time(text, SystemClock().now_ms())
     except ValueError:
