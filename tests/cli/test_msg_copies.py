@@ -180,7 +180,7 @@ def test_a_stretch_is_replayed(two: Standing) -> None:
         (["orders", "-g", "nobody"], 1, "there is no group 'nobody'"),
         (["orders", "--into", "order"], 1, "there is no topic 'order'"),
         (["orders", "--tag", "none", "--into", "orders"], 1, "no message of orders fits"),
-        (["orders", "--from", "yesterday", "--into", "orders"], 64, "neither milliseconds nor a time"),
+        (["orders", "--from", "someday", "--into", "orders"], 64, "neither milliseconds nor a time"),
     ],
 )
 def test_a_replay_that_cannot_be_is_refused(two: Standing, words: list[str], code: int, said: str) -> None:

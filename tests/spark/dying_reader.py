@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from pyromq.spark.options import Use, read_options
@@ -40,6 +40,9 @@ class DyingReader(StreamReader):
 
 
 class DyingSource(RocketMQSource):
+    def __init__(self, options: Mapping[str, str]) -> None:
+        DataSource.__init__(self, options)  # type: ignore[arg-type]  # `marks` is no option of ours
+
     @classmethod
     def name(cls) -> str:
         return "dying"

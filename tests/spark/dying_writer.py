@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceWriter
+from pyspark.sql.datasource import DataSource, DataSourceWriter
 from pyspark.sql.types import StructType
 
 from pyromq.spark.options import write_options
@@ -50,6 +50,9 @@ class DyingWriter(BatchWriter):
 
 
 class DyingSource(RocketMQSource):
+    def __init__(self, options: Mapping[str, str]) -> None:
+        DataSource.__init__(self, options)  # type: ignore[arg-type]  # `marks` is no option of ours
+
     @classmethod
     def name(cls) -> str:
         return "dying"

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -83,6 +84,15 @@ class Servers:
         self.brokers: dict[str, Daemon] = {}
         self._ports: dict[str, str] = {}
 
+    def _started(self, *words: str) -> Daemon:
+        """A port of its own may be somebody's outgoing connection for a moment, while its daemon was down."""
+        for _ in range(20):
+            try:
+                return Daemon(*words, apart=self._apart)
+            except AssertionError:
+                time.sleep(0.5)
+        return Daemon(*words, apart=self._apart)
+
     def start(self, name: str = "broker-a", **settings: object) -> None:
         """A broker, or the one of that name again at its old address."""
         config = self._folder / f"{name}.conf"
@@ -91,7 +101,7 @@ class Servers:
             config.write_text("".join(f"{key}={value}\n" for key, value in told.items()), "utf-8")
         listen = self._ports.get(name, "127.0.0.1:0")
         words = ("--listen", listen, "--namesrv", self.namesrv, "--config", str(config))
-        self.brokers[name] = Daemon("broker", *words, apart=self._apart)
+        self.brokers[name] = self._started("broker", *words)
         self._ports[name] = self.brokers[name].address
         until_registered(self.namesrv, name)
 

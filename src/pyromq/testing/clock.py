@@ -22,7 +22,7 @@ MOST_AT_ONCE = 100_000  # timers of one moment, one set by the other
 SETTLE_ROUNDS = 25  # passes of the loop: several request and reply hops over in-memory streams
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False)
 class ManualTimer:
     """What is called when its moment has come. Cancelled ones stay in the heap and are skipped."""
 

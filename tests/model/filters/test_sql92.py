@@ -186,9 +186,14 @@ def test_a_text_that_unreadable_bytes_may_become_is_not_asked_of_bytes() -> None
 
 
 def cpu_s(work: Callable[[], object]) -> float:
-    begun = time.thread_time()
-    work()
-    return time.thread_time() - begun
+    """The best of three: on a busy machine the same work may take twice as long."""
+
+    def once() -> float:
+        begun = time.thread_time()
+        work()
+        return time.thread_time() - begun
+
+    return min(once() for _ in range(3))
 
 
 def test_contains_may_stand_only_so_often() -> None:
