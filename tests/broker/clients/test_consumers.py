@@ -180,12 +180,12 @@ def test_a_conflict_is_logged_once_and_ends_with_its_cause(caplog: pytest.LogCap
         consumers.register(second, "c2", data(T="tag2"), now=30)
         consumers.register(third, "c3", data(T="tag1"), now=30)
         consumers.register(FakePeer("d:1"), "c4", data(), now=30)  # it says nothing, and differs from nobody
-        assert [record.message.count("differ") for record in caplog.records] == [1]
+        assert [text.count("differ") for text in caplog.messages] == [1]
         assert len(conflicts(consumers)) == consumers.conflicts.begun == 1
         caplog.clear()
         consumers.register(second, "c2", data(version=2, T="tag1"), now=60)
         assert conflicts(consumers) == []
-        assert ["agree again" in record.message for record in caplog.records] == [True]
+        assert ["agree again" in text for text in caplog.messages] == [True]
     consumers.register(second, "c2", data(version=3, T="tag2"), now=60)
     consumers.lose(second)
     assert conflicts(consumers) == []
