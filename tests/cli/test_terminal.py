@@ -84,7 +84,7 @@ class Screen:
 
 def test_pub_says_what_it_reads_and_ends_at_the_first_interrupt(stands: Standing) -> None:
     screen = Screen("pub", "orders", "--lines", "-n", stands.names)
-    assert "Ctrl-D or Ctrl-C ends it" in screen.wait_for("Each line is a message")
+    assert "Each line is a message" in screen.wait_for("Ctrl-D or Ctrl-C ends it")
     screen.press(b"hello\n")
     screen.wait_for("offset 0")
     screen.interrupt()
