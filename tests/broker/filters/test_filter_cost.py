@@ -111,7 +111,7 @@ async def test_entries_that_are_looked_at_with_a_costly_filter_are_looked_at_in_
             RequestCode.QUERY_CONSUME_QUEUE, topic="T", queueId=0, index=0, count=COUNT, consumerGroup="G"
         )
     assert bytes(answer.body).count(b'"eval":true') == 2
-    assert held.longest_ms < 150  # all of them take 400
+    assert held.share < 0.4
 
 
 async def test_a_heartbeat_with_long_expressions_is_served_in_slices(broker: Running) -> None:
@@ -126,6 +126,6 @@ async def test_a_heartbeat_with_long_expressions_is_served_in_slices(broker: Run
     with held_loop() as held:
         answer = await broker.call(RequestCode.HEART_BEAT, body)
     assert answer.code == ResponseCode.SUCCESS
-    assert held.longest_ms < 120  # all of them take 300
+    assert held.share < 0.4
     assert broker.broker.clients.filters.find("T0", "G") is not None
     assert broker.broker.clients.filters.find("T1", "G") is None

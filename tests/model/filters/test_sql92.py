@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +9,7 @@ from hypothesis import strategies as st
 from pyromq.model.filters.generated import define
 from pyromq.model.filters.parser import MAX_CONTAINS, MAX_LENGTH, MAX_NESTING, MAX_TESTS
 from pyromq.model.filters.sql92 import EvaluationFault, FilterFault, Sql92, compile_sql
+from tests.cpu_time import cpu_s
 
 
 @pytest.mark.parametrize(
@@ -183,17 +181,6 @@ def test_a_text_that_unreadable_bytes_may_become_is_not_asked_of_bytes() -> None
 
 
 # --- what an expression may cost ------------------------------------------------------------------------------------
-
-
-def cpu_s(work: Callable[[], object]) -> float:
-    """The best of three: on a busy machine the same work may take twice as long."""
-
-    def once() -> float:
-        begun = time.thread_time()
-        work()
-        return time.thread_time() - begun
-
-    return min(once() for _ in range(3))
 
 
 def test_contains_may_stand_only_so_often() -> None:
