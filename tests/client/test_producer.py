@@ -225,6 +225,16 @@ async def test_a_refusal_that_may_pass_is_tried_on_the_other_broker(cluster: Clu
     assert len(unique) == 1
 
 
+async def test_a_oneway_send_is_tried_once_and_what_became_of_it_is_not_told(cluster: Cluster) -> None:
+    broker = cluster.broker("a", T=1)
+    refusing(ResponseCode.SYSTEM_ERROR, 9, broker)
+    client = await cluster.client()
+    async with client.producer() as producer:
+        await producer.send_oneway("T", b"x")
+        await cluster.clock.advance(10)
+    assert len(broker.requests(SEND)) == 1
+
+
 async def test_a_refusal_that_cannot_pass_is_raised_at_once(cluster: Cluster) -> None:
     broker = cluster.broker("a", T=1)
     refusing(ResponseCode.MESSAGE_ILLEGAL, 9, broker)

@@ -186,6 +186,24 @@ async def test_order_is_kept_in_each_queue_under_failures(world: Servers) -> Non
     assert await world.committed("g") == 60
 
 
+async def test_a_topic_with_one_queue_is_consumed_in_the_order_it_was_sent(world: Servers) -> None:
+    await world.create_topic("T", queues=1)
+    await send(world, 40)
+    seen = Seen()
+    async with world.client() as client, client.push_consumer("T", seen, group="g", orderly=True, begin=FIRST):
+        await seen.count(40)
+    assert seen.bodies == [str(number) for number in range(40)]
+
+
+async def test_keys_find_a_message_and_do_not_choose_its_queue(world: Servers) -> None:
+    await world.create_topic("T", queues=4)
+    async with world.client() as client, client.producer() as producer:
+        by_key = [await producer.send("T", b"x", keys=["same"]) for _ in range(4)]
+        by_order = [await producer.send("T", b"x", order_key="same") for _ in range(4)]
+    assert len({result.queue for result in by_key}) == 4
+    assert len({result.queue for result in by_order}) == 1
+
+
 async def test_a_failed_message_comes_again_after_its_delay(world: Servers) -> None:
     """Whichever way the broker takes it back: request 36, or a delayed send to the retry topic."""
     await send(world, 2)

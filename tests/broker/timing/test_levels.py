@@ -53,6 +53,26 @@ async def test_it_waits_as_java_stores_it(tmp_path: Path) -> None:
         assert [message.tags for message in await life.pulled(queue=2, tags="a")] == ["a"]
 
 
+async def test_each_of_the_18_levels_is_as_long_as_it_says(tmp_path: Path) -> None:
+    delays_s = [1, 5, 10, 30, *range(60, 601, 60), 1200, 1800, HOUR_S, 2 * HOUR_S]
+    async with virtual_broker(tmp_path) as life:
+        for level in range(1, 19):
+            await life.send(body=str(level).encode(), properties={"DELAY": str(level)})
+        await life.advance(2 * HOUR_S)
+        delivered = {int(record.body): record.store_timestamp - START_MS for record in life.stored("T")}
+        assert delivered == {level: delay * 1000 for level, delay in enumerate(delays_s, 1)}
+
+
+async def test_a_delayed_message_counts_when_it_is_stored_and_when_it_is_delivered(tmp_path: Path) -> None:
+    async with virtual_broker(tmp_path) as life:
+        for delay_s, puts in ((0, "1"), (1, "2")):
+            if not delay_s:
+                await life.send(properties={"DELAY": "1"})
+            await life.advance(delay_s)
+            answer = await life.call(RequestCode.GET_BROKER_RUNTIME_INFO)
+            assert json.loads(bytes(answer.body))["table"]["putMessageTimesTotal"] == puts
+
+
 async def test_above_the_highest_level_is_the_highest(tmp_path: Path) -> None:
     async with virtual_broker(tmp_path) as life:
         await life.send(properties={"DELAY": "99"})

@@ -56,6 +56,12 @@ def test_an_offset_is_handed_out_once_though_the_broker_repeats_it() -> None:
     assert [message.queue_offset for message in queue.take(5)] == [4]
 
 
+def test_the_limits_are_those_of_java_unless_told_otherwise() -> None:
+    assert FlowLimits() == FlowLimits(messages=1000, bytes=100 << 20, span=2000)
+    assert held(1, 1000).full() is None
+    assert held(1, 1001).full() == "1001 messages, the limit is 1000"
+
+
 def test_each_limit_stops_the_pulls() -> None:
     assert held(1, 3, FlowLimits(messages=3)).full() is None
     assert held(1, 4, FlowLimits(messages=3)).full() == "4 messages, the limit is 3"
