@@ -51,6 +51,17 @@ def test_a_hint_of_a_real_run_can_be_typed() -> None:
         assert (done.returncode, typed in done.stderr) == (2, True), done.stderr
 
 
+def test_examples_of_help_can_be_typed() -> None:
+    program = Path(sys.executable).with_name("pyromq")
+    for path, typed in ((os.defpath, str(program)), (f"{program.parent}:{os.defpath}", "pyromq")):
+        for words in (["topic", "create"], ["broker", "config", "set"], ["pipeline", "archive"], ["store", "verify"]):
+            env = os.environ | {"PATH": path}
+            done = subprocess.run([program, *words, "--help"], capture_output=True, text=True, env=env, check=True)
+            shown = done.stdout.partition("Examples:")[2].split("\n    ")[1:]
+            assert shown, done.stdout
+            assert all(line.startswith(f"{typed} {' '.join(words)}") for line in shown), shown
+
+
 def test_no_cure_of_doctor_goes_without_a_question_or_removes_a_file() -> None:
     texts = {path.name: path.read_text() for path in Path(pyromq.cli.cluster.__path__[0]).glob("*_checks.py")}
     assert len(texts) >= 2

@@ -89,6 +89,8 @@ def test_members_that_subscribe_to_different_things_are_named(one: Standing) -> 
             shown = one.shown("group", words, "mixed")
             assert text in shown
             assert "pyromq doctor --group mixed" in shown
+        assert {row["group"]: row["conflicts"] for row in one.rows("group", "list")}["mixed"] == 1
+        assert "must subscribe alike; not so in mixed. More: pyromq doctor --group mixed" in one.shown("group", "list")
         doctor = one.run("doctor", "--group", "mixed")
         assert doctor.exit_code != 0
         assert text.partition("CONFLICT: ")[2] in doctor.stdout

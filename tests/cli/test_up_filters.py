@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -66,3 +67,16 @@ def test_up_refuses_a_member_that_subscribes_otherwise_and_says_so_at_its_start(
 def test_who_wants_java_s_way_of_up_gets_it(tmp_path: Path) -> None:
     with up(tmp_path, PYROMQ_BROKER_REFUSE_CONFLICTING_SUBSCRIPTIONS="false") as program, two_members(program):
         program.wait_for("subscriptions of a group differ, messages are lost to it")
+
+
+def test_what_an_operator_sets_while_up_runs_outlasts_its_defaults(tmp_path: Path) -> None:
+    with up(tmp_path) as program:
+        pyromq_broker = [sys.executable, "-m", "pyromq", "broker", "config", "set", "refuseConflictingSubscriptions"]
+        words = [*pyromq_broker, "false", "--yes", "-n", address(program, "Name server")]
+        subprocess.run(words, check=True, capture_output=True)
+        program.process.terminate()
+        program.wait_for("name server stopped")
+    with up(tmp_path) as program, two_members(program):
+        program.wait_for("subscriptions of a group differ, messages are lost to it")
+        said = "\n".join(program.lines)
+        assert "refuseConflictingSubscriptions" not in said, "it neither refuses nor was the default anybody's word"

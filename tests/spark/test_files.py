@@ -28,7 +28,11 @@ def no_damage(found: Damage) -> None:
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])
 def test_a_store_of_javas_becomes_one_file(tmp_path: Path, ending: str) -> None:
     store, target = unpack("clean", tmp_path), tmp_path / f"all.{ending}"
-    count = store_to_file(store, target, no_damage)
+    reports: list[tuple[int, int]] = []
+    count = store_to_file(store, target, no_damage, lambda done, whole: reports.append((done, whole)))
+    assert [done for done, _ in reports] == sorted(done for done, _ in reports)
+    assert len(reports) > 1
+    assert reports[-1][0] == reports[-1][1] > 0
     table = parquet.read_table(target) if ending == "parquet" else pa.ipc.open_file(str(target)).read_all()
     assert (table.num_rows, table.schema.equals(arrow_schema())) == (count, True)
     assert count > 100
@@ -53,7 +57,10 @@ def test_a_topic_becomes_one_file(servers: Servers, topic: str, tmp_path: Path) 
     servers.send(topic, 60, tag="a")
     servers.send(topic, 40, first=60, tag="b")
     given = {"nameServer": servers.namesrv, "topic": topic}
-    assert topic_to_file(tmp_path / "all.parquet", **given) == 100
+    reports: list[tuple[int, int]] = []
+    count = topic_to_file(tmp_path / "all.parquet", lambda done, whole: reports.append((done, whole)), **given)
+    assert count == 100
+    assert (reports[-1], sorted(reports)) == ((100, 100), reports)
     assert topic_to_file(tmp_path / "b.arrow", **given, tags="b") == 40
     table = parquet.read_table(tmp_path / "all.parquet")
     assert sorted(table.column("body").to_pylist()) == sorted(f"m{number}".encode() for number in range(100))

@@ -22,7 +22,7 @@ from ..errors import CallFailed, PyroError
 from ..model.foreign_text import one_line
 from .terminal.exits import DONE, NO, NO_ANSWER, REFUSED, USAGE
 from .terminal.printing import print_prose
-from .terminal.tree import Resolved, Tree, importing, log_options, take_given, with_log_options
+from .terminal.tree import HelpFormatter, Resolved, Tree, importing, log_options, take_given, with_log_options
 
 # name: (module below this package, attribute, short help shown without importing the module)
 COMMANDS = {
@@ -67,6 +67,7 @@ EXTRAS = {
 }
 
 click.UsageError.exit_code = USAGE  # click's own is 2, which commands use for an answer
+click.Context.formatter_class = HelpFormatter
 
 
 class LazyTree(Tree):

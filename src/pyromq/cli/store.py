@@ -123,7 +123,8 @@ def _dump_to(path: Path, target: Path, as_json: bool, wanted: dict[str, Any]) ->
         raise ConfigError(f"--to needs {missing.name}: pip install 'pyromq[spark]'") from None
     given = {names[name]: str(value) for name, value in wanted.items() if value is not None}
     damage: list[Damage] = []
-    count = store_to_file(path, target, damage.append, **given)
+    with progress("dumping", is_quiet=as_json) as report_progress:
+        count = store_to_file(path, target, damage.append, report_progress, **given)
     for one in damage:
         print_lines(f"damaged: {one}", err=True)
     result = {"file": str(target), "messages": count, "damaged": len(damage)}

@@ -79,23 +79,26 @@ def load(
     file: Path | None = None,
     environment: Mapping[str, str] | None = None,
     flags: Mapping[str, object] | None = None,
+    defaults: Mapping[str, object] | None = None,
     overlay: Callable[[C], Path | None] | None = None,
     spelled: Mapping[str, str] | None = None,
 ) -> Loaded[C]:
     """Load a daemon's settings from all sources.
 
-    `flags` are by field name, None for one not given. `overlay` says where changes made over the wire are kept.
+    `flags` are by field name, None for one not given; `defaults`, by field name too, are those of a command, which
+    every source overrules without a notice. `overlay` says where changes made over the wire are kept.
     `spelled`: what a command calls a setting's flag, where it is not the setting's name."""
     findings: list[SettingFinding] = []
     if file is not None:
         findings += examine_file(file, config_class, keys)
     findings += _examine_environment(environment or {}, daemon, config_class)
     findings += _examine_flags(flags or {}, config_class, spelled or {})
-    config = _build(config_class, findings)
+    own = _examine_flags(defaults or {}, config_class, spelled or {})
+    config = _build(config_class, own + findings)
     overlay_path = overlay(config) if overlay is not None else None
     if overlay_path is not None and overlay_path.exists():
         findings += _examine_overlay(overlay_path, config_class, keys)
-        config = _build(config_class, findings)
+        config = _build(config_class, own + findings)
     return Loaded(config, findings)
 
 

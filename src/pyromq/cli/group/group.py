@@ -40,7 +40,10 @@ for _command in (skip, reset, clone):
 @click.option("--all", "everything", is_flag=True, help="Also groups of the system and of tools.")
 @talks
 async def list_groups(shell: Shell, everything: bool) -> None:
-    """List groups: members online, topics, messages that wait. Exit code 1 if a broker does not answer."""
+    """List groups: members online, messages that wait, how often they do not subscribe alike, topics.
+
+    Exit code 1 if a broker does not answer.
+    """
     rows: dict[str, dict[str, Any]] = {}
 
     async def fetch(place: BrokerPlace) -> None:
@@ -50,15 +53,21 @@ async def list_groups(shell: Shell, everything: bool) -> None:
 
     away = await shell.each(await shell.masters(), fetch)
     shell.rows([rows[name] for name in sorted(rows)], "no groups yet")
+    if torn := [name for name in sorted(rows) if rows[name]["conflicts"]]:
+        hint = f"More: pyromq doctor --group {shell_word(torn[0])}"
+        shell.say(f"All members of a group must subscribe alike; not so in {', '.join(torn)}. {hint}")
     shell.end(away)
 
 
 async def _add(shell: Shell, rows: dict[str, dict[str, Any]], place: BrokerPlace, name: str) -> None:
-    row = rows.setdefault(name, {"group": name, "members": 0, "mode": "", "lag": 0, "perSecond": 0.0, "topics": []})
+    fresh = {"group": name, "members": 0, "mode": "", "conflicts": 0, "lag": 0, "perSecond": 0.0, "topics": []}
+    row = rows.setdefault(name, fresh)
     online = await admin.groups.connections(shell.calls, place.address, name)
     if online is not None:
         row["members"] = max(row["members"], len(online.connection_set))
         row["mode"] = _mode(online)
+        conflicts = await admin.groups.conflicts(shell.calls, place.address, name)
+        row["conflicts"] = max(row["conflicts"], len(conflicts))
     progress = await admin.offsets.progress(shell.calls, place.address, name)
     row["perSecond"] += progress.consume_tps
     for queue, one in progress.offset_table.items():

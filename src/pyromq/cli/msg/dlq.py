@@ -13,7 +13,8 @@ from ...model.codes import ResponseCode
 from ...model.message import Property, StoredMessage
 from ...model.names import DLQ_PREFIX, dlq_topic
 from ..terminal.options import one_broker
-from ..terminal.printing import print_lines, progress_bar
+from ..terminal.printing import print_lines
+from ..terminal.progress import counted
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command, unknown
 from ..terminal.validation import check_sendable
@@ -158,7 +159,7 @@ async def resend(
     copies, skipped = admin.copies.Copies(shell.session), Skipped(f"pyromq dlq resend {group} ID")
     for address in {one["place"].address for one in work}:
         await admin.groups.put(shell.calls, address, SubscriptionGroupConfig(group_name=PROGRESS_GROUP))
-    with progress_bar(len(work), f"dead letters of {group}", shell.as_json) as done:
+    with counted(len(work), f"dead letters of {group}", is_quiet=shell.as_json) as done:
         for one in work:
             properties = {"REDRIVE_GROUP": group, "REDRIVE_ID": one["messageId"]}
             with skipped.unless_readable():

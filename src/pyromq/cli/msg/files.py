@@ -14,7 +14,8 @@ import click
 
 from ... import admin
 from ..terminal.options import one_broker
-from ..terminal.printing import print_many, progress_bar, to_json
+from ..terminal.printing import print_many, to_json
+from ..terminal.progress import counted, progress
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, command
 from ..terminal.validation import check_sendable
@@ -51,7 +52,8 @@ async def export(shell: Shell, topic: str, file: str, wanted: Window, most: int 
     await shell.topic(topic, places)
     length = sum(queue.count for queue in await admin.topics.queues(shell.calls, places, topic))
     count, skipped = 0, Skipped(f"pyromq msg export {topic}")
-    with _written(file) as write, progress_bar(min(length, most or length), topic, file == "-") as done:
+    on_screen = file == "-" and sys.stdout.isatty()  # a screen has the messages themselves
+    with _written(file) as write, counted(min(length, most or length), topic, is_quiet=on_screen) as done:
         async for found in admin.search.by_time(shell.calls, places, topic, wanted):
             done(1)
             with skipped.unless_readable():
@@ -83,7 +85,8 @@ async def _export_columns(shell: Shell, topic: str, file: str, wanted: Window) -
     if wanted.end_ms is not None:
         given["endingTimestamp"] = str(wanted.end_ms)
     options = {name: value for name, value in given.items() if value}
-    count = await asyncio.to_thread(topic_to_file, Path(file), **options)
+    with progress(topic, is_quiet=shell.as_json, in_bytes=False) as report_progress:
+        count = await asyncio.to_thread(topic_to_file, Path(file), report_progress, **options)
     shell.rows([{"topic": topic, "file": file, "messages": count}])
 
 
@@ -106,7 +109,7 @@ async def import_(shell: Shell, file: str, target: str | None) -> None:
     copies = admin.copies.Copies(shell.session)
     counts: Counter[str] = Counter()
     length = _length(file)
-    with _read(file) as lines, progress_bar(length, file, shell.as_json or not length) as done:
+    with _read(file) as lines, counted(length, file, is_quiet=shell.as_json or _is_typed(file)) as done:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
@@ -134,6 +137,10 @@ def _read(file: str) -> Iterator[BinaryIO]:
         return
     with open(file, "rb") as opened:
         yield opened
+
+
+def _is_typed(file: str) -> bool:
+    return file == "-" and sys.stdin.isatty()
 
 
 def _length(file: str) -> int:

@@ -11,7 +11,7 @@ from ... import admin
 from ...model.names import retry_topic
 from ...protocol.messages import UnreadableMessage
 from ..terminal.options import one_broker
-from ..terminal.printing import progress_bar
+from ..terminal.progress import counted
 from ..terminal.shell import Shell, changes
 from ..terminal.tree import Fail, command
 from ..terminal.validation import check_sendable
@@ -52,9 +52,11 @@ async def replay(
     await check_sendable(shell, [retry_topic(group) if group is not None else target or ""])
     counts: Counter[str] = Counter()
     unreadable = 0
-    async for found in admin.search.by_time(shell.calls, places, topic, wanted):
-        unreadable += isinstance(found.message, UnreadableMessage)
-        counts[found.place.name] += 1
+    with counted(0, f"counting {topic}", is_quiet=shell.as_json) as done:
+        async for found in admin.search.by_time(shell.calls, places, topic, wanted):
+            unreadable += isinstance(found.message, UnreadableMessage)
+            counts[found.place.name] += 1
+            done(1)
     if not counts:
         raise Fail(f"no message of {topic} fits")
     goal = f"group {group}" if group else f"topic {target}"
@@ -63,7 +65,7 @@ async def replay(
     shell.about_to(f"send {counts.total() - unreadable} messages of {topic} again to {goal}{but}", plan)
     skipped = Skipped(f"pyromq msg resend {topic} ID " + (f"-g {group}" if group else f"--to {target}"))
     copies, sent = admin.copies.Copies(shell.session), 0
-    with progress_bar(counts.total(), f"{topic} to {goal}", shell.as_json) as done:
+    with counted(counts.total(), f"{topic} to {goal}", is_quiet=shell.as_json) as done:
         # One after the other, so that what has an order keeps it.
         async for found in admin.search.by_time(shell.calls, places, topic, wanted):
             with skipped.unless_readable():

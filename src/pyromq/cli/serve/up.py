@@ -55,10 +55,12 @@ PyroMQ is up. Name server {namesrv}, broker {broker} ({kernel} kernel), data in 
   mqadmin:              mqadmin clusterList -n {namesrv}
   stop:                 Ctrl-C; start again with the same command, nothing is lost
 
-Topics are made by the first send to them. Unlike Java's broker, this one refuses a consumer that subscribes otherwise
-than its group (refuseConflictingSubscriptions)."""
+Topics are made by the first send to them."""
+REFUSES = """\
+Unlike Java's broker, this one refuses a consumer that subscribes otherwise than its group
+(refuseConflictingSubscriptions)."""
 
-# What a child of --brokers gets by the environment, where the user has not set it there.
+# What a child of --brokers gets by the environment.
 _VARIABLE = "PYROMQ_BROKER_{}"
 _NAME_SERVERS = ("NAMESRV_ADDR", _VARIABLE.format("NAMESRV_ADDR"))
 
@@ -93,14 +95,14 @@ def up(data: str, host: str, advertise: str | None, brokers: int | None, insecur
         BrokerConfig,
         BROKER_KEYS,
         "broker",
-        _unless_set(SMALL)
-        | {
+        {
             "bind_address": host,
             "listen_port": ports["broker_port"],
             "broker_name": "broker-a",
             "broker_ip1": advertise,
         }
         | {"store_path_root_dir": str(folder / "store"), "insecure": insecure},
+        defaults=SMALL,
         spelled={"bind_address": "--host", "listen_port": "--broker-port", "broker_ip1": "--advertise"}
         | {"store_path_root_dir": "--data"},
     )
@@ -109,31 +111,30 @@ def up(data: str, host: str, advertise: str | None, brokers: int | None, insecur
         loop.run(serve(names, store, folder))
         return
     homes = places(folder, brokers, host, ports["broker_port"])
-    settings = _unless_set(SMALL) | {"allow_unauthenticated": insecure or None, "broker_ip1": advertise}
-    variables = {
-        _VARIABLE.format(name.upper()): str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in settings.items()
-        if value is not None
-    }
+    given = _as_variables({"allow_unauthenticated": insecure or None, "broker_ip1": advertise})
     logging = click.get_current_context().find_root().meta.get("pyromq.logging", {})
     flags = [word for name, value in logging.items() for word in (f"--{name.replace('_', '-')}", value)]
 
     async def several(namesrv_address: str, stop_wanted: asyncio.Event) -> None:
         # A name server of the environment is another one than theirs, and no news to anybody.
         inherited = {name: value for name, value in os.environ.items() if name not in _NAME_SERVERS}
-        clock, environment = SystemClock(), inherited | variables
+        clock, environment = SystemClock(), _as_variables(SMALL) | inherited | given
         await run_brokers(
             [BrokerProcess(home, namesrv_address, flags, environment, clock) for home in homes],
-            lambda addresses: _welcome(namesrv_address, folder, ", ".join(addresses)),
+            lambda addresses: _welcome(namesrv_address, folder, store.config, ", ".join(addresses)),
             stop_wanted,
         )
 
     loop.run(beside_name_server(names, store.config.advertised_host, several))
 
 
-def _unless_set(defaults: dict[str, object]) -> dict[str, object]:
-    """Return the defaults of `up` without those that the environment sets."""
-    return {name: value for name, value in defaults.items() if _VARIABLE.format(name.upper()) not in os.environ}
+def _as_variables(settings: dict[str, Any]) -> dict[str, str]:
+    """Return the settings as a broker's environment has them; None is one that is not given."""
+    return {
+        _VARIABLE.format(name.upper()): str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in settings.items()
+        if value is not None
+    }
 
 
 async def serve(names: Loaded[NamesrvConfig], store: Loaded[BrokerConfig], data: Path) -> None:
@@ -146,7 +147,7 @@ async def serve(names: Loaded[NamesrvConfig], store: Loaded[BrokerConfig], data:
     async def one(namesrv_address: str, stop_wanted: asyncio.Event) -> None:
         known = Loaded(replace(config, namesrv_addr=(namesrv_address,)), store.findings)
         own: dict[str, Any] = {"clock": SystemClock(), "rng": system_random(), "budget": budget}
-        ready = partial(_welcome, namesrv_address, data)
+        ready = partial(_welcome, namesrv_address, data, config)
         await broker.run(known, ready=ready, stop_wanted=stop_wanted, **own)
 
     await beside_name_server(names, config.advertised_host, one, budget)
@@ -176,5 +177,7 @@ async def beside_name_server(
         await name_server
 
 
-def _welcome(namesrv_address: str, data: Path, brokers: str) -> None:
+def _welcome(namesrv_address: str, data: Path, config: BrokerConfig, brokers: str) -> None:
     print_text(as_called(GUIDE).format(namesrv=namesrv_address, broker=brokers, kernel=kernel_name(), data=data))
+    if config.refuse_conflicting_subscriptions:
+        print_text(REFUSES)

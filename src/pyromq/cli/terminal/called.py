@@ -1,7 +1,8 @@
 """Hints that can be typed where they stand: `pyromq topic list` becomes what this program was called by.
 
 Who has it on the PATH types `pyromq`, who cloned it `.venv/bin/pyromq`. The way out (`printing.py`) asks for what goes
-to stderr; who prints a hint on stdout asks itself. Nothing is looked up before there is a hint.
+to stderr, help (`tree.py`) for its examples; who prints a hint on stdout asks itself.
+Nothing is looked up before there is a hint.
 """
 
 from __future__ import annotations

@@ -7,8 +7,7 @@ Escaped is only what cannot be seen (`model/foreign_text.py`); JSON stays JSON. 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -71,16 +70,6 @@ def to_json(value: Any, indent: int | None = None) -> str:
     import json  # not at the top: --version and --help need none
 
     return json.dumps(value, ensure_ascii=False, indent=indent)
-
-
-@contextmanager
-def progress_bar(length: int, label: str, is_quiet: bool = False) -> Iterator[Callable[[int], None]]:
-    """Yield the function that is called with the number of things done since the last call. The bar goes to stderr."""
-    if is_quiet or not sys.stderr.isatty():
-        yield lambda count: None
-        return
-    with click.progressbar(length=max(1, length), label=label, file=sys.stderr, show_pos=True) as bar:
-        yield bar.update
 
 
 def _as_line(text: str) -> str:

@@ -8,16 +8,17 @@ from contextlib import contextmanager
 
 from ... import logs
 from ...ambient import SystemClock
+from ...model.foreign_text import one_line
 
 EVERY_S = 5.0
-Report = Callable[[int, int], None]  # how much is done, of how much in all
+Report = Callable[[int, int], None]  # how much is done, of how much in all, 0 where nobody knows
 
 log = logs.get("pyromq.cli")
 
 
 @contextmanager
-def progress(what: str, *, is_quiet: bool = False) -> Iterator[Report]:
-    """Yield the function that is called with the bytes done and the whole. Quiet: it does nothing."""
+def progress(what: str, *, is_quiet: bool = False, in_bytes: bool = True) -> Iterator[Report]:
+    """Yield the function that is called with what is done, in bytes or pieces, and the whole."""
     if is_quiet:
         yield lambda done, whole: None
         return
@@ -25,12 +26,36 @@ def progress(what: str, *, is_quiet: bool = False) -> Iterator[Report]:
         yield logged(what, SystemClock().monotonic)
         return
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    figures = DownloadColumn() if in_bytes else MofNCompleteColumn()
+    name = TextColumn("{task.description}", markup=False)
+    columns = (name, BarColumn(), figures, TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(what, total=None)
-        yield lambda done, whole: bars.update(task, completed=done, total=whole)
+        task = bars.add_task(one_line(what), total=None)
+        yield lambda done, whole: bars.update(task, completed=done, total=whole or None)
+
+
+@contextmanager
+def counted(length: int, what: str, *, is_quiet: bool = False) -> Iterator[Callable[[int], None]]:
+    """Yield the function that is called with the number of things done since the last call. Length 0: not known."""
+    sum_of = 0
+    with progress(what, is_quiet=is_quiet, in_bytes=False) as report:
+
+        def add(count: int) -> None:
+            nonlocal sum_of
+            sum_of += count
+            report(sum_of, length)
+
+        yield add
 
 
 def logged(what: str, monotonic: Callable[[], float]) -> Report:
@@ -41,6 +66,6 @@ def logged(what: str, monotonic: Callable[[], float]) -> Report:
         nonlocal said_at
         if monotonic() - said_at >= EVERY_S:
             said_at = monotonic()
-            log.info(what, percent=round(100 * done / whole) if whole else 0, done=done, of=whole)
+            log.info(what, done=done, **({"percent": round(100 * done / whole), "of": whole} if whole else {}))
 
     return report

@@ -30,6 +30,7 @@ _MEANINGS: dict[str, Callable[[Any], str]] = {
     "leftSeconds": lambda left: WARN if left < 24 * 3600 else "",
     "moreConsumers": lambda more: WARN if more else "",
     "skipped": lambda count: BAD if count else "",
+    "conflicts": lambda count: BAD if count else "",
     "away": lambda count: BAD if count else "",
     "isBeyondEnd": lambda is_beyond: BAD if is_beyond else "",
 }

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import click
 
+from .called import as_called
 from .options import TLS_OPTIONS
 from .printing import print_prose, print_text
 
@@ -52,6 +53,16 @@ class Tree(click.Group):
             raise click.UsageError(f"No such command '{args[0]}'.{closest(args[0], known)}", ctx)
         name, command, rest = super().resolve_command(ctx, args)
         return name, command, [*take_given(ctx), *rest]
+
+
+class HelpFormatter(click.HelpFormatter):
+    """Help whose examples can be typed where they stand."""
+
+    def write_text(self, text: str) -> None:
+        super().write_text(as_called(text))
+
+    def write_dl(self, rows: Any, *layout: Any, **more: Any) -> None:
+        super().write_dl([(term, as_called(text)) for term, text in rows], *layout, **more)
 
 
 class TakesNegatives(click.Command):

@@ -7,7 +7,7 @@ import click
 from ... import admin
 from ...model.names import topic_fault
 from ..msg.copying import Skipped
-from ..terminal.printing import progress_bar
+from ..terminal.progress import counted
 from ..terminal.shell import Shell, changes
 from ..terminal.tree import Fail, command
 from ..terminal.validation import check_sendable
@@ -56,7 +56,7 @@ async def forward(shell: Shell, source: str, target: str, queues: int | None, gr
     if is_new and queues is not None:
         await _make(shell, places, source, target, queues)
     skipped, counts = Skipped(f"pyromq msg resend {source} ID --to {target}"), [0]
-    with progress_bar(count, f"{source} to {target}", shell.as_json) as done:
+    with counted(count, f"{source} to {target}", is_quiet=shell.as_json) as done:
 
         def copied(number: int) -> None:
             counts.append(number)
