@@ -40,4 +40,8 @@ PAGE = [
 @pytest.mark.parametrize("code", PAGE, ids=lambda code: code.splitlines()[0][:40])
 async def test_the_page_s_code_runs(world: Servers, code: str) -> None:
     assert PAGE
-    await run(world, "-c", code)
+    if "def test_" in code:
+        (world.folder / "test_page.py").write_text(code)
+        assert "1 passed" in await run(world, "-m", "pytest", "-p", "no:cacheprovider", "test_page.py")
+    else:
+        await run(world, "-c", code)

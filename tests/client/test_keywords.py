@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
@@ -30,14 +29,6 @@ def test_keywords_are_the_fields_of_the_options(keywords: Any, options: Any, els
     wanted = {each.name: types[each.name] for each in dataclasses.fields(options) if each.name not in elsewhere}
     found = get_type_hints(keywords)
     assert found == wanted | {name: kind for name, kind in WIDER.items() if name in wanted}
-
-
-@pytest.mark.parametrize("options", [pyromq.ClientConfig, pyromq.ConsumeOptions, pyromq.PullOptions])
-def test_every_option_is_documented(options: Any) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "client.md").read_text("utf-8")
-    section = page.partition("## Settings and options")[2].partition("\n## ")[0]
-    missing = [each.name for each in dataclasses.fields(options) if f"`{each.name}`" not in section]
-    assert [name for name in missing if name != "name_servers"] == []
 
 
 def test_keywords_of_a_send_are_its_parameters() -> None:

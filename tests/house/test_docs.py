@@ -32,12 +32,21 @@ def promised_targets(text: str) -> set[str]:
 def broken_links(page: Path, text: str) -> list[str]:
     found = []
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
-        path = target.split("#")[0]
-        if "://" in target or target.startswith("mailto:") or not path:
+        path, _, anchor = target.partition("#")
+        if "://" in target or target.startswith("mailto:"):
             continue
-        if not (page.parent / path).exists():
+        aim = page.parent / path
+        is_there = not path or aim.exists()
+        if not is_there or (anchor and anchor not in anchors(aim.read_text("utf-8") if path else text)):
             found.append(target)
     return found
+
+
+def anchors(text: str) -> set[str]:
+    """Return the names by which links reach the headings of a page."""
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    titles = [re.sub(r"[^\w\s-]", "", title.lower()) for title in re.findall(r"^#+ (.+)$", prose, re.MULTILINE)]
+    return {re.sub(r"[-\s]+", "-", title.strip()) for title in titles}
 
 
 def committed_files() -> list[Path]:
@@ -147,7 +156,8 @@ def test_no_committed_file_names_a_path_of_somebodys_machine() -> None:
 
 def test_the_checks_can_fail(tmp_path: Path) -> None:
     assert promised_targets("type `make nonsense` or\n```\nmake other\n```\nmake sense") == {"nonsense", "other"}
-    assert broken_links(tmp_path / "x.md", "[a](gone.md#part) [b](https://x.org/y) [c](#here)") == ["gone.md#part"]
+    links = "# Here it is\n[a](gone.md#part) [b](https://x.org/y) [c](#here-it-is) [d](#there)"
+    assert broken_links(tmp_path / "x.md", links) == ["gone.md#part", "#there"]
     named = named_files("`house/test_docs.py:Named` and `house/test_docs.py:nobody`, `gone/x.py`, `x.py`")
     assert {one.name or one.path for one in named if not one.is_there(ROOT / "tests")} == {"nobody", "gone/x.py"}
     assert named_folders("`store/log/` and `store/`") == {"store/log/", "store/"}

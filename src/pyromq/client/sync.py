@@ -138,6 +138,8 @@ class PullConsumer(_Blocking[AsyncPullConsumer]):
     seek_to_begin = _waits(AsyncPullConsumer.seek_to_begin)
     seek_to_end = _waits(AsyncPullConsumer.seek_to_end)
     seek_to_time = _waits(AsyncPullConsumer.seek_to_time)
+    pause = _runs(AsyncPullConsumer.pause)
+    resume = _runs(AsyncPullConsumer.resume)
     position = _runs(AsyncPullConsumer.position)
     committed = _waits(AsyncPullConsumer.committed)
     commit = _waits(AsyncPullConsumer.commit)
