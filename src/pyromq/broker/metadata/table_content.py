@@ -12,7 +12,7 @@ import msgspec
 
 from ...model.wire_text import whole_number
 from ...protocol.bodies.body import DataVersion
-from ...store.tables.json_tables import TableDamaged
+from ...store.tables.json_tables import JsonTable, TableDamaged
 
 T = TypeVar("T")
 
@@ -50,6 +50,12 @@ def with_name(value: object, member: str, name: str) -> object:
 def read_version(content: Mapping[str, Any], file: str) -> DataVersion:
     """Return the version; zeros where the table has none."""
     return entry(DataVersion, content.get("dataVersion") or {}, f"dataVersion in {file}")
+
+
+def read_table(table: JsonTable, name: str, kind: type[T]) -> tuple[DataVersion, T]:
+    """Load a table whose content is one section: return its version and the section."""
+    content = table.load()
+    return read_version(content, table.name), entry(kind, section(content, name), f"{name} in {table.name}")
 
 
 def next_version(version: DataVersion, now_ms: int) -> DataVersion:

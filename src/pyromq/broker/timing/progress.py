@@ -30,7 +30,7 @@ from ...store.recovery.sizes import LEVELS
 from ...store.tables.json_tables import JsonTable
 from ...store.timer.timer_store import TimerStore
 from ...transport.dispatch import Reply, Request, RequestOf
-from ..metadata.table_content import entry, next_version, read_version, section
+from ..metadata.table_content import next_version, read_table
 
 log = logs.get("pyromq.broker")
 
@@ -51,9 +51,7 @@ class DelayProgress:
     def __init__(self, table: JsonTable, now_ms: Callable[[], int]) -> None:
         self._table = table
         self._now_ms = now_ms
-        content = table.load()
-        self.version = read_version(content, table.name)
-        self.offsets = entry(dict[int, int], section(content, OFFSETS), f"{OFFSETS} in {table.name}")
+        self.version, self.offsets = read_table(table, OFFSETS, dict[int, int])
         self._unsafe: deque[_Unsaved] = deque()
 
     def moved(self, level: int, offset: int, end: int) -> None:
@@ -102,9 +100,7 @@ class TimerCounts:
     def __init__(self, table: JsonTable, now_ms: Callable[[], int]) -> None:
         self._table = table
         self._now_ms = now_ms
-        content = table.load()
-        self._version = read_version(content, table.name)
-        self._counts = entry(dict[str, TimerCount], section(content, COUNTS), f"{COUNTS} in {table.name}")
+        self._version, self._counts = read_table(table, COUNTS, dict[str, TimerCount])
         self._changed: set[str] = set()
 
     def add(self, topic: str, change: int) -> None:

@@ -46,6 +46,9 @@ class ConcurrentService(ConsumeService):
             self._ready.append(assigned)
         self._wake()
 
+    async def left(self, assigned: AssignedQueue) -> None:
+        """Return at once: another member may handle the other messages of the queue meanwhile."""
+
     async def finish(self, grace_s: float) -> None:
         self.is_stopping = True
         for idle in self._idle:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -128,7 +129,7 @@ class AssignedQueue:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ConsumeService:
+class ConsumeService(ABC):
     """Runs the handler for the messages of assigned queues. Event loop only."""
 
     attempt: Attempt
@@ -142,13 +143,15 @@ class ConsumeService:
     is_stopping: bool = field(init=False, default=False)
     handlers: set[asyncio.Task[None]] = field(init=False, default_factory=set)  # that `finish` waits for
 
+    @abstractmethod
     def start(self) -> None:
         """Start what does not wait for the first message."""
 
+    @abstractmethod
     def offer(self, assigned: AssignedQueue) -> None:
         """Handle the messages of a queue that have come."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def left(self, assigned: AssignedQueue) -> None:
         """Return when the queue, which is leaving already, may go to another member."""
 

@@ -29,6 +29,9 @@ class OrderlyService(ConsumeService):
     def __post_init__(self) -> None:
         self._slots = asyncio.Semaphore(self.concurrency)
 
+    def start(self) -> None:
+        """Start nothing: each queue has a task of its own while it has messages."""
+
     def offer(self, assigned: AssignedQueue) -> None:
         if assigned.draining is None and not self.is_stopping:
             assigned.draining = self.tasks.start(self._drain(assigned))
