@@ -203,6 +203,36 @@ async def test_a_consumer_that_is_refused_later_says_so_and_goes_on_when_the_gro
 
 
 @OWN
+async def test_a_topic_that_does_not_exist_yet_hides_no_conflict(world_with: NewWorld) -> None:
+    world = await world_with(refuse_conflicting_subscriptions=True)
+    async with (
+        world.client(instance="one") as one,
+        world.client(instance="two") as two,
+        one.push_consumer("T", Inbox().handle, group="g", filter=TAG_A),
+    ):
+        with pytest.raises(SubscriptionConflict, match=r"two.*subscribes to T: b.*one.*to T: a"):
+            await two.push_consumer("T", Inbox().handle, group="g", filter=TAG_B).start()
+
+
+@OWN
+async def test_where_no_broker_makes_topics_the_conflict_shows_when_the_topic_appears(world_with: NewWorld) -> None:
+    world = await world_with(refuse_conflicting_subscriptions=True, auto_create_topic_enable=False)
+    async with (
+        world.client(instance="one", route_refresh_s=0.1) as one,
+        world.client(instance="two", route_refresh_s=0.1) as two,
+        one.push_consumer("T", Inbox().handle, group="g", filter=TAG_A) as first,
+        two.push_consumer("T", Inbox().handle, group="g", filter=TAG_B) as second,
+    ):
+        await world.create_topic("T", 4)
+        waiting = [asyncio.create_task(first.wait()), asyncio.create_task(second.wait())]
+        (refused,), others = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        with pytest.raises(SubscriptionConflict, match="which was there first"):
+            await refused
+        for other in others:
+            other.cancel()
+
+
+@OWN
 async def test_pulling_members_are_refused_by_subscribe_and_later_by_poll(world_with: NewWorld) -> None:
     world = await world_with()
     await world.create_topic("T", 4)

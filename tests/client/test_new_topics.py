@@ -61,6 +61,20 @@ async def test_keys_that_come_while_the_topic_is_being_made_stay_where_they_bega
         assert {key: len(queues) for key, queues in places.items()} == dict.fromkeys(KEYS, 1)
 
 
+async def test_a_send_without_a_key_that_makes_the_topic_leaves_each_key_in_one_queue(two: World) -> None:
+    """The first message makes the topic on its own broker: the keys after it may see it there alone."""
+    for number in range(5):
+        topic, places = f"unkeyed-{number}", Places()
+        async with two.client(route_refresh_s=0.01) as client, client.producer() as producer:
+            await producer.send(topic, "first")
+            await client.session.route(topic)  # as it is now, which may be the one broker's part
+            for key in KEYS * 2:
+                sent = await producer.send(topic, key, order_key=key)
+                places.setdefault(key, set()).add((sent.queue.broker_name, sent.queue.queue_id))
+        assert {key: len(queues) for key, queues in places.items()} == dict.fromkeys(KEYS, 1)
+        assert {broker for queues in places.values() for broker, _ in queues} == {"broker-a", "broker-b"}
+
+
 async def test_where_no_topic_may_be_made_the_send_makes_it(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     for name in ("a", "b"):
         broker = cluster.broker(name, TBW102=8)

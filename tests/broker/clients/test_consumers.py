@@ -113,6 +113,23 @@ def test_a_lost_connection_leaves_every_group_that_it_was_in() -> None:
     assert consumers.lose(lost) == []
     assert consumers.find("alone") is None
     assert consumers.groups_on("T") == ["G", "H"]
+    consumers.lose(stays)
+    assert consumers.groups_on("T") == []
+
+
+def test_a_topic_has_each_group_of_which_a_member_subscribes_to_it() -> None:
+    consumers = Consumers()
+    first, second = FakePeer("a:1"), FakePeer("b:1")
+    consumers.register(first, "c1", data(T="*"), now=0)
+    consumers.register(second, "c2", data(T="*", U="*"), now=0)
+    consumers.register(second, "c2", data(version=2, U="*"), now=1)
+    assert (consumers.groups_on("T"), consumers.groups_on("U")) == (["G"], ["G"])  # though what counts is the newest
+    consumers.register(second, "c3", data(version=3, V="*"), now=2)  # another client, on the same connection
+    assert (consumers.groups_on("U"), consumers.groups_on("V")) == ([], ["G"])
+    consumers.lose(first)
+    assert consumers.groups_on("T") == []
+    consumers.unregister(second, "G")
+    assert consumers.groups_on("V") == []
 
 
 def test_silence_is_counted_from_the_last_heartbeat_of_any_group() -> None:

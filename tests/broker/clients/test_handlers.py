@@ -163,6 +163,10 @@ def test_a_member_that_is_refused_later_leaves_its_queues_to_the_others(disk: Si
     short = room.beat(second, "c2", heartbeatFingerprint=7, withoutSub=True)
     assert short["IS_SUB_CHANGE"] == "true"
     assert room.consumers.find_client("G", "c2") is None
+    room.handlers.lost(second)
+    second = FakePeer("b:2")  # nor by one on a new connection
+    assert room.beat(second, "c2", heartbeatFingerprint=7, withoutSub=True)["IS_SUB_CHANGE"] == "true"
+    assert room.consumers.find_client("G", "c2") is None
     room.beat(second, "c2", tags="tag1")
     assert room.consumers.find_client("G", "c2") is not None
 

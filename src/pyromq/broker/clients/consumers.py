@@ -14,7 +14,16 @@ from ...model.group import ConsumeFromWhere, ConsumeType, MessageModel
 from ...protocol.bodies.heartbeat import ConsumerData, SubscriptionData
 from ...transport.peer import Peer
 from ..metadata.config_table import Watched
-from .subscriptions import Conflict, ConflictLedger, Member, first_difference, group_conflict, shared, wishes
+from .subscriptions import (
+    Conflict,
+    ConflictLedger,
+    GroupsByTopic,
+    Member,
+    first_difference,
+    group_conflict,
+    shared,
+    wishes,
+)
 
 # Estimates of what Python's objects take besides their texts: of one client in one group, of a subscription, of a tag.
 _MEMBER_BYTES, _SUBSCRIPTION_BYTES, _TAG_BYTES = 700, 600, 70
@@ -60,15 +69,16 @@ class HeartbeatEffect:
 
 
 class Consumers(Watched):
-    """Event loop only. Invariant: a group is here while it has members; `_groups_of` mirrors the members, `_heard` has
-    each of their connections, and `table_bytes` is about what all of them take. Watchers are called with each
-    group whose subscriptions or manner of consuming change, or may have."""
+    """Event loop only. Invariant: a group is here while it has members; `_groups_of` and `_by_topic` mirror those,
+    `_heard` has each of their connections, and `table_bytes` is about what all of them take. Watchers are called with
+    each group whose subscriptions or manner of consuming change, or may have."""
 
     def __init__(self) -> None:
         super().__init__()
         self.table_bytes = 0
         self.conflicts = ConflictLedger()
         self._groups: dict[str, ConsumerGroup] = {}
+        self._by_topic = GroupsByTopic()
         self._groups_of: dict[Peer, set[str]] = {}
         self._heard: dict[Peer, float] = {}
 
@@ -80,10 +90,13 @@ class Consumers(Watched):
 
     def groups_on(self, topic: str) -> list[str]:
         """Return groups with a member that subscribes to the topic."""
-        return sorted(group.name for group in self._groups.values() if topic in group.subscriptions)
+        return self._by_topic.find(topic)
 
     def groups_of(self, peer: Peer) -> list[str]:
         return sorted(self._groups_of.get(peer, ()))
+
+    def has_member(self, group: str, peer: Peer) -> bool:
+        return group in self._groups_of.get(peer, ())
 
     def find_client(self, group: str, client_id: str) -> Member | None:
         """Return the client's connection; of two, where it was heard last."""
@@ -136,6 +149,7 @@ class Consumers(Watched):
         joined = member is None
         if member is None or member.client_id != client_id:
             self.table_bytes += _MEMBER_BYTES - self._kept_bytes(peer, group.name)
+            self._by_topic.move(group.name, () if member is None else member.subscriptions, ())
             member = group.members[peer] = Member(peer, client_id, peer.version, now, bytes=_MEMBER_BYTES)
             self._groups_of.setdefault(peer, set()).add(group.name)
         member.seen = self._heard[peer] = now
@@ -158,6 +172,7 @@ class Consumers(Watched):
         self._notify(group.name)
         size = _bytes(data)
         self.table_bytes += size - member.bytes
+        self._by_topic.move(group.name, member.subscriptions, said)
         member.subscriptions, member.bytes = said, size
         member.wishes = shared(wishes(data), group.members.values())
         changed = said.keys() != group.subscriptions.keys()
@@ -189,7 +204,9 @@ class Consumers(Watched):
 
     def _remove(self, group: ConsumerGroup, peers: Iterable[Peer]) -> Notice | None:
         for peer in peers:
-            self.table_bytes -= group.members.pop(peer).bytes
+            member = group.members.pop(peer)
+            self.table_bytes -= member.bytes
+            self._by_topic.move(group.name, member.subscriptions, ())
             groups = self._groups_of[peer]
             groups.discard(group.name)
             if not groups:

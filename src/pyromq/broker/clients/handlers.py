@@ -139,10 +139,10 @@ class ClientHandlers:
         if group is None:
             return False  # as Java: the heartbeat of an unknown group is passed over, its pulls are refused
         short = bool(beat.heartbeat_fingerprint) and beat.without_sub
-        if short and (peer, data.group_name) in self.consumers.conflicts.refused:
-            return True
-        if config.refuse_conflicting_subscriptions and not short and not names.is_system_group(data.group_name):
-            conflict = self.consumers.conflict_with_others(peer, beat.client_id, data)
+        if config.refuse_conflicting_subscriptions and not names.is_system_group(data.group_name):
+            if short and not self.consumers.has_member(data.group_name, peer):
+                return True  # it may differ: it is a member once it has said what it subscribes to
+            conflict = None if short else self.consumers.conflict_with_others(peer, beat.client_id, data)
             if conflict is not None:
                 self._notify_of(self.consumers.refuse(peer, conflict), group)
                 return conflict

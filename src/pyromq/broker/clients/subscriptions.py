@@ -6,7 +6,8 @@ information and metrics, and logs each conflict once when it begins and once whe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -57,6 +58,28 @@ class Conflict:
             f"group {self.group}: {self.client} ({self.address}) subscribes to {self.wants}; "
             f"{self.other_client} ({self.other_address}), which was there first, to {self.other_wants}"
         )
+
+
+class GroupsByTopic:
+    """Event loop only. The groups that subscribe to a topic: each of their members counts."""
+
+    def __init__(self) -> None:
+        self._members: dict[str, Counter[str]] = {}  # by topic: the number of members of each group
+
+    def find(self, topic: str) -> list[str]:
+        return sorted(self._members.get(topic, ()))
+
+    def move(self, group: str, before: Collection[str], now: Collection[str]) -> None:
+        """Note that a member of the group subscribes to other topics than before."""
+        for topic in now:
+            self._members.setdefault(topic, Counter())[group] += 1
+        for topic in before:
+            groups = self._members[topic]
+            groups[group] -= 1
+            if not groups[group]:
+                del groups[group]
+            if not groups:
+                del self._members[topic]
 
 
 def wishes(data: ConsumerData) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """Topics that are not there yet, made for sends with an order key: on all brokers first, and then the send.
 
 If the send itself made the topic, on its own broker, the number of queues would grow when the next broker makes it too,
-and the second message of a key would go to another queue than the first. The session asks for it; a send without a key
-makes its topic by being sent, as with Java's clients.
+and the second message of a key would go to another queue than the first. The session asks for it. A send without a key
+makes its topic by being sent, as with Java's clients; if a key follows soon, the topic is completed first.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from .answers import Answer
 log = logs.get("pyromq.client")
 
 KNOWN_AFTER_S = 10.0  # brokers tell name servers of a new topic at once
+SENT_LATELY_S = 10.0  # later the topic counts as it is: other clients have keys in its queues by then
 _PAUSE_S = 0.02
 
 
@@ -41,6 +42,26 @@ class KeyedTopics:
     read_route: Callable[[str], Awaitable[Route]]
     learn: Callable[[Route], None]
     _made: dict[str, asyncio.Task[Route]] = field(default_factory=dict)
+    # What a send without a key was sent by, and until when: its topic may be on some of these brokers only.
+    _sent: dict[str, tuple[Route, float]] = field(default_factory=dict)
+
+    def note_sent(self, wanted: Route) -> None:
+        """Note that a send without a key makes the topic, on one broker of the route."""
+        now = self.clock.monotonic()
+        self._sent = {topic: one for topic, one in self._sent.items() if one[1] > now}
+        self._sent[wanted.topic] = wanted, now + SENT_LATELY_S
+
+    def may_be_partial(self, topic: str) -> bool:
+        return topic in self._sent
+
+    async def complete(self, route: Route) -> Route:
+        """Return the route. If a send of ours has just made the topic on some of its brokers, make it on all first."""
+        wanted, until = self._sent.get(route.topic, (route, 0.0))
+        if route.writers >= wanted.writers or self.clock.monotonic() >= until:
+            self._sent.pop(route.topic, None)
+            return route
+        made = await self.make(wanted)
+        return route if made is wanted else made
 
     def being_made(self, topic: str) -> asyncio.Task[Route] | None:
         return self._made.get(topic)
@@ -59,6 +80,7 @@ class KeyedTopics:
 
     def _ended(self, topic: str, done: asyncio.Task[Route]) -> None:
         del self._made[topic]
+        self._sent.pop(topic, None)
         if not done.cancelled():
             done.exception()  # whoever still waits gets it
 

@@ -70,7 +70,7 @@ class Session:
         self.transport = self._make_transport(Dispatcher(handlers or {}), connect)
         self.outages = Outages(clock, lambda: self.heartbeats.has_groups)
         self.name_servers = NameServers(self.transport, config, rng, self.outages)
-        self._new_topics = KeyedTopics(clock, self.ask, self.name_servers.route, self._learn)
+        self.new_topics = KeyedTopics(clock, self.ask, self.name_servers.route, self._learn)
         self._routes: dict[str, Route] = {}
         self._route_reads: dict[str, asyncio.Task[Route]] = {}
         self._announced: set[str] = set()  # topics whose brokers shall know us before we send there, or if we never do
@@ -208,9 +208,11 @@ class Session:
         `by_key`: the queues must stay as they are from the first message on, so that a new topic is made first.
         """
         try:
-            if by_key and (being_made := self._new_topics.being_made(topic)) is not None:
+            if by_key and (being_made := self.new_topics.being_made(topic)) is not None:
                 return await asyncio.shield(being_made)
             route = await self.route(topic)
+            if by_key:
+                route = await self.new_topics.complete(route)
         except TopicNotFound as missing:
             try:
                 pattern = await self.route(names.AUTO_CREATE_TOPIC)
@@ -218,7 +220,7 @@ class Session:
                 raise missing from None
             route = _inherited(topic, pattern)
             if by_key and len(route.writers) > 1:
-                route = await self._new_topics.make(route)
+                route = await self.new_topics.make(route)
         if not route.writable:
             hint = "Are its masters running (mqadmin clusterList), and does its permission allow writing?"
             raise NoBroker(f"topic {topic!r} has no queue that can be written", hint=hint)
@@ -255,7 +257,7 @@ class Session:
         del self._route_reads[topic]
         if done.cancelled() or done.exception() is not None:
             return  # an old route stays: its brokers may be back before the name server says so
-        if self._new_topics.being_made(topic) is None:  # else some of its brokers are missing yet
+        if self.new_topics.being_made(topic) is None:  # else some of its brokers are missing yet
             self._learn(done.result())
 
     def _learn(self, route: Route) -> None:

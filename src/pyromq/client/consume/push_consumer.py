@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -173,7 +174,10 @@ class PushConsumer(Lifecycle):
             self._pulls.is_paused = is_paused
 
     async def _read_route(self, topic: str) -> None:
-        """Read the route before the first heartbeat, which goes to known brokers only. It may come later."""
+        """Read the route before the first heartbeat, which goes to known brokers only.
+
+        A topic may come later. Brokers that could make it hear of the subscription now: a conflict shows at once.
+        """
         try:
             await self._session.route(topic)
         except Error as fault:
@@ -181,6 +185,8 @@ class PushConsumer(Lifecycle):
                 self._pulls.starts.expect(topic)
             if not names.is_retry(topic):  # that one is made by the first heartbeat
                 log.warning("no queues to consume yet", group=self.group, fault=str(fault))
+                with suppress(Error):
+                    await self._session.route(names.AUTO_CREATE_TOPIC)
 
     async def stop(self) -> None:
         """End the pulls, let running handlers finish (`grace_s`), commit what is done, and leave the group."""

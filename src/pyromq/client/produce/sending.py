@@ -96,7 +96,7 @@ class Sender:
             queue: MessageQueue | None = None
             try:
                 route = self._session.known_route(message.topic)
-                if route is None or not route.writable:
+                if route is None or not route.writable or (choose is not None and self._may_be_partial(message.topic)):
                     route = await self._route(message.topic, deadline - now, by_key=choose is not None)
                     now = clock.monotonic()
                 queue = choose(route.writable) if choose else self._next_queue(route, last_broker, now)
@@ -122,7 +122,7 @@ class Sender:
         return self._policy.retries + 1 - sum(not isinstance(fault, Unreachable | NoBroker) for fault in faults)
 
     async def send_oneway(self, message: Outgoing, choose: QueueChoice | None = None) -> None:
-        route = await self._session.route_to_write(message.topic, by_key=choose is not None)
+        route = await self._route_to_write(message.topic, by_key=choose is not None)
         queue = choose(route.writable) if choose else self._next_queue(route, "", self._session.clock.monotonic())
         fields = self._headers.fields(message, queue, self._session.clock.now_ms())
         address = self._session.sends_to(master_of(route, queue))
@@ -131,9 +131,19 @@ class Sender:
     async def _route(self, topic: str, left_s: float, *, by_key: bool) -> Route:
         try:
             async with self._session.clock.timeout(left_s):
-                return await self._session.route_to_write(topic, by_key=by_key)
+                return await self._route_to_write(topic, by_key=by_key)
         except TimeoutError:
             raise TimedOut(f"no route of {topic!r} within {left_s:g} s", hint="Are the name servers well?") from None
+
+    async def _route_to_write(self, topic: str, *, by_key: bool) -> Route:
+        route = await self._session.route_to_write(topic, by_key=by_key)
+        if not by_key and len(route.writers) > 1 and self._session.known_route(topic) is None:
+            self._session.new_topics.note_sent(route)
+        return route
+
+    def _may_be_partial(self, topic: str) -> bool:
+        """Return whether a send without a key has just made the topic, perhaps not on all brokers yet."""
+        return self._session.new_topics.may_be_partial(topic)
 
     def _next_queue(self, route: Route, last_broker: str, now: float) -> MessageQueue:
         queues = route.writable
