@@ -10,6 +10,7 @@ import pytest
 
 import pyromq
 import pyromq.testing
+from pyromq.client.core.allocation import Average
 from pyromq.client.keywords import Begin
 from pyromq.testing.broker import RmqBroker
 
@@ -44,3 +45,18 @@ def test_types_of_the_fixtures_are_exported() -> None:
         assert inspect.isclass(getattr(pyromq.testing, name))
     with pytest.raises(AttributeError, match="has no attribute 'Nobody'"):
         _ = pyromq.testing.Nobody
+
+
+def test_defaults_are_those_of_java_s_clients() -> None:
+    policy, packing, consume = pyromq.SendPolicy(), pyromq.Packing(), pyromq.ConsumeOptions()
+    assert (policy.timeout_s, policy.retries, policy.retry_not_ok) == (3.0, 2, False)
+    assert (packing.compress_over_bytes, packing.max_message_bytes) == (4096, 4 << 20)
+    assert (consume.concurrency, consume.pull_messages, consume.max_batch, consume.timeout_s) == (20, 32, None, 900)
+    assert (consume.begin, consume.broadcast, consume.strategy) == (
+        pyromq.ConsumeFromWhere.LAST_OFFSET,
+        False,
+        Average(),
+    )
+    assert (consume.commit_s, consume.rebalance_s, consume.hold_s, pyromq.PullOptions().hold_s) == (5, 20, 15, 20)
+    client = pyromq.ClientConfig(name_servers=("a:1",))
+    assert (client.route_refresh_s, client.heartbeat_s, client.vip_channel, client.trace) == (30, 30, False, False)

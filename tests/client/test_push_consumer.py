@@ -426,6 +426,18 @@ async def test_an_sql_filter_over_the_properties(world_with: NewWorld) -> None:
     assert sorted(pulled) == [b"eu15", b"eu25"]
 
 
+async def test_a_group_may_take_several_topics_each_with_a_filter_of_its_own(world: Servers) -> None:
+    seen = Seen()
+    async with world.client() as client, client.producer() as producer:
+        for topic in ("orders", "payments"):
+            for name in ("a", "b"):
+                await producer.send(topic, f"{topic} {name}", tag=name)
+        wanted = {"orders": tag("*"), "payments": tag("b")}
+        async with client.push_consumer(wanted, seen, group="g", begin=FIRST):
+            await seen.count(3)
+    assert sorted(seen.bodies) == ["orders a", "orders b", "payments b"]
+
+
 async def test_a_broker_without_sql_says_so_at_the_start(world: Servers) -> None:
     await send(world, 1)
     async with world.client() as client:

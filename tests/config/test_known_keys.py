@@ -9,10 +9,49 @@ import pytest
 
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.java_keys import BROKER_KEYS
-from pyromq.config import IgnoredKeys, JavaKeys, PlannedKeys, RefusedKeys, examine_properties, properties, settings_of
+from pyromq.config import (
+    IgnoredKeys,
+    JavaKeys,
+    PlannedKeys,
+    RefusedKeys,
+    examine_properties,
+    properties,
+    render_all,
+    settings_of,
+)
 from pyromq.namesrv.config import NAMESRV_KEYS, NamesrvConfig
 
 RECORDED = Path(__file__).parents[1] / "golden" / "mqadmin"
+# The recorded servers ran on small files, another port and with more switched on; these are Java's own defaults.
+CHANGED_FOR_THE_RECORDING = {
+    "mappedFileSizeCommitLog": str(1 << 30),
+    "mappedFileSizeConsumeQueue": str(300_000 * 20),
+    "mapperFileSizeBatchConsumeQueue": str(300_000 * 46),
+    "maxHashSlotNum": "5000000",
+    "maxIndexNum": "20000000",
+    "mappedFileSizeTimerLog": str(100 << 20),
+    "namesrvAddr": "",
+    "listenPort": "10911",
+    "traceTopicEnable": "false",
+    "enablePropertyFilter": "false",
+    "recallMessageEnable": "false",
+    "useServerSideResetOffset": "true",
+    "transactionCheckInterval": "30000",
+    "transactionTimeOut": "6000",
+    "diskMaxUsedSpaceRatio": "75",
+    "diskSpaceCleanForciblyRatio": "0.85",
+    "diskSpaceWarningLevelRatio": "0.9",
+}
+OTHER_ON_PURPOSE = {
+    "bindAddress",  # loopback
+    "brokerIP1",  # what the listener serves
+    "storePathRootDir",  # of the user who starts it, as Java's, but for the recording
+    "kvConfigPath",
+    "enabledAppendPropCRC",  # a CRC over the whole record
+    "maxFilterMessageSize",  # rare tags are found in one pull
+    "shutdownWaitTimeSeconds",
+    "orderMessageEnable",  # keys of order topics never move
+}
 
 
 def recorded(command: str) -> dict[str, str]:
@@ -32,6 +71,14 @@ def test_every_key_of_the_java_name_server_is_known_and_its_recorded_values_are_
     assert len(java) == 40
     findings = examine_properties(properties.render(java), "namesrv.conf", NamesrvConfig, NAMESRV_KEYS)
     assert [str(one) for one in findings if one.error] == []
+
+
+def test_defaults_are_java_s_but_for_those_that_differ_on_purpose() -> None:
+    broker, name_server = render_all(BrokerConfig(broker_name="broker-a")), render_all(NamesrvConfig())
+    java = recorded("getBrokerConfig") | CHANGED_FOR_THE_RECORDING
+    assert {key for key in broker.keys() & java if broker[key] != java[key]} <= OTHER_ON_PURPOSE
+    java = recorded("getNamesrvConfig") | {"listenPort": "9876"}
+    assert {key for key in name_server.keys() & java if name_server[key] != java[key]} <= OTHER_ON_PURPOSE
 
 
 @pytest.mark.parametrize(("config_class", "keys"), [(NamesrvConfig, NAMESRV_KEYS), (BrokerConfig, BROKER_KEYS)])
@@ -67,6 +114,10 @@ def test_each_setting_has_a_key_of_its_own(config_class: type) -> None:
         ("readOnlyCommitLogStorePaths", "/other"),
         ("messageStorePlugIn", "org.example.Plug"),
         ("enableLmq", "true"),
+        ("enableMultiDispatch", "true"),
+        ("isBrokerContainer", "true"),
+        ("fetchNamesrvAddrByAddressServer", "true"),
+        ("enableAutoInSyncReplicas", "true"),
     ],
 )
 def test_a_broker_key_whose_promise_cannot_be_kept_is_refused_with_key_value_and_remedy(key: str, value: str) -> None:
@@ -74,6 +125,13 @@ def test_a_broker_key_whose_promise_cannot_be_kept_is_refused_with_key_value_and
     assert finding.error is not None
     assert finding.error.startswith(f"{key} = {value} is refused: ")
     assert f"set {key}=" in finding.error or "remove the line" in finding.error
+
+
+@pytest.mark.parametrize(("key", "value"), [("enableControllerInNamesrv", "true"), ("clusterTest", "true")])
+def test_a_name_server_key_whose_promise_cannot_be_kept_is_refused(key: str, value: str) -> None:
+    (finding,) = examine_properties(f"{key}={value}", "namesrv.conf", NamesrvConfig, NAMESRV_KEYS)
+    assert finding.error is not None
+    assert finding.error.startswith(f"{key} = {value} is refused: ")
 
 
 def test_a_key_stands_in_a_table_once() -> None:

@@ -50,6 +50,14 @@ def test_fifo_topic_and_group(up: Stage) -> None:
     )
 
 
+def test_a_compaction_topic_is_refused_by_name(up: Stage) -> None:
+    asked = ["-a", "+cleanup.policy=COMPACTION", "-o", "true"]
+    made = up.call("updateTopic", "-c", "DefaultCluster", "-t", "ctopic", *asked)
+    assert (made.code, "cleanup.policy=COMPACTION is refused: nothing is compacted yet" in made.err) == (1, True)
+    assert up.call("topicRoute", "-t", "ctopic").code == 1
+    assert "orderConf" not in up.call("updateOrderConf", "-t", "ctopic", "-m", "get").out
+
+
 def test_one_broker_s_part_of_an_order_and_of_a_permission(up: Stage) -> None:
     run(up, "mqadmin updateOrderConf -n NS -t PartTopic -m put -v broker-b:3")
     out = run(up, "mqadmin updateTopic -n NS -b BROKER -t PartTopic -o true -r 2 -w 2")

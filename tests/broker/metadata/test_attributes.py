@@ -32,6 +32,7 @@ def test_creation_sets_and_later_changes_alter_and_delete() -> None:
     [
         (None, {"+nonsense": "1"}, "unsupported key: nonsense"),
         (None, {"+message.type": "LOUD"}, "one of UNSPECIFIED, NORMAL"),
+        (None, {"+cleanup.policy": "COMPACTION"}, "is refused: nothing is compacted yet"),
         (None, {"-message.type": ""}, "does not exist yet"),
         (None, {"message.type": "FIFO"}, "has no sign"),
         ({}, {"-message.type": ""}, "is not set"),

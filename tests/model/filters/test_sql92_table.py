@@ -41,3 +41,21 @@ def test_the_table_knows_every_answer_many_times() -> None:
     assert set(counts) == {"true", "false", "unknown", "error", "invalid"}
     assert min(counts.values()) > 50
     assert len(ROWS) > 1_500
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("a > 5 AND a >= 10 AND a < 11 AND a <= 10 AND a = 10", "true"),
+        ("a BETWEEN 0 AND 3", "false"),
+        ("pi = 3.1415", "true"),
+        ("b = 'abc' AND b <> 'x' AND b IN ('abc', 'd')", "true"),
+        ("b IN ('x', 'y')", "false"),
+        ("gone IS NULL AND b IS NOT NULL", "true"),
+        ("c = TRUE OR c = FALSE", "true"),
+        ("NOT (a = 10)", "false"),
+        ("a > 5 AND b = 'x'", "false"),
+    ],
+)
+def test_each_comparison_join_and_constant_of_rocketmqs_page(text: str, wanted: str) -> None:
+    assert answer(text, {"a": "10", "b": "abc", "c": "true", "pi": "3.1415"}) == wanted

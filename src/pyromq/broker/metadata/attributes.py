@@ -7,7 +7,7 @@ front (requests 18, 200, 225). Nothing is stored here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...errors import RequestRefused
 from ...model.wire_text import LONG_MAX, whole_number
@@ -27,8 +27,11 @@ class Attribute:
     low: int | None = None
     high: int | None = None
     changeable: bool = True
+    missing: Mapping[str, str] = field(default_factory=dict)  # values of Java's that cannot be honoured yet, and why
 
     def check(self, key: str, value: str) -> None:
+        if value in self.missing:
+            raise RequestRefused(f"attribute {key}={value} is refused: {self.missing[value]}")
         if self.choices and value not in self.choices:
             raise RequestRefused(f"attribute {key}={value}: the value must be one of {', '.join(self.choices)}")
         if self.low is None:
@@ -41,10 +44,11 @@ class Attribute:
 
 
 TRUTH = ("true", "false")
+_NO_COMPACTION = "nothing is compacted yet, so the last message of a key would expire; create the topic without it"
 
 TOPIC_ATTRIBUTES: Mapping[str, Attribute] = {
     QUEUE_TYPE: Attribute(choices=("SimpleCQ", "BatchCQ"), changeable=False),
-    CLEANUP_POLICY: Attribute(choices=("DELETE", "COMPACTION"), changeable=False),
+    CLEANUP_POLICY: Attribute(choices=("DELETE",), changeable=False, missing={"COMPACTION": _NO_COMPACTION}),
     MESSAGE_TYPE: Attribute(
         choices=("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "PRIORITY", "LITE")
     ),
