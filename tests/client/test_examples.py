@@ -32,8 +32,8 @@ async def run(world: Servers, *arguments: str) -> str:
 
 PAGE = [
     code
-    for page in ("client.md", "middleware.md")
-    for code in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text("utf-8"), re.DOTALL)
+    for page in ("README.md", "docs/client.md", "docs/middleware.md")
+    for code in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
 ]
 
 
