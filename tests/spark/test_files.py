@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -56,7 +57,7 @@ def test_the_command_and_what_it_refuses(tmp_path: Path) -> None:
 def test_a_topic_becomes_one_file(servers: Servers, topic: str, tmp_path: Path) -> None:
     servers.send(topic, 60, tag="a")
     servers.send(topic, 40, first=60, tag="b")
-    given = {"nameServer": servers.namesrv, "topic": topic}
+    given: Any = {"nameServer": servers.namesrv, "topic": topic}
     reports: list[tuple[int, int]] = []
     count = topic_to_file(tmp_path / "all.parquet", lambda done, whole: reports.append((done, whole)), **given)
     assert count == 100
