@@ -14,7 +14,7 @@ SRC = ROOT / "src"
 LEVELS: list[tuple[str, ...]] = [
     ("errors",),
     ("ambient", "files", "model"),
-    ("config", "logs"),
+    ("config", "logs", "text"),
     ("protocol", "supervision", "machine"),
     ("kernel",),
     ("store", "transport"),

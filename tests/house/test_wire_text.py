@@ -29,7 +29,7 @@ ALLOWED = {
     "pyromq.broker.filters.filtered_read": "an offset unpacked from a record's head",
     "pyromq.config.settings": "numbers of TOML and of settings, which have kinds and ranges of their own",
     "pyromq.client.arguments": "a number that an application gave to a call",
-    "pyromq.cli.terminal.tables": "numbers of a row",
+    "pyromq.text.values": "numbers of a row",
     "pyromq.cli.main": "the exit code of a job",
     "pyromq.cli.serve.child": "our own argument, the number of a process",
     "pyromq.cli.serve.up": "the port of a name server of this process",

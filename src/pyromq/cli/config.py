@@ -9,7 +9,7 @@ import click
 
 from ..config import JavaKeys, SettingFinding, examine_file, load, settings_of
 from ..errors import ConfigError
-from .terminal import tables
+from ..text import tables
 from .terminal.printing import columns, print_lines, to_json
 from .terminal.tree import Tree, command
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .terminal import tables
+from ..text import tables
 from .terminal.options import take_tls, tls_options
 from .terminal.printing import columns, print_lines, to_json
 from .terminal.profiles import TLS_FILES, TLS_KEYS, Profile, Profiles, load_profiles

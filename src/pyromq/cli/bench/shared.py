@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ...client.errors import Error, Refused
+from ...text.values import moment
 from ..terminal.exits import NO, NO_ANSWER
 from ..terminal.printing import print_text
 from ..terminal.shell import Shell, talks
-from ..terminal.tables import moment
 from ..terminal.tree import Fail
 
 if TYPE_CHECKING:

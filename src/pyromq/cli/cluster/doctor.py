@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..terminal import colour
+from ...text import colour
+from ...text.colour import Painted
+from ...text.screen import wrapped
 from ..terminal.called import as_called
-from ..terminal.colour import Painted, wrapped
 from ..terminal.printing import columns, print_lines
 from ..terminal.shell import Shell, talks
 from ..terminal.tree import command

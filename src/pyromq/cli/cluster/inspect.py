@@ -12,7 +12,8 @@ import click
 from ... import admin
 from ...client.errors import Refused
 from ...errors import PyroError
-from ..terminal.colour import BAD, DIM, GOOD, WARN, Painted, wrapped
+from ...text.colour import BAD, DIM, GOOD, WARN, Painted
+from ...text.screen import wrapped
 from ..terminal.options import seconds, tls_options
 from ..terminal.printing import columns, print_lines, print_text
 from ..terminal.profiles import take_reach

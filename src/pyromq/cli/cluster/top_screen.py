@@ -13,8 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..terminal import tables
-from ..terminal.colour import STRONG, Painted, cut, wrapped
+from ...text import tables
+from ...text.colour import STRONG, Painted
+from ...text.screen import cut, wrapped
+from ...text.values import moment
 
 BARS = "▁▂▃▄▅▆▇█"
 TREND = 12  # frames in a sparkline
@@ -96,7 +98,7 @@ class Screen:
         if frame is not None:
             counts = f"{len(frame.brokers)} brokers, {len(frame.topics)} topics, {len(frame.groups)} groups"
             keys = f"   by {self.sort}{', turned round' * self.is_turned}   h keys, q end" if self.shows_trends else ""
-            yield Painted((counts, STRONG), (f"   {tables.moment(self._now_ms)[:19]}{keys}", ""))
+            yield Painted((counts, STRONG), (f"   {moment(self._now_ms)[:19]}{keys}", ""))
         if self.fault:
             yield self.fault
         if self.shows_help:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...model.message_trace import Delivery, MessageTrace, Recalled, Sent, TransactionEnded
-from ..terminal.tables import moment
+from ...text.values import moment
 
 _ENDED = {"recalled", "rolled back", "given up"}  # no group gets it any more
 _COLUMNS = ("time", "what", "group", "took", "result", "details")

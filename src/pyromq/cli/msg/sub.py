@@ -13,12 +13,12 @@ from ...client.errors import Error
 from ...client.received import Received  # at the top: the SDK reads the types of handlers
 from ...model.foreign_text import one_line
 from ...model.group import ConsumeFromWhere
-from ..terminal.colour import DIM, GOOD, STRONG, WARN, Painted
+from ...text.colour import DIM, GOOD, STRONG, WARN, Painted
+from ...text.values import moment
 from ..terminal.exits import REFUSED
 from ..terminal.options import time_ms
 from ..terminal.printing import print_as_it_is, print_lines, to_json
 from ..terminal.shell import Shell, talks
-from ..terminal.tables import moment
 from ..terminal.tree import Fail, command
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from typing import Any
 import click
 
 from ...model.foreign_text import visible
+from ...text.colour import Painted, is_coloured, painted
+from ...text.screen import screen_width, wrapped
 from .called import as_called
-from .colour import Painted, is_coloured, painted, screen_width, wrapped
 
 HOME_AND_CLEAR = "\x1b[H\x1b[J"
 

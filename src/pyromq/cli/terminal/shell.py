@@ -23,13 +23,15 @@ import click
 from ... import admin
 from ...client.errors import BadAnswer
 from ...errors import CallFailed, Malformed
-from . import tables
+from ...text import tables
+from ...text.colour import STRONG, Painted
+from ...text.screen import wrapped
+from ...text.tables import Row
+from ...text.values import heading
 from .called import as_called
-from .colour import STRONG, Painted, wrapped
 from .options import cluster_options, together
 from .printing import columns, print_lines, print_text, to_json
 from .profiles import Reach, take_reach
-from .tables import Row
 from .tree import Fail, importing, unknown
 
 if TYPE_CHECKING:
@@ -80,7 +82,7 @@ class Shell:
         }
         print_lines(*tables.facts({name: value for name, value in found.items() if name not in parts}, columns()))
         for name, rows in parts.items():
-            print_lines("", Painted((tables.heading(name), STRONG)), *tables.indented(rows, columns()))
+            print_lines("", Painted((heading(name), STRONG)), *tables.indented(rows, columns()))
 
     def say(self, text: str) -> None:
         """Print for people alone: programs have the facts."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyromq.cli.terminal import tables
+from pyromq.text import tables, values
 
 
 def test_columns_are_in_line_and_numbers_stand_to_the_right() -> None:
@@ -43,18 +43,18 @@ def test_chinese_letters_take_two_columns() -> None:
     ],
 )
 def test_a_name_says_how_people_read_its_value(name: str, value: object, heading: str, text: str) -> None:
-    assert tables.heading(name) == heading
-    assert tables.shown(name, value) == text
+    assert values.heading(name) == heading
+    assert values.shown(name, value) == text
 
 
 def test_a_time_is_local() -> None:
-    assert tables.shown("storedMs", 1_794_800_000_123).endswith(".123")
+    assert values.shown("storedMs", 1_794_800_000_123).endswith(".123")
 
 
 def test_a_time_past_the_calendar_is_in_words() -> None:
     for ms in (361_784_000_000_000, (1 << 63) - 1, 10**400):  # retention for ever
-        assert tables.shown("leavesMs", ms) == "after 9999"
-    assert tables.moment(-(10**30)) == "before the year 1"
+        assert values.shown("leavesMs", ms) == "after 9999"
+    assert values.moment(-(10**30)) == "before the year 1"
 
 
 def test_facts() -> None:
@@ -62,6 +62,6 @@ def test_facts() -> None:
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
-    assert tables.shown("tag", "evil\x1b[31mred\x07\x9b2J") == "evil\\x1b[31mred\\x07\\u009b2J"
-    assert tables.shown("tags", ["two\nlines", "\tand 日本"]) == "two\\nlines, \\tand 日本"
-    assert tables.shown("tag", "t\x1b[2J\n") == "t\\x1b[2J\\n"
+    assert values.shown("tag", "evil\x1b[31mred\x07\x9b2J") == "evil\\x1b[31mred\\x07\\u009b2J"
+    assert values.shown("tags", ["two\nlines", "\tand 日本"]) == "two\\nlines, \\tand 日本"
+    assert values.shown("tag", "t\x1b[2J\n") == "t\\x1b[2J\\n"

@@ -1,22 +1,16 @@
-"""Rows for people: columns in line, times and sizes in words. Pure, and light: it is loaded with every command.
+"""Rows for people: columns in line, or a list where they are too wide. Pure, and light: loaded with every command.
 
-Rows are what `--json` prints: plain values under camelCase names. A name says how people read it: `storedMs` is a time
-under the heading `stored`, `diskBytes` a size, `upSeconds` a span.
+Rows are what `--json` prints: plain values under camelCase names; `values.py` has them in words.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
-from unicodedata import east_asian_width
 
-from ...model.foreign_text import one_line
-from .colour import BAD, DIM, GOOD, WARN, Painted, Piece, wrapped
-
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-NOTHING = "-"
+from .colour import BAD, DIM, GOOD, WARN, Painted, Piece
+from .screen import width, wrapped
+from .values import heading, shown
 
 Row = Mapping[str, Any]
 
@@ -93,67 +87,6 @@ def facts(pairs: Row, columns: int | None = None) -> Iterator[str]:
         first, *more = list(wrapped(indent + shown(name, value), columns, indent)) or [""]
         yield _stripped([(label, DIM), (first[len(indent) :], meaning(name, value))])
         yield from more
-
-
-def heading(name: str) -> str:
-    for unit in ("Ms", "Bytes", "Seconds"):
-        if name != unit:
-            name = name.removesuffix(unit)
-    return _HUMP.sub(" ", name).lower() if _HUMP.search(name) else name
-
-
-def shown(name: str, value: Any) -> str:
-    if value is None or value == "" or value == []:
-        return NOTHING
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list | tuple):
-        return one_line(", ".join(map(str, value)))
-    if isinstance(value, Mapping):
-        return one_line(", ".join(f"{key}={one}" for key, one in value.items()))
-    if isinstance(value, int | float):
-        return _number(name, value)
-    return one_line(str(value))
-
-
-def _number(name: str, value: float) -> str:
-    if name.endswith("Ms"):
-        return moment(int(value)) if value > 0 else NOTHING
-    if name.endswith("Bytes"):
-        return size(value)
-    if name.endswith("Seconds"):
-        return span(value)
-    return f"{value:.1f}" if isinstance(value, float) else str(value)
-
-
-def moment(ms: int) -> str:
-    """Return the local time; words where the calendar ends: a retention set for ever leads past it."""
-    try:
-        return datetime.fromtimestamp(ms / 1000).isoformat(sep=" ", timespec="milliseconds")
-    except (ValueError, OverflowError, OSError):
-        return "after 9999" if ms > 0 else "before the year 1"
-
-
-def size(count: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TiB"
-
-
-def span(seconds: float) -> str:
-    """Return `71 h 59 min`, `3 min 20 s` or `1.5 s`."""
-    if seconds >= 3600:
-        return f"{int(seconds) // 3600} h {int(seconds) % 3600 // 60} min"
-    if seconds >= 60:
-        return f"{int(seconds) // 60} min {int(seconds) % 60} s"
-    return f"{seconds:.1f} s" if isinstance(seconds, float) else f"{seconds} s"
-
-
-def width(text: str) -> int:
-    """Return the columns on a terminal: Chinese letters take two."""
-    return len(text) if text.isascii() else sum(2 if east_asian_width(one) in "WF" else 1 for one in text)
 
 
 def _pad(text: str, wide: int, right: bool) -> str:
