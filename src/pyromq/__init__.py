@@ -62,6 +62,11 @@ if TYPE_CHECKING:
     from .client.subscription import Filter as Filter
     from .client.subscription import sql as sql
     from .client.subscription import tag as tag
+    from .client.values import Codec as Codec
+    from .client.values import DescribingCodec as DescribingCodec
+    from .client.values import Json as Json
+    from .codecs.avro import Avro as Avro
+    from .codecs.protobuf import Protobuf as Protobuf
     from .middleware.idempotence import Idempotence as Idempotence
     from .middleware.idempotence import SeenInDatabase as SeenInDatabase
     from .middleware.idempotence import SeenInMemory as SeenInMemory
@@ -95,6 +100,9 @@ _FROM = {
     "client.received": "Received",
     "client.produce.sending": "SendPolicy SendResult SendStatus",
     "client.subscription": "Filter sql tag",
+    "client.values": "Codec DescribingCodec Json",
+    "codecs.avro": "Avro",
+    "codecs.protobuf": "Protobuf",
     "client.produce.transaction_table": "TransactionTable",
     "client.produce.transactions": "Transaction",
     "middleware.idempotence": "Idempotence SeenInDatabase SeenInMemory",

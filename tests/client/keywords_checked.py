@@ -23,6 +23,9 @@ async def connecting() -> None:
     assert_type(pyromq.connect("a:1", namespace="n", call_timeout_s=1, trace="T"), pyromq.Client)
     pyromq.connect(call_timeout=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     pyromq.connect(call_timeout_s="1")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    pyromq.connect(codec=pyromq.Protobuf())
+    pyromq.connect(codec=pyromq.Avro({dict: {"type": "record"}}, known=[{"type": "record"}]))
+    pyromq.connect(codec="protobuf")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     pyromq.sync.connect("a:1", access_key="a", secret_key="b")
     pyromq.sync.connect(namspace="n")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
@@ -33,6 +36,8 @@ async def consuming(client: pyromq.Client, blocking: pyromq.sync.Client) -> None
     client.push_consumer("T", handle, group="g", retry=pyromq.Retry(times=3), begin=datetime(2026, 1, 1))
     client.push_consumer("T", handle, group="g", retry=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     client.push_consumer("T", handle, group="g", retrys=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    client.push_consumer("T", handle, group="g", codec=pyromq.Json())
+    client.push_consumer("T", handle, group="g", codec=pyromq.Json)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     client.subscribe("T", group="g", orderly=True, begin="-1h")(handle)
     client.subscribe("T", group="g", orderly="yes")(handle)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     client.subscribe("T", group="g", ordered=True)(handle)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
@@ -54,6 +59,8 @@ async def serving() -> None:
     app.publisher("T", tag="a", delay=timedelta(hours=1))(handle)
     app.publisher("T", tags="a")(handle)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     app.publisher("T", tag=1)(handle)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    app.publisher("T", codec=pyromq.Protobuf())(handle)
+    app.publisher("T", codec=3)(handle)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     await app.publish("T", "x", delay_level=3)
     await app.publish("T", "x", delay_level="3")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 

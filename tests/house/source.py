@@ -19,7 +19,7 @@ LEVELS: list[tuple[str, ...]] = [
     ("kernel",),
     ("store", "transport"),
     ("namesrv", "broker", "client"),
-    ("proxy", "admin", "spark", "middleware", "app"),
+    ("proxy", "admin", "spark", "middleware", "codecs", "app"),
     ("dashboard", "pipelines"),
     ("cli", "mqadmin", "testing"),
     ("__main__",),
@@ -35,6 +35,7 @@ NEVER = {
     "admin": {"broker", "namesrv", "store"},
     "spark": {"broker", "namesrv"},
     "middleware": {"broker", "namesrv"},
+    "codecs": {"broker", "namesrv"},
     "app": {"broker", "namesrv"},
 }
 

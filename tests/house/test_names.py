@@ -22,6 +22,7 @@ LEAST_FILES, MOST_FILES = 4, 15
 # Folders of another size, and why.
 OTHER_SIZES = {
     "middleware": "one file for each, and users name them",
+    "codecs": "one file for each, and users name them",
     "broker/duplicates": "one capability, and no other is near it",
     "broker/filters": "one capability, and no other is near it",
     "broker/retries": "one capability, and no other is near it",

@@ -28,35 +28,20 @@ from ..client.connect.background import Lifecycle, first_ended
 from ..client.consume.options import ConsumeOptions
 from ..client.consume.push_consumer import PushConsumer
 from ..client.errors import Closed, Error
-from ..client.handle.handlers import Handler, arguments_of, is_async
+from ..client.handle.handlers import Handler, arguments_of, is_async, returned_types
 from ..client.keywords import ClientSettings, ConsumeSettings, PublishArguments, SendArguments
 from ..client.middleware import Middleware
 from ..client.produce.producer import DEFAULT_GROUP, Producer
 from ..client.produce.sending import SendResult
 from ..client.received import Received
 from ..client.subscription import Filter
+from ..client.values import JSON, Codec, check_type, choose_codec
+from .declared import Publication, Subscription
 from .depends import Provision, check_dependencies, dependencies
 from .settings import check_settings
 
 F = TypeVar("F", bound=Handler)
 Lifespan = Callable[["App"], AbstractAsyncContextManager[Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Subscription:
-    topics: tuple[str, ...]
-    group: str
-    filter: Filter | None
-    replies: bool
-    function: Handler
-    options: ConsumeSettings
-
-
-@dataclass(frozen=True, slots=True)
-class _Publication:
-    topic: str
-    order_key: str | Callable[[Any], str | None] | None
-    arguments: PublishArguments
 
 
 @dataclass(slots=True)
@@ -91,8 +76,8 @@ class App(Lifecycle):
         self._middleware = tuple(middleware)
         self._lifespan = lifespan
         self._producer_group = producer_group
-        self._subscriptions: list[_Subscription] = []
-        self._publishing: dict[Handler, list[_Publication]] = {}  # where what they return goes
+        self._subscriptions: list[Subscription] = []
+        self._publishing: dict[Handler, list[Publication]] = {}  # where what they return goes
         self.overrides: dict[Handler, Handler] = {}  # of functions in Depends(...): what tests put in their place
         self._run: _RunningApp | None = None
 
@@ -115,7 +100,7 @@ class App(Lifecycle):
             raise Error(f"group {group!r} has a subscriber in this app already", hint=hint)
 
         def declare(function: F) -> F:
-            self._subscriptions.append(_Subscription(topics, group, filter, replies, function, options))
+            self._subscriptions.append(Subscription(topics, group, filter, replies, function, options))
             return function
 
         return declare
@@ -131,9 +116,10 @@ class App(Lifecycle):
 
         `order_key` may be a function of what is sent. `arguments` are those of `Producer.send`: tag, keys, delay ...
         """
+        choose_codec(arguments.get("codec"), JSON)  # a wrong one is refused here, and not with the first message
 
         def declare(function: F) -> F:
-            self._publishing.setdefault(function, []).append(_Publication(topic, order_key, arguments))
+            self._publishing.setdefault(function, []).append(Publication(topic, order_key, arguments))
             return function
 
         return declare
@@ -143,7 +129,7 @@ class App(Lifecycle):
         make = partial(connect, self._namesrv, **self._settings)
         client = check_settings("App(...)", self._settings, ClientConfig, make)
 
-        def declare(subscription: _Subscription) -> None:
+        def declare(subscription: Subscription) -> None:
             self._check_function(subscription)
             wanted = {topic: subscription.filter or Filter() for topic in subscription.topics}
             client.push_consumer(wanted, subscription.function, group=subscription.group, **subscription.options)
@@ -172,14 +158,16 @@ class App(Lifecycle):
             stack.callback(setattr, self, "_run", None)
             if client is None:
                 client = await stack.enter_async_context(connect(self._namesrv, **self._settings))
-            producer = client.producer(self._producer_group, middleware=self._middleware)
+            codec = self._settings.get("codec")  # also on a client of the tests', which has not the app's settings
+            producer = client.producer(self._producer_group, middleware=self._middleware, codec=codec)
             run = self._run = _RunningApp(client, await stack.enter_async_context(producer))
             if self._lifespan is not None:
                 await stack.enter_async_context(self._lifespan(self))
             stack.push_async_callback(run.stop_consumers)
             for each in self._subscriptions:
                 wanted = {topic: each.filter or Filter() for topic in each.topics}
-                about: dict[str, Any] = {"group": each.group, "middleware": self._middleware, **each.options}
+                about: dict[str, Any] = {"group": each.group, "middleware": self._middleware, "codec": codec}
+                about |= each.options
                 run.consumers.append(client.push_consumer(wanted, self._handler_of(each), **about))
                 await run.consumers[-1].start()
             run.stack = stack.pop_all()
@@ -209,7 +197,7 @@ class App(Lifecycle):
             raise Closed("this app does not run", hint="Use `async with app`, or `pyromq run module:app`")
         return self._run
 
-    def _handler_of(self, subscription: _Subscription) -> Handler:
+    def _handler_of(self, subscription: Subscription) -> Handler:
         function, replies = subscription.function, subscription.replies
         publishing = self._publishing.get(function, [])
         needs = bool(dependencies(function))
@@ -245,11 +233,24 @@ class App(Lifecycle):
         handler.__qualname__ = getattr(function, "__qualname__", handler.__qualname__)  # the log names it
         return handler
 
-    def _check_function(self, subscription: _Subscription) -> None:
+    def _codec_of(self, about: ConsumeSettings | PublishArguments) -> Codec:
+        return about.get("codec") or self._settings.get("codec") or JSON
+
+    def _check_types(self, subscription: Subscription) -> None:
+        """Raise Error for types of a function that the codecs have no bodies of."""
+        function, codec = subscription.function, self._codec_of(subscription.options)
+        check_type(codec, subscription.value_type, repr(function))
+        codecs = [self._codec_of(each.arguments) for each in self._publishing.get(function, [])]
+        for each in [*codecs, *([codec] if subscription.replies else [])]:
+            for kind in returned_types(function):
+                check_type(each, kind, f"what {function!r} returns")
+
+    def _check_function(self, subscription: Subscription) -> None:
         """Raise Error for what a batch handler cannot have, and for dependencies that cannot be provided."""
         function = subscription.function
         check_dependencies(function, is_async(function), self.overrides)
-        if subscription.options.get("max_batch") is None:
+        self._check_types(subscription)
+        if not subscription.is_batch:
             return
         if dependencies(function):
             raise Error(

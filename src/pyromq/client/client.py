@@ -33,6 +33,7 @@ from .produce.producer import DEFAULT_GROUP, Producer
 from .produce.sending import SendPolicy
 from .subscription import Filter
 from .tracing.trace_writer import Tracer, find_traces
+from .values import Codec
 
 F = TypeVar("F", bound=Handler)
 
@@ -127,14 +128,24 @@ class Client(Lifecycle):
         packing: Packing | None = None,
         batching: Batching | None = None,
         middleware: Sequence[Middleware] = (),
+        codec: Codec | None = None,
     ) -> Producer:
         """Make a producer. `policy` has its retries and time-outs, `packing` compression and sizes.
 
         With `batching` sends that come at about the same time share a request. `middleware` stands inside the client's.
+        `codec` makes bodies of values, in place of the client's.
         """
         replies, around = self._requests.replies, (*self._middleware, *middleware)
         producer = Producer(
-            self.session, group, policy, packing, replies, self._tracer, batching=batching, middleware=around
+            self.session,
+            group,
+            policy,
+            packing,
+            replies,
+            self._tracer,
+            batching=batching,
+            middleware=around,
+            codec=codec,
         )
         self._producers.append(producer)
         return producer

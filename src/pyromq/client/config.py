@@ -11,6 +11,7 @@ from ..errors import ConfigError
 from ..model import names
 from ..transport.address import parse_address
 from ..transport.tls import ClientTls
+from .values import JSON, Codec, check_codec
 
 DEFAULT_NAME_SERVER = "127.0.0.1:9876"
 # Ours first, then the variable that RocketMQ's own clients read.
@@ -39,6 +40,7 @@ class ClientConfig:
     security_token: str = field(default="", repr=False)  # of a temporary access key
     vip_channel: bool = False  # producers send to the broker's second port (its number less 2)
     trace: bool | str = False  # write traces: True into RocketMQ's own topic, or the name of another one
+    codec: Codec = JSON  # how values become bodies, and bodies values
 
     def __post_init__(self) -> None:
         if not self.name_servers:
@@ -51,6 +53,7 @@ class ClientConfig:
             raise ConfigError("access_key and secret_key belong together: give both, or none of them")
         if self.namespace and (fault := names.group_fault(self.namespace)) is not None:
             raise ConfigError(f"namespace: {fault}")
+        check_codec(self.codec)
         for name in ("call_timeout_s", "name_server_timeout_s", "name_server_patience_s", "trouble_pause_s"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"{name} = {getattr(self, name)}: more than 0 is needed")

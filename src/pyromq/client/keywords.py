@@ -19,6 +19,7 @@ from .core.allocation import Strategy
 from .core.process_queue import FlowLimits
 from .core.retry import Retry
 from .produce.queue_choice import QueueChoice
+from .values import Codec
 
 Begin = ConsumeFromWhere | Literal["first", "last"] | datetime | str  # a text: as `model.times.parse_time` reads it
 
@@ -40,6 +41,7 @@ class ClientSettings(TypedDict, total=False):
     security_token: str
     vip_channel: bool
     trace: bool | str
+    codec: Codec
 
 
 class ConsumeSettings(TypedDict, total=False):
@@ -63,6 +65,7 @@ class ConsumeSettings(TypedDict, total=False):
     grace_s: float
     on_unreadable: PushWay | None
     on_undecodable: UndecodableWay | None
+    codec: Codec | None
     offsets_folder: Path
 
 
@@ -79,6 +82,7 @@ class PullSettings(TypedDict, total=False):
     rebalance_s: float
     on_unreadable: PullWay
     plain_bytes: int
+    codec: Codec | None
 
 
 class PublishArguments(TypedDict, total=False):
@@ -92,6 +96,7 @@ class PublishArguments(TypedDict, total=False):
     deliver_at_ms: int | None
     delay_level: int | None
     timeout: Seconds | None
+    codec: Codec | None
 
 
 class SendArguments(PublishArguments, total=False):

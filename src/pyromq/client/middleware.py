@@ -21,6 +21,7 @@ from .handle.attempts import Attempt
 from .handle.handlers import Outcomes
 from .produce.sending import SendResult
 from .received import Received
+from .values import JSON, Codec
 
 SendNext = Callable[[list["Draft"]], Awaitable[list[SendResult]]]
 HandleNext = Callable[[list[Received]], Awaitable[Outcomes]]
@@ -28,11 +29,12 @@ HandleNext = Callable[[list[Received]], Awaitable[Outcomes]]
 
 @dataclass(slots=True)
 class Draft:
-    """A message before it is packed. Middleware may change value and properties, which have its id already."""
+    """A message before it is packed. Middleware may change value, properties (which have its id already) and codec."""
 
     topic: str
     value: Any
     properties: dict[str, str]
+    codec: Codec = JSON
 
 
 class Middleware:

@@ -9,7 +9,7 @@ from ..model.ids import host_text
 from ..model.message import Property, StoredMessage
 from ..protocol.bodies.keyed import MessageQueue
 from .config import without_namespace
-from .values import decode_value
+from .values import JSON, Codec, decode_value
 
 T = TypeVar("T")
 
@@ -17,13 +17,16 @@ T = TypeVar("T")
 class Received:
     """One delivery. `message` has everything that RocketMQ knows of it."""
 
-    __slots__ = ("deadline", "group", "message", "namespace", "queue", "undecodable", "wanted_s")
+    __slots__ = ("codec", "deadline", "group", "message", "namespace", "queue", "undecodable", "wanted_s")
 
-    def __init__(self, message: StoredMessage, queue: MessageQueue, namespace: str = "", group: str = "") -> None:
+    def __init__(
+        self, message: StoredMessage, queue: MessageQueue, namespace: str = "", group: str = "", codec: Codec = JSON
+    ) -> None:
         self.message = message
         self.queue = queue
         self.namespace = namespace
         self.group = group  # of the consumer that has it
+        self.codec = codec
         self.undecodable: Exception | None = None  # why its body could not be decoded
         # Renews the time of the handler that has it, once that has waited for something.
         self.deadline: Callable[[float | None], None] | None = None
@@ -94,10 +97,13 @@ class Received:
     def born_host(self) -> str:
         return host_text(self.message.born_host)
 
-    def decode(self, kind: type[T]) -> T:
-        """Return the body as a value: bytes, str, or JSON read into dataclasses, msgspec and pydantic models, dicts."""
+    def decode(self, kind: type[T], codec: Codec | None = None) -> T:
+        """Return the body as a value: bytes as it is, anything else by this codec or the consumer's.
+
+        Json, the usual one, has str, dataclasses, msgspec and pydantic models, dicts.
+        """
         try:
-            return decode_value(self.body, kind)
+            return decode_value(self.body, kind, codec or self.codec)
         except Exception as fault:  # a model's own validator may raise anything
             self.undecodable = fault
             raise

@@ -24,6 +24,7 @@ from ..core.allocation import Average, Strategy
 from ..core.process_queue import FlowLimits
 from ..core.retry import Retry
 from ..errors import Error
+from ..values import Codec, check_codec
 from .pulling import PLAIN_BYTES
 
 MOST_PULLED = 1024
@@ -56,10 +57,13 @@ class ConsumeOptions:
     grace_s: float = 30.0  # for handlers at a stop
     on_unreadable: PushWay | None = None  # records that nobody can read: None is "dead-letter", in broadcast "skip"
     on_undecodable: UndecodableWay | None = None  # bodies that do not fit the handler's type: None as above
+    codec: Codec | None = None  # for what the handler takes by type hint: None is the client's
     offsets_folder: Path = field(default_factory=lambda: Path.home() / ".rocketmq_offsets")  # broadcast only
 
     def __post_init__(self) -> None:
         check_begin(self.begin, self.begin_ms)
+        if self.codec is not None:
+            check_codec(self.codec)
         if self.orderly and self.broadcast:
             raise Error("orderly and broadcast do not go together", hint="An ordered queue has one reader by its lock")
         for name, ways in (("on_unreadable", _WAYS[::2]), ("on_undecodable", _WAYS)):
@@ -103,9 +107,12 @@ class PullOptions:
     rebalance_s: float = 20.0
     on_unreadable: PullWay = "raise"  # a record that nobody can read: `poll` raises Unreadable, or leaves it out
     plain_bytes: int = PLAIN_BYTES  # of one pull, decompressed; what is beyond comes with the next one
+    codec: Codec | None = None  # for `Received.decode`: None is the client's
 
     def __post_init__(self) -> None:
         check_begin(self.begin, self.begin_ms)
+        if self.codec is not None:
+            check_codec(self.codec)
         check_count("pull_messages", self.pull_messages, MOST_PULLED)
         check_count("plain_bytes", self.plain_bytes, example=PLAIN_BYTES)
         _check_way("on_unreadable", self.on_unreadable, ("raise", "skip"))

@@ -45,6 +45,7 @@ class PolledQueues(dict[MessageQueue, PolledQueue]):
     def __init__(self, session: Session, group: str, wanted: Filter, options: PullOptions) -> None:
         super().__init__()
         self._clock, self._namespace, self._outages = session.clock, session.config.namespace, session.outages
+        self._codec = options.codec or session.config.codec
         self._group = group
         self._wanted = wanted
         self._options = options
@@ -120,7 +121,7 @@ class PolledQueues(dict[MessageQueue, PolledQueue]):
         polled.position = polled.returned = next_offset
         if not messages:
             polled.done = polled.returned
-        return [Received(message, polled.queue, self._namespace, self._group) for message in messages]
+        return [Received(message, polled.queue, self._namespace, self._group, self._codec) for message in messages]
 
     def _readable(self, queue: MessageQueue, result: PullResult) -> tuple[list[StoredMessage], int]:
         """Return what the caller gets of a pull with unreadable records, and where the next pull begins."""

@@ -25,12 +25,13 @@ from ..connect.session import Session
 from ..errors import Error, SubscriptionConflict, TopicNotFound
 from ..handle.attempts import HandlerRunner, before_handlers
 from ..handle.failures import Failures
-from ..handle.handlers import Handler, worker
+from ..handle.handlers import Handler, value_type, worker
 from ..middleware import Middleware, around_handling
 from ..received import Received
 from ..subscription import Filter
 from ..tracing.trace_writer import Tracer
 from ..tracing.traced_work import traced_attempts
+from ..values import check_type
 from .assignment import Assignment
 from .concurrent_service import ConcurrentService
 from .consume_service import AssignedQueue, ConsumeService
@@ -73,7 +74,9 @@ class PushConsumer(Lifecycle):
             self._filters[names.retry_topic(group)] = Filter()
         self._version = self.clock.now_ms()
         self._tasks = Tasks(self._died)
+        self._codec = options.codec or session.config.codec
         self._worker = worker(handler, options.concurrency, options.max_batch is not None)
+        check_type(self._codec, value_type(handler, options.max_batch is not None), self._worker.name)
         self.runner = HandlerRunner(self._worker, self.clock, options.timeout_s, options.slow_s)
         attempt = self.runner if tracer is None else traced_attempts(self.runner, tracer, group)
         self._attempt = before_handlers(around_handling(attempt, middleware), options.unreadable_way)
@@ -119,7 +122,7 @@ class PushConsumer(Lifecycle):
         return ConcurrentService(**calls, send_back=None if options.broadcast else send_back, owner=owner)
 
     def received(self, message: StoredMessage, queue: MessageQueue) -> Received:
-        return Received(message, queue, self._namespace, self._own_group)
+        return Received(message, queue, self._namespace, self._own_group, self._codec)
 
     @property
     def running(self) -> int:

@@ -9,7 +9,8 @@ import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from ..errors import Error
 from ..received import Received
@@ -58,6 +59,20 @@ def arguments_of(handler: Handler) -> Callable[[Received], tuple[Any, ...]]:
     if kind in (Received, Any):
         return lambda received: (received,)
     return lambda received: (received.decode(kind),)
+
+
+def value_type(handler: Handler, is_batch: bool = False) -> Any:
+    """Return the type that bodies are decoded into for a handler; bytes, if it takes messages alone."""
+    _, kind = _first_argument(handler, "a handler takes (message), (value) or both")
+    kind = _item_of(handler, kind) if is_batch else kind
+    return bytes if kind in (Received, Any) else kind
+
+
+def returned_types(handler: Handler) -> list[Any]:
+    """Return the types that a handler returns by its hint, None left out. Without a hint, or with Any: none."""
+    hint = _hints(handler).get("return", Any)
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    return [kind for kind in kinds if kind not in (Any, None, NoneType)]
 
 
 def worker(handler: Handler, concurrency: int = 1, is_batch: bool = False) -> AdaptedHandler:

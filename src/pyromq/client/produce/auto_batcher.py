@@ -12,6 +12,7 @@ from typing import Any
 
 from ...ambient import Clock, Timer
 from ..connect.background import Tasks
+from ..values import Codec
 from .batches import Batching, is_too_large
 from .outgoing import BatchItem, Packing, pack_batch, pack_item
 from .queue_choice import OrderLanes, queue_choice
@@ -41,13 +42,13 @@ class AutoBatcher:
         self._tasks = Tasks(lambda fault: None)  # those who wait for a result get its error
 
     def add(
-        self, topic: str, value: Any, properties: dict[str, str], order_key: str | None
+        self, topic: str, value: Any, properties: dict[str, str], order_key: str | None, codec: Codec
     ) -> asyncio.Future[SendResult] | None:
         """Return the result to come; None for a message that is better sent alone, since it is compressed.
 
         With an order key all messages go the same way, in order.
         """
-        item = pack_item(topic, value, properties, self._packing)
+        item = pack_item(topic, value, properties, self._packing, codec)
         compresses = self._packing.compression is not None and len(item.entry.body) > self._packing.compress_over_bytes
         if compresses and order_key is None:
             return None

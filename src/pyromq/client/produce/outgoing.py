@@ -25,7 +25,7 @@ from ...protocol.row import Row
 from ..arguments import Seconds, check_count, check_kind, check_text, milliseconds
 from ..connect.session import AUTO_CREATED_QUEUES
 from ..errors import BadMessage, Error
-from ..values import encode_value
+from ..values import JSON, Codec, encode_value
 
 MAX_MESSAGE_BYTES = 4 << 20
 COMPRESS_OVER_BYTES = 4096
@@ -207,8 +207,8 @@ def _joined(keys: Iterable[str]) -> str:
     return KEY_SEPARATOR.join(words)
 
 
-def pack(topic: str, value: Any, properties: Mapping[str, str], packing: Packing) -> Outgoing:
-    body = _checked_body(topic, value, packing)
+def pack(topic: str, value: Any, properties: Mapping[str, str], packing: Packing, codec: Codec = JSON) -> Outgoing:
+    body = _checked_body(topic, value, packing, codec)
     sys_flag = 0
     if packing.compression is not None and len(body) > packing.compress_over_bytes:
         packed = compress(body, packing.compression, packing.level)
@@ -227,8 +227,10 @@ class BatchItem(NamedTuple):
     bytes: int  # that it takes in the batch
 
 
-def pack_item(topic: str, value: Any, properties: Mapping[str, str], packing: Packing) -> BatchItem:
-    body = _checked_body(topic, value, packing)
+def pack_item(
+    topic: str, value: Any, properties: Mapping[str, str], packing: Packing, codec: Codec = JSON
+) -> BatchItem:
+    body = _checked_body(topic, value, packing, codec)
     encoded = _text(properties).encode()
     return BatchItem(
         properties[Property.UNIQ_KEY], BatchEntry(body, 0, encoded), ENTRY_BYTES + len(body) + len(encoded)
@@ -258,9 +260,9 @@ def _check_topic(topic: str) -> None:
         raise BadMessage(f"topic {topic!r} is the broker's own: nobody may send to it", hint="Choose another topic")
 
 
-def _checked_body(topic: str, value: Any, packing: Packing) -> bytes:
+def _checked_body(topic: str, value: Any, packing: Packing, codec: Codec) -> bytes:
     _check_topic(topic)
-    body = encode_value(value)
+    body = encode_value(value, codec)
     if not body:
         raise BadMessage(f"the message for {topic!r} has an empty body", hint="Brokers refuse it: send at least a byte")
     if len(body) > packing.max_message_bytes:

@@ -19,11 +19,12 @@ from ..arguments import Seconds, check_group, check_kind, check_part, check_text
 from ..connect.background import Lifecycle
 from ..connect.session import Session
 from ..errors import BadMessage, Closed, TimedOut
-from ..handle.handlers import Handler
+from ..handle.handlers import Handler, value_type
 from ..middleware import Draft, Middleware, SendNext, around_sending
 from ..received import Received
 from ..tracing.trace_writer import Tracer
 from ..tracing.traced_work import TracingSender, trace_recall
+from ..values import Codec, check_type, choose_codec
 from .auto_batcher import AutoBatcher
 from .batches import BATCH_BYTES, Batching, batches_of, check_values, gathered_parts, parts_of, send_batch, send_batches
 from .outgoing import Outgoing, Packing, message_properties, pack, pack_item
@@ -81,6 +82,7 @@ class Producer(Lifecycle):
         *,
         batching: Batching | None = None,
         middleware: Sequence[Middleware] = (),
+        codec: Codec | None = None,
     ) -> None:
         check_group(group, "Choose another producer group", BadMessage)
         check_part("policy", policy, SendPolicy, "retries=3")
@@ -89,6 +91,7 @@ class Producer(Lifecycle):
         self._session = session
         self.group = group = session.on_wire(group)
         self._packing = packing or Packing()
+        self._codec = choose_codec(codec, session.config.codec)
         policy = policy or SendPolicy()
         self._tracer = tracer
         self._sender = self._make_sender(policy)
@@ -110,7 +113,7 @@ class Producer(Lifecycle):
         return TracingSender(self._session, self.group, policy, self._tracer)
 
     def received(self, message: StoredMessage, queue: MessageQueue) -> Received:
-        return Received(message, queue, self._session.config.namespace)
+        return Received(message, queue, self._session.config.namespace, codec=self._codec)
 
     async def start(self) -> None:
         """Register the group; brokers hear of it with the next heartbeat."""
@@ -143,10 +146,12 @@ class Producer(Lifecycle):
         deliver_at_ms: int | None = None,
         delay_level: int | None = None,
         timeout: Seconds | None = None,  # noqa: ASYNC109 - for all attempts together, not only for this await
+        codec: Codec | None = None,
     ) -> SendResult:
         """Send one message; it is stored once this returns. Sends with one `order_key` are stored in their order.
 
         `delay`, `deliver_at_ms` or `delay_level` (an entry of the broker's messageDelayLevel) say when it is delivered.
+        `codec` makes its body, in place of the producer's.
         A `TimedOut` or `Unreachable` send may have been stored all the same; a repeated one has the same `message_id`.
         """
         properties = message_properties(
@@ -159,7 +164,7 @@ class Producer(Lifecycle):
             deliver_at_ms=deliver_at_ms,
             delay_level=delay_level,
         )
-        choose = queue_choice(order_key, queue)
+        choose, codec = queue_choice(order_key, queue), choose_codec(codec, self._codec)
         limit_s = None if timeout is None else time_limit("timeout", timeout)
         batcher = self._batcher
         alone = (queue, timeout, delay, deliver_at_ms, delay_level)
@@ -168,14 +173,16 @@ class Producer(Lifecycle):
         if order_key is None and not self._middleware:  # nearly every send: nothing stands in between
             name = self._on_wire(topic)
             with self._in_flight:
-                if batcher is not None and (gathered := batcher.add(name, value, properties, None)) is not None:
+                if batcher is not None and (gathered := batcher.add(name, value, properties, None, codec)) is not None:
                     return await gathered
-                return (await self._sender.send(pack(name, value, properties, self._packing), choose, limit_s))[0]
+                out = pack(name, value, properties, self._packing, codec)
+                return (await self._sender.send(out, choose, limit_s))[0]
 
         def send(out: Outgoing) -> Sending:
             return self._sender.send(out, choose, limit_s)
 
-        return (await self._post_one(topic, value, properties, send, order_key, batcher))[0]
+        draft = Draft(topic, value, properties, codec)
+        return (await self._post_one(draft, send, order_key, batcher))[0]
 
     def _on_wire(self, topic: str) -> str:
         if type(topic) is not str:
@@ -192,11 +199,13 @@ class Producer(Lifecycle):
         props: Mapping[str, str] | None = None,
         order_key: str | None = None,
         queue: QueueChoice | None = None,
+        codec: Codec | None = None,
     ) -> None:
         """Send one message without an answer: fast, and nobody knows whether it was stored."""
         properties = message_properties(self._session.ids.next(), tag=tag, keys=keys, props=props, order_key=order_key)
         choose = queue_choice(order_key, queue)
-        await self._post_one(topic, value, properties, lambda out: self._sender.send_oneway(out, choose), order_key)
+        draft = Draft(topic, value, properties, choose_codec(codec, self._codec))
+        await self._post_one(draft, lambda out: self._sender.send_oneway(out, choose), order_key)
 
     async def send_many(
         self,
@@ -208,6 +217,7 @@ class Producer(Lifecycle):
         order_key: str | None = None,
         max_batch_bytes: int = BATCH_BYTES,
         linger: Seconds = 0.005,
+        codec: Codec | None = None,
     ) -> list[SendResult]:
         """Send all values, many to a request. Return the results in their order. A batch that is too large is halved.
 
@@ -218,14 +228,17 @@ class Producer(Lifecycle):
         name = self._on_wire(topic)
         check_values(values)
         packing, most = self._packing, min(max_batch_bytes, self._packing.max_batch_bytes)
-        choose = queue_choice(order_key)
+        choose, codec = queue_choice(order_key), choose_codec(codec, self._codec)
 
         def draft(value: Any) -> Draft:
             properties = message_properties(self._session.ids.next(), tag=tag, props=props, order_key=order_key)
-            return Draft(topic, value, properties)
+            return Draft(topic, value, properties, codec)
 
         async def deliver(drafts: Iterable[Draft]) -> list[SendResult]:
-            items = (pack_item(self._on_wire(each.topic), each.value, each.properties, packing) for each in drafts)
+            items = (
+                pack_item(self._on_wire(each.topic), each.value, each.properties, packing, each.codec)
+                for each in drafts
+            )
             batches = batches_of(items, most)
             if order_key is None:
                 return await send_batches(self._sender, name, batches)
@@ -246,28 +259,22 @@ class Producer(Lifecycle):
             return await (around_sending(deliver, self._middleware) if self._middleware else deliver)(drafts)
 
     async def _post_one(
-        self,
-        topic: str,
-        value: Any,
-        properties: dict[str, str],
-        send: Send,
-        order_key: str | None = None,
-        batcher: AutoBatcher | None = None,
+        self, draft: Draft, send: Send, order_key: str | None = None, batcher: AutoBatcher | None = None
     ) -> list[SendResult]:
         """Send one message, with others in a batch, or alone and in its turn where it has an order key."""
 
         async def deliver(drafts: list[Draft]) -> list[SendResult]:
             (draft,) = drafts
-            name, about = self._on_wire(draft.topic), draft.properties
-            if batcher is not None and (gathered := batcher.add(name, draft.value, about, order_key)) is not None:
+            name, value, about, codec = self._on_wire(draft.topic), draft.value, draft.properties, draft.codec
+            if batcher is not None and (gathered := batcher.add(name, value, about, order_key, codec)) is not None:
                 return [await gathered]
-            out = pack(name, draft.value, about, self._packing)
+            out = pack(name, value, about, self._packing, codec)
             if order_key is None:
                 return await send(out) or []
             async with self._lanes.turn(name, order_key):
                 return await send(out) or []
 
-        return await self._post([Draft(topic, value, properties)], deliver)
+        return await self._post([draft], deliver)
 
     # --- transactions ---------------------------------------------------------------------------------------------
 
@@ -282,6 +289,7 @@ class Producer(Lifecycle):
         props: Mapping[str, str] | None = None,
         order_key: str | None = None,
         check_after: Seconds | None = None,
+        codec: Codec | None = None,
     ) -> AsyncIterator[Transaction]:
         """Store a message that is delivered if this block ends well, and dropped if it raises.
 
@@ -295,14 +303,14 @@ class Producer(Lifecycle):
             properties[Property.CHECK_IMMUNITY_TIME_IN_SECONDS] = str(
                 max(1, round(milliseconds("check_after", check_after) / 1000))
             )
-        choose = queue_choice(order_key)
+        choose, draft = queue_choice(order_key), Draft(topic, value, properties, choose_codec(codec, self._codec))
 
         def send_half(half: Outgoing) -> Sending:
             half.sys_flag |= SysFlag.TRANSACTION_PREPARED
             return self._sender.send(half, choose)
 
         with self._in_flight:
-            results = await self._post_one(topic, value, properties, send_half)
+            results = await self._post_one(draft, send_half)
             async with self.transactions.block(results[0], properties) as transaction:
                 yield transaction
 
@@ -321,6 +329,7 @@ class Producer(Lifecycle):
         """
         if handler is None:
             return lambda given: self.transaction_check(topic, given)
+        check_type(self._codec, value_type(handler), repr(handler))
         name = self._session.on_wire(topic)
         self.transactions.answer_by(name, handler)
         self._session.announce_to_brokers(name)
@@ -338,13 +347,17 @@ class Producer(Lifecycle):
         props: Mapping[str, str] | None = None,
         order_key: str | None = None,
         timeout: Seconds = 3.0,  # noqa: ASYNC109 - it travels with the message
+        codec: Codec | None = None,
     ) -> Received:
-        """Send, and return what a consumer gives to `reply`. TimedOut: the consumer may still be working on it."""
+        """Send, and return what a consumer gives to `reply`. TimedOut: the consumer may still be working on it.
+
+        `codec` makes the body, and decodes the reply.
+        """
         limit_s, correlation = milliseconds("timeout", timeout) / 1000, self._session.ids.next()
         properties = message_properties(
             self._session.ids.next(), tag=tag, keys=keys, props=props, order_key=order_key
         ) | request_properties(correlation, self._session.client_id, limit_s)
-        choose = queue_choice(order_key)
+        choose, draft = queue_choice(order_key), Draft(topic, value, properties, choose_codec(codec, self._codec))
 
         async def send(out: Outgoing) -> list[SendResult]:
             await self._introduce(out.topic)
@@ -353,8 +366,10 @@ class Producer(Lifecycle):
         with self._in_flight, self._replies.expect(correlation) as reply:
             try:
                 async with self._session.clock.timeout(limit_s):
-                    await self._post_one(topic, value, properties, send, order_key)
-                    return await reply
+                    await self._post_one(draft, send, order_key)
+                    answer = await reply
+                    answer.codec = draft.codec
+                    return answer
             except TimeoutError:
                 hint = "Does one run, and does it call `reply`?"
                 raise TimedOut(f"no reply from a consumer of {topic!r} within {limit_s:g} s", hint=hint) from None
@@ -366,8 +381,11 @@ class Producer(Lifecycle):
             await self._session.heartbeats.send()
             self._introduced.add(topic)
 
-    async def reply(self, request: Received, value: Any) -> SendResult:
-        """Answer a message that came from `request`. Refused: its sender does not wait any more."""
+    async def reply(self, request: Received, value: Any, *, codec: Codec | None = None) -> SendResult:
+        """Answer a message that came from `request`, by the codec that decodes it or this one.
+
+        Refused: its sender does not wait any more.
+        """
         check_kind("what to reply to", request, Received, "a message that a handler got", error=BadMessage)
         properties = message_properties(self._session.ids.next()) | reply_properties(request)
 
@@ -375,7 +393,8 @@ class Producer(Lifecycle):
             out.code = RequestCode.SEND_REPLY_MESSAGE_V2
             return self._reply_sender.send(out)
 
-        return (await self._post_one(reply_topic(request), value, properties, send))[0]
+        draft = Draft(reply_topic(request), value, properties, choose_codec(codec, request.codec))
+        return (await self._post_one(draft, send))[0]
 
     # --- recall ---------------------------------------------------------------------------------------------------
 
