@@ -42,6 +42,8 @@ def test_each_key_of_a_broker_file_is_told_with_its_effect(tmp_path: Path) -> No
 
 NO_EFFECT = """\
 transientStorePoolEnable=true
+useReentrantLockWhenPutMessage=true
+transferMsgByHeap=false
 warmMapedFileEnable=true
 maxTopicLength=100
 popPollingSize=9

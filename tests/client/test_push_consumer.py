@@ -204,6 +204,22 @@ async def test_keys_find_a_message_and_do_not_choose_its_queue(world: Servers) -
     assert len({result.queue for result in by_order}) == 1
 
 
+async def test_a_handler_knows_how_many_wait_behind_its_message(world: Servers) -> None:
+    await world.create_topic("T", queues=1)
+    await send(world, 5)
+    behind: list[int] = []
+
+    async def handle(msg: Received) -> None:
+        behind.append(msg.backlog)
+
+    async with world.client() as client, client.push_consumer("T", handle, group="g", orderly=True, begin=FIRST):
+        await turns_until(lambda: len(behind) == 5)
+    async with world.client() as client, client.pull_consumer("p", begin=FIRST) as consumer:
+        await consumer.assign(await consumer.queues("T"))
+        polled = [msg.backlog for msg in await consumer.poll(10)]
+    assert behind == polled == [4, 3, 2, 1, 0]
+
+
 async def test_a_failed_message_comes_again_after_its_delay(world: Servers) -> None:
     """Whichever way the broker takes it back: request 36, or a delayed send to the retry topic."""
     await send(world, 2)

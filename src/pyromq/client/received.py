@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from ..model.ids import host_text
@@ -12,21 +12,29 @@ from .config import without_namespace
 from .values import JSON, Codec, decode_value
 
 T = TypeVar("T")
+_NO_ENDS: Mapping[MessageQueue, int] = {}
 
 
 class Received:
     """One delivery. `message` has everything that RocketMQ knows of it."""
 
-    __slots__ = ("codec", "deadline", "group", "message", "namespace", "queue", "undecodable", "wanted_s")
+    __slots__ = ("codec", "deadline", "ends", "group", "message", "namespace", "queue", "undecodable", "wanted_s")
 
     def __init__(
-        self, message: StoredMessage, queue: MessageQueue, namespace: str = "", group: str = "", codec: Codec = JSON
+        self,
+        message: StoredMessage,
+        queue: MessageQueue,
+        namespace: str = "",
+        group: str = "",
+        codec: Codec = JSON,
+        ends: Mapping[MessageQueue, int] = _NO_ENDS,
     ) -> None:
         self.message = message
         self.queue = queue
         self.namespace = namespace
         self.group = group  # of the consumer that has it
         self.codec = codec
+        self.ends = ends  # of the queues that its consumer pulls, as the broker told them last
         self.undecodable: Exception | None = None  # why its body could not be decoded
         # Renews the time of the handler that has it, once that has waited for something.
         self.deadline: Callable[[float | None], None] | None = None
@@ -84,6 +92,11 @@ class Received:
     @property
     def offset(self) -> int:
         return self.message.queue_offset
+
+    @property
+    def backlog(self) -> int:
+        """How many messages of its queue lie behind it, as of the last pull: a handler may drop what is too old."""
+        return max(0, self.ends.get(self.queue, 0) - self.offset - 1)
 
     @property
     def born_ms(self) -> int:

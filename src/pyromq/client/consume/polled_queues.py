@@ -121,7 +121,8 @@ class PolledQueues(dict[MessageQueue, PolledQueue]):
         polled.position = polled.returned = next_offset
         if not messages:
             polled.done = polled.returned
-        return [Received(message, polled.queue, self._namespace, self._group, self._codec) for message in messages]
+        read = (self._namespace, self._group, self._codec, self._puller.ends)
+        return [Received(message, polled.queue, *read) for message in messages]
 
     def _readable(self, queue: MessageQueue, result: PullResult) -> tuple[list[StoredMessage], int]:
         """Return what the caller gets of a pull with unreadable records, and where the next pull begins."""

@@ -69,6 +69,7 @@ class Puller:
         self._session = session
         self._group = group
         self._suggested: dict[MessageQueue, int] = {}
+        self.ends: dict[MessageQueue, int] = {}  # one past the last message, as each queue's last answer said
         self._common: dict[MessageQueue, tuple[_CommonPart, dict[str, str]]] = {}  # header fields
         self._away_until: dict[str, float] = {}  # by address: replicas that did not answer
 
@@ -117,6 +118,7 @@ class Puller:
         )
         pulled = PullAnswer.of(answer.code, answer.header, offset)
         self._suggested[queue] = pulled.suggested_broker
+        self.ends[queue] = pulled.max_offset
         next_offset = pulled.next_offset
         if next_offset < 0:
             raise bad_answer(address, f"it says that {queue} goes on at offset {next_offset}")
@@ -194,6 +196,7 @@ class Puller:
 
     def forget(self, queue: MessageQueue) -> None:
         self._suggested.pop(queue, None)
+        self.ends.pop(queue, None)
         self._common.pop(queue, None)
 
 

@@ -122,7 +122,8 @@ class PushConsumer(Lifecycle):
         return ConcurrentService(**calls, send_back=None if options.broadcast else send_back, owner=owner)
 
     def received(self, message: StoredMessage, queue: MessageQueue) -> Received:
-        return Received(message, queue, self._namespace, self._own_group, self._codec)
+        ends = self._pulls.puller.ends
+        return Received(message, queue, self._namespace, self._own_group, self._codec, ends)
 
     @property
     def running(self) -> int:
