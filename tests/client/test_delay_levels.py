@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 
+from pyromq.client.connect.broker_delays import DelaysOfBrokers
 from pyromq.client.core.retry import RetryLater
+from pyromq.client.errors import TimedOut
 from pyromq.client.received import Received
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.testing.broker import RmqBroker
 from pyromq.testing.client import RmqClient
+
+DAY_S = 86_400
 
 
 @pytest.mark.rmq(message_delay_level="7s 10m")
@@ -26,6 +31,27 @@ async def test_a_send_names_an_entry_of_the_brokers_table(rmq_broker: RmqBroker,
     assert (await rmq_client.receive_one("T")).delay_level == 2
     await rmq_client.send("T", "at once")
     assert (await rmq_client.receive_one("T")).delay_level == 0
+
+
+async def test_a_broker_that_does_not_answer_is_asked_again_and_keeps_its_table(rmq_broker: RmqBroker) -> None:
+    """Another table, taken for a minute, would let a message wait for days."""
+    client = await rmq_broker.client()
+    session, answers = client.session, ["messageDelayLevel=1s 2d", TimedOut("no answer"), "messageDelayLevel=1s 3d"]
+    asked: list[str] = []
+
+    async def ask(address: str, code: int) -> SimpleNamespace:
+        asked.append(address)
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return SimpleNamespace(body=answer.encode())
+
+    delays = DelaysOfBrokers(SimpleNamespace(clock=session.clock, ask=ask))  # type: ignore[arg-type]
+    assert [tuple((await delays.of("b")).levels) for _ in range(2)] == [(1, 2 * DAY_S)] * 2
+    assert len(asked) == 1
+    await rmq_broker.clock.advance(61)
+    assert [tuple((await delays.of("b")).levels) for _ in range(2)] == [(1, 2 * DAY_S), (1, 3 * DAY_S)]
+    assert len(asked) == 3
 
 
 async def delays_of_retries(broker: RmqBroker, *wishes_s: float) -> list[float]:

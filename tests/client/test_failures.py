@@ -7,13 +7,14 @@ import logging
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import pyromq
 from pyromq import sync
-from pyromq.client.core.retry import Reject, RetryLater
+from pyromq.client.core.retry import Reject, Retry, RetryLater
 from pyromq.client.errors import Error
 from pyromq.client.received import Received
 from pyromq.model.group import ConsumeFromWhere
@@ -98,6 +99,26 @@ async def test_ordered_and_broadcast_failures_say_what_becomes_of_the_message(
     caplog.clear()
     await consume(cluster, failing, group="all", broadcast=True, offsets_folder=tmp_path)
     assert lines(caplog)[0].fields["then"] == "dropped"
+
+
+@pytest.mark.parametrize(
+    ("options", "then"),
+    [
+        ({"retry": Retry(times=0)}, "dead letter"),
+        ({"retry": Retry(times=0), "orderly": True}, "dead letter"),
+        ({"broadcast": True}, "dropped"),
+    ],
+)
+async def test_a_wish_for_a_later_time_that_nobody_can_grant_is_a_failure(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, tmp_path: Path, options: dict[str, Any], then: str
+) -> None:
+    broker_with(cluster, b"0").script[BACK] = lambda request: Reply()
+
+    async def handle(text: str) -> None:
+        raise RetryLater(5)
+
+    await consume(cluster, handle, offsets_folder=tmp_path, **options)
+    assert lines(caplog)[0].fields["then"] == then
 
 
 async def test_a_rejection_is_logged_with_its_reason(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:

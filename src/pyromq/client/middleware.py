@@ -12,12 +12,13 @@ The first of a client's list is the outermost. `pyromq.middleware` has ready one
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from .handle.attempts import Attempt
+from .handle.attempts import Attempt, failure
 from .handle.handlers import Outcomes
 from .produce.sending import SendResult
 from .received import Received
@@ -62,8 +63,8 @@ def _handling_layer(inner: Attempt, layer: Middleware) -> Attempt:
             outcomes = await layer.handle(list(messages), inner)
             if len(outcomes) != len(messages):
                 raise TypeError(f"{layer!r} gave {len(outcomes)} outcomes for {len(messages)} messages")
-        except Exception as fault:  # a fault of the middleware's: the messages are not done
-            return [fault] * len(messages)
+        except (Exception, asyncio.CancelledError) as fault:  # of the middleware's: the messages are not done
+            return [failure(fault)] * len(messages)
         return outcomes
 
     return attempt

@@ -1,7 +1,7 @@
 """What the broker of a queue can do about a wait, asked of it when a handler first wants one, and kept for a minute.
 
 A broker that does not show its settings (by its access rules, or because it is older) is one with RocketMQ's own table
-of levels and without timers.
+of levels and without timers. One that does not answer is asked again the next time: what it said before counts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ...model.times import parse_delay_levels
 from ...model.wire_text import whole_number
 from ...protocol.requests import RequestCode
 from ..core.retry import BrokerDelays
-from ..errors import Error
+from ..errors import Error, Refused
 from .session import Session
 
 log = logs.get("pyromq.client")
@@ -30,19 +30,23 @@ class DelaysOfBrokers:
     async def of(self, address: str) -> BrokerDelays:
         """Return the delays of the broker; never raises an Error."""
         kept_until, known = self._known.get(address, (0.0, BrokerDelays()))
-        if self._session.clock.monotonic() >= kept_until:
+        if self._session.clock.monotonic() < kept_until:
+            return known
+        try:
             known = await self._ask(address)
-            self._known[address] = (self._session.clock.monotonic() + KEPT_S, known)
+        except Error as fault:
+            log.debug("a broker does not say its delay levels", address=address, fault=str(fault))
+            if not isinstance(fault, Refused):
+                return known
+        self._known[address] = (self._session.clock.monotonic() + KEPT_S, known)
         return known
 
     async def _ask(self, address: str) -> BrokerDelays:
+        answer = await self._session.ask(address, RequestCode.GET_BROKER_CONFIG)
         try:
-            answer = await self._session.ask(address, RequestCode.GET_BROKER_CONFIG)
             return delays_of(answer.body.decode(errors="replace"))
-        except (Error, ConfigError) as fault:
-            log.debug(
-                "delay levels of a broker are not known, the usual ones are used", address=address, fault=str(fault)
-            )
+        except ConfigError as fault:
+            log.debug("delay levels of a broker cannot be read", address=address, fault=str(fault))
             return BrokerDelays()
 
 

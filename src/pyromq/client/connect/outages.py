@@ -1,6 +1,7 @@
 """Servers that do not answer: one warning when that begins and one when it ends, however many calls notice it.
 
-The session and the name servers report each call here. What consumers could not do meanwhile is said at level debug.
+An overloaded one that answers only some calls has such a pair of lines in five seconds at most. The session and the
+name servers report each call here. What consumers could not do meanwhile is said at level debug.
 """
 
 from __future__ import annotations
@@ -38,11 +39,12 @@ class Outages:
     def failed(self, server: str, address: str, fault: CallFailed) -> None:
         """Note that a call failed; `server` says what is at the address."""
         outage = self.away.setdefault(address, _Outage(self.clock.monotonic()))
-        if outage.is_said or not self.is_heard():
-            log.debug(f"a {server} does not answer", address=address, fault=str(fault))
-            return
-        outage.is_said = True
-        log.warning(f"a {server} does not answer", address=address, fault=str(fault))
+        fields: dict[str, object] = {"address": address, "fault": str(fault)}
+        if not outage.is_said and self.is_heard() and self._few.lets_through(address, fields):
+            outage.is_said = True
+            log.warning(f"a {server} does not answer", **fields)
+        else:
+            log.debug(f"a {server} does not answer", **fields)
 
     def answered(self, address: str) -> None:
         self._end(address, "a server that was away answers again")

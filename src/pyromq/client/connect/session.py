@@ -285,7 +285,8 @@ class Session:
                 except Error as fault:
                     log.debug("route not refreshed", topic=topic, fault=str(fault))
             await self.name_servers.probe()
-            self.outages.forget(self._brokers(True) | set(self.config.name_servers))
+            brokers = self._brokers(True)
+            self.outages.forget({*brokers, *map(self.sends_to, brokers), *self.config.name_servers})
             if troubled:
                 await self.clock.sleep(self.config.trouble_pause_s)
 

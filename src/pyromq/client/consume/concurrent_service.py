@@ -12,6 +12,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from ...model.message import StoredMessage
+from ..handle.failures import DROPPED
 from ..received import Received
 from .consume_service import AssignedQueue, ConsumeService, in_flight_of
 from .send_back import ConsumerSendBack
@@ -140,7 +141,7 @@ class ConcurrentService(ConsumeService):
         """Let somebody else have the failed message, or handle it again here. Broadcast drops it: the log names it."""
         counted = self.failures.outcome(received, fault)
         if counted is not None:
-            then = "dropped" if self.send_back is None else self.send_back.outlook(received, counted)
+            then = DROPPED if self.send_back is None else self.send_back.outlook(received, counted)
             self.failures.log(received, counted, then)
         if counted is None or self.send_back is None or await self.send_back(received, counted):
             assigned.process.done([received.message])

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ...model.message import StoredMessage
 from ..core.retry import Reject, RetryLater
+from ..handle.failures import DEAD
 from ..received import Received
 from .consume_service import AssignedQueue, ConsumeService
 from .send_back import ConsumerSendBack
@@ -89,9 +90,8 @@ class OrderlyService(ConsumeService):
         """Return whether the failed message is among the dead letters now."""
         times = received.message.reconsume_times
         is_dead = isinstance(fault, Reject) or times >= await self.send_back.most_retries(received)
-        self.failures.log(
-            received, fault, "dead letter" if is_dead else f"again in its place in {_suspend_s(fault):g} s"
-        )
+        then = DEAD if is_dead else f"again in its place in {_suspend_s(fault):g} s"
+        self.failures.log(received, fault, then)
         return is_dead and await self.send_back.send_dead(received, fault)
 
 

@@ -30,6 +30,7 @@ from ..core.retry import (
     send_back_level,
 )
 from ..errors import BadMessage, Error, Refused
+from ..handle.failures import DEAD
 from ..produce.outgoing import Packing, pack
 from ..produce.sending import Sender, SendPolicy
 from ..received import Received
@@ -66,7 +67,7 @@ class ConsumerSendBack:
         """Return in words what becomes of the message, as far as it is known here."""
         times = received.message.reconsume_times
         if send_back_level(fault, times, self._retry) == DEAD_LETTER:
-            return "dead letter"
+            return DEAD
         wanted_s = fault.seconds if isinstance(fault, RetryLater) else seconds_of(level_after(times))
         return f"again in {wanted_s:g} s, unless its broker has other delays"
 

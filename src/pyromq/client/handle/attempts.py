@@ -140,8 +140,8 @@ class HandlerRunner:
             waits_for = work.send(None)
         except StopIteration as end:
             outcomes = end.value if self._is_batch else [None]
-        except Exception as fault:
-            outcomes = [fault] * len(messages)
+        except (Exception, asyncio.CancelledError) as fault:
+            outcomes = [failure(fault)] * len(messages)
         else:
             outcomes = await self._rest(messages, StartedCoroutine(work, waits_for), began)
         good = outcomes.count(None)
@@ -163,8 +163,8 @@ class HandlerRunner:
                     each.deadline = renew
                 found = await work
                 return found if self._is_batch else [None]
-        except Exception as fault:
-            return [fault] * len(messages)
+        except (Exception, asyncio.CancelledError) as fault:
+            return [failure(fault)] * len(messages)
         finally:
             self._waiting.end(waiting)
             for each in messages:  # it may be handled once more
@@ -187,6 +187,21 @@ class HandlerRunner:
         )
         waiting.pause_s *= 2
         self._waiting.begin(waiting, waiting.pause_s)
+
+
+def failure(fault: Exception | asyncio.CancelledError) -> Exception:
+    """Return what counts as a message's outcome. CancelledError, if it is this task that is to end.
+
+    Else something was cancelled that the handler waits for: its message fails, and the consumer goes on.
+    """
+    if isinstance(fault, Exception):
+        return fault
+    task = asyncio.current_task()
+    if task is None or task.cancelling():
+        raise fault
+    within = RuntimeError("what the handler waits for was cancelled")
+    within.__cause__ = fault
+    return within.with_traceback(fault.__traceback__)
 
 
 def _from_thread(deadline: Deadline) -> Callable[[float | None], None]:

@@ -17,6 +17,7 @@ from . import places
 log = logs.get("pyromq.client")
 
 MOST_KINDS = 1024
+DEAD, DROPPED = "dead letter", "dropped"  # what becomes of a message that nobody handles again
 
 
 class Failures:
@@ -48,7 +49,7 @@ class Failures:
         fields: dict[str, object] = {"group": self._group, "topic": received.topic, "id": received.id}
         fields |= {"attempt": received.attempt, "then": then} | ({"at": place} if place else {})
         fields["fault"] = reason_of(fault) if isinstance(fault, Reject) else repr(fault)
-        if isinstance(fault, RetryLater):
+        if isinstance(fault, RetryLater) and then not in (DEAD, DROPPED):
             log.debug("the handler wants the message later", **fields)
             return
         is_short = isinstance(fault, Reject) or is_undecodable or fault.__traceback__ is None

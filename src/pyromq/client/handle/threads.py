@@ -10,6 +10,7 @@ import asyncio
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
 from typing import Any
 
 from ... import logs
@@ -40,26 +41,41 @@ class HandlerThreads:
     """Event loop only. `most` calls at a time are for the caller to see to."""
 
     def __init__(self, most: int) -> None:
-        self._slots = asyncio.Semaphore(2 * most)
+        self._left = 2 * most  # threads that may begin a call
+        self._ended_one = asyncio.Event()
+        self._said_at = float("-inf")
         self._idle: list[_Thread] = []
         self._busy: dict[asyncio.Task[Any] | None, _Thread] = {}
         self._given_up: set[_Thread] = set()
 
     async def free(self, clock: Clock) -> None:
-        """Return when a thread is there for a call. As long as none is, the log says so."""
-        while self._slots.locked():
-            self._log_given_up("no message is handled: too many threads of handlers run on after their time-out")
+        """Return when a thread is there for a call, which must begin before the caller awaits anything else.
+
+        As long as none is there, the log says so.
+        """
+        while not self._left:
+            now = clock.monotonic()
+            if now - self._said_at >= REPEAT_S:  # one line, however many wait
+                self._said_at = now
+                self._log_given_up("no message is handled: too many threads of handlers run on after their time-out")
             with suppress(TimeoutError):
-                async with clock.timeout(REPEAT_S), self._slots:
-                    return
+                async with clock.timeout(REPEAT_S):
+                    await self._next_end()
+
+    async def _next_end(self) -> None:
+        self._ended_one.clear()
+        await self._ended_one.wait()
 
     async def call(self, handler: Any, *arguments: Any) -> Any:
-        """Call the function in a thread. When this is cancelled, the thread runs on."""
-        await self._slots.acquire()
+        """Call the function in a thread, with the caller's context. When this is cancelled, the thread runs on."""
+        while not self._left:
+            await self._next_end()
         thread = self._idle.pop() if self._idle else _Thread()
+        # RuntimeError, if the machine has no thread left: then nothing is counted yet.
+        running: Future[Any] = thread.calls.submit(copy_context().run, handler, *arguments)
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         self._busy[task] = thread
-        running: Future[Any] = thread.calls.submit(handler, *arguments)
+        self._left -= 1
         try:
             return await asyncio.wrap_future(running)
         except asyncio.CancelledError:
@@ -92,7 +108,8 @@ class HandlerThreads:
     def _ended(self, thread: _Thread) -> None:
         self._given_up.discard(thread)
         self._idle.append(thread)
-        self._slots.release()
+        self._left += 1
+        self._ended_one.set()
 
     def _ended_late(self, loop: asyncio.AbstractEventLoop, thread: _Thread) -> None:
         """Let the loop know, on the thread itself. The loop may be closed by then."""
