@@ -144,7 +144,7 @@ INSIDE = {
     "Producer": {"received", "transactions"},
     "PushConsumer": {"received", "note_refusal", "describe", "facts", "members_changed", "reset"},
     "PullConsumer": {"note_refusal", "describe", "members_changed"},
-    "Received": {"deadline", "namespace", "undecodable", "wanted_s", "wire_topic"},
+    "Received": {"deadline", "ends", "namespace", "undecodable", "wanted_s", "wire_topic"},
     "Transaction": {"properties", "decision"},
     "SendResult": set[str](),
 }
