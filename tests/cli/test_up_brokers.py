@@ -68,9 +68,11 @@ async def test_a_cluster_of_two_serves_mends_itself_and_stops_as_one(
         assert len(addresses) == 3
         assert not any("NAMESRV_ADDR" in line or "namesrv-addr" in line for line in cluster.lines)
         assert f"({kernel_name()} kernel)" in welcome
+        assert sum("self-signed certificate" in line for line in cluster.lines) == 3  # each says it
+        tls = pyromq.ClientTls(ca=tmp_path / "data" / "tls" / "self-signed.crt")
         used: set[str] = set()
         while len(used) < 2:  # the first send makes the topic, on the other broker a moment later
-            async with pyromq.connect(addresses[0]) as client, client.producer("P") as producer:
+            async with pyromq.connect(addresses[0], tls=tls) as client, client.producer("P") as producer:
                 sent = [await producer.send("Spread", b"%d" % number) for number in range(16)]
                 used |= {one.queue.broker_name for one in sent}
         assert used == {"broker-0", "broker-1"}
@@ -87,7 +89,7 @@ async def test_a_cluster_of_two_serves_mends_itself_and_stops_as_one(
         for pid in after.values():
             with pytest.raises(ProcessLookupError):
                 os.kill(pid, 0)
-    assert sorted(one.name for one in (tmp_path / "data").iterdir()) == ["broker-0", "broker-1"]
+    assert sorted(one.name for one in (tmp_path / "data").iterdir()) == ["broker-0", "broker-1", "tls"]
 
 
 async def test_one_that_does_not_start_ends_all_with_its_reason(tmp_path: Path) -> None:

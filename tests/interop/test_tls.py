@@ -1,4 +1,4 @@
-"""Java clients with tls.enable=true against our name server, and plain ones beside them."""
+"""Java clients with tls.enable=true against our name server and broker, and plain ones beside them."""
 
 from __future__ import annotations
 
@@ -104,3 +104,35 @@ def test_our_enforcing_broker_turns_a_plain_client_away(
 ) -> None:
     with pytest.raises(ProgramFailed, match=r"Send \[3\] times, still failed|sendDefaultImpl call timeout"):
         java_client("5.5.0").send_by("sync", tls_broker, "Plain", ["m"])
+
+
+@pytest.fixture(scope="module")
+def unconfigured(home: Callable[[str], Path]) -> Iterator[str]:
+    """The name server of a broker of ours; neither has been given a certificate."""
+    with contextlib.ExitStack() as stack:
+        server = ours.NameServer(home("tls-names"))
+        stack.callback(server.kill)
+        broker = ours.Broker(home("tls-unconfigured"), [server.address])
+        stack.callback(broker.kill)
+        eventually(lambda: is_known(server.address, broker.name), "the broker has registered")
+        yield server.address
+
+
+@pytest.mark.parametrize(
+    ("version", "sends_by_tls", "consumes_by_tls"),
+    [("5.5.0", True, True), ("5.5.0", False, True), ("5.5.0", True, False), ("4.9.8", True, True)],
+    ids=["TlsIT", "TlsMixIT", "TlsMix2IT", "an old client"],
+)
+def test_tls_clients_just_connect_as_in_apaches_own_tests(
+    unconfigured: str,
+    java_client: Callable[..., java.Client],
+    version: str,
+    sends_by_tls: bool,
+    consumes_by_tls: bool,
+) -> None:
+    topic = f"OutOfTheBox-{version.replace('.', '_')}-{sends_by_tls}-{consumes_by_tls}"
+    bodies = [f"m{number:02}" for number in range(16)]
+    sent = java_client(version, tls=sends_by_tls).send_by("sync", unconfigured, topic, bodies)
+    assert {one["status"] for one in sent} == {"SEND_OK"}
+    consumer = java_client(version, tls=consumes_by_tls)
+    assert sorted(consumer.consume(unconfigured, topic, f"GID_{topic}", 16)) == bodies

@@ -46,7 +46,6 @@ def test_other_addresses_need_it(host: str) -> None:
         ("enableControllerInNamesrv=true", "run a controller of its own, or set enableControllerInNamesrv=false"),
         ("clusterTest=true", "clusterTest = true is refused"),
         ("tls.config.file=/etc/rocketmq/tls.properties", "move that file's keys into this one"),
-        ("tls.test.mode.enable=true", "no certificate is made up"),
         ("listenPort=70000", "listenPort = 70000"),
         ("listenPrt=9876", "did you mean 'listenPort'"),
         ("scanNotActiveBrokerInterval=soon", "whole number"),

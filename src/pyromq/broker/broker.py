@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Coroutine
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 from .. import logs
@@ -23,6 +24,8 @@ from ..supervision import Loops
 from ..transport.address import parse_address
 from ..transport.client import Connect
 from ..transport.peer import Peer
+from ..transport.self_signed import with_certificate
+from ..transport.settings import TransportSettings
 from .admin.runtime import RuntimeInfo
 from .config import BrokerConfig
 from .java_keys import BROKER_KEYS
@@ -56,13 +59,18 @@ class Broker:
         budget: Budget | None = None,
         faults: InjectedFaults | None = None,
         flusher: ThreadFlusher | None = None,
+        tls_folder: Path | None = None,
     ) -> Broker:
-        """Take the store's lock, bind the ports and recover the store. ConfigError or StoreError says why not."""
-        config = loaded.config
+        """Take the store's lock, bind the ports and recover the store. ConfigError or StoreError says why not.
+
+        `tls_folder`: where a certificate is kept that the broker makes for itself; without it none is made."""
         with ExitStack() as undo:
             lock = claim_store(disk)  # first: the tables of a store that another process has are not even read
             undo.callback(lock.release)
             refuse_missing_tables(disk)
+            if tls_folder is not None:
+                loaded = _with_certificate(loaded, tls_folder, clock)
+            config = loaded.config
             ports = await bind_ports(config)
             undo.callback(ports.close)
             environment = Environment(
@@ -231,3 +239,9 @@ class Broker:
 
     def _clean_filters(self) -> None:
         self.clients.filters.clean(self.live.config.filter_data_clean_time_span)
+
+
+def _with_certificate(loaded: Loaded[BrokerConfig], folder: Path, clock: Clock) -> Loaded[BrokerConfig]:
+    config = loaded.config
+    hosts = (config.advertised_host, config.bind_address)
+    return with_certificate("broker", loaded, config.part(TransportSettings), folder, hosts, clock.now_ms())

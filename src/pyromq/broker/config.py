@@ -403,6 +403,11 @@ class BrokerConfig(StoreConfig):
         return self.store_path_root_dir / "pyromq" / "broker-overlay.properties"
 
     @property
+    def tls_folder(self) -> Path:
+        """Return where a certificate is kept that the broker makes for itself."""
+        return self.overlay_path.with_name("tls")
+
+    @property
     def fast_port(self) -> int:
         """Return the fast port; 0 with a free main port: then any free one."""
         if self.fast_listen_port is not None:

@@ -16,6 +16,7 @@ from ..config import Loaded
 from ..machine.budget import Budget, budget_of_process
 from ..store.files.real_disk import RealDisk
 from ..store.log.thread_flusher import thread_flusher
+from ..transport.self_signed import log_certificate
 from ..transport.settings import TransportSettings
 from .broker import Broker
 from .config import BrokerConfig
@@ -57,11 +58,13 @@ async def run(
             flusher=thread_flusher(disk),
             run_blocking=_in(pool),
             budget=budget,
+            tls_folder=config.tls_folder,
         )
         stack.push_async_callback(broker.stop)
         address = await broker.start()
         if shared is None:
             budget.log_shares()
+        log_certificate("broker", broker.environment.transport)
         stack.enter_context(_settled())
 
         async def announce() -> None:

@@ -86,6 +86,11 @@ class NamesrvConfig(TransportSettings):
         return self.kv_config_path.with_name("namesrv-overlay.properties")
 
     @property
+    def tls_folder(self) -> Path:
+        """Return where a certificate is kept that the name server makes for itself."""
+        return self.kv_config_path.with_name("tls")
+
+    @property
     def black_list(self) -> set[str]:
         return {*ALWAYS_BLACK, *self.config_black_list}
 
@@ -148,9 +153,6 @@ NAMESRV_KEYS = JavaKeys(
         "clusterTest=false",
     ),
     RefusedKeys("the TLS keys stand among the others here", "move that file's keys into this one", "tls.config.file="),
-    RefusedKeys(
-        "no certificate is made up for tests", "set tls.server.certPath and keyPath", "tls.test.mode.enable=false"
-    ),
     RefusedKeys("TLS towards brokers has a key of its own", "set tls.enable=true", "useTLS=false"),
     CLIENT_KEYS,
     TLS_KEYS,

@@ -20,6 +20,7 @@ from ..transport.client import Connect, RemotingClient
 from ..transport.dispatch import Dispatcher
 from ..transport.limits import Limits
 from ..transport.peer import Peer
+from ..transport.self_signed import log_certificate, with_certificate
 from ..transport.server import Server
 from ..transport.turns.loop_holds import LoopHolds
 from ..transport.turns.slices import Slices
@@ -126,13 +127,16 @@ async def run(
     shared, budget = budget, budget or budget_of_process(reserved=loaded.config.reserved_descriptors)
     for notice in loaded.notices:
         log.warning("configuration", notice=notice)
+    config = loaded.config
+    loaded = with_certificate("namesrv", loaded, config, config.tls_folder, [config.bind_address], clock.now_ms())
     namesrv = NameServer(loaded, clock=clock, rng=rng, budget=budget)
     try:
         address = await namesrv.listen()
         if shared is None:
             budget.log_shares()
-        if loaded.config.order_message_enable:
+        if config.order_message_enable:
             log.info("order topics keep their queues while a broker is away: orderMessageEnable, which Java has off")
+        log_certificate("namesrv", loaded.config)
         ready(address)
         namesrv.start_loops()
         await stop_wanted.wait()

@@ -70,7 +70,10 @@ class TransportSettings:
         20, low=1, help="ms that one request may hold the event loop before it is counted and logged"
     )
     tls_server_mode: TlsMode = setting(
-        TlsMode.PERMISSIVE, java="tls.server.mode", help="TLS needs certificate and key, or there is none"
+        TlsMode.PERMISSIVE, java="tls.server.mode", help="permissive takes plain and TLS connections on one port"
+    )
+    tls_test_mode_enable: bool = setting(
+        True, java="tls.test.mode.enable", help="without a certificate, make one that is self-signed, and keep it"
     )
     tls_server_cert_path: Path | None = setting(None, java="tls.server.certPath", help="our certificate")
     tls_server_key_path: Path | None = setting(None, java="tls.server.keyPath", help="and its key")

@@ -116,7 +116,8 @@ class Certificates:
 
     def __init__(self, settings: ServerTls | ClientTls) -> None:
         self._settings = settings
-        self._files = [path for path in (settings.certificate, settings.key, settings.ca) if path is not None]
+        named = (settings.certificate, settings.key, settings.ca)
+        self._files = list(dict.fromkeys(path for path in named if path is not None))
         self._seen = self._stamp()
         try:
             self._context = settings.new_context()

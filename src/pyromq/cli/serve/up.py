@@ -26,6 +26,7 @@ from ...namesrv import server as namesrv
 from ...namesrv.config import NAMESRV_KEYS, NamesrvConfig
 from ...transport import loop
 from ...transport.address import format_address
+from ...transport.self_signed import with_certificate
 from ...transport.settings import TransportSettings
 from ..terminal.called import as_called
 from ..terminal.printing import print_text
@@ -108,10 +109,15 @@ def up(data: str, host: str, advertise: str | None, brokers: int | None, insecur
     )
     if brokers is None:
         check_single(folder)
+        names, store = _with_one_certificate(names, store, folder)
         loop.run(serve(names, store, folder))
         return
     homes = places(folder, brokers, host, ports["broker_port"])
-    given = _as_variables({"allow_unauthenticated": insecure or None, "broker_ip1": advertise})
+    names, store = _with_one_certificate(names, store, folder)
+    given = _as_variables(
+        {"allow_unauthenticated": insecure or None, "broker_ip1": advertise}
+        | {name: getattr(store.config, name) for name in ("tls_server_cert_path", "tls_server_key_path")}
+    )
     logging = click.get_current_context().find_root().meta.get("pyromq.logging", {})
     flags = [word for name, value in logging.items() for word in (f"--{name.replace('_', '-')}", value)]
 
@@ -135,6 +141,18 @@ def _as_variables(settings: dict[str, Any]) -> dict[str, str]:
         for name, value in settings.items()
         if value is not None
     }
+
+
+def _with_one_certificate(
+    names: Loaded[NamesrvConfig], store: Loaded[BrokerConfig], folder: Path
+) -> tuple[Loaded[NamesrvConfig], Loaded[BrokerConfig]]:
+    """Give name server and brokers one self-signed certificate, so that clients need to trust one file only."""
+    kept, hosts = folder / "tls", (store.config.advertised_host, store.config.bind_address)
+    now_ms, transport = SystemClock().now_ms(), store.config.part(TransportSettings)
+    return (
+        with_certificate("namesrv", names, names.config, kept, hosts, now_ms),
+        with_certificate("broker", store, transport, kept, hosts, now_ms),
+    )
 
 
 async def serve(names: Loaded[NamesrvConfig], store: Loaded[BrokerConfig], data: Path) -> None:

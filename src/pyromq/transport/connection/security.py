@@ -23,7 +23,10 @@ _FULL = (
 SILENT = f"{_FULL} take TLS alone. Turn TLS on: {TURN_ON}"
 NO_TLS = "The server may not speak TLS (tls.server.mode=disabled, or no certificate): its log says so. Turn TLS off"
 NO_ANSWER_TO_TLS = f"{_FULL} not speak TLS (tls.server.mode=disabled, or no certificate). Turn TLS off"
-UNTRUSTED = f"TLS: its certificate is signed by nobody whom we trust. Name the file of who signed it: {_CA}"
+UNTRUSTED = (
+    f"TLS: its certificate is signed by nobody whom we trust. Name the file of who signed it: {_CA}. "
+    "A server that made its certificate itself logs at its start where a copy for clients is (self-signed.crt)"
+)
 OTHER_NAME = (
     f"TLS: its certificate is made out to another name. Use that name, or check only who signed it: {_VERIFY}. "
     "Brokers are reached at the address that they advertise (brokerIP1)"

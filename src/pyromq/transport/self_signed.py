@@ -1,0 +1,157 @@
+"""The certificate that a daemon makes for itself where none is configured, so that TLS clients just connect.
+
+Java's test mode (`tls.test.mode.enable`, on by default), except that the certificate is kept: `self-signed.pem` has it
+with its key, for the owner alone, and `self-signed.crt` without, for clients that shall trust it. It is made at the
+first start and when it is past its time; any other start only loads it. Daemons call `with_certificate` before they
+listen and `log_certificate` after.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import ipaddress
+import socket
+import ssl
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from .. import logs
+from ..config import Loaded
+from ..errors import ConfigError
+from ..files import replace_file
+from .settings import TransportSettings
+from .tls import TlsMode
+
+if TYPE_CHECKING:
+    from cryptography import x509
+
+log = logs.get("pyromq.transport")
+
+C = TypeVar("C")
+
+FILE, FOR_CLIENTS = "self-signed.pem", "self-signed.crt"
+VALID = timedelta(days=3650)
+_BEFORE = timedelta(days=1)  # clocks of clients may be behind ours
+_ALWAYS = ("localhost", "127.0.0.1", "::1")
+_ANY = ("0.0.0.0", "::", "")
+_OWN = "set tls.server.certPath and tls.server.keyPath"
+
+
+class SelfSigned(NamedTuple):
+    """What the file has."""
+
+    certificate: bytes  # DER
+    until: datetime
+
+    @property
+    def fingerprint(self) -> str:
+        """Return the SHA-256 as `openssl x509 -fingerprint` prints it."""
+        return hashlib.sha256(self.certificate).digest().hex(":").upper()
+
+
+def with_certificate(
+    daemon: str, loaded: Loaded[C], settings: TransportSettings, folder: Path, hosts: Iterable[str], now_ms: int
+) -> Loaded[C]:
+    """Return the configuration with the certificate that is kept in `folder`, where it has none and shall have one.
+
+    `hosts`: under which clients reach the daemon. ConfigError if the file cannot be used, and if TLS is enforced and no
+    certificate can be made. In permissive mode the latter is a warning, and TLS clients are refused.
+    """
+    is_configured = settings.tls_server_cert_path or settings.tls_server_key_path
+    if is_configured or settings.tls_server_mode is TlsMode.DISABLED or not settings.tls_test_mode_enable:
+        return loaded
+    file, now = (folder / FILE).absolute(), datetime.fromtimestamp(now_ms / 1000, UTC)
+    try:
+        _make_sure(file, hosts, now)
+    except (ImportError, OSError) as fault:
+        text = f"no certificate for TLS could be made in {folder} ({fault}): {_OWN}, or tls.server.mode=disabled"
+        if settings.tls_server_mode is TlsMode.ENFORCING:
+            raise ConfigError(text) from None
+        log.warning("TLS clients are refused", daemon=daemon, why=text)
+        return loaded
+    paths = {"tls_server_cert_path": file, "tls_server_key_path": file}
+    return Loaded(dataclasses.replace(loaded.config, **paths), loaded.findings)  # type: ignore[type-var]
+
+
+def log_certificate(daemon: str, settings: TransportSettings) -> None:
+    """Say at a start, once connections are accepted, that TLS clients get a certificate of the daemon's own making."""
+    file = settings.tls_server_cert_path
+    if file is not None and file.name == FILE and settings.tls_server_mode is not TlsMode.DISABLED:
+        found = _load(file)
+        log.info(
+            f"TLS is served with a self-signed certificate; to use another, {_OWN}",
+            daemon=daemon,
+            certificate=str(file.with_name(FOR_CLIENTS)),
+            sha256=found.fingerprint,
+            until=f"{found.until:%Y-%m-%d}",
+        )
+
+
+def _make_sure(file: Path, hosts: Iterable[str], now: datetime) -> None:
+    """Make the certificate if it is not there or past its time. ImportError or OSError if that cannot be."""
+    found = _load(file) if file.exists() else None
+    if found is None or found.until <= now:
+        if found is not None:
+            log.warning("the self-signed certificate has expired: a new one is made", file=str(file))
+        replace_file(file, _make(hosts, now), keep_backup=False)
+        found = _load(file)
+    for_clients, text = file.with_name(FOR_CLIENTS), ssl.DER_cert_to_PEM_cert(found.certificate).encode()
+    if not for_clients.exists() or for_clients.read_bytes() != text:
+        replace_file(for_clients, text, keep_backup=False)
+
+
+def _load(file: Path) -> SelfSigned:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(file, password="")
+        context.load_verify_locations(file)
+        (certificate,), (facts,) = context.get_ca_certs(binary_form=True), context.get_ca_certs()
+    except (OSError, ValueError) as fault:  # SSLError is an OSError
+        raise ConfigError(
+            f"the self-signed certificate in {file} cannot be used ({fault}): remove the file, and the next start "
+            f"makes another; or {_OWN}; or set tls.test.mode.enable=false"
+        ) from None
+    return SelfSigned(certificate, datetime.fromtimestamp(ssl.cert_time_to_seconds(str(facts["notAfter"])), UTC))
+
+
+def _make(hosts: Iterable[str], now: datetime) -> bytes:
+    """Return a new key and its certificate as PEM."""
+    from cryptography import x509  # not at the top: it takes longer than anything else here, and is needed once
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+    key, serial = ec.generate_private_key(ec.SECP256R1()), x509.random_serial_number()
+    # Two of the same name in one file of a client would be taken for each other.
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"PyroMQ self-signed {serial:x}"[:64])])
+    builder = (
+        x509.CertificateBuilder(subject_name=name, issuer_name=name, public_key=key.public_key())
+        .serial_number(serial)
+        .not_valid_before(now - _BEFORE)
+        .not_valid_after(now + VALID)
+        # Clients name it as their CA: it may sign certificates, and what is signed in a handshake.
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(x509.KeyUsage(True, False, False, False, False, True, False, False, False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.SubjectAlternativeName(_names(hosts)), critical=False)
+    )
+    pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    certificate = builder.sign(key, hashes.SHA256()).public_bytes(pem)
+    return key.private_bytes(pem, pkcs8, serialization.NoEncryption()) + certificate
+
+
+def _names(hosts: Iterable[str]) -> list[x509.GeneralName]:
+    from cryptography import x509  # as above
+
+    hosts = (socket.gethostname(), *(host.strip("[]") for host in hosts))
+    found: list[x509.GeneralName] = []
+    for host in dict.fromkeys((*_ALWAYS, *(host for host in hosts if host not in _ANY and host.isascii()))):
+        try:
+            found.append(x509.IPAddress(ipaddress.ip_address(host)))
+        except ValueError:
+            found.append(x509.DNSName(host))
+    return found
