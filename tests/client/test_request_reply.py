@@ -46,6 +46,19 @@ async def test_a_large_compressed_answer_comes_whole(world: Servers) -> None:
     assert reply.body == b"x" * 10_000
 
 
+async def test_a_request_may_choose_its_queue(world: Servers) -> None:
+    await world.create_topic("T", 4)
+    async with world.client() as client, client.producer("P") as producer:
+
+        async def answer(msg: Received) -> None:
+            await producer.reply(msg, str(msg.queue.queue_id))
+
+        async with client.push_consumer("T", answer, group="g", begin=FIRST):
+            for number in (3, 1):
+                reply = await producer.request("T", b"where?", queue=lambda queues, n=number: queues[n], timeout=20)
+                assert reply.body == str(number).encode()
+
+
 async def test_without_an_answer_the_time_runs_out_and_a_late_one_is_refused(world: Servers) -> None:
     seen = Seen()
     await world.create_topic("T", 1)

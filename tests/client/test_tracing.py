@@ -158,6 +158,20 @@ async def test_a_topic_of_ones_own_and_the_command_line(world: Servers) -> None:
     assert publication["storeHost"] == world.brokers["broker-a"].address
 
 
+async def test_traces_lie_on_the_broker_that_has_their_topic(world: Servers) -> None:
+    await world.create_topic("Traces", 1)  # before the other broker is there
+    await world.start_broker("broker-b")
+    await world.create_topic("T", 2)
+    async with world.client(trace="Traces") as client, client.producer() as producer:
+        sent = [await producer.send("T", b"x") for _ in range(8)]
+    assert {result.queue.broker_name for result in sent} == {"broker-a", "broker-b"}
+    async with world.client() as client, client.pull_consumer("g", begin=FIRST) as consumer:
+        queues = await consumer.queues("Traces")
+        await consumer.assign(queues)
+        assert {queue.broker_name for queue in queues} == {"broker-a"}
+        assert await consumer.poll(10)
+
+
 async def test_a_broker_that_wants_no_traces_gets_none(world_with: NewWorld) -> None:
     world = await world_with(trace_on=False)
     await world.create_topic("T", 1)

@@ -12,6 +12,7 @@ from ..errors import ProtocolError
 from .command import Command, decode_header, encode_header
 
 _WORDS = struct.Struct(">iI")
+_HTTP_2 = int.from_bytes(b"PRI ")  # as a length word: how every HTTP/2 connection begins
 MOST_HEADER_BYTES = 0xFFFFFF  # its length has 24 bits, and the encoding stands above them
 
 
@@ -55,6 +56,8 @@ def decode_frames(data: bytes | memoryview, limits: FrameLimits = DEFAULT_LIMITS
 
 def _bad_lengths(total: int, header_length: int, limits: FrameLimits) -> ProtocolError:
     """Return the error: the two length words of a frame do not fit each other or the limits."""
+    if total == _HTTP_2:
+        return ProtocolError("the peer speaks HTTP/2, as gRPC clients do: use a remoting client, there is no proxy yet")
     if not 4 <= total <= limits.frame_bytes:
         return ProtocolError(f"frame length {total} is outside 4 to {limits.frame_bytes}")
     if header_length > total - 4:

@@ -346,6 +346,7 @@ class Producer(Lifecycle):
         keys: Iterable[str] = (),
         props: Mapping[str, str] | None = None,
         order_key: str | None = None,
+        queue: QueueChoice | None = None,
         timeout: Seconds = 3.0,  # noqa: ASYNC109 - it travels with the message
         codec: Codec | None = None,
     ) -> Received:
@@ -357,7 +358,10 @@ class Producer(Lifecycle):
         properties = message_properties(
             self._session.ids.next(), tag=tag, keys=keys, props=props, order_key=order_key
         ) | request_properties(correlation, self._session.client_id, limit_s)
-        choose, draft = queue_choice(order_key), Draft(topic, value, properties, choose_codec(codec, self._codec))
+        choose, draft = (
+            queue_choice(order_key, queue),
+            Draft(topic, value, properties, choose_codec(codec, self._codec)),
+        )
 
         async def send(out: Outgoing) -> list[SendResult]:
             await self._introduce(out.topic)
