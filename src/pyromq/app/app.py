@@ -16,12 +16,13 @@ Functions stay what they are: called by a test they publish nothing. How message
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self, TypeVar, Unpack
 
+from ..client.arguments import check_kind
 from ..client.client import Client, connect
 from ..client.config import ClientConfig
 from ..client.connect.background import Lifecycle, first_ended
@@ -36,6 +37,7 @@ from ..client.produce.sending import SendResult
 from ..client.received import Received
 from ..client.subscription import Filter
 from ..client.values import JSON, Codec, check_type, choose_codec
+from .asyncapi import AsyncApi, Document
 from .declared import Publication, Subscription
 from .depends import Provision, check_dependencies, dependencies
 from .settings import check_settings
@@ -67,10 +69,16 @@ class App(Lifecycle):
         middleware: Sequence[Middleware] = (),
         lifespan: Lifespan | None = None,
         producer_group: str = DEFAULT_GROUP,
+        name: str = "service",
+        version: str = "0.1.0",
         **settings: Unpack[ClientSettings],
     ) -> None:
         """`namesrv` and `settings` are those of `pyromq.connect`. `lifespan` is entered before the first message is
-        handled and left after the last, with this app as its argument: for pools and other resources."""
+        handled and left after the last, with this app as its argument: for pools and other resources. `name` and
+        `version` stand in its AsyncAPI document."""
+        check_kind("name", name, str, "a string")
+        check_kind("version", version, str, "a string", hint='Write version="1.0"')
+        self.name, self.version = name, version
         self._namesrv = namesrv
         self._settings = settings
         self._middleware = tuple(middleware)
@@ -137,6 +145,18 @@ class App(Lifecycle):
         for each in self._subscriptions:
             where = f"subscriber of group {each.group!r}"
             check_settings(where, each.options, ConsumeOptions, partial(declare, each))
+
+    def asyncapi(self) -> AsyncApi:
+        """Return the AsyncAPI 3.0 document of what this app receives and sends. ConfigError as of `check`.
+
+        Nothing is opened. Error for a type that has no JSON schema.
+        """
+        self.check()
+        config = connect(self._namesrv, **self._settings).session.config
+        document = Document(config, self._codec_of)
+        for each in self._subscriptions:
+            document.add(each, self._publishing.get(each.function, []))
+        return document.made(self.name, self.version)
 
     @property
     def client(self) -> Client:
@@ -233,7 +253,7 @@ class App(Lifecycle):
         handler.__qualname__ = getattr(function, "__qualname__", handler.__qualname__)  # the log names it
         return handler
 
-    def _codec_of(self, about: ConsumeSettings | PublishArguments) -> Codec:
+    def _codec_of(self, about: Mapping[str, Any]) -> Codec:
         return about.get("codec") or self._settings.get("codec") or JSON
 
     def _check_types(self, subscription: Subscription) -> None:

@@ -13,7 +13,7 @@ import click
 from ...errors import PyroError
 from ..terminal.exits import REFUSED, USAGE
 from ..terminal.options import tls_options
-from ..terminal.printing import print_lines
+from ..terminal.printing import print_as_it_is, print_lines, to_json
 from ..terminal.tree import Fail, command
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     "pyromq run shop:app --workers 4              four processes; one that dies is started again",
     "pyromq run shop:app --reload                 starts anew when a source file changes",
     "pyromq run shop:app -n 10.0.0.1:9876 --dir services",
+    "pyromq run shop:app --asyncapi shop.json     writes what it receives and sends, and runs nothing",
 )
 @click.argument("target", metavar="MODULE:APP")
 @click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes.")
@@ -39,8 +40,11 @@ if TYPE_CHECKING:
 @click.option("-n", "--namesrv", metavar="HOST:PORT", help="Name server, for an app that names none itself.")
 @click.option("--profile", metavar="NAME", help="Name servers by the name of a profile (pyromq profile).")
 @tls_options
+@click.option("--asyncapi", metavar="FILE", help="Write its AsyncAPI 3.0 document (- is the screen), and run nothing.")
 @click.option("--until-eof", is_flag=True, hidden=True, help="Stop when the standard input ends: workers.")
-def run(target: str, workers: int, reload: bool, folder: Path, until_eof: bool, **given: Any) -> None:
+def run(
+    target: str, workers: int, reload: bool, folder: Path, asyncapi: str | None, until_eof: bool, **given: Any
+) -> None:
     """Run the service MODULE:APP, a pyromq.App."""
     from ...transport import loop
     from ..terminal.profiles import take_reach
@@ -50,7 +54,11 @@ def run(target: str, workers: int, reload: bool, folder: Path, until_eof: bool, 
     os.environ.update(reach.tls.to_environment())  # the app reads it, here and in the workers
     if reach.namesrv is not None:
         os.environ["PYROMQ_NAMESRV"] = reach.namesrv
-    if workers == 1 and not reload:
+    if asyncapi is not None:
+        if workers != 1 or reload:
+            raise click.UsageError("--asyncapi runs nothing: leave out --workers and --reload")
+        _describe(target, folder, asyncapi)
+    elif workers == 1 and not reload:
         loop.run(_serve(target, folder, until_eof))
     else:
         sys.exit(loop.run(_supervise(target, folder, workers, reload)))
@@ -70,6 +78,14 @@ def _load(target: str, folder: Path) -> App:
         raise Fail(f"{target} cannot be imported", details=own_part(fault)) from None
     logs.show_others()
     return app
+
+
+def _describe(target: str, folder: Path, file: str) -> None:
+    text = to_json(_load(target, folder).asyncapi(), indent=2)
+    if file == "-":
+        print_as_it_is(text)
+    else:
+        Path(file).write_text(f"{text}\n", "utf-8")
 
 
 async def _serve(target: str, folder: Path, until_eof: bool) -> None:
