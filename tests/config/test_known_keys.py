@@ -127,9 +127,7 @@ def test_a_broker_key_whose_promise_cannot_be_kept_is_refused_with_key_value_and
     assert f"set {key}=" in finding.error or "remove the line" in finding.error
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [("enableControllerInNamesrv", "true"), ("clusterTest", "true"), ("tls.test.mode.enable", "true")]
-)
+@pytest.mark.parametrize(("key", "value"), [("enableControllerInNamesrv", "true"), ("clusterTest", "true")])
 def test_a_name_server_key_whose_promise_cannot_be_kept_is_refused(key: str, value: str) -> None:
     (finding,) = examine_properties(f"{key}={value}", "namesrv.conf", NamesrvConfig, NAMESRV_KEYS)
     assert finding.error is not None
