@@ -81,6 +81,8 @@ def test_text_and_json_say_the_same() -> None:
     told = json.loads(SUMMARY.as_json())
     assert told["by topic"][0] == {"topic": "a&b", "p50": 1.25, "ok": True}
     text = SUMMARY.as_text(100)
+    title, heading, first = (line.split() for line in text.splitlines()[:3])
+    assert (title, heading, first) == (["trace:", "by", "topic"], ["topic", "p50", "ok"], ["a&b", "1.25", "yes"])
     assert "[red]x" in text
     assert text.endswith("trace: messages 1234, where <here>, empty None\n")
 
@@ -96,3 +98,22 @@ def test_hostile_names_are_text_on_the_page_and_in_the_tables() -> None:
     drawn = summary.as_text(200)
     assert "[link=http://x]y[/]" in drawn
     assert all(line.isprintable() for line in drawn.split("\n"))
+
+
+def test_a_table_that_is_too_wide_is_a_list_and_no_word_is_broken() -> None:
+    name = "a-topic-with-a-name-of-forty-letters-and-more"
+    rows = [{"topic": name, "group": name, "livedSeconds": 90, "missing": None}]
+    told = Summary("backlog", {"messages": 30, "where": f"{name} {name}"}, [Table("queues", rows), Table("empty", [])])
+    for width in (60, 80):
+        assert told.as_text(width).splitlines() == [
+            "backlog: queues",
+            f"  topic    {name}",
+            f"  group    {name}",
+            "  lived    1 min 30 s",
+            "  missing  -",
+            "",
+            "backlog: empty: nothing",
+            "backlog: messages 30, where" if width == 60 else f"backlog: messages 30, where {name}",
+            *([f"  {name}"] * (2 if width == 60 else 1)),
+        ]
+    assert told.as_text().splitlines()[1].split() == ["topic", "group", "lived", "missing"]

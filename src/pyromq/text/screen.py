@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 from unicodedata import east_asian_width
@@ -9,9 +10,12 @@ from unicodedata import east_asian_width
 from .colour import Painted, Piece
 
 
-def screen_width(stream: IO[Any]) -> int | None:
-    """Return the columns of the terminal; None for a pipe or a file, which are as wide as a line is."""
-    if not stream.isatty():
+def screen_width(stream: IO[Any], *, or_given: bool = False) -> int | None:
+    """Return the columns of the terminal; None for a pipe or a file, which are as wide as a line is.
+
+    `or_given`: or else what COLUMNS in the environment says.
+    """
+    if not (stream.isatty() or (or_given and os.environ.get("COLUMNS"))):
         return None
     import shutil  # not at the top: --version and --help need none
 

@@ -20,7 +20,7 @@ def heading(name: str) -> str:
     for unit in ("Ms", "Bytes", "Seconds"):
         if name != unit:
             name = name.removesuffix(unit)
-    return _HUMP.sub(" ", name).lower() if _HUMP.search(name) else name
+    return one_line(_HUMP.sub(" ", name).lower() if _HUMP.search(name) else name)
 
 
 def shown(name: str, value: Any) -> str:
@@ -44,7 +44,11 @@ def _number(name: str, value: float) -> str:
         return size(value)
     if name.endswith("Seconds"):
         return span(value)
-    return f"{value:.1f}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    hundredths = f"{value:.2f}"  # of small figures, such as a ratio; rates move all the time
+    is_short = name.lower().endswith("persecond") or abs(value) >= 10 or hundredths.endswith("0")
+    return f"{value:.1f}" if is_short else hundredths
 
 
 def moment(ms: int) -> str:

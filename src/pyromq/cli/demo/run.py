@@ -68,7 +68,7 @@ class DemoRun:
             *(sys.executable, "-m", "pyromq", *words),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env=os.environ | {"PYROMQ_NAMESRV": self.namesrv, "COLUMNS": str(self.console.width)},
+            env=os.environ | {"PYROMQ_NAMESRV": self.namesrv} | self._width(),
         )
         try:
             printed, complaints = await process.communicate()
@@ -79,6 +79,10 @@ class DemoRun:
         if process.returncode:
             raise PyroError(f"pyromq {' '.join(words)} ended with {process.returncode}: {complaints.decode()[-2000:]}")
         return printed.decode()
+
+    def _width(self) -> dict[str, str]:
+        """Return the variable by which a command fits what it prints to this terminal."""
+        return {"COLUMNS": str(self.console.width)} if self.console.is_terminal else {}
 
     def show(self, printed: str) -> None:
         self.console.print(printed, markup=False, highlight=False, soft_wrap=True, end="")

@@ -14,7 +14,6 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...ambient import SystemClock
@@ -25,7 +24,7 @@ from ...spark.options import Use, connection_options, net_part
 from ...spark.session import check_machine, new_session
 from ..terminal.exits import NO
 from ..terminal.options import together
-from ..terminal.printing import print_drawn, print_lines, print_text
+from ..terminal.printing import columns, print_drawn, print_lines
 from .faults import JobFailed, is_debugging, plain_faults, quieten
 from .options import SEVERAL, SHARED
 from .stop import run_stoppable
@@ -131,8 +130,7 @@ class Job:
         found = watch.metrics(summary)
         count, rate = (f"{found[name]:,}" for name in ("rows", "rowsPerSecond"))
         print_lines(f"{name}: {count} rows, {found['bytes']:,} bytes in {found['seconds']} s, {rate} rows/s", err=True)
-        text = summary.as_json() if self.as_json else summary.as_text(get_terminal_size((120, 40)).columns)
-        print_text(text, nl=self.as_json)
+        print_lines(*[summary.as_json()] if self.as_json else summary.lines(columns()))
         self._measured(found)
         if self.report is not None:
             from ...pipelines.report.html_page import page

@@ -36,8 +36,9 @@ def print_prose(text: str, indent: str = "  ") -> None:
 
 
 def columns() -> int | None:
-    """Return how wide what people read may be."""
-    return screen_width(sys.stdout)
+    """Return how wide what people read may be. Off a terminal it is as wide as a line is, unless COLUMNS is exported,
+    as `watch` does."""
+    return screen_width(sys.stdout, or_given=True)
 
 
 def print_many(line: str) -> None:

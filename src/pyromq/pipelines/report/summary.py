@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...model.foreign_text import one_line
+from ...text import tables
+from ...text.colour import STRONG, Painted
+from ...text.screen import wrapped
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,27 +74,19 @@ class Summary:
         members = {"pipeline": self.pipeline, **self.facts, **{table.title: list(table.rows) for table in self.tables}}
         return json.dumps(members, ensure_ascii=False, default=str)
 
-    def as_text(self, width: int) -> str:
-        from io import StringIO
+    def as_text(self, width: int | None = None) -> str:
+        """Return what `lines` yields as one text."""
+        return "".join(f"{line}\n" for line in self.lines(width))
 
-        from rich.console import Console
-        from rich.table import Table as RichTable
-        from rich.text import Text
-
-        out = StringIO()
-        console = Console(file=out, width=width, force_terminal=False)  # no colours: all of it is escaped later
+    def lines(self, width: int | None = None) -> Iterator[str]:
+        """Yield tables and facts for people; a table that is wider than `width` is a list. No word is broken."""
         for table in self.tables:
+            title = one_line(f"{self.pipeline}: {table.title}")
             if not table.rows:
-                console.print(Text(one_line(f"{self.pipeline}: {table.title}: nothing")))
+                yield f"{title}: nothing"
                 continue
-            title = Text(one_line(f"{self.pipeline}: {table.title}"))
-            drawn = RichTable(title=title, title_justify="left", show_edge=False)
-            names = list(table.rows[0])
-            for name in names:
-                drawn.add_column(Text(one_line(name)), no_wrap=True)
-            for row in table.rows:
-                # As they are: what stands in brackets is no markup of rich's.
-                drawn.add_row(*(Text("" if row[name] is None else one_line(str(row[name]))) for name in names))
-            console.print(drawn)
-        facts = one_line(", ".join(f"{name} {value}" for name, value in self.facts.items()))
-        return f"{out.getvalue()}{self.pipeline}: {facts}\n"
+            yield Painted((title, STRONG))
+            yield from tables.indented(table.rows, width)
+            yield ""
+        facts = ", ".join(f"{name} {value}" for name, value in self.facts.items())
+        yield from wrapped(one_line(f"{self.pipeline}: {facts}"), width, "  ")
