@@ -46,7 +46,7 @@ LOCAL = [
     ("store verify STORE", "clean", 0),
     ("store verify STORE --json", '"exitCode": 0', 0),
     ("store verify FOLDER/none", "none", 78),
-    ("store info STORE", "GoldenRoll 0: 2500", 0),
+    ("store info STORE", "GoldenRoll +0 +3 +2500", 0),
     ("store info STORE --json", '"commitLogFiles": 6', 0),
     ("store info FOLDER/none", "none", 78),
     ("store dump STORE --limit 2", "GoldenPlain", 0),

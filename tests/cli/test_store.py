@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -55,7 +56,7 @@ def test_verify_as_json(tmp_path: Path) -> None:
 
 
 def test_info(clean: Path) -> None:
-    assert "GoldenRoll 0: 2500 in 3 files" in run("info", clean).output
+    assert re.search(r"consumequeue +GoldenRoll +0 +3 +2500$", run("info", clean).output, re.MULTILINE)
     assert json.loads(run("info", clean, "--json").stdout)["commitLogFiles"] == 6
 
 

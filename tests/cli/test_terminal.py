@@ -15,9 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from pyromq.cli.cluster.top_screen import Frame, sparkline
 from pyromq.cli.cluster.top_screen import Screen as TopScreen
+from pyromq.cli.main import cli
 from pyromq.cli.terminal.progress import logged
 from tests.cli.standing import Standing, standing
 
@@ -176,9 +178,10 @@ def test_colours_have_a_meaning_and_can_be_left_out(stands: Standing) -> None:
         assert not COLOUR.search(stands.shown(*words))
 
 
-def test_no_word_is_broken_at_80_columns(stands: Standing) -> None:
-    stands.shown("topic", "create", "a-topic-with-a-long-name-that-stands-in-many-lines", "--perm", "r")
-    here = ("-n", stands.names)
+@pytest.mark.parametrize("columns", [60, 80])
+def test_no_word_is_broken(stands: Standing, columns: int) -> None:
+    stands.run("topic", "create", "a-topic-with-a-long-name-that-stands-in-many-lines", "--perm", "r")
+    here, store = ("-n", stands.names), str(stands.world.folder / "broker-a")
     for words in (
         ("doctor", *here),
         ("cluster", "brokers", *here),
@@ -186,12 +189,43 @@ def test_no_word_is_broken_at_80_columns(stands: Standing) -> None:
         ("group", "lag", "billing", *here),
         ("top", "--once", *here),
         ("topic", "delete", "ordres", *here),
+        ("topic", "create", "b@d", *here),
         ("config", "list", "--daemon", "namesrv"),
+        ("profile", "list"),
+        ("store", "info", store),
+        ("store", "verify", store, "--json"),
+        ("store", "accept-loss", store, "--dry-run"),
+        ("completion", "tcsh"),
     ):
-        lines = COLOUR.sub("", seen(*words)).replace("\r", "").splitlines()
-        # A command to be copied stays whole, and so does what has no blank in it.
-        long = [line for line in lines if len(line) > 80 and "pyromq.cli.main" not in line]
+        lines = COLOUR.sub("", seen(*words, COLUMNS=str(columns))).replace("\r", "").splitlines()
+        # A command to be copied stays whole, and so does what has no blank in it, also behind its label.
+        kept = re.compile(r"pyromq.cli.main|^{|^ *[a-z ]+  \S+$")
+        long = [line for line in lines if len(line) > columns and not kept.search(line)]
         assert [line for line in long if " " in line.strip()] == [], words
+
+
+def test_watch_and_its_like_say_how_wide_a_pipe_is(stands: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = stands.shown("cluster", "brokers").splitlines()
+    monkeypatch.setenv("COLUMNS", "40")
+    narrow = stands.shown("cluster", "brokers").splitlines()
+    assert (wide[0].split()[0], narrow[0].split()) == ("cluster", ["cluster", "DefaultCluster"])
+    assert max(map(len, narrow)) <= 40
+
+
+@pytest.mark.parametrize("words", [(), ("topic",), ("broker", "config"), ("spark",)])
+def test_a_group_without_a_command_shows_its_help(words: tuple[str, ...]) -> None:
+    program = [sys.executable, "-m", "pyromq.cli.main", *words]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (64, "")
+    assert "\nCommands:\n" in done.stderr
+    assert "\\n" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [("apply", "missing"), ("msg", "import", "missing"), ("config", "check", "missing")])
+def test_a_missing_file_is_named_in_words(words: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(cli, list(words))
+    assert (done.exit_code, done.stdout) == (78, "")
+    assert re.fullmatch(r"pyromq: [^[]*missing: No such file or directory\n", done.stderr), done.stderr
 
 
 def test_keys_of_top(stands: Standing) -> None:

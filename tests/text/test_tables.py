@@ -65,3 +65,14 @@ def test_control_characters_do_not_reach_the_terminal() -> None:
     assert values.shown("tag", "evil\x1b[31mred\x07\x9b2J") == "evil\\x1b[31mred\\x07\\u009b2J"
     assert values.shown("tags", ["two\nlines", "\tand 日本"]) == "two\\nlines, \\tand 日本"
     assert values.shown("tag", "t\x1b[2J\n") == "t\\x1b[2J\\n"
+
+
+def test_a_value_that_is_too_long_for_its_line_is_shown_whole() -> None:
+    name = "a-topic-with-a-long-name-that-stands-in-many-lines"
+    rows = [{"topic": name, "group": f"{name} and {name}", "attributes": {}}]
+    for columns in (1, 20, 40):
+        shown = list(tables.lines(rows, columns))
+        assert [line.split()[-1] for line in shown if name in line] == [name] * 3, columns
+        assert shown[-1] == "attributes  -"
+    facts = ["topic       " + name, "group       " + name, "            and", "            " + name, "attributes  -"]
+    assert list(tables.lines(rows, 40)) == facts

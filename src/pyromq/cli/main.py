@@ -16,10 +16,12 @@ from importlib import import_module
 from typing import Any, cast
 
 import click
+from click.exceptions import NoArgsIsHelpError
 
 from .. import __version__
 from ..errors import CallFailed, PyroError
 from ..model.foreign_text import one_line
+from ..text.screen import screen_width, wrapped
 from .terminal.exits import DONE, NO, NO_ANSWER, REFUSED, USAGE
 from .terminal.printing import print_prose
 from .terminal.tree import HelpFormatter, Resolved, Tree, importing, log_options, take_given, with_log_options
@@ -112,10 +114,13 @@ class LazyTree(Tree):
                 sys.stdout.flush()
                 return result
         except click.ClickException as refusal:  # click prints it; there may be names from elsewhere in it
-            refusal.message = one_line(refusal.message)  # type: ignore[misc]  # it calls it final, and reads it anew
+            if not isinstance(refusal, NoArgsIsHelpError):
+                lines = wrapped(f"Error: {one_line(refusal.format_message())}", screen_width(sys.stderr), "  ")
+                text = "\n".join(lines).removeprefix("Error: ")
+                refusal.format_message = lambda: text  # type: ignore[method-assign]
             raise
-        except (PyroError, OSError) as error:  # an OSError names its path or address itself
-            print_prose(f"pyromq: {error}")
+        except (PyroError, OSError) as error:
+            print_prose(f"pyromq: {_as_words(error)}")
             sys.exit(_exit_code(error))
         except ModuleNotFoundError as missing:
             if (extra := EXTRAS.get((missing.name or "").partition(".")[0])) is None:
@@ -135,6 +140,13 @@ def _until_the_reader_has_enough() -> Iterator[None]:
         with suppress(OSError):  # what is still buffered goes nowhere, so that Python's own flush at the end succeeds
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(DONE)
+
+
+def _as_words(error: Exception) -> str:
+    """Return what went wrong: of a file its name first, then what the system says, without its number."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    return str(error)
 
 
 def _exit_code(error: Exception) -> int:

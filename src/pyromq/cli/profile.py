@@ -9,7 +9,7 @@ import click
 
 from ..text import tables
 from .terminal.options import take_tls, tls_options
-from .terminal.printing import columns, print_lines, to_json
+from .terminal.printing import columns, print_lines, print_wrapped, to_json
 from .terminal.profiles import TLS_FILES, TLS_KEYS, Profile, Profiles, load_profiles
 from .terminal.tree import Tree, command, unknown
 
@@ -38,7 +38,7 @@ def list_profiles(as_json: bool) -> None:
     rows = [{"profile": name, "namesrv": one.namesrv, "inUse": name == used, **one.tls} for name, one in named]
     print_lines(*map(to_json, rows) if as_json else tables.lines(rows, columns()))
     if not rows and not as_json:
-        print_lines(f"no profiles in {found.path}. Make one: pyromq profile set NAME HOST:PORT")
+        print_wrapped(f"no profiles in {found.path}. Make one: pyromq profile set NAME HOST:PORT")
 
 
 @command(

@@ -27,8 +27,10 @@ from ..store.layout import COMMIT_LOG
 from ..store.recovery.sizes import inferred_config
 from ..store.tables.quarantine import QuarantinedRecord
 from ..store.tools.findings import Report
+from ..text import tables
+from ..text.screen import wrapped
 from .terminal.options import together
-from .terminal.printing import print_lines
+from .terminal.printing import columns, print_lines
 from .terminal.progress import progress
 from .terminal.tree import Fail, Tree, command
 
@@ -74,7 +76,7 @@ def info(path: Path, config_file: Path | None, as_json: bool) -> None:
     from ..store.tools.info import store_info
 
     found = store_info(*_open(path, config_file))
-    _print(as_json, found, _info_lines(found))
+    print_lines(*[json.dumps(found)] if as_json else _info_lines(found))
 
 
 @command("pyromq store dump PATH --limit 10", "pyromq store dump PATH --to all.parquet", of=store)
@@ -279,8 +281,11 @@ def _settings_of(config_file: Path) -> dict[str, Any]:
 
 
 def _print(as_json: bool, found: Any, lines: Iterable[str]) -> None:
-    """Print one JSON value for programs, or the lines for people."""
-    print_lines(*([json.dumps(found)] if as_json else lines))
+    """Print one JSON value for programs, or the sentences for people."""
+    if as_json:
+        print_lines(json.dumps(found))
+    else:
+        print_lines(*(part for line in lines for part in wrapped(line, columns(), "  ")))
 
 
 def _report_lines(report: Report) -> Iterator[str]:
@@ -299,16 +304,8 @@ def _report_lines(report: Report) -> Iterator[str]:
 
 
 def _info_lines(found: dict[str, Any]) -> Iterator[str]:
-    for name, value in found.items():
-        if name == "queues":
-            yield f"queues: {len(value)}"
-            for queue in value:
-                yield f"  {queue['topic']} {queue['queueId']}: {queue['end']} in {queue['files']} files"
-        elif isinstance(value, dict):
-            yield f"{name}:"
-            yield from (f"  {inner}: {number}" for inner, number in value.items())
-        else:
-            yield f"{name}: {value}"
+    holds = [{"table": name, "holds": counts} for name, counts in found["tables"].items()]
+    yield from tables.report(found | {"checkpoint": [found["checkpoint"]], "tables": holds}, columns())
 
 
 def _record_line(record: dict[str, Any]) -> str:

@@ -29,8 +29,8 @@ def wrapped(text: str, columns: int | None, indent: str = "") -> Iterator[str]:
         return
     from textwrap import TextWrapper
 
-    wrapper = TextWrapper(columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-    yield from wrapper.wrap(text)
+    wrapper = TextWrapper(max(1, columns), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    yield from wrapper.wrap(text) or [""]
 
 
 def cut(line: str, columns: int | None) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from .colour import BAD, DIM, GOOD, WARN, Painted, Piece
+from .colour import BAD, DIM, GOOD, STRONG, WARN, Painted, Piece
 from .screen import width, wrapped
 from .values import heading, shown
 
@@ -44,6 +44,18 @@ def lines(rows: Sequence[Row], columns: int | None = None) -> Iterator[str]:
     for number, row in enumerate(rows):
         yield from ([""] if number else [])
         yield from facts(row, columns)
+
+
+def report(found: Row, columns: int | None = None) -> Iterator[str]:
+    """Yield one thing with its parts: facts, then a table below its name for each list of rows."""
+    parts = {
+        name: value
+        for name, value in found.items()
+        if isinstance(value, list) and value and all(isinstance(one, dict) for one in value)
+    }
+    yield from facts({name: value for name, value in found.items() if name not in parts}, columns)
+    for name, rows in parts.items():
+        yield from ("", Painted((heading(name), STRONG)), *indented(rows, columns))
 
 
 def indented(rows: Sequence[Row], columns: int | None = None) -> Iterator[str]:
@@ -84,9 +96,9 @@ def facts(pairs: Row, columns: int | None = None) -> Iterator[str]:
     wide = max((width(heading(name)) for name in pairs), default=0)
     for name, value in pairs.items():
         label, indent = _pad(heading(name), wide, False) + "  ", " " * (wide + 2)
-        first, *more = list(wrapped(indent + shown(name, value), columns, indent)) or [""]
-        yield _stripped([(label, DIM), (first[len(indent) :], meaning(name, value))])
-        yield from more
+        first, *more = wrapped(shown(name, value), None if columns is None else columns - len(indent))
+        yield _stripped([(label, DIM), (first, meaning(name, value))])
+        yield from (indent + line for line in more)
 
 
 def _pad(text: str, wide: int, right: bool) -> str:

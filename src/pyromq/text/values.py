@@ -24,7 +24,7 @@ def heading(name: str) -> str:
 
 
 def shown(name: str, value: Any) -> str:
-    if value is None or value == "" or value == []:
+    if value is None or value in ("", [], {}):
         return NOTHING
     if isinstance(value, bool):
         return "yes" if value else "no"

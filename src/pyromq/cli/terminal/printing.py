@@ -35,6 +35,11 @@ def print_prose(text: str, indent: str = "  ") -> None:
     print_lines(*wrapped(as_called(text), screen_width(sys.stderr), indent), err=True)
 
 
+def print_wrapped(text: str, indent: str = "  ") -> None:
+    """Print a sentence with hints: it goes on below itself and breaks no word."""
+    print_lines(*wrapped(as_called(text), columns(), indent))
+
+
 def columns() -> int | None:
     """Return how wide what people read may be. Off a terminal it is as wide as a line is, unless COLUMNS is exported,
     as `watch` does."""

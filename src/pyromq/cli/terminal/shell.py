@@ -24,13 +24,9 @@ from ... import admin
 from ...client.errors import BadAnswer
 from ...errors import CallFailed, Malformed
 from ...text import tables
-from ...text.colour import STRONG, Painted
-from ...text.screen import wrapped
 from ...text.tables import Row
-from ...text.values import heading
-from .called import as_called
 from .options import cluster_options, together
-from .printing import columns, print_lines, print_text, to_json
+from .printing import columns, print_lines, print_prose, print_text, print_wrapped, to_json
 from .profiles import Reach, take_reach
 from .tree import Fail, importing, unknown
 
@@ -74,20 +70,13 @@ class Shell:
         """Print one thing with its parts: facts, then a table for each list of rows. Or one JSON object."""
         if self.as_json:
             print_text(to_json(found, indent=2))
-            return
-        parts = {
-            name: value
-            for name, value in found.items()
-            if isinstance(value, list) and value and all(isinstance(one, dict) for one in value)
-        }
-        print_lines(*tables.facts({name: value for name, value in found.items() if name not in parts}, columns()))
-        for name, rows in parts.items():
-            print_lines("", Painted((heading(name), STRONG)), *tables.indented(rows, columns()))
+        else:
+            print_lines(*tables.report(found, columns()))
 
     def say(self, text: str) -> None:
         """Print for people alone: programs have the facts."""
         if not self.as_json:
-            print_lines(*wrapped(as_called(text), columns(), "  "))
+            print_wrapped(text)
 
     def end(self, away: object) -> None:
         """Exit with code 1 if something is missing. Called after what was found is printed."""
@@ -107,7 +96,8 @@ class Shell:
             return
         if self.as_json:
             raise click.UsageError(f"this would {what}: give --yes, or --dry-run to see more")
-        print_lines(f"This will {what}.", *tables.indented(plan, columns()), err=True)
+        print_prose(f"This will {what}.")
+        print_lines(*tables.indented(plan, columns()), err=True)
         try:
             is_wanted = click.confirm("Go on?", err=True)
         except click.Abort:

@@ -124,7 +124,7 @@ class NameServers:
                 return address, answer
         error = NoNameServer(
             f"no name server answers: {'; '.join(faults)}",
-            hint=hint or "Is one running there (pyromq up)? Name others by connect(...) or PYROMQ_NAMESRV",
+            hint=hint or "Is one running there (pyromq up)? Name others by -n, connect(...) or PYROMQ_NAMESRV",
             address=";".join(addresses),
         )
         error.is_explained = bool(hint)
