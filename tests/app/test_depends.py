@@ -161,6 +161,19 @@ async def test_what_cannot_be_provided_is_an_error_at_the_start(
         await app.start(await rmq_broker.client())
 
 
+def test_a_type_hint_of_a_provider_that_cannot_be_read_is_one_line() -> None:
+    app = pyromq.App()
+
+    def rate(found: Missing = 1) -> int:  # type: ignore[name-defined]  # noqa: F821
+        return found  # type: ignore[no-any-return]
+
+    async def bill(order: str, found: int = Depends(rate)) -> None: ...
+
+    app.subscriber("orders", group="g")(bill)
+    with pytest.raises(ConfigError, match=r"a type hint of .*rate.* cannot be read: name 'Missing' is not defined"):
+        app.check()
+
+
 async def test_a_batch_handler_has_no_dependencies(rmq_broker: RmqBroker) -> None:
     app = pyromq.App()
 

@@ -8,26 +8,30 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.client.errors import NoBroker
+from pyromq.client.errors import Error, NoBroker
 from pyromq.client.produce.sending import SendPolicy
 from tests.cli.standing import Standing, standing
+from tests.client.world import turns_until
 
 KEYS = [f"customer-{number}" for number in range(12)]
 Places = dict[str, tuple[str, int]]
 
 
-async def _send(two: Standing, keys: list[str], limit_s: float) -> tuple[Places, dict[str, Exception]]:
-    """Where a client that was just started puts the keys, and what it says of those it could not send."""
+async def _send(two: Standing, keys: list[str], limit_s: float, places: Places) -> dict[str, Exception]:
+    """Note where a client that was just started puts the keys; return what it says of those it could not send."""
+    failed: dict[str, Exception] = {}
     policy = SendPolicy(timeout_s=limit_s)
     async with two.world.client() as client, client.producer(policy=policy) as producer:
-        sends = [producer.send("steps", key, order_key=key) for key in keys]
-        results = dict(zip(keys, await asyncio.gather(*sends, return_exceptions=True), strict=True))
-    places = {
-        key: (one.queue.broker_name, one.queue.queue_id)
-        for key, one in results.items()
-        if not isinstance(one, BaseException)
-    }
-    return places, {key: one for key, one in results.items() if isinstance(one, Exception)}
+
+        async def send(key: str) -> None:
+            try:
+                queue = (await producer.send("steps", key, order_key=key)).queue
+                places[key] = queue.broker_name, queue.queue_id
+            except Error as fault:
+                failed[key] = fault
+
+        await asyncio.gather(*map(send, keys))
+    return failed
 
 
 @pytest.fixture
@@ -38,18 +42,21 @@ def two(tmp_path: Path) -> Iterator[Standing]:
 
 def test_a_key_waits_for_its_broker_and_never_moves_to_another(two: Standing) -> None:
     two.shown("topic", "create", "steps", "--queues", "2", "--order")
-    places, failed = two.do(_send(two, KEYS, 10))
+    places: Places = {}
+    failed = two.do(_send(two, KEYS, 10, places))
     assert {broker for broker, _ in places.values()} == {"broker-a", "broker-b"}
     assert not failed
 
     async def away() -> tuple[Places, dict[str, Exception], Places]:
         port = int(two.world.brokers["broker-b"].address.rpartition(":")[2])
         await two.world.stop_broker("broker-b")
-        meanwhile, failed = await _send(two, KEYS, 0.5)
-        waiting = asyncio.ensure_future(_send(two, KEYS, 30))
-        await asyncio.sleep(0.3)
+        meanwhile, after = Places(), Places()
+        failed = await _send(two, KEYS, 2, meanwhile)
+        waiting = asyncio.ensure_future(_send(two, KEYS, 30, after))
+        await turns_until(lambda: after == meanwhile)  # the others wait for their broker
         await two.world.start_broker("broker-b", port)
-        return meanwhile, failed, (await waiting)[0]
+        assert await waiting == {}
+        return meanwhile, failed, after
 
     meanwhile, failed, after = two.do(away())
     assert meanwhile == {key: place for key, place in places.items() if place[0] == "broker-a"}

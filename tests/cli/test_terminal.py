@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from pyromq.cli.cluster.top_screen import Frame, sparkline
+from pyromq.cli.cluster.top_screen import Frame, pressed_keys, sparkline
 from pyromq.cli.cluster.top_screen import Screen as TopScreen
 from pyromq.cli.main import cli
 from pyromq.cli.terminal.progress import logged
@@ -265,6 +265,31 @@ def test_sorting_of_top() -> None:
         screen.press(key, asyncio.Event())
     orders.append([line.split()[0] for line in screen.lines(None) if line][-3:])
     assert orders == [["b", "c", "a"], ["c", "a", "b"], ["a", "b", "c"], ["c", "b", "a"]]
+
+
+def test_a_trend_of_top_begins_anew_when_its_topic_was_gone() -> None:
+    screen = TopScreen(9)
+    for names in ("ab", "ab", "b", "ab"):
+        rows = [{"topic": name, "perSecond": 1.0, "messages": 1} for name in names]
+        screen.show(Frame(at=1.0, topics=rows), 0)
+    trends = [line.split()[-1] for line in screen.lines(None) if line][-2:]
+    assert trends == ["█", "████"]
+
+
+async def test_a_terminal_that_goes_away_is_not_read_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    end, its_end = pty.openpty()
+    with open(its_end, "rb", buffering=0) as terminal:  # noqa: ASYNC230
+        monkeypatch.setattr(sys, "stdin", terminal)
+        monkeypatch.setattr(sys, "stdout", terminal)
+        pressed: list[str] = []
+        with pressed_keys(pressed.append, wanted=True) as is_changed:
+            os.write(end, b"s")
+            await is_changed.wait()
+            is_changed.clear()
+            os.close(end)
+            await is_changed.wait()
+            assert not asyncio.get_running_loop().remove_reader(its_end)
+        assert pressed == ["s"]
 
 
 def test_progress_is_a_bar_on_a_terminal_and_log_lines_elsewhere(caplog: pytest.LogCaptureFixture) -> None:

@@ -36,7 +36,7 @@ async def test_a_send_names_an_entry_of_the_brokers_table(rmq_broker: RmqBroker,
 async def test_a_broker_that_does_not_answer_is_asked_again_and_keeps_its_table(rmq_broker: RmqBroker) -> None:
     """Another table, taken for a minute, would let a message wait for days."""
     client = await rmq_broker.client()
-    session, answers = client.session, ["messageDelayLevel=1s 2d", TimedOut("no answer"), "messageDelayLevel=1s 3d"]
+    answers: list[str | Exception] = ["messageDelayLevel=1s 2d", TimedOut("no answer"), "messageDelayLevel=1s 3d"]
     asked: list[str] = []
 
     async def ask(address: str, code: int) -> SimpleNamespace:
@@ -46,7 +46,7 @@ async def test_a_broker_that_does_not_answer_is_asked_again_and_keeps_its_table(
             raise answer
         return SimpleNamespace(body=answer.encode())
 
-    delays = DelaysOfBrokers(SimpleNamespace(clock=session.clock, ask=ask))  # type: ignore[arg-type]
+    delays = DelaysOfBrokers(SimpleNamespace(clock=client.session.clock, ask=ask))  # type: ignore[arg-type]
     assert [tuple((await delays.of("b")).levels) for _ in range(2)] == [(1, 2 * DAY_S)] * 2
     assert len(asked) == 1
     await rmq_broker.clock.advance(61)

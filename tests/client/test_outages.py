@@ -34,11 +34,9 @@ def unanswered(caplog: pytest.LogCaptureFixture) -> list[Any]:
 
 def failed_pulls(caplog: pytest.LogCaptureFixture, queues: int) -> list[int]:
     """How often each group could not pull each queue of T; zeros for those of `queues` that never failed."""
-    counts = Counter(
-        (each.fields["group"], each.fields["queue"])
-        for each in caplog.records
-        if getattr(each, "event", "") == "pull failed" and "RETRY" not in each.fields["queue"]
-    )
+    failed: list[Any] = [each for each in caplog.records if getattr(each, "event", "") == "pull failed"]
+    found = [(each.fields["group"], each.fields["queue"]) for each in failed]
+    counts = Counter(each for each in found if "RETRY" not in each[1])
     return [*counts.values()] + [0] * (queues - len(counts))
 
 

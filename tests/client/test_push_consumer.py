@@ -495,7 +495,8 @@ async def test_a_group_that_operators_set_orderly_is_serial_without_a_word_in_th
         nonlocal at_work, most
         at_work += 1
         most = max(most, at_work)
-        await asyncio.sleep(0.01)
+        for _ in range(20):
+            await asyncio.sleep(0)
         at_work -= 1
         seen.append(text)
 

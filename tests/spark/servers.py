@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import signal
+import socket
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -73,6 +73,16 @@ def until_registered(namesrv: str, broker: str, topic: str = AUTO_CREATE_TOPIC, 
     raise AssertionError(f"{broker} did not register {topic}")
 
 
+def until_free(listen: str) -> None:
+    """A port of its own may be somebody's outgoing connection for a moment, while its daemon was down."""
+    host, _, port = listen.rpartition(":")
+    for _ in range(600):
+        with suppress(OSError), socket.create_server((host, int(port))):
+            return
+        pause(0.05)
+    raise AssertionError(f"{listen} is somebody else's")
+
+
 class Servers:
     """Stopped in any case by `close`."""
 
@@ -84,15 +94,6 @@ class Servers:
         self.brokers: dict[str, Daemon] = {}
         self._ports: dict[str, str] = {}
 
-    def _started(self, *words: str) -> Daemon:
-        """A port of its own may be somebody's outgoing connection for a moment, while its daemon was down."""
-        for _ in range(20):
-            try:
-                return Daemon(*words, apart=self._apart)
-            except AssertionError:
-                time.sleep(0.5)
-        return Daemon(*words, apart=self._apart)
-
     def start(self, name: str = "broker-a", **settings: object) -> None:
         """A broker, or the one of that name again at its old address."""
         config = self._folder / f"{name}.conf"
@@ -101,7 +102,8 @@ class Servers:
             config.write_text("".join(f"{key}={value}\n" for key, value in told.items()), "utf-8")
         listen = self._ports.get(name, "127.0.0.1:0")
         words = ("--listen", listen, "--namesrv", self.namesrv, "--config", str(config))
-        self.brokers[name] = self._started("broker", *words)
+        until_free(listen)
+        self.brokers[name] = Daemon("broker", *words, apart=self._apart)
         self._ports[name] = self.brokers[name].address
         until_registered(self.namesrv, name)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pyarrow as pa
 import pytest
@@ -281,3 +282,12 @@ def test_batches_are_refused_before_the_stream_begins() -> None:
         send_batches(nameServer="127.0.0.1:9876", topc="x")
     with pytest.raises(ConfigError, match="origin = 'mine'"):
         send_batches(nameServer="127.0.0.1:9876", topic="x", origin="mine")
+
+
+def test_batches_of_no_stream_are_refused() -> None:
+    """Two calls would have the same ids, and brokers take the second one's rows for repeats of the first one's."""
+    rows = MagicMock()
+    rows.sparkSession.sparkContext.getLocalProperty.return_value = None
+    with pytest.raises(ConfigError, match="send_batches is for foreachBatch"):
+        send_batches(nameServer="127.0.0.1:9876", topic="x")(rows, 0)
+    assert not rows.write.mock_calls

@@ -14,13 +14,14 @@ others. Functions and generators are plain or async; those of a plain handler ar
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, get_type_hints
+from functools import lru_cache
+from typing import Any
 
 from ..client.errors import Error
-from ..client.handle.handlers import is_async
+from ..client.handle.handlers import hints_of, is_async
 from ..client.received import Received
 
 Provider = Callable[..., Any]
@@ -37,7 +38,8 @@ def Depends(provider: Provider) -> Any:  # noqa: N802 - the name by which FastAP
     return Dependency(provider)
 
 
-def dependencies(function: Provider) -> dict[str, Provider]:
+@lru_cache(maxsize=1024)  # asked for each message, and a signature takes its time
+def dependencies(function: Provider) -> Mapping[str, Provider]:
     """Return the parameters of a function that others provide, and these."""
     parameters = inspect.signature(function).parameters.values()
     return {each.name: each.default.provider for each in parameters if isinstance(each.default, Dependency)}
@@ -107,10 +109,10 @@ def _call(provider: Provider, arguments: dict[str, Any], stack: AsyncExitStack |
     return provider(**arguments)
 
 
-def _message_parameters(provider: Provider) -> Iterator[str]:
-    target = provider if inspect.isroutine(provider) else getattr(provider, "__call__", provider)  # noqa: B004
-    hints = {} if inspect.isclass(provider) else get_type_hints(target)
-    return (name for name in inspect.signature(provider).parameters if hints.get(name) is Received)
+@lru_cache(maxsize=1024)
+def _message_parameters(provider: Provider) -> tuple[str, ...]:
+    hints = {} if inspect.isclass(provider) else hints_of(provider)
+    return tuple(name for name in inspect.signature(provider).parameters if hints.get(name) is Received)
 
 
 def _unknown_parameters(provider: Provider) -> list[str]:

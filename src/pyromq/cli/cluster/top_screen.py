@@ -9,7 +9,7 @@ import termios
 import tty
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,8 +73,11 @@ class Screen:
     def show(self, frame: Frame, now_ms: int) -> None:
         """Take the next frame, with its rates."""
         self.frame, self.fault, self._now_ms = frame, "", now_ms
+        before, self._rates = self._rates, {}  # what is gone is forgotten
         for name, row in self._named():
-            self._rates.setdefault((name, row[name]), deque(maxlen=TREND)).append(row["perSecond"])
+            key = name, row[name]
+            self._rates[key] = before.get(key) or deque(maxlen=TREND)
+            self._rates[key].append(row["perSecond"])
 
     def press(self, key: str, stop: asyncio.Event) -> None:
         if key == "q":
@@ -152,7 +155,12 @@ def pressed_keys(press: Callable[[str], None], *, wanted: bool) -> Iterator[asyn
     descriptor = sys.stdin.fileno()
 
     def read() -> None:
-        for key in os.read(descriptor, 64).decode("ascii", "ignore"):
+        typed = b""
+        with suppress(OSError):  # the terminal is gone
+            typed = os.read(descriptor, 64)
+        if not typed:
+            loop.remove_reader(descriptor)  # it would be ready for ever
+        for key in typed.decode("ascii", "ignore"):
             press(key)
         is_changed.set()
 
@@ -163,4 +171,5 @@ def pressed_keys(press: Callable[[str], None], *, wanted: bool) -> Iterator[asyn
         yield is_changed
     finally:
         loop.remove_reader(descriptor)
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        with suppress(termios.error):
+            termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

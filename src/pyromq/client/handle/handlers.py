@@ -48,7 +48,7 @@ class AdaptedHandler:
 def arguments_of(handler: Handler) -> Callable[[Received], tuple[Any, ...]]:
     """Return what a handler takes: `(msg)`, its value by type hint `(order: Order)`, or both `(order: Order, msg)`."""
     names, kind = _first_argument(handler, "a handler takes (message), (value) or both")
-    hints = _hints(handler)
+    hints = hints_of(handler)
     for name in names:
         kind_of = hints.get(name)
         if get_origin(kind_of) in (list, tuple, Sequence, Iterable) and get_args(kind_of)[:1] == (Received,):
@@ -70,7 +70,7 @@ def value_type(handler: Handler, is_batch: bool = False) -> Any:
 
 def returned_types(handler: Handler) -> list[Any]:
     """Return the types that a handler returns by its hint, None left out. Without a hint, or with Any: none."""
-    hint = _hints(handler).get("return", Any)
+    hint = hints_of(handler).get("return", Any)
     kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     return [kind for kind in kinds if kind not in (Any, None, NoneType)]
 
@@ -154,7 +154,7 @@ def _first_argument(handler: Handler, shape: str) -> tuple[list[str], Any]:
     names = [each.name for each in inspect.signature(handler).parameters.values() if each.default is each.empty]
     if len(names) not in (1, 2):
         raise TypeError(f"{handler!r} takes {len(names)} arguments: {shape}")
-    return names, _hints(handler).get(names[0], Received if len(names) == 1 else bytes)
+    return names, hints_of(handler).get(names[0], Received if len(names) == 1 else bytes)
 
 
 def _callable(
@@ -170,7 +170,8 @@ def _name(handler: Handler) -> str:
     return getattr(handler, "__qualname__", None) or repr(handler)
 
 
-def _hints(handler: Handler) -> dict[str, Any]:
+def hints_of(handler: Handler) -> dict[str, Any]:
+    """Return the type hints of a function or a callable object. TypeError for one that names what is not there."""
     target = handler if inspect.isroutine(handler) else handler.__call__  # type: ignore[operator]
     try:
         return get_type_hints(target)

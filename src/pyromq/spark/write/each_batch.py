@@ -32,6 +32,8 @@ def send_batches(**options: str) -> Callable[[DataFrame, int], None]:
 
     def send(rows: DataFrame, batch: int) -> None:
         query = rows.sparkSession.sparkContext.getLocalProperty(_QUERY)
-        rows.write.format("rocketmq").mode("append").options(**options, origin=f"{query}/{batch}").save()
+        if query is None:  # ids of no query would be those of the next call too, and its rows taken for repeats
+            raise ConfigError("send_batches is for foreachBatch: to send rows that are no stream's, use write")
+        rows.write.format("rocketmq").mode("append").options(**(options | {"origin": f"{query}/{batch}"})).save()
 
     return send
