@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterable
@@ -108,4 +109,6 @@ def _test(test: str) -> str:
 
 
 if __name__ == "__main__":
+    if found := faults((claim for of_document in read().values() for claim in of_document), Named()):
+        sys.exit("\n".join(found))
     print(page())
