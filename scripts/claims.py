@@ -100,8 +100,15 @@ def page() -> str:
 
 
 def _table(document: str, claims: list[Claim]) -> str:
-    rows = (f"| {one.at} | {one.says} | {one.cell} | {'<br>'.join(map(_test, one.tests))} |\n" for one in claims)
+    rows = (
+        f"| {_text(one.at)} | {_text(one.says)} | {one.cell} | {'<br>'.join(map(_test, one.tests))} |\n"
+        for one in claims
+    )
     return f"\n## {document}\n\n| section | claim | here | tested by |\n|---|---|---|---|\n{''.join(rows)}".rstrip("\n")
+
+
+def _text(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 def _test(test: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 
 from tests.house.source import ROOT
@@ -19,6 +20,11 @@ def faults(text: str) -> list[str]:
 def test_the_page_in_docs_is_up_to_date() -> None:
     page = (ROOT / "docs" / "claims.md").read_text("utf-8")
     assert page == SCRIPT["page"]() + "\n", "run: python scripts/claims.py > docs/claims.md"
+
+
+def test_each_row_of_the_page_has_its_cells() -> None:
+    rows = [line for line in SCRIPT["page"]().partition("## ")[2].splitlines() if line.startswith("|")]
+    assert {len(re.split(r"(?<!\\)\|", row)) for row in rows} == {6}
 
 
 def test_each_claim_has_tests_that_exist() -> None:
