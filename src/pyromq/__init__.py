@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from .app.app import App as App
+    from .app.asyncapi import AsyncApi as AsyncApi
     from .app.depends import Depends as Depends
     from .client import sync as sync
     from .client.client import Client as Client
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
 # Which module has which names, with blanks between them; `sync` is a module itself.
 _FROM = {
     "app.app": "App",
+    "app.asyncapi": "AsyncApi",
     "app.depends": "Depends",
     "client.produce.batches": "Batching",
     "client.client": "Client connect",

@@ -61,6 +61,8 @@ async def serving() -> None:
     app.publisher("T", tag=1)(handle)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     app.publisher("T", codec=pyromq.Protobuf())(handle)
     app.publisher("T", codec=3)(handle)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    pyromq.App(name="Shop", version=2)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    assert_type(app.asyncapi(), pyromq.AsyncApi)
     await app.publish("T", "x", delay_level=3)
     await app.publish("T", "x", delay_level="3")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
