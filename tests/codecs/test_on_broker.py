@@ -28,6 +28,9 @@ class Reversed:
 
     content_type = "text/reversed"
 
+    def __bool__(self) -> bool:
+        return False  # what a codec is besides is its own matter
+
     def encode(self, value: Any, /) -> Any:
         return "no bytes" if value == "wrong" else value[::-1].encode()
 
@@ -155,6 +158,15 @@ async def test_values_of_the_wrong_type_are_refused_and_nothing_is_sent(
 
 async def test_any_object_with_the_three_members_is_a_codec(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:
     await rmq_client.send("orders", "abc", codec=Reversed())
+    client = await rmq_broker.client(codec=Reversed())
+    seen: list[str] = []
+
+    async def handle(text: str) -> None:
+        seen.append(text)
+
+    async with client.push_consumer("orders", handle, group="g", begin="first", codec=Reversed()):
+        await rmq_broker.settle()
+    assert seen == ["abc"]
     msg = await rmq_client.receive_one("orders")
     assert (msg.body, msg.decode(str, Reversed()), msg.decode(str), msg.decode(bytes)) == (b"cba", "abc", "cba", b"cba")
 

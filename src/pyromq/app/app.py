@@ -254,7 +254,7 @@ class App(Lifecycle):
         return handler
 
     def _codec_of(self, about: Mapping[str, Any]) -> Codec:
-        return about.get("codec") or self._settings.get("codec") or JSON
+        return choose_codec(about.get("codec"), choose_codec(self._settings.get("codec"), JSON))
 
     def _check_types(self, subscription: Subscription) -> None:
         """Raise Error for types of a function that the codecs have no bodies of."""

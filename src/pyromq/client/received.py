@@ -116,7 +116,7 @@ class Received:
         Json, the usual one, has str, dataclasses, msgspec and pydantic models, dicts.
         """
         try:
-            return decode_value(self.body, kind, codec or self.codec)
+            return decode_value(self.body, kind, self.codec if codec is None else codec)
         except Exception as fault:  # a model's own validator may raise anything
             self.undecodable = fault
             raise

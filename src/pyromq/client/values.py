@@ -83,7 +83,7 @@ def encode_value(value: Any, codec: Codec = JSON) -> bytes:
     except BadMessage:
         raise
     except Exception as fault:  # a codec of the user's may raise anything
-        raise BadMessage(f"a {type(value).__name__} cannot be a message body: {fault}", hint="Send bytes") from None
+        raise BadMessage(f"a {type(value).__name__} cannot be a message body: {fault}", hint="Send bytes") from fault
     if not isinstance(body, bytes):
         raise BadMessage(f"{codec!r} made a {type(body).__name__} of a {type(value).__name__}, and not bytes")
     return body

@@ -19,6 +19,7 @@ from ..connect.session import Session
 from ..errors import Error, Unreadable
 from ..received import Received
 from ..subscription import Filter
+from ..values import choose_codec
 from .options import PullOptions
 from .pulling import Puller, PullRequest, PullResult, log_unreadable
 
@@ -45,7 +46,7 @@ class PolledQueues(dict[MessageQueue, PolledQueue]):
     def __init__(self, session: Session, group: str, wanted: Filter, options: PullOptions) -> None:
         super().__init__()
         self._clock, self._namespace, self._outages = session.clock, session.config.namespace, session.outages
-        self._codec = options.codec or session.config.codec
+        self._codec = choose_codec(options.codec, session.config.codec)
         self._group = group
         self._wanted = wanted
         self._options = options

@@ -31,7 +31,7 @@ from ..received import Received
 from ..subscription import Filter
 from ..tracing.trace_writer import Tracer
 from ..tracing.traced_work import traced_attempts
-from ..values import check_type
+from ..values import check_type, choose_codec
 from .assignment import Assignment
 from .concurrent_service import ConcurrentService
 from .consume_service import AssignedQueue, ConsumeService
@@ -74,7 +74,7 @@ class PushConsumer(Lifecycle):
             self._filters[names.retry_topic(group)] = Filter()
         self._version = self.clock.now_ms()
         self._tasks = Tasks(self._died)
-        self._codec = options.codec or session.config.codec
+        self._codec = choose_codec(options.codec, session.config.codec)
         self._worker = worker(handler, options.concurrency, options.max_batch is not None)
         check_type(self._codec, value_type(handler, options.max_batch is not None), self._worker.name)
         self.runner = HandlerRunner(self._worker, self.clock, options.timeout_s, options.slow_s)
