@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import struct
 from collections.abc import Callable
 from dataclasses import replace
@@ -337,30 +339,76 @@ def test_info_tells_the_ends_of_all_queues(clean: Path) -> None:
     assert info["commitLogFiles"] == 6
 
 
-def test_a_fresh_log_file_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broker reserves a gigabyte before the first message; what was never written holds nothing."""
-    config = StoreConfig(commit_log_file_bytes=64 << 20)
-    read = 0
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the lengths of all reads of logs and queues from now on."""
+    found: list[int] = []
     whole = FileSequence.read
 
     def counted(log: FileSequence, position: int, length: int) -> bytes:
-        nonlocal read
-        read += length
+        found.append(length)
         return whole(log, position, length)
 
+    monkeypatch.setattr(FileSequence, "read", counted)
+    return found
+
+
+def test_a_fresh_log_file_is_not_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: list[int]
+) -> None:
+    """A broker reserves a gigabyte before the first message; what was never written holds nothing."""
+    config = StoreConfig(commit_log_file_bytes=64 << 20)
     disk = RealDisk(tmp_path)
     store = MessageStore(disk, config, ManualClock())
     store.put([Record(topic="T", queue_id=0, body=b"one", properties=b"")])
-    monkeypatch.setattr(FileSequence, "read", counted)
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(RealDisk, "is_locked", lambda *given: True)  # as for another process while a broker runs
         verify_store(disk, config)
     store.close()
     assert verify_store(disk, config).exit_code == 0
-    assert read < 8 << 20
-    with (tmp_path / "commitlog" / f"{0:020}").open("r+b") as file:  # who writes there is found where a crash was
-        file.seek(1 << 20)
-        file.write(b"x")
+    assert sum(reads) < 8 << 20
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_of_a_killed_store_only_what_was_written_is_read(tmp_path: Path, reads: list[int], is_ours: bool) -> None:
+    config = StoreConfig(commit_log_file_bytes=64 << 20)
+    disk, log = RealDisk(tmp_path), tmp_path / "commitlog" / f"{0:020}"
+    store = MessageStore(disk, config, ManualClock())
+    store.put([Record(topic="T", queue_id=0, body=b"one", properties=b"")])
+    store.close()
+    has_holes = knows_holes(log)  # asked now: what was read once counts as written
+    if not is_ours:
+        shutil.rmtree(tmp_path / "pyromq")
     (tmp_path / "abort").touch()
-    verify_store(disk, config)
-    assert read > 8 << 20
+    assert [finding.what for finding in verify_store(disk, config).findings] == ["the broker was not stopped cleanly"]
+    poke(tmp_path, FIRST_LOG, 40 << 20, b"x")  # behind 40 MiB that nobody wrote
+    (torn,) = [one for one in verify_store(disk, config).findings if one.file == FIRST_LOG]
+    assert "bytes that are no whole record" in torn.what
+    assert sum(reads) < 16 << 20 or not has_holes
+
+
+def test_a_record_behind_a_long_hole_is_found(tmp_path: Path, reads: list[int]) -> None:
+    config = StoreConfig(commit_log_file_bytes=64 << 20)
+    disk, log = RealDisk(tmp_path), tmp_path / "commitlog" / f"{0:020}"
+    store = MessageStore(disk, config, ManualClock())
+    store.put([Record(topic="T", queue_id=0, body=body, properties=b"") for body in (b"one", *[bytes(3 << 20)] * 10)])
+    (last,) = store.put([Record(topic="T", queue_id=0, body=b"last", properties=b"")])
+    store.close()
+    content = log.read_bytes()
+    log.write_bytes(b"")
+    with log.open("r+b") as file:  # the large ones were never written
+        file.truncate(len(content))
+        file.write(content[:64])
+        file.seek(last.position)
+        file.write(content[last.position : last.position + 4096])
+    has_holes = knows_holes(log)
+    (tmp_path / "abort").touch()
+    report = verify_store(disk, config)
+    assert (report.records, report.log_end) == (1, last.position + last.size)
+    assert any(one.level is Level.DAMAGE and one.offset == 0 for one in report.findings if one.file == FIRST_LOG)
+    assert sum(reads) < 16 << 20 or not has_holes
+
+
+def knows_holes(file: Path) -> bool:
+    with file.open("rb") as opened:
+        return os.lseek(opened.fileno(), 0, os.SEEK_HOLE) < file.stat().st_size

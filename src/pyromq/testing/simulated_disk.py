@@ -97,6 +97,9 @@ class SimulatedFile:
                 raise DiskError(f"cannot read {self.name} at {offset}: Input/output error")
         return bytes(self.node.content[offset : offset + length])
 
+    def written(self) -> list[tuple[int, int]]:
+        return [(0, self.size())]
+
     def pread_resident(self, offset: int, length: int) -> bytes | None:
         data = self.pread(offset, length)
         return data if len(data) == length else None

@@ -6,8 +6,6 @@ says that it lies where it lies. Windows are read, not mapped: a failing medium 
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -21,7 +19,7 @@ from ...store.files.disk import DiskError
 from ...store.files.file_sequence import FileSequence
 from ...store.files.open_files import OpenFiles
 from ...store.files.read_only import read_only
-from ...store.files.real_disk import RealDisk, RealFile
+from ...store.files.real_disk import RealDisk
 from ...store.layout import COMMIT_LOG
 from ...store.recovery.sizes import inferred_config
 from ..codec.records import Records
@@ -29,7 +27,6 @@ from ..codec.records import Records
 WINDOW = 1 << 20  # Spark takes rows from batches of some thousand cheaper than from larger ones
 _PIECE = 1 << 20  # read at once while looking for something
 _ZEROES = bytes(_PIECE)
-_MOST_STRETCHES = 1000
 _MAGICS = (MAGIC_V1.to_bytes(4, "big"), MAGIC_V2.to_bytes(4, "big"))
 
 
@@ -88,23 +85,9 @@ def _opened(store: str, file_bytes: int = 0) -> Iterator[FileSequence]:
 
 
 def _written(log: FileSequence, begin: int, end: int) -> list[tuple[int, int]]:
-    """Return the stretches of one file that were written: it is allocated whole, and the rest is not read.
-
-    Asked before anything is read, since what has been read once counts as written.
-    """
-    file, inside = log.file_at(begin)
-    base, place = begin - inside, inside
-    found: list[tuple[int, int]] = []
-    assert isinstance(file, RealFile)  # of a RealDisk
-    try:
-        while base + place < end and len(found) < _MOST_STRETCHES:
-            first = os.lseek(file.fileno(), place, os.SEEK_DATA)
-            place = os.lseek(file.fileno(), first, os.SEEK_HOLE)
-            found.append((base + first, base + place))
-    except OSError as fault:
-        if fault.errno == errno.ENXIO:  # nothing from there on
-            return found
-    return [*found, (base + place, end)]  # of too many, or on another file system, the rest is read
+    """Return the stretches of one file that were written: it is allocated whole, and the rest is not read."""
+    found = log.written(log.base_of(begin))
+    return [(max(first, begin), until) for first, until in found if until > begin and first < end]
 
 
 def _written_end(log: FileSequence, base: int) -> int:

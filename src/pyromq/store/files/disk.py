@@ -86,6 +86,13 @@ class DiskFile(Protocol):
         """Return up to `length` bytes; fewer only at the end of the file."""
         ...
 
+    def written(self) -> list[tuple[int, int]]:
+        """Return the stretches that may hold anything but zeroes: a file system knows what of a file was never written.
+
+        Ask before anything is read: what has been read once counts as written. All of it where nobody knows.
+        """
+        ...
+
     def pread_resident(self, offset: int, length: int) -> bytes | None:
         """Return what `pread` does if all of it is in the page cache, else None. Never waits for the medium."""
         ...

@@ -104,6 +104,10 @@ class FileSequence:
             length -= wanted
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+    def written(self, base: int) -> list[tuple[int, int]]:
+        """Return from where to where one file may hold anything but zeroes, as positions. Asked before it is read."""
+        return [(base + first, base + end) for first, end in self.file_at(base)[0].written()]
+
     def pieces(self, position: int, end: int, size: int) -> Iterator[bytes]:
         """Yield what lies from a position on, up to `end` or where the files end, `size` bytes at a time."""
         while position < end and (piece := self.read(position, min(size, end - position))):

@@ -32,6 +32,7 @@ from .disk import (
 from .spare_files import SpareFiles
 
 _MAX_BUFFERS = 1024  # IOV_MAX of Linux
+_MOST_STRETCHES = 1000  # of one file, that are looked for
 _SYNCFS_FROM = 16  # fewer files than this are cheaper one by one
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
@@ -66,6 +67,19 @@ class RealFile:
         except OSError as fault:
             self._disk.explain(fault, "read", self.name, offset)
         return data
+
+    def written(self) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        place, end = 0, self.size()
+        try:
+            while place < end and len(found) < _MOST_STRETCHES:
+                first = os.lseek(self.descriptor, place, os.SEEK_DATA)
+                place = os.lseek(self.descriptor, first, os.SEEK_HOLE)
+                found.append((first, place))
+        except (OSError, AttributeError) as fault:  # no such call
+            if isinstance(fault, OSError) and fault.errno == errno.ENXIO:  # nothing from there on
+                return found
+        return [*found, (place, end)] if place < end else found
 
     def pread_resident(self, offset: int, length: int) -> bytes | None:
         if not hasattr(os, "RWF_NOWAIT"):

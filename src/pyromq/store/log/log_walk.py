@@ -7,7 +7,7 @@ only finds. Reads through a buffer of bounded size, so the log may be larger tha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import InitVar, dataclass, field
 from typing import NamedTuple
 
@@ -71,6 +71,7 @@ class LogWalk:
     _position: int = field(init=False)
     _window: bytes = field(default=b"", init=False)
     _window_at: int = field(default=0, init=False)  # position of its first byte
+    _written: dict[int, list[tuple[int, int]]] = field(default_factory=dict, init=False)  # by file: the rest is zeroes
 
     def __post_init__(self, start: int | None) -> None:
         self._position = self.log.start if start is None else start
@@ -97,6 +98,8 @@ class LogWalk:
                     return
                 lost = Gap(self._position, base, "the file is missing")
             self._position = max(self._position, base)
+            with suppress(DiskError):  # then nothing is known of it, and all is read
+                self._written[base] = self.log.written(base)
             while self._position < base + self.log.file_bytes:
                 if lost is None:  # the ordinary case: many whole records at once
                     run = self._whole_records()
@@ -174,7 +177,7 @@ class LogWalk:
         """Return the first place behind here where a whole record starts; the end of the file if there is none."""
         end = base + self.log.file_bytes
         at = self._position + 1 + _SIZE_BYTES  # where the magic of the next candidate may stand
-        while at < end:
+        while (at := self._next_written(base, at)) < end:
             try:
                 chunk = self.log.read(at, min(_WINDOW, end - at))
             except DiskError:
@@ -192,6 +195,12 @@ class LogWalk:
                 at += len(chunk) - 3
         return end
 
+    def _next_written(self, base: int, position: int) -> int:
+        """Return the first place from here on that may hold anything but zeroes; the end of the file if none does."""
+        whole = [(base, base + self.log.file_bytes)]
+        stretches = self._written.get(base, whole)
+        return next((max(first, position) for first, end in stretches if end > position), whole[0][1])
+
     def _tail(self, lost: Gap | None) -> Tail:
         if lost is None:
             return Tail(self._position, "the last file is full", False)
@@ -199,6 +208,9 @@ class LogWalk:
 
     def _anything_behind(self, position: int) -> bool:
         while self.log.has(position):
+            position = self._next_written(self.log.base_of(position), position)
+            if not self.log.has(position):
+                break
             left = self.log.file_bytes - position % self.log.file_bytes
             chunk = self.log.read(position, min(left, _WINDOW))
             if chunk.strip(b"\0"):

@@ -165,12 +165,18 @@ class _Verification:
             gap = None
             if found.position - reported >= _PROGRESS_BYTES:
                 reported = found.position
-                self._progress(found.position, self._log.limit)
+                self._progress(found.position, self._likely_end(found.position))
+
+    def _likely_end(self, position: int) -> int:
+        """Return where the log ends as far as its small files say: most of the last file may be room for later."""
+        known = max(self._state.synced or 0, self._state.checkpoint.queues_position)
+        return known if known > position else self._log.limit
 
     def _is_unused(self, fault: Fault) -> bool:
         """Return whether nothing was written from here on: the rest of the file, up to a gigabyte, is not searched.
 
-        That is known behind what was synced, of a store of ours that was stopped cleanly or that a broker runs on.
+        That is known behind what was synced, of a store of ours that was stopped cleanly or that a broker runs on. In
+        others the walk leaves out what the file system knows to be a hole.
         """
         if not fault.is_end or self._state.synced is None or fault.position < self._state.synced:
             return False
