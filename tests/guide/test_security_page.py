@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pyromq.broker.config import BrokerConfig
 from pyromq.config import Setting, settings_of
+from pyromq.model.filters.parser import MAX_CONTAINS, MAX_LENGTH, MAX_NESTING, MAX_TESTS
 from pyromq.namesrv.config import NamesrvConfig
 
 PAGE = (Path(__file__).parents[2] / "docs" / "security.md").read_text("utf-8")
@@ -39,3 +40,10 @@ def test_the_defaults_are_those_of_the_code() -> None:
         values = [int(one[1].replace(",", "")) * UNITS.get((one[2] or "").strip(), 1) for one in numbers if one]
         values *= len(keys) if len(values) == 1 else 1
         assert values == [KNOWN[key].default for key in keys], keys
+
+
+def test_the_limits_of_sql92_are_those_of_the_parser() -> None:
+    limits = [f"{MAX_LENGTH:,} characters", f"{MAX_TESTS} comparisons", f"{MAX_CONTAINS} CONTAINS"]
+    filters = (Path(__file__).parents[2] / "docs" / "filters.md").read_text("utf-8")
+    for page, wanted in ((PAGE, limits), (filters, [*limits, f"{MAX_NESTING} levels of nesting"])):
+        assert [each for each in wanted if each not in " ".join(page.split())] == []
