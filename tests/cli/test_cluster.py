@@ -11,11 +11,14 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner
 
+from pyromq import admin
+from pyromq.admin.calls import Calls
 from pyromq.cli.cluster.server_checks import broker_now_ms
 from pyromq.cli.main import cli
 from pyromq.cli.terminal.shell import Shell
 from pyromq.client.connect.signing import Signer
 from pyromq.client.received import Received
+from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.command import Command
 from tests.cli.standing import Standing, standing
 
@@ -139,6 +142,17 @@ def test_one_frame_of_top(two: Standing) -> None:
     (orders,) = [row for row in frame["topics"] if row["topic"] == "orders"]
     assert (orders["messages"], orders["queues"]) == (6, 4)
     assert "watched" in {row["group"] for row in frame["groups"]}
+
+
+def test_a_topic_that_is_deleted_while_top_looks_is_left_out(two: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
+    configs = admin.topics.configs
+
+    async def with_a_ghost(calls: Calls, address: str) -> dict[str, TopicConfig]:
+        return await configs(calls, address) | {"deleted": TopicConfig(topic_name="deleted")}
+
+    monkeypatch.setattr(admin.topics, "configs", with_a_ghost)
+    (frame,) = two.rows("top", "--once")
+    assert "deleted" not in {row["topic"] for row in frame["topics"]}
 
 
 def test_rates_are_what_came_between_two_frames() -> None:

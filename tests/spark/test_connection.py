@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hmac
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -15,8 +17,10 @@ from pyromq.errors import CallTimedOut, ConfigError, ConnectionLost, ProtocolErr
 from pyromq.protocol.command import Command
 from pyromq.protocol.frame import encode_frame_head
 from pyromq.protocol.requests import RequestCode
+from pyromq.spark.connect.cluster import Cluster
 from pyromq.spark.connect.connection import BlockingConnection
 from pyromq.spark.options import NetOptions, Use, connection_options
+from tests.client.world import World
 from tests.wire import FrameDecoder
 
 PLAIN = {"nameServer": "127.0.0.1:1", "callTimeoutMs": "2000"}
@@ -107,3 +111,21 @@ def test_nobody_there_is_told_at_once() -> None:
         address = f"127.0.0.1:{server.getsockname()[1]}"
     with pytest.raises(ConnectionLost, match=f"no connection to {address}"):
         BlockingConnection(address, options(connectTimeoutMs="500"))
+
+
+async def test_rows_of_a_topic_that_is_not_there_yet_find_it_on_all_brokers(tmp_path: Path) -> None:
+    """Else each task's first request makes it on one broker, and tasks that see it there alone have other queues."""
+    world = World(tmp_path, spread_auto_created_topics=False)
+    await world.start_name_server()
+    for name in ("broker-a", "broker-b"):
+        await world.start_broker(name)
+    there = options(nameServer=next(iter(world.name_servers)))
+
+    def routes() -> list[set[str]]:
+        with Cluster(there) as cluster:
+            return [{*cluster.route_to_write("fresh").writers}, {*cluster.route("fresh").writers}]
+
+    try:
+        assert await asyncio.to_thread(routes) == [{"broker-a", "broker-b"}] * 2
+    finally:
+        await world.close()

@@ -14,7 +14,9 @@ import click
 
 from ... import admin
 from ...ambient import Clock
+from ...client.errors import Refused
 from ...errors import CallFailed
+from ...model.codes import ResponseCode
 from ..terminal.options import seconds
 from ..terminal.printing import columns, print_frame, print_lines, to_json
 from ..terminal.shell import Shell, talks
@@ -94,8 +96,13 @@ async def _topics(shell: Shell, place: BrokerPlace, rows: dict[str, dict[str, An
     for name in sorted(await admin.topics.configs(shell.calls, place.address)):
         if is_internal(name, place):
             continue
+        try:
+            stats = await admin.topics.stats(shell.calls, place.address, name)
+        except Refused as fault:
+            if fault.code != ResponseCode.TOPIC_NOT_EXIST:
+                raise
+            continue  # deleted meanwhile
         row = rows.setdefault(name, {"topic": name, "perSecond": 0.0, "messages": 0, "queues": 0})
-        stats = await admin.topics.stats(shell.calls, place.address, name)
         reach = stats.offset_table.values()
         row["perSecond"] += stats.topic_put_tps
         row["messages"] += stats.count

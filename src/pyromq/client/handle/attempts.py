@@ -199,9 +199,7 @@ def failure(fault: Exception | asyncio.CancelledError) -> Exception:
     task = asyncio.current_task()
     if task is None or task.cancelling():
         raise fault
-    within = RuntimeError("what the handler waits for was cancelled")
-    within.__cause__ = fault
-    return within.with_traceback(fault.__traceback__)
+    return RuntimeError("what the handler waits for was cancelled").with_traceback(fault.__traceback__)
 
 
 def _from_thread(deadline: Deadline) -> Callable[[float | None], None]:

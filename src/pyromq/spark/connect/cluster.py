@@ -72,8 +72,8 @@ class Cluster(AbstractContextManager["Cluster"]):
         return self._portal.call(self._session.name_servers.route(topic))
 
     def route_to_write(self, topic: str) -> Route:
-        """Return the route; also of a topic that brokers will make by the first send."""
-        return self._portal.call(self._session.route_to_write(topic))
+        """Return the route. A topic that is not there is made on all brokers, if that may be, so that no key moves."""
+        return self._portal.call(self._session.route_to_write(topic, by_key=True))
 
     def queues(self, topics: Iterable[str]) -> dict[Queue, str]:
         """Return the readable queues with the address of a broker that has them. TopicNotFound."""
