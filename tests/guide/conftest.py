@@ -15,8 +15,9 @@ import pytest
 class Up:
     """One cluster, and commands that find it as the pages say: by the environment."""
 
-    def __init__(self, process: subprocess.Popen[str], name_server: str, folder: Path) -> None:
+    def __init__(self, process: subprocess.Popen[str], ready: str, name_server: str, folder: Path) -> None:
         self.process = process
+        self.ready = ready  # the line by which it said that it is up
         self.folder = folder
         bins = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         # A home of its own: members of a broadcast group keep their offsets there.
@@ -41,7 +42,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     try:
         for line in process.stdout:
             if found := re.search(r"Name server (\S+),", line):
-                yield Up(process, found[1], folder)
+                yield Up(process, line, found[1], folder)
                 break
         else:
             raise AssertionError(f"pyromq up did not come up:\n{(folder / 'up.log').read_text()}")
