@@ -210,12 +210,14 @@ async def test_nobody_is_asked_while_the_block_is_open(quick: Servers) -> None:
     assert await delivered(quick, 1) == ["slow"]
 
 
-async def test_a_check_that_raises_or_answers_nonsense_decides_nothing(quick: Servers) -> None:
-    answers = iter(("nonsense", RuntimeError("database is away"), True))
+async def test_a_check_that_raises_or_answers_nonsense_decides_nothing(
+    quick: Servers, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers = iter(("nonsense", RuntimeError("database is away"), asyncio.CancelledError(), True))
 
     async def check(msg: Received) -> object:
         answer = next(answers)
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         return answer
 
@@ -224,6 +226,8 @@ async def test_a_check_that_raises_or_answers_nonsense_decides_nothing(quick: Se
         async with producer.transaction("T", "in the end") as transaction:
             transaction.leave_open()
         assert await delivered(quick, 1) == ["in the end"]
+    for why in ("nonsense", "database is away", "was cancelled"):
+        assert any("transaction check failed" in line and why in line for line in caplog.messages)
 
 
 async def test_an_end_that_gets_lost_raises_unless_somebody_can_answer(cluster: Cluster) -> None:

@@ -107,10 +107,10 @@ def standing_in(stand_in: StandIn) -> Iterator[StandIn]:
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
     thread.start()
-    assert started.wait(10)
+    assert started.wait(120)
     try:
         yield stand_in
     finally:
         loop.call_soon_threadsafe(stopped.set)
-        thread.join(10)
+        thread.join(120)
         loop.close()

@@ -34,7 +34,7 @@ SORTS = {"rate": ("perSecond", "lag"), "messages": ("messages", "perSecond"), "n
 
 @dataclass(slots=True)
 class Frame:
-    """One look. `ends` and `done` are sums of offsets by topic and by group."""
+    """What one round of questions found. `ends` and `done` are sums of offsets by topic and by group."""
 
     at: float
     brokers: list[dict[str, Any]] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Screen:
     _rates: dict[tuple[str, str], deque[float]] = field(default_factory=dict)  # by kind and name: the last frames'
 
     def show(self, frame: Frame, now_ms: int) -> None:
-        """Take the next frame, with its rates."""
+        """Keep the next frame, with its rates."""
         self.frame, self.fault, self._now_ms = frame, "", now_ms
         before, self._rates = self._rates, {}  # what is gone is forgotten
         for name, row in self._named():

@@ -6,6 +6,7 @@ answers. While the block of a transaction is still open here, the answer is "not
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from ...transport.peer import Peer
 from ..connect.answers import bad_answer
 from ..connect.session import Session
 from ..errors import Error, NoBroker, Refused, TimedOut, Unreachable
+from ..handle.attempts import failure
 from ..handle.handlers import AdaptedHandler, Handler, worker
 from ..received import Received
 from ..tracing.trace_writer import Tracer
@@ -186,8 +188,9 @@ class ProducerTransactions:
         self.checking += 1
         try:
             return _DECISIONS[await check.run([half])]
-        except Exception as fault:
-            log.warning("transaction check failed", topic=half.topic, id=half.id, fault=repr(fault))
+        except (Exception, asyncio.CancelledError) as fault:
+            why = repr(failure(fault))
+            log.warning("transaction check failed", topic=half.topic, id=half.id, fault=why)
             return TransactionDecision.UNKNOWN
         finally:
             self.checking -= 1
