@@ -1,7 +1,7 @@
 """Dead letters of a group: which topics they come from, how old they are, and a selection of them sent again.
 
 A dead letter stands in `%DLQ%GROUP` with the topic and id that it had: the report has topic, tag, times tried, who sent
-it, age. Why it failed is counted from traces, where consumers write them: dead letters of Java's clients have no reason.
+it, age. Why it failed is counted from traces, where consumers write them: those of Java's clients have no reason.
 """
 
 from __future__ import annotations
