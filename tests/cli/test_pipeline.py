@@ -85,6 +85,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
             return {"pipeline": summary.pipeline, "rows": 10, "bytes": 1000, "seconds": 2.0, "rowsPerSecond": 5.0}
 
     monkeypatch.setattr(job, "spark_for", session)
+    monkeypatch.setattr(job, "check_target", lambda goal, is_made: None)
     monkeypatch.setattr(job, "check_source", lambda source: None)
     monkeypatch.setattr("pyromq.pipelines.run.progress.ProgressListener", Quiet)
     monkeypatch.setattr("pyromq.pipelines.backlog.backlog", lambda spark, source, groups: SUMMARY)

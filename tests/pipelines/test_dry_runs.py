@@ -1,81 +1,107 @@
-"""`--dry-run` of every pipeline: it tells what there is to do, and nothing is written, in no topic and no folder."""
+"""A dry run of a pipeline ends with the words and the exit code of the run where that would fail."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
-from pyromq.cli.pipeline.pipeline import pipeline
-from pyromq.pipelines.archive import archive
-from pyromq.spark.connect.cluster import Cluster
-from pyromq.spark.options import Use, connection_options
-from tests.pipelines.test_commands import Commands, commands
-from tests.pipelines.test_dlq import reject_all
+from pyromq.cli.main import cli
+from pyromq.cli.pipeline import job
 from tests.spark.servers import Servers
 
-__all__ = ["commands"]
-TOPIC, GROUP = "dry", "dry-readers"
+
+@pytest.fixture
+def one_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands use the session of the tests: each would start a JVM of its own."""
+
+    @contextmanager
+    def session(*given: Any) -> Iterator[SparkSession]:
+        yield spark
+
+    monkeypatch.setattr(job, "spark_for", session)
 
 
-class Stock(NamedTuple):
-    """What the runs are about: a topic of twelve, an archive of eight of them, three dead letters."""
-
-    servers: Servers
-    kept: Path
-
-    def state(self) -> dict[str, object]:
-        """Everything that a run could have changed."""
-        with Cluster(connection_options({"nameServer": self.servers.namesrv}, Use.BATCH)) as cluster:
-            queues = cluster.queues(cluster.topics(rf"%DLQ%{GROUP}|{TOPIC}.*"))
-            held = {str(queue): bounds.high for queue, bounds in cluster.bounds(queues).items()}
-            stands = {str(queue): offset for queue, offset in cluster.committed(GROUP, queues).items()}
-        return {"held": held, "stands": stands, "files": sorted(map(str, self.kept.rglob("*")))}
+def run(servers: Servers, words: str, *more: str) -> Result:
+    name, *rest = words.split(" ")
+    return CliRunner().invoke(cli, ["pipeline", name, "-n", servers.namesrv, "--progress", "off", *rest, *more])
 
 
-@pytest.fixture(scope="module")
-def stock(shared: SparkSession, servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Stock:
-    kept = tmp_path_factory.mktemp("dry") / "archive"
-    servers.send(TOPIC, 8)
-    archive(shared, {"nameServer": servers.namesrv, "topic": TOPIC}, str(kept))
-    servers.send(TOPIC, 4, first=8)
-    servers.send(f"{TOPIC}-bad", 3)
-    reject_all(servers, f"{TOPIC}-bad", GROUP, 3)
-    return Stock(servers, kept)
-
-
-RUNS: dict[str, tuple[str, dict[str, object]]] = {
-    "archive": (f"archive {{new}} --topic {TOPIC} --group {GROUP}", {"messages": 12}),
-    "archive, gone on with": (f"archive {{kept}} --topic {TOPIC}", {"messages": 4}),
-    "replay": (f"replay --archive {{kept}} --to {TOPIC}-new --queues 9 --checkpoint {{new}}", {"messages": 8}),
-    "replay of a topic": (f"replay --topic {TOPIC} --to {TOPIC}-new --until yesterday", {"messages": 0}),
-    "dlq": (f"dlq --group {GROUP}", {"messages": 3}),
-    "dlq --redrive": (f"dlq --group {GROUP} --redrive --checkpoint {{new}}", {"messages": 3}),
-    "dedup": (f"dedup {{new}} --topic {TOPIC} --to {TOPIC}-new", {"messages": 12}),
-    "trace": (f"trace --trace-topic {TOPIC} --since yesterday", {"messages": 12}),
-    "backlog": (f"backlog --topic {TOPIC} --group {GROUP}", {"messages": 12}),
-    "analytics": (f"analytics --topic {TOPIC} --checkpoint {{new}}", {"messages": 12}),
-    "reconcile": (f"reconcile --topic {TOPIC} --with-archive {{kept}} --since yesterday", {"left": 12, "right": 8}),
-    "search": (f"search --topic {TOPIC} --key k --since yesterday --until now", {"messages": 12}),
-    "forensics": ("forensics {store}", {}),
+# What follows `pipeline`; TOPIC is there, FOLDER is empty, FILE is a file, ELSEWHERE is the checkpoint of another run.
+REFUSED = {
+    "archive FILE/x --topic TOPIC": "is no folder; name another one",
+    "archive FOLDER/x --topic nowhere": "nowhere",
+    "archive ELSEWHERE --topic TOPIC": "began with",
+    "replay --topic TOPIC --to b@d": "b@d",
+    "replay --topic TOPIC --to closed": "'closed' has no queue that can be written",
+    "replay --topic TOPIC --to TOPIC --where nonsense": "nonsense",
+    "replay --topic TOPIC --to TOPIC --checkpoint FILE/x": "is no folder; name another one",
+    "replay --topic TOPIC --to TOPIC --checkpoint ELSEWHERE": "began with",
+    "replay --archive FOLDER/none --to TOPIC": "holds no archive",
+    "replay --topic TOPIC --to TOPIC --every soon": "every = 'soon'",
+    "dedup FOLDER/y --topic TOPIC --by nonsense": "nonsense",
+    "dedup FOLDER/y --topic TOPIC --within soon": "within = 'soon'",
+    "dedup FILE/y --topic TOPIC": "is no folder; name another one",
+    "dedup FOLDER/y --topic TOPIC --to closed": "'closed' has no queue that can be written",
+    "search --topic TOPIC --where nonsense=1": "nonsense",
+    "search --topic TOPIC --body-pattern (": "(",
+    "search --archive FOLDER/none --key k": "holds no archive",
+    "search --store FOLDER/none --key k": "FOLDER/none",
+    "analytics --topic TOPIC --where nonsense": "nonsense",
+    "analytics --topic TOPIC --window soon": "window = 'soon'",
+    "analytics --topic TOPIC --checkpoint FOLDER/z --where nonsense": "nonsense",
+    "replay --topic TOPIC --to TOPIC --checkpoint FOLDER/r --where nonsense": "nonsense",
+    "analytics --topic TOPIC --checkpoint FILE/z": "is no folder; name another one",
+    "reconcile --topic TOPIC --with-topic TOPIC --by nonsense": "nonsense",
+    "reconcile --topic TOPIC --with-archive FOLDER/none": "holds no archive",
+    "backlog --archive FOLDER/none": "holds no archive",
+    "backlog --topic TOPIC --report FOLDER/none/page.html": "there is no folder",
+    "backlog --topic TOPIC --metrics FOLDER": "is a folder; name a file",
+    "trace --trace-topic TOPIC --topic nowhere": "nowhere",
+    "dlq --group nobody": "%DLQ%nobody",
 }
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_a_dry_run_tells_and_writes_nothing(commands: Commands, stock: Stock, tmp_path: Path, name: str) -> None:
-    words, expected = RUNS[name]
-    new = tmp_path / "new"
-    before = stock.state()
-    given = words.format(new=new, kept=stock.kept, store=stock.servers.store())
-    told = commands.run(*given.split(), "--dry-run")
-    assert told["pipeline"].endswith("(dry run)")
-    assert {fact: told[fact] for fact in expected} == expected
-    assert name != "forensics" or told["bytes"] > 0
-    assert stock.state() == before
-    assert not new.exists()
+@pytest.mark.usefixtures("one_session")
+def test_no_yes_to_what_then_fails(servers: Servers, topic: str, tmp_path: Path) -> None:
+    servers.send(topic, 4)
+    CliRunner().invoke(cli, ["topic", "create", "closed", "--perm", "r", "-n", servers.namesrv])
+    file, elsewhere, folder = tmp_path / "file", tmp_path / "elsewhere", tmp_path / "folder"
+    file.touch()
+    folder.mkdir()
+    elsewhere.mkdir()
+    (elsewhere / "run.json").write_text('{"run": "x", "told": {"another": "job"}, "fixed": {}}')
+    names = {"TOPIC": topic, "FOLDER": folder, "FILE": file, "ELSEWHERE": elsewhere}
+    wrong = {}
+    for words, said in REFUSED.items():
+        for name, value in names.items():
+            words, said = words.replace(name, str(value)), said.replace(name, str(value))
+        dry, wet = run(servers, words, "--dry-run"), run(servers, words)
+        told = [each.stderr.splitlines()[-1] if each.stderr else repr(each.exception) for each in (dry, wet)]
+        if (dry.exit_code, told[0]) != (wet.exit_code, told[1]) or not dry.exit_code or said not in told[0]:
+            wrong[words] = [(dry.exit_code, told[0]), (wet.exit_code, told[1])]
+    assert wrong == {}
+    assert not any(folder.iterdir()), "a run that was refused has written something"
 
 
-def test_every_pipeline_has_one() -> None:
-    assert {words.split()[0] for words, _ in RUNS.values()} == set(pipeline.commands)
+@pytest.mark.usefixtures("one_session")
+def test_what_is_well_is_planned(servers: Servers, topic: str, tmp_path: Path) -> None:
+    servers.send(topic, 4)
+    for words in (
+        f"archive {tmp_path}/kept --topic {topic}",
+        f"replay --topic {topic} --to {topic} --checkpoint {tmp_path}/run",
+        f"replay --topic {topic} --to made-later --queues 2",
+        f"dedup {tmp_path}/once --topic {topic}",
+        f"search --topic {topic} --body-pattern m.*",
+        f"analytics --topic {topic} --checkpoint {tmp_path}/windows",
+        f"reconcile --topic {topic} --with-topic {topic}",
+        f"backlog --topic {topic}",
+    ):
+        done = run(servers, words, "--dry-run")
+        assert (done.exit_code, "(dry run)" in done.stdout) == (0, True), (words, done.output, done.exception)
+    assert list(tmp_path.iterdir()) == []

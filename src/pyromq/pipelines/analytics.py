@@ -17,6 +17,7 @@ from .report.grouping import COUNTS, folded, grouped, rows_of
 from .report.summary import Metrics, Plot, Summary, Table, series_of
 from .run import checkpoint
 from .run.messages import Source, messages, stream
+from .run.plan import plan_of
 from .run.streaming import run_stream
 from .run.times import Times, interval, span_s
 
@@ -25,11 +26,18 @@ _NAMES = ["window", "topic", "tag"]
 
 
 def analytics(
-    spark: SparkSession, source: Source, *, window: str = "1m", where: str = "", **times: Unpack[Times]
+    spark: SparkSession,
+    source: Source,
+    *,
+    window: str = "1m",
+    where: str = "",
+    dry_run: bool = False,
+    **times: Unpack[Times],
 ) -> Summary:
     """Count in one pass what `source` has now."""
     frame = messages(spark, source, _COLUMNS, where=where, **times)
-    return _summary(_by_window(frame, window, "count(DISTINCT keys)"), window)
+    windowed = _by_window(frame, window, "count(DISTINCT keys)")
+    return plan_of(spark, source, "analytics", **times) if dry_run else _summary(windowed, window)
 
 
 def analytics_stream(
@@ -41,12 +49,16 @@ def analytics_stream(
     late: str = "10m",
     where: str = "",
     every: str = "",
+    dry_run: bool = False,
 ) -> Summary:
     """Count what is there now, or with `every` for ever, without messages that come later than `late` after theirs."""
     settings = {"source": checkpoint.which(source), "window": window, "late": late, "where": where}
-    checkpoint.begin(spark, folder, settings)
-    checkpoint.check_whole(spark, folder, _numbers(spark, folder))
     frame = stream(spark, source, _COLUMNS, where=where).withWatermark("storeTimestamp", interval("late", late))
+    windowed = _by_window(frame, window, "approx_count_distinct(keys)")  # a stream keeps a sketch of the keys
+    (checkpoint.check if dry_run else checkpoint.begin)(spark, folder, settings)
+    checkpoint.check_whole(spark, folder, _numbers(spark, folder))
+    if dry_run:
+        return plan_of(spark, source, "analytics")
 
     def keep(batch: DataFrame, number: int) -> None:
         if read_text(spark, f"{folder}/manifest/{number}.json") is None:
@@ -55,7 +67,6 @@ def analytics_stream(
         else:  # others may be reading it; the state of the stream is still made
             batch.write.format("noop").mode("append").save()
 
-    windowed = _by_window(frame, window, "approx_count_distinct(keys)")  # a stream keeps a sketch of the keys
     run_stream(windowed.writeStream.queryName("pyromq-analytics").outputMode("update"), keep, folder, every)
     return _summary(windows(spark, folder), window)
 
@@ -64,7 +75,9 @@ def windows(spark: SparkSession, folder: str) -> DataFrame:
     """Return the state of each window after the last whole batch of a stream."""
     numbers = _numbers(spark, folder)
     if not numbers:
-        raise PyroError(f"{folder} holds no windows: it has no manifest. `pyromq pipeline analytics --to` makes them")
+        raise PyroError(
+            f"{folder} holds no windows: it has no manifest. `pyromq pipeline analytics --checkpoint` makes them"
+        )
     paths = [f"{folder}/data/batch={number}" for number in numbers]
     frame = spark.read.option("basePath", f"{folder}/data").parquet(*paths)
     values = [name for name in frame.columns if name not in (*_NAMES, "batch")]

@@ -56,14 +56,17 @@ def archive(
     if (catalog or table) and form != lake.ICEBERG:
         raise ConfigError(f"catalog, table: they are of Iceberg, and the format is {form!r}; leave them out")
     lake.check(form)
+    where = {name: value for name, value in (("catalog", catalog), ("table", table)) if value}
+    settings = {"format": form, **where}
+    before = {int(each["batch"]) for each in manifests(spark, folder)}
     if dry_run:  # by Spark's own offset log; nothing is written
+        checkpoint.check(spark, folder, settings)
+        checkpoint.check_whole(spark, folder, before)
         logged = _logged_offsets(spark, folder)
         plan = planned(given, begin=logged[max(logged)] if logged else {})
         return Summary("archive (dry run)", {**plan.facts, "folder": folder}, plan.tables)
-    where = {name: value for name, value in (("catalog", catalog), ("table", table)) if value}
-    run = checkpoint.begin(spark, folder, {"format": form, **where})["run"]
+    run = checkpoint.begin(spark, folder, settings)["run"]
     rows = Lake(spark, folder, form, run, compression, **where)
-    before = {int(each["batch"]) for each in manifests(spark, folder)}
     checkpoint.check_whole(spark, folder, before)
     runs = [_of(given, first)] if first else []
     if any(given.get(name) for name in _TOPICS):

@@ -22,6 +22,7 @@ from .report.grouping import folded
 from .report.summary import Summary, Table
 from .run import checkpoint
 from .run.messages import Source, stream
+from .run.plan import plan_of
 from .run.sending import StepSender, delivery, in_order
 from .run.streaming import run_stream
 from .run.times import interval
@@ -40,6 +41,7 @@ def dedup(
     where: str = "",
     tasks: int = 4,
     every: str = "",
+    dry_run: bool = False,
 ) -> Summary:
     """Keep each message once.
 
@@ -48,6 +50,10 @@ def dedup(
     """
     settings = {"source": checkpoint.which(source), "to": (target or {}).get("topic", "")}
     settings |= {"by": by, "within": within, "where": where}
+    once = _once(stream(spark, source, where=where), by, within)  # refused before anything is written
+    if dry_run:
+        checkpoint.check(spark, folder, settings)
+        return plan_of(spark, source, "dedup")
     run = checkpoint.begin(spark, folder, settings)["run"]
     rows = Lake(spark, folder, run=run)
     before = {int(each["batch"]) for each in manifests(spark, folder)}
@@ -62,12 +68,15 @@ def dedup(
         if target and _count(rows, number):
             steps.send(in_order(rows.read([number]), tasks), number, outgoing)
 
-    place = "concat_ws('/', topic, brokerName, queueId, queueOffset)"
-    frame = stream(spark, source, where=where).withWatermark("storeTimestamp", interval("within", within))
-    keyed = frame.withColumn("dedupKey", functions.expr(f"coalesce(cast({by} AS string), {place})"))
-    once = keyed.dropDuplicatesWithinWatermark(["topic", "dedupKey"]).drop("dedupKey")
     run_stream(once.writeStream.queryName("pyromq-dedup"), keep, folder, every)
     return _summary(spark, folder, before, steps.sent, target)
+
+
+def _once(frame: DataFrame, by: str, within: str) -> DataFrame:
+    place = "concat_ws('/', topic, brokerName, queueId, queueOffset)"
+    timed = frame.withWatermark("storeTimestamp", interval("within", within))
+    keyed = timed.withColumn("dedupKey", functions.expr(f"coalesce(cast({by} AS string), {place})"))
+    return keyed.dropDuplicatesWithinWatermark(["topic", "dedupKey"]).drop("dedupKey")
 
 
 def _count(rows: Lake, number: int) -> int:

@@ -34,7 +34,7 @@ _SUMS: dict[str, Fold] = {
 
 def report(spark: SparkSession, source: Source, group: str, where: str = "", *, traces: str = "") -> Summary:
     """Report by topic and tag how many, how often tried, from when to when; by hour; with a trace topic also why."""
-    found = chosen(_with_origin(messages(spark, {"topic": f"{DLQ_PREFIX}{group}", **source})), where)
+    found = dead_letters(spark, source, group, where)
     rows = rows_of(_grouped(found))
     metrics = Metrics.of(rows)
     tables = [
@@ -52,6 +52,11 @@ def report(spark: SparkSession, source: Source, group: str, where: str = "", *, 
     ]
     facts = {"group": group, "messages": metrics.rows, "bytes": metrics.bytes}
     return Summary("dlq", facts, tables, plots, metrics)
+
+
+def dead_letters(spark: SparkSession, source: Source, group: str, where: str) -> DataFrame:
+    """Return those that are chosen, with the columns of a read and `origin`."""
+    return chosen(_with_origin(messages(spark, {"topic": f"{DLQ_PREFIX}{group}", **source})), where)
 
 
 def _grouped(frame: DataFrame) -> DataFrame:
@@ -97,10 +102,13 @@ def redrive(
 
     The checkpoint in `folder` remembers how far it came: the next run with it sends what has died since.
     """
+    wanted = {"to": target.get("topic", ""), "group": group, "where": where}
     if dry_run:
+        if folder:
+            checkpoint.check(spark, folder, wanted)
         found = report(spark, source, group, where)
         return Summary("dlq redrive (dry run)", found.facts, found.tables)
-    wanted = {"to": target.get("topic", ""), "group": group, "where": where}
+    dead_letters(spark, source, group, where)  # refused before anything is written
     run = checkpoint.begin(spark, folder, wanted)["run"]
     frame = stream(spark, {"topic": f"{DLQ_PREFIX}{group}", **source})
     steps = StepSender(spark, folder, target, run)

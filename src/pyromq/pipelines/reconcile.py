@@ -32,15 +32,7 @@ def reconcile(
     **times: Unpack[Times],
 ) -> Summary:
     """Return what of `left` is in `right`. `by` is Spark SQL for the id, `where` chooses on both sides."""
-    sides = [
-        messages(spark, each, _COLUMNS, where=where, **times).selectExpr(
-            f"{by} AS id", "coalesce(properties['REPLAY_TOPIC'], topic) AS topic", "storeSize",
-            "xxhash64(body, coalesce(keys, ''), coalesce(tags, '')) AS hash",
-            "concat_ws('/', topic, brokerName, queueId, queueOffset) AS place", f"{number} AS side",
-        )
-        for number, each in enumerate((left, right))
-    ]  # fmt: skip
-    judged = _judged(sides[0].unionByName(sides[1])).persist()
+    judged = _judged(compared(spark, left, right, where, by, **times)).persist()
     try:
         sums = ("count(*) AS messages", "sum(leftCount) AS `left`", "sum(rightCount) AS `right`", "sum(bytes) AS bytes")
         found = rows_of(grouped(judged, ["topic", "verdict"], *sums).orderBy("topic", "verdict"))
@@ -49,6 +41,21 @@ def reconcile(
     finally:
         judged.unpersist()
     return _summary(found, shown)
+
+
+def compared(
+    spark: SparkSession, left: Source, right: Source, where: str, by: str, **times: Unpack[Times]
+) -> DataFrame:
+    """Return the messages of both sides, with what is compared of them. Nothing is read yet."""
+    sides = [
+        messages(spark, each, _COLUMNS, where=where, **times).selectExpr(
+            f"{by} AS id", "coalesce(properties['REPLAY_TOPIC'], topic) AS topic", "storeSize",
+            "xxhash64(body, coalesce(keys, ''), coalesce(tags, '')) AS hash",
+            "concat_ws('/', topic, brokerName, queueId, queueOffset) AS place", f"{number} AS side",
+        )
+        for number, each in enumerate((left, right))
+    ]  # fmt: skip
+    return sides[0].unionByName(sides[1])
 
 
 def _summary(found: Sequence[Mapping[str, Any]], shown: Sequence[Mapping[str, Any]]) -> Summary:

@@ -61,11 +61,14 @@ def replay(
         raise ConfigError("every: an archive has an end; only a topic can be followed")
     if backlog_of:
         source = {**source, "startingOffsets": _standing(source, backlog_of)}
-    if dry_run:
-        return _counted(spark, source, target["topic"], where, **times)
     start = source.get("startingOffsets")
     rest = {name: value for name, value in source.items() if name != "startingOffsets"}
     settings = {"source": checkpoint.which(rest), "group": backlog_of, "to": target["topic"], "where": where}
+    if dry_run:
+        if folder:
+            checkpoint.check(spark, folder, settings)
+        return _counted(spark, source, target["topic"], where, **times)
+    messages(spark, rest, where=where)  # refused before anything is written
     since_ms, until_ms = times.get("since_ms"), times.get("until_ms")
     fixed = checkpoint.begin(spark, folder, settings, since=since_ms, until=until_ms, start=start)
     steps = StepSender(spark, folder, limited(target, rate), fixed["run"])

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ...model.names import TRACE_TOPIC
 from ..terminal.tree import command
 from .job import Job, job
-from .options import OPTION, Options, name_server, pairs_option, reading, source_of
+from .options import COUNT, OPTION, Options, name_server, pairs_option, reading, source_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,7 +41,7 @@ def backlog(job: Job, source: Options, groups: tuple[str, ...]) -> None:
 @name_server
 @click.option("--trace-topic", default=TRACE_TOPIC, show_default=True, help="Where clients write their traces.")
 @click.option("--topic", default="", help="Read these topics too: the time of the store is then measured.")
-@click.option("--slowest", default=20, show_default=True, help="Messages to list.")
+@click.option("--slowest", type=COUNT, default=20, show_default=True, help="Messages to list.")
 @OPTION
 @job("since", "every", "dry_run")
 def trace(job: Job, namesrv: str, trace_topic: str, topic: str, slowest: int, options: Options) -> None:
@@ -67,11 +67,11 @@ def trace(job: Job, namesrv: str, trace_topic: str, topic: str, slowest: int, op
 @click.option("--with-store", default="", help="The other side: store folders.")
 @click.option("--with-namesrv", default="", help="Name servers of the other side.  [default: the same]")
 @click.option("--by", default="", help="Spark SQL for the id.  [default: the unique id, or that of what was replayed]")
-@click.option("--examples", default=20, show_default=True, help="Messages to list that do not agree.")
+@click.option("--examples", type=COUNT, default=20, show_default=True, help="Messages to list that do not agree.")
 @job("since", "until", "where", "dry_run")
 def reconcile(job: Job, source: Options, by: str, examples: int, **given: str) -> None:
     """Which messages of one side the other has not, has twice, or has otherwise. Exit 1 if they do not agree."""
-    from ...pipelines.reconcile import ID
+    from ...pipelines.reconcile import ID, compared
     from ...pipelines.reconcile import reconcile as run
     from ...pipelines.run.plan import plan_of
 
@@ -85,6 +85,7 @@ def reconcile(job: Job, source: Options, by: str, examples: int, **given: str) -
 
     def work(spark: SparkSession) -> Summary:
         if job.dry_run:
+            compared(spark, source, other, job.where, by or ID, **times)
             return _both(plan_of(spark, source, "left", **times), plan_of(spark, other, "right", **times))
         done = run(spark, source, other, where=job.where, by=by or ID, examples=examples, **times)
         agree.append(bool(done.facts["agree"]))
@@ -113,7 +114,7 @@ def _both(left: Summary, right: Summary) -> Summary:
 @pairs_option("--property", "properties", metavar="NAME=VALUE", help="A property; may be given again.")
 @click.option("--body", default="", help="A text that the body contains.")
 @click.option("--body-pattern", default="", help="An expression that fits somewhere in the body.")
-@click.option("--most", default=100, show_default=True, help="Messages to show.")
+@click.option("--most", type=COUNT, default=100, show_default=True, help="Messages to show.")
 @job("since", "until", "where", "dry_run")
 def search(
     job: Job, source: Options, key: str, message_id: str, properties: Options, body: str, body_pattern: str
@@ -121,19 +122,24 @@ def search(
     """Messages by key, property or body, over archives and stores too."""
     from ...pipelines.search import search as run
 
-    wanted = {"key": key, "message_id": message_id, "body": body, "body_pattern": body_pattern, "where": job.where}
+    wanted: dict[str, Any] = {
+        "key": key,
+        "message_id": message_id,
+        "body": body,
+        "body_pattern": body_pattern,
+        "where": job.where,
+    }
     if not (any(wanted.values()) or properties):
         raise click.UsageError("--key, --id, --property, --body, --body-pattern or --where says what to look for")
     times = job.times()
-    job.run_or_plan(
-        "search", lambda spark: run(spark, source, properties=properties, most=job.most, **wanted, **times), source
-    )
+    wanted |= {"properties": properties, "most": job.most, "dry_run": job.dry_run}
+    job.run("search", lambda spark: run(spark, source, **wanted, **times), source)
 
 
 @command("pyromq pipeline forensics /data/store --report damage.html")
 @click.argument("stores", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--topic", default="", help="Count the messages of these topics alone.")
-@click.option("--tasks", default=0, help="Cut the logs into at least so many tasks.")
+@click.option("--tasks", type=click.IntRange(min=0), default=0, help="Cut the logs into at least so many tasks.")
 @job("dry_run")
 def forensics(job: Job, stores: tuple[Path, ...], topic: str, tasks: int) -> None:
     """What of STORES can be read: messages by topic, damaged ranges, missing offsets. Needs no broker."""
@@ -167,8 +173,14 @@ def analytics(job: Job, source: Options, window: str, late: str) -> None:
 
     def work(spark: SparkSession) -> Summary:
         if not job.checkpoint:
-            return run(spark, source, window=window, where=job.where, **times)
-        how = {"window": window, "late": late, "where": job.where, "every": job.every}
+            return run(spark, source, window=window, where=job.where, dry_run=job.dry_run, **times)
+        how: dict[str, Any] = {
+            "window": window,
+            "late": late,
+            "where": job.where,
+            "every": job.every,
+            "dry_run": job.dry_run,
+        }
         return analytics_stream(spark, source, job.checkpoint, **how)
 
-    job.run_or_plan("analytics", work, source, goes_on=bool(job.checkpoint))
+    job.run("analytics", work, source, goes_on=bool(job.checkpoint))

@@ -7,6 +7,7 @@ A command is decorated with `job`; it gets a `Job` and calls `job.run` with what
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -17,7 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...ambient import SystemClock
+from ...errors import ConfigError
 from ...files import replace_file
+from ...model.names import topic_fault
 from ...pipelines.run.streaming import Stop, Stopped
 from ...pipelines.run.times import Times
 from ...spark.options import Use, connection_options, net_part
@@ -68,17 +71,32 @@ class Job:
             "until_ms": moment("until", self.until, now_ms) if self.until else None,
         }
 
-    def run(self, name: str, work: Work, *reads: Mapping[str, str], every: str = "", goes_on: bool = False) -> None:
+    def run(
+        self,
+        name: str,
+        work: Work,
+        *reads: Mapping[str, str],
+        to: Mapping[str, str] | None = None,
+        is_made: bool = False,
+        every: str = "",
+        goes_on: bool = False,
+    ) -> None:
         """Run the work once, or again and again: for reports, which have no end of their own.
 
-        `reads` are the sources, checked before Spark is started; `goes_on` says that a second start goes on where a
-        stopped one was.
+        `reads` are the sources and `to` the topic that is written (`is_made` by the command itself), checked before
+        Spark is started; `goes_on` says that a second start goes on where a stopped one was.
         """
         from ...pipelines.run.times import span_s
 
-        wait = span_s("every", every) if every else 0.0
+        wait = span_s("every", every or self.every) if every or self.every else 0.0
+        wait = wait if every else 0.0  # a stream waits by itself
+        for path in (self.report, self.metrics):
+            if path is not None:
+                check_file(path)
         for source in reads:
             check_source(source)
+        if to is not None:
+            check_target(to, is_made=is_made)
         sessions: list[SparkSession] = []
 
         def session(stop: Stop) -> None:
@@ -105,16 +123,26 @@ class Job:
             print_lines(f"{name}: stopped", err=True)
 
     def run_or_plan(
-        self, name: str, work: Work, *reads: Mapping[str, str], every: str = "", goes_on: bool = False
+        self,
+        name: str,
+        work: Work,
+        *reads: Mapping[str, str],
+        built: Callable[[SparkSession], object] | None = None,
+        every: str = "",
     ) -> None:
-        """Run the work; with --dry-run only show what it would read of its first source."""
+        """Run the work; with --dry-run only show what it would read of its first source.
+
+        `built` makes what the work begins with, which Spark refuses there as in the run; it reads nothing.
+        """
+        from ...pipelines.run.messages import messages
         from ...pipelines.run.plan import plan_of
 
-        if self.dry_run:
+        def plan(spark: SparkSession) -> Summary:
             times = self.times()
-            self.run(name, lambda spark: plan_of(spark, reads[0], name, **times), reads[0])
-        else:
-            self.run(name, work, *reads, every=every, goes_on=goes_on)
+            built(spark) if built else messages(spark, reads[0], **times)
+            return plan_of(spark, reads[0], name, **times)
+
+        self.run(name, plan if self.dry_run else work, *reads, every="" if self.dry_run else every)
 
     def _once(self, spark: SparkSession, name: str, work: Work) -> None:
         from ...pipelines.run.progress import ProgressListener
@@ -203,3 +231,24 @@ def check_source(source: Mapping[str, str]) -> None:
     if topics and source.get("nameServer") and "archive" not in source:
         with Cluster(connection_options(net_part(source), Use.BATCH)) as cluster:
             cluster.queues(topics)
+
+
+def check_target(goal: Mapping[str, str], *, is_made: bool = False) -> None:
+    """Raise for a topic that cannot be sent to, before Spark is started. `is_made`: it need not be there yet."""
+    from ...client.errors import TopicNotFound
+    from ...spark.connect.cluster import Cluster
+
+    if (fault := topic_fault(goal["topic"])) is not None:
+        raise ConfigError(fault)
+    with Cluster(connection_options(net_part(goal), Use.BATCH)) as cluster, suppress(*[TopicNotFound] * is_made):
+        cluster.route_to_write(goal["topic"])
+
+
+def check_file(path: Path) -> None:
+    """Raise ConfigError for a file that cannot be written, before hours of work are."""
+    if path.is_dir():
+        raise ConfigError(f"{path} is a folder; name a file")
+    if not path.parent.is_dir():
+        raise ConfigError(f"{path}: there is no folder {path.parent}")
+    if not os.access(path.parent, os.W_OK):
+        raise ConfigError(f"{path}: {path.parent} may not be written")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,7 +10,7 @@ from ...ambient import SystemClock
 from ...model.names import TRACE_TOPIC, dlq_topic
 from ..terminal.printing import print_lines
 from ..terminal.tree import command
-from .job import Job, job
+from .job import Job, check_target, job
 from .options import OPTION, Options, checkpoint_of, name_server, reading, target_of
 
 if TYPE_CHECKING:
@@ -100,8 +100,13 @@ def _first(namesrv: str, expiring: str, dead_letters: bool) -> list[str]:
 @reading
 @click.option("--to", "target", required=True, help="Topic to write to.")
 @click.option("--to-namesrv", default="", help="Name servers of the cluster to write to.  [default: the same]")
-@click.option("--rate", default=0, help="Messages a second.  [default: as fast as it goes]")
-@click.option("--queues", default=0, help="Give the topic at least so many queues on each broker first.")
+@click.option("--rate", type=click.IntRange(min=0), default=0, help="Messages a second.  [default: as fast as it goes]")
+@click.option(
+    "--queues",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Give the topic at least so many queues on each broker first.",
+)
 @click.option("--backlog-of", default="", metavar="GROUP", help="Begin where this group stands.")
 @job("since", "until", "where", "most", "checkpoint", "every", "dry_run")
 def replay(job: Job, source: Options, target: str, to_namesrv: str, rate: int, queues: int, backlog_of: str) -> None:
@@ -117,12 +122,12 @@ def replay(job: Job, source: Options, target: str, to_namesrv: str, rate: int, q
         source["maxOffsetsPerTrigger"] = str(job.most)
     if backlog_of and (job.since or "archive" in source):
         raise click.UsageError("--backlog-of: the group says where a topic's read begins; leave out the other")
-    if queues and not job.dry_run:
-        widen(namesrv, target, queues)
-    folder = "" if job.dry_run else checkpoint_of("replay", job.checkpoint)
+    folder = job.checkpoint if job.dry_run else checkpoint_of("replay", job.checkpoint)
     times = job.times()
 
     def work(spark: SparkSession) -> Summary:
+        if queues and not job.dry_run:
+            widen(namesrv, target, queues)
         return run(
             spark,
             source,
@@ -136,7 +141,7 @@ def replay(job: Job, source: Options, target: str, to_namesrv: str, rate: int, q
             **times,
         )
 
-    job.run("replay", work, source, goes_on=bool(job.checkpoint))
+    job.run("replay", work, source, to=goal, is_made=bool(queues), goes_on=bool(job.checkpoint))
 
 
 @command(
@@ -156,7 +161,7 @@ def dlq(
     job: Job, namesrv: str, group: str, traces: bool, trace_topic: str, again: bool, target: str, options: Options
 ) -> None:
     """Which dead letters a group has, and a selection of them sent again."""
-    from ...pipelines.dlq import redrive, report
+    from ...pipelines.dlq import dead_letters, redrive, report
 
     if target and not again:
         raise click.UsageError("--to says where --redrive sends to; give that too")
@@ -169,16 +174,24 @@ def dlq(
     if not again:
         trace_of = trace_topic if traces else ""
         job.run_or_plan(
-            "dlq", lambda spark: report(spark, source, group, job.where, traces=trace_of), dead, every=job.every
+            "dlq",
+            lambda spark: report(spark, source, group, job.where, traces=trace_of),
+            dead,
+            built=lambda spark: dead_letters(spark, source, group, job.where),
+            every=job.every,
         )
         return
     goal = {name: value for name, value in target_of(namesrv, target).items() if value}
-    folder = "" if job.dry_run else checkpoint_of("dlq", job.checkpoint)
+    folder = job.checkpoint if job.dry_run else checkpoint_of("dlq", job.checkpoint)
 
     def work(spark: SparkSession) -> Summary:
-        return redrive(spark, source, goal, group, folder, job.where, every=job.every, dry_run=job.dry_run)
+        found = redrive(spark, source, goal, group, folder, job.where, every=job.every, dry_run=job.dry_run)
+        if job.dry_run and not target:
+            for origin in {row["origin"] for row in found.tables[0].rows}:
+                check_target(goal | {"topic": origin})
+        return found
 
-    job.run("dlq", work, dead, goes_on=bool(job.checkpoint))
+    job.run("dlq", work, dead, to=goal if target else None, goes_on=bool(job.checkpoint))
 
 
 @command("pyromq pipeline dedup --topic orders --by keys --within 1h /data/orders-once")
@@ -199,6 +212,13 @@ def dedup(job: Job, folder: str, source: Options, by: str, within: str, target: 
     goal = target_of(source["nameServer"], target) if target else None
 
     def work(spark: SparkSession) -> Summary:
-        return run(spark, source, folder, target=goal, by=by, within=within, where=job.where, every=job.every)
+        how: dict[str, Any] = {
+            "by": by,
+            "within": within,
+            "where": job.where,
+            "every": job.every,
+            "dry_run": job.dry_run,
+        }
+        return run(spark, source, folder, target=goal, **how)
 
-    job.run_or_plan("dedup", work, source, goes_on=True)
+    job.run("dedup", work, source, to=goal, goes_on=True)

@@ -19,6 +19,7 @@ from ..terminal.printing import print_lines
 from ..terminal.profiles import chosen_reach
 
 F = TypeVar("F", bound=Callable[..., Any])
+COUNT = click.IntRange(min=1)
 Options = dict[str, str]  # of the data source
 
 
@@ -89,7 +90,7 @@ SEVERAL = {  # options of several commands, by the field of a Job
     ),
     "until": click.option("--until", default="", help="Stored before this time."),
     "where": click.option("--where", default="", help="Spark SQL on the columns of a read, such as \"tags = 'paid'\"."),
-    "most": click.option("--most", default=500_000, show_default=True, help="Messages of one micro-batch."),
+    "most": click.option("--most", type=COUNT, default=500_000, show_default=True, help="Messages of one micro-batch."),
     "checkpoint": click.option(
         "--checkpoint", default="", help="Folder that remembers how far it came, for a restart."
     ),

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
+
+from ...errors import ConfigError
 
 
 def _place(spark: SparkSession, path: str) -> tuple[Any, Any]:
     jvm: Any = spark.sparkContext._jvm
     place = jvm.org.apache.hadoop.fs.Path(path)
     return place.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()), place
+
+
+def check_writable(spark: SparkSession, folder: str) -> None:
+    """Raise ConfigError if nothing can be made in a folder of this machine. What others allow shows when it is done."""
+    system, place = _place(spark, folder)
+    if system.getUri().getScheme() != "file":
+        return
+    path = Path(str(system.makeQualified(place).toUri().getPath()))
+    there = next(each for each in (path, *path.parents) if os.path.lexists(each))
+    if not os.path.isdir(there):
+        raise ConfigError(f"{folder}: {there} is no folder; name another one")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise ConfigError(f"{folder}: {there} may not be written; name another folder")
 
 
 def write_text(spark: SparkSession, path: str, text: str) -> None:

@@ -14,13 +14,23 @@ from pyspark.sql import SparkSession
 
 from ...ambient import system_random
 from ...errors import ConfigError, PyroError
-from ..lake.files import read_text, read_texts, write_text
+from ..lake.files import check_writable, read_text, read_texts, write_text
 
 _NAME = "run.json"
 
 
 def begin(spark: SparkSession, folder: str, settings: Mapping[str, Any], **fixed: Any) -> dict[str, Any]:
     """Return `fixed` as at the first start, and `run`, its name. ConfigError if the settings have changed since."""
+    if kept := check(spark, folder, settings):
+        return {**kept["fixed"], "run": kept["run"]}
+    run = f"{system_random().getrandbits(96):024x}"
+    write_text(spark, f"{folder}/{_NAME}", json.dumps({"run": run, "told": dict(settings), "fixed": fixed}))
+    return {**fixed, "run": run}
+
+
+def check(spark: SparkSession, folder: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `begin` would go on with. ConfigError if it would refuse, or the folder cannot be written."""
+    check_writable(spark, folder)
     kept = _kept(spark, folder)
     if kept:
         before = kept["told"]
@@ -30,10 +40,7 @@ def begin(spark: SparkSession, folder: str, settings: Mapping[str, Any], **fixed
                     f"{name} = {settings.get(name)!r}: the run of checkpoint {folder} began with {before.get(name)!r}. "
                     "Go on with that, or name a new checkpoint"
                 )
-        return {**kept["fixed"], "run": kept["run"]}
-    run = f"{system_random().getrandbits(96):024x}"
-    write_text(spark, f"{folder}/{_NAME}", json.dumps({"run": run, "told": dict(settings), "fixed": fixed}))
-    return {**fixed, "run": run}
+    return kept
 
 
 def which(source: Mapping[str, str]) -> dict[str, str]:
