@@ -167,7 +167,7 @@ async def test_one_look_is_bounded_and_says_where_to_go_on(broker: Running) -> N
         assert int(answer.fields["nextBeginOffset"]) > offset
         offset = int(answer.fields["nextBeginOffset"])
     assert numbers(answer) == [7]
-    assert turns == 2
+    assert turns > 1  # 448 messages a look, and fewer where they take too long
 
 
 async def test_a_held_pull_is_answered_by_what_matches_alone(broker: Running) -> None:
