@@ -141,8 +141,11 @@ async def both(folder: Path, limits: dict[int, int]) -> AsyncIterator[tuple[str,
     process = await start(
         *("up", "--data", str(folder), "--namesrv-port", "0", "--broker-port", "0"),
         limits=limits,
-        environment={f"PYROMQ_{who}_CONNECTION_OPENING_SECONDS": 600 for who in ("BROKER", "NAMESRV")}
-        | {"PYROMQ_BROKER_WAIT_TIME_MILLS_IN_SEND_QUEUE": 60_000},
+        environment={
+            "PYROMQ_BROKER_CONNECTION_OPENING_SECONDS": 600,
+            "PYROMQ_NAMESRV_CONNECTION_OPENING_SECONDS": 600,
+            "PYROMQ_BROKER_WAIT_TIME_MILLS_IN_SEND_QUEUE": 60_000,
+        },
     )
     async with _serving(process, "PyroMQ is up. Name server ([^,]+), broker ([^ ]+) ") as daemon:
         yield daemon.others[0], daemon
