@@ -20,8 +20,10 @@ from click.testing import CliRunner
 from pyromq.cli.cluster.top_screen import Frame, pressed_keys, sparkline
 from pyromq.cli.cluster.top_screen import Screen as TopScreen
 from pyromq.cli.main import cli
+from pyromq.cli.terminal.output_file import whole_file
 from pyromq.cli.terminal.progress import logged
 from tests.cli.standing import Standing, standing
+from tests.interop.waiting import eventually
 
 LIMIT_S = 180.0  # a busy machine takes half a minute to start a command
 
@@ -226,6 +228,51 @@ def test_a_missing_file_is_named_in_words(words: tuple[str, ...]) -> None:
     done = CliRunner().invoke(cli, list(words))
     assert (done.exit_code, done.stdout) == (78, "")
     assert re.fullmatch(r"pyromq: [^[]*missing: No such file or directory\n", done.stderr), done.stderr
+
+
+def test_the_first_interrupt_ends_a_question(stands: Standing) -> None:
+    screen = Screen("topic", "delete", "orders", "-n", stands.names)
+    screen.wait_for("Go on?")
+    screen.interrupt()
+    assert (screen.end(), "nothing was changed" in screen.text, "Traceback" in screen.text) == (1, True, False)
+    assert "orders" in stands.shown("topic", "list")
+
+
+@pytest.mark.parametrize(
+    ("words", "typed", "said"),
+    [
+        (
+            ("msg", "import", "-", "--yes"),
+            b'{"topic": "orders", "body": "x"}\n',
+            "pyromq: stopped: 1 messages were sent",
+        ),
+        (("req", "orders", "x", "--timeout", "600"), b"", "pyromq: stopped"),
+    ],
+)
+def test_the_first_interrupt_ends_what_waits(stands: Standing, words: tuple[str, ...], typed: bytes, said: str) -> None:
+    def count() -> int:
+        return int(stands.report("topic", "describe", "orders")["messages"])
+
+    before = count()
+    screen = Screen(*words, "-n", stands.names)
+    screen.press(typed)
+    eventually(lambda: count() > before, "the message is there")
+    screen.interrupt()
+    assert (screen.end(), "Traceback" in screen.text) == (1, False)
+    assert said in screen.text
+
+
+def test_an_export_that_is_broken_off_leaves_what_was_there(stands: Standing, tmp_path: Path) -> None:
+    file = tmp_path / "all.jsonl"
+    file.write_text("before")
+    with pytest.raises(KeyboardInterrupt), whole_file(str(file)) as write:
+        write("half")
+        raise KeyboardInterrupt
+    assert (file.read_text(), [each.name for each in tmp_path.iterdir()]) == ("before", ["all.jsonl"])
+    stands.shown("msg", "export", "orders", str(file), "--most", "1")
+    assert '"topic": "orders"' in file.read_text()
+    done = stands.run("msg", "export", "orders", str(tmp_path / "none" / "x.jsonl"))
+    assert (done.exit_code, done.stderr) == (78, f"pyromq: {tmp_path}/none/x.jsonl: No such file or directory\n")
 
 
 def test_keys_of_top(stands: Standing) -> None:

@@ -23,6 +23,7 @@ from ..errors import CallFailed, PyroError
 from ..model.foreign_text import one_line
 from ..text.screen import screen_width, wrapped
 from .terminal.exits import DONE, NO, NO_ANSWER, REFUSED, USAGE
+from .terminal.interrupts import end_line
 from .terminal.printing import print_prose
 from .terminal.tree import HelpFormatter, Resolved, Tree, importing, log_options, take_given, with_log_options
 
@@ -119,6 +120,10 @@ class LazyTree(Tree):
                 text = "\n".join(lines).removeprefix("Error: ")
                 refusal.format_message = lambda: text  # type: ignore[method-assign]
             raise
+        except (KeyboardInterrupt, click.Abort):
+            end_line()
+            print_prose("pyromq: stopped")
+            sys.exit(NO)
         except (PyroError, OSError) as error:
             print_prose(f"pyromq: {_as_words(error)}")
             sys.exit(_exit_code(error))

@@ -15,7 +15,9 @@ import click
 
 from ... import admin
 from ..terminal.exits import REFUSED
+from ..terminal.interrupts import interruptible
 from ..terminal.options import one_cluster
+from ..terminal.output_file import whole_file
 from ..terminal.printing import print_text, to_json
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, command
@@ -108,7 +110,8 @@ def _is_json(file: str) -> bool:
 def _read(file: str) -> Any:
     import tomllib
 
-    text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
+    with interruptible():
+        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
     is_json = text.lstrip().startswith("{") if file == "-" else _is_json(file)
     try:
         return json.loads(text) if is_json else tomllib.loads(text)
@@ -117,7 +120,8 @@ def _read(file: str) -> Any:
 
 
 def _write(file: str, text: str) -> None:
-    Path(file).write_text(text, encoding="utf-8")
+    with whole_file(file) as write:
+        write(text)
 
 
 def _toml(found: Document) -> Iterator[str]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 import click
 
 from ... import admin
+from ..terminal.interrupts import tells_if_stopped, typed_lines
 from ..terminal.options import one_broker
+from ..terminal.output_file import whole_file
 from ..terminal.printing import print_many, to_json
 from ..terminal.progress import counted, progress
 from ..terminal.shell import Shell, changes, talks
@@ -109,7 +111,8 @@ async def import_(shell: Shell, file: str, target: str | None) -> None:
     copies = admin.copies.Copies(shell.session)
     counts: Counter[str] = Counter()
     length = _length(file)
-    with _read(file) as lines, counted(length, file, is_quiet=shell.as_json or _is_typed(file)) as done:
+    told = tells_if_stopped(lambda: f"{0 if shell.is_dry else counts.total()} messages were sent")
+    with told, _read(file) as lines, counted(length, file, is_quiet=shell.as_json or _is_typed(file)) as done:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
@@ -130,10 +133,10 @@ async def import_(shell: Shell, file: str, target: str | None) -> None:
 
 
 @contextmanager
-def _read(file: str) -> Iterator[BinaryIO]:
+def _read(file: str) -> Iterator[Iterable[bytes]]:
     """Open the file for reading line by line, as bytes: those lines end at LF alone, and a body may hold U+2028."""
     if file == "-":
-        yield sys.stdin.buffer
+        yield typed_lines(sys.stdin.buffer)
         return
     with open(file, "rb") as opened:
         yield opened
@@ -156,5 +159,5 @@ def _written(file: str) -> Iterator[Callable[[str], object]]:
     if file == "-":
         yield print_many
         return
-    with open(file, "w", encoding="utf-8") as opened:
-        yield lambda line: opened.write(line + "\n")
+    with whole_file(file) as write:
+        yield lambda line: write(line + "\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from ...client.errors import NoBroker, TimedOut, TopicNotFound
 from ...model.foreign_text import shell_word
 from ...model.names import topic_fault
 from ..terminal.exits import NO_REPLY, REFUSED
+from ..terminal.interrupts import interruptible, typed_lines
 from ..terminal.options import LONGEST_S, Number, Time, seconds
 from ..terminal.printing import print_as_it_is, print_lines, to_json
 from ..terminal.shell import Shell, talks
@@ -147,7 +147,7 @@ def _bodies(body: str, lines: bool, count: int) -> Iterator[bytes]:
         if body == "-" and sys.stdin.isatty():
             content = _typed(lines)
         elif body == "-":
-            content = sys.stdin.buffer if lines else [sys.stdin.buffer.read()]
+            content = typed_lines(sys.stdin.buffer) if lines else [b"".join(typed_lines(sys.stdin.buffer))]
         elif body.startswith("@"):
             content = [Path(body[1:]).read_bytes()]
         else:
@@ -178,14 +178,11 @@ def _typed(lines: bool) -> Iterator[bytes]:
 
 
 def _typed_line(prompt: str) -> bytes:
-    """Return a line. The first Ctrl-C raises KeyboardInterrupt: the event loop would only note it during a read."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
+    """Return a line."""
+    with interruptible():
         if prompt:
             print_lines(prompt, err=True)
         return sys.stdin.buffer.readline()
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _facts(result: SendResult) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import click
 from ... import admin
 from ...model.names import retry_topic
 from ...protocol.messages import UnreadableMessage
+from ..terminal.interrupts import tells_if_stopped
 from ..terminal.options import one_broker
 from ..terminal.progress import counted
 from ..terminal.shell import Shell, changes
@@ -65,7 +66,8 @@ async def replay(
     shell.about_to(f"send {counts.total() - unreadable} messages of {topic} again to {goal}{but}", plan)
     skipped = Skipped(f"pyromq msg resend {topic} ID " + (f"-g {group}" if group else f"--to {target}"))
     copies, sent = admin.copies.Copies(shell.session), 0
-    with counted(counts.total(), f"{topic} to {goal}", is_quiet=shell.as_json) as done:
+    told = tells_if_stopped(lambda: f"{sent} messages were sent; the same command begins anew")
+    with told, counted(counts.total(), f"{topic} to {goal}", is_quiet=shell.as_json) as done:
         # One after the other, so that what has an order keeps it.
         async for found in admin.search.by_time(shell.calls, places, topic, wanted):
             with skipped.unless_readable():

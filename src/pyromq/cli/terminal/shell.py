@@ -25,6 +25,7 @@ from ...client.errors import BadAnswer
 from ...errors import CallFailed, Malformed
 from ...text import tables
 from ...text.tables import Row
+from .interrupts import interruptible
 from .options import cluster_options, together
 from .printing import columns, print_lines, print_prose, print_text, print_wrapped, to_json
 from .profiles import Reach, take_reach
@@ -99,7 +100,8 @@ class Shell:
         print_prose(f"This will {what}.")
         print_lines(*tables.indented(plan, columns()), err=True)
         try:
-            is_wanted = click.confirm("Go on?", err=True)
+            with interruptible():
+                is_wanted = click.confirm("Go on?", err=True)
         except click.Abort:
             raise Fail("nobody answered: nothing was changed. Give --yes to go on without a question") from None
         if not is_wanted:

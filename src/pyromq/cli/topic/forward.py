@@ -7,6 +7,7 @@ import click
 from ... import admin
 from ...model.names import topic_fault
 from ..msg.copying import Skipped
+from ..terminal.interrupts import tells_if_stopped
 from ..terminal.progress import counted
 from ..terminal.shell import Shell, changes
 from ..terminal.tree import Fail, command
@@ -56,7 +57,8 @@ async def forward(shell: Shell, source: str, target: str, queues: int | None, gr
     if is_new and queues is not None:
         await _make(shell, places, source, target, queues)
     skipped, counts = Skipped(f"pyromq msg resend {source} ID --to {target}"), [0]
-    with counted(count, f"{source} to {target}", is_quiet=shell.as_json) as done:
+    told = tells_if_stopped(lambda: f"{sum(counts)} messages were copied, the same command goes on behind them")
+    with told, counted(count, f"{source} to {target}", is_quiet=shell.as_json) as done:
 
         def copied(number: int) -> None:
             counts.append(number)

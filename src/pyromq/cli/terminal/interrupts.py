@@ -1,0 +1,50 @@
+"""Ctrl-C where a command waits for a person or a pipe, and what it has done by then."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import IO
+
+from .printing import print_lines
+from .tree import Fail
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let the first Ctrl-C raise KeyboardInterrupt: during a read the event loop would only note it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def typed_lines(stream: IO[bytes]) -> Iterator[bytes]:
+    """Yield the lines of standard input as they come."""
+    while True:
+        with interruptible():
+            line = stream.readline()
+        if not line:
+            return
+        yield line
+
+
+@contextmanager
+def tells_if_stopped(what: Callable[[], str]) -> Iterator[None]:
+    """Fail with what was done where Ctrl-C ends it in the middle."""
+    try:
+        yield
+    except BaseException as end:
+        if isinstance(end, Exception | SystemExit):
+            raise
+        end_line()
+        raise Fail(f"stopped: {what()}") from None
+
+
+def end_line() -> None:
+    """Begin a new line where a terminal has shown ^C."""
+    if sys.stderr.isatty():
+        print_lines("", err=True)
