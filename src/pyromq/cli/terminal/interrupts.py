@@ -17,9 +17,22 @@ def interruptible() -> Iterator[None]:
     """Let the first Ctrl-C raise KeyboardInterrupt: during a read the event loop would only note it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
+        if _is_noted():
+            raise KeyboardInterrupt
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _is_noted() -> bool:
+    """Return whether the loop has noted a Ctrl-C just before: it cancels what runs, at its next await."""
+    from asyncio import current_task  # not at the top: --version and --help need no event loop
+
+    try:
+        task = current_task()
+    except RuntimeError:  # no loop runs
+        return False
+    return task is not None and task.cancelling() > 0
 
 
 def typed_lines(stream: IO[bytes]) -> Iterator[bytes]:
