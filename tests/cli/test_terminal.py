@@ -40,15 +40,15 @@ def stands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
 
 
 class Screen:
-    """Tests only: `pyromq` at a terminal of 80 columns; what it wrote so far is `text`."""
+    """Tests only: `pyromq` at a terminal of 80 columns; what it wrote so far is `text`. Results may go elsewhere."""
 
-    def __init__(self, *words: str, **environment: str) -> None:
+    def __init__(self, *words: str, results: int | None = None, **environment: str) -> None:
         self._end, its_end = pty.openpty()
         base = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "pyromq.cli.main", *words],
             stdin=its_end,
-            stdout=its_end,
+            stdout=its_end if results is None else results,
             stderr=its_end,
             start_new_session=True,
             env=base | {"TERM": "xterm", "COLUMNS": "80", "LINES": "40"} | environment,
@@ -298,6 +298,17 @@ def test_an_export_that_is_broken_off_leaves_what_was_there(stands: Standing, tm
     assert '"topic": "orders"' in file.read_text()
     done = stands.run("msg", "export", "orders", str(tmp_path / "none" / "x.jsonl"))
     assert (done.exit_code, done.stderr) == (78, f"pyromq: {tmp_path}/none/x.jsonl: No such file or directory\n")
+
+
+def test_results_go_where_the_shell_sends_them_while_a_bar_is_drawn(stands: Standing, tmp_path: Path) -> None:
+    stands.send("exported", *map(str, range(40)))
+    store, file = str(stands.world.folder / "broker-a"), tmp_path / "results"
+    for words in (("msg", "export", "exported", "-n", stands.names), ("store", "dump", store, "--topic", "exported")):
+        with file.open("wb") as results:
+            screen = Screen(*words, results=results.fileno())
+            assert screen.end() == 0, screen.text
+        assert "━" in screen.text  # the bar
+        assert (file.read_text().count("exported"), "exported\"" in screen.text) == (40, False), words
 
 
 def test_keys_of_top(stands: Standing) -> None:

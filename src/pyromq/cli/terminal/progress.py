@@ -39,7 +39,8 @@ def progress(what: str, *, is_quiet: bool = False, in_bytes: bool = True) -> Ite
     figures = DownloadColumn() if in_bytes else MofNCompleteColumn()
     name = TextColumn("{task.description}", markup=False)
     columns = (name, BarColumn(), figures, TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False) as bars:  # the results go there
         task = bars.add_task(one_line(what), total=None)
         yield lambda done, whole: bars.update(task, completed=done, total=whole or None)
 
