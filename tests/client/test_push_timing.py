@@ -23,7 +23,7 @@ from pyromq.protocol.command import Command
 from pyromq.protocol.properties import decode_properties
 from pyromq.protocol.requests import RequestCode
 from pyromq.transport.dispatch import Answer, Reply, Request
-from tests.client.cluster import Cluster, FakeBroker, pull_fields
+from tests.client.cluster import NAMES, Cluster, FakeBroker, pull_fields
 
 PULL = RequestCode.PULL_MESSAGE
 BACK = RequestCode.CONSUMER_SEND_MSG_BACK
@@ -452,6 +452,61 @@ async def test_a_group_whose_setting_cannot_be_read_is_consumed_concurrently(
     assert broker.requests(RequestCode.LOCK_BATCH_MQ) == []
     said = [each for each in caplog.records if "whether the group is set to consume in order" in each.getMessage()]
     assert len(said) == warnings
+
+
+@pytest.mark.parametrize("away", ["the name server", "the broker, which a name server names"])
+@pytest.mark.parametrize("orderly", [True, False])
+async def test_a_group_handles_nothing_until_a_broker_has_said_whether_it_consumes_in_order(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, away: str, orderly: bool
+) -> None:
+    """As after a reboot: the consumer is there before its broker."""
+    broker = broker_with(cluster, b"0", b"1", b"2")
+    body = encode_body(SubscriptionGroupConfig(group_name="g", consume_message_orderly=orderly))
+    broker.script[RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG] = lambda request: Reply(body=body)
+    cluster.network.unlisten(NAMES if away == "the name server" else broker.address)
+    at_once: list[int] = []
+    running: set[bytes] = set()
+
+    async def handle(msg: Received) -> None:
+        running.add(msg.body)
+        at_once.append(len(running))
+        await cluster.clock.sleep(1)
+        running.discard(msg.body)
+
+    starting = asyncio.ensure_future(consume(cluster, handle))
+    await cluster.clock.advance(30)
+    _, consumer = await starting
+    assert consumer.assigned == {}
+    assert sum("whether the group consumes in order" in text for text in caplog.messages) == 1
+    consumer.pause()
+    cluster.network.listen(NAMES, cluster.names.attach)
+    cluster.network.listen(broker.address, broker.server.attach)
+    await cluster.clock.advance(40)
+    assert at_once == [], "what was paused stays so"
+    consumer.resume()
+    await cluster.clock.advance(10)
+    assert at_once == ([1, 1, 1] if orderly else [1, 2, 3])
+    assert len(broker.requests(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG)) == 1
+
+
+async def test_a_broker_that_comes_later_is_asked_too_and_turns_a_running_group_orderly(cluster: Cluster) -> None:
+    first = broker_with(cluster, b"0")
+    first.script[RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG] = lambda _: Reply(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
+    handler = Handler()
+    _, consumer = await consume(cluster, handler)
+    await cluster.clock.advance(60)
+    assert handler.calls == [(b"0", 1)]
+    assert len(first.requests(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG)) == 1, "asked once"
+    second = cluster.broker("b", T=1)
+    body = encode_body(SubscriptionGroupConfig(group_name="g", consume_message_orderly=True))
+    second.script[RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG] = lambda _: Reply(body=body)
+    await cluster.clock.advance(60)
+    first.put("T", 0, b"1")
+    second.put("T", 0, b"2")
+    await cluster.clock.advance(20)
+    assert sorted(handler.calls) == [(b"0", 1), (b"1", 1), (b"2", 1)], "nothing twice"
+    assert first.requests(RequestCode.LOCK_BATCH_MQ)
+    assert consumer.facts()["PROP_CONSUMEORDERLY"] == "true"
 
 
 async def test_without_an_answer_about_the_groups_bound_an_ordered_message_is_kept(cluster: Cluster) -> None:

@@ -37,6 +37,7 @@ class Assignment:
         self._balancing = asyncio.Lock()
         self._is_closed = False
         self.is_refused = False  # by a broker, since the group subscribes to something else: no queue is ours
+        self.is_undecided = False  # no broker could say yet whether to consume in order: none is ours either
         self.queues: dict[MessageQueue, AssignedQueue] = {}
         self.changed = Bell(session.clock)  # the group's members, or what they may have
 
@@ -71,7 +72,7 @@ class Assignment:
                 share = await allocated_queues(self._session, self._group, topic, strategy, is_broadcast)
                 if self._is_closed:
                     return True
-                share = set() if self.is_refused else share
+                share = set() if self.is_refused or self.is_undecided else share
                 complete &= share is not None and await self._move_to(topic, share)
             return complete
 

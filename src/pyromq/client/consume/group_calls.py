@@ -15,7 +15,6 @@ from pathlib import Path
 from ... import logs
 from ...errors import PyroError
 from ...files import replace_file
-from ...model import names
 from ...model.codes import ResponseCode
 from ...protocol.bodies.body import decode_body, encode_body
 from ...protocol.bodies.groups import SubscriptionGroupConfig
@@ -55,28 +54,6 @@ async def check_filter(session: Session, group: str, topic: str, wanted: Filter)
 async def group_settings(session: Session, address: str, group: str) -> SubscriptionGroupConfig:
     """Return how operators have set the group at this broker. Refused: it has no such group, or does not say it."""
     return (await session.ask(address, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GroupName(group=group))).body
-
-
-async def is_set_orderly(session: Session, group: str, topics: Iterable[str]) -> bool:
-    """Return whether a broker has the group set to consume in order (consumeMessageOrderly); False if none says it.
-
-    Asked are the brokers of the topics; while there is none of them, those on which a send could make them.
-    """
-    found = await asyncio.gather(*map(session.route, topics), return_exceptions=True)
-    routes = [route for route in found if isinstance(route, Route)]
-    if not routes:
-        pattern = session.name_servers.route(names.AUTO_CREATE_TOPIC)
-        routes = [route for route in await asyncio.gather(pattern, return_exceptions=True) if isinstance(route, Route)]
-    masters = {address for route in routes for name in route.addresses if (address := route.master(name)) is not None}
-    asked = (group_settings(session, address, group) for address in sorted(masters))
-    answers = await asyncio.gather(*asked, return_exceptions=True)
-    if any(isinstance(each, SubscriptionGroupConfig) and each.consume_message_orderly for each in answers):
-        return True
-    unsaid = [each for each in answers if isinstance(each, Error) and each.code not in NO_SETTINGS]
-    if unsaid or not answers:
-        fault = str(unsaid[0]) if unsaid else "no broker is known yet"
-        log.warning("not known whether the group is set to consume in order, so it does not", group=group, fault=fault)
-    return False
 
 
 async def allocated_queues(

@@ -39,15 +39,14 @@ class PullLoop:
     filters: Mapping[str, Filter]
     options: ConsumeOptions
     offsets: OffsetStore
+    starts: StartOffsets
     service: ConsumeService
     is_paused: bool = field(init=False, default=False)
     unreadable: int = field(init=False, default=0)  # records that came and that nobody can read
     puller: Puller = field(init=False)
-    starts: StartOffsets = field(init=False)
 
     def __post_init__(self) -> None:
         self.puller = Puller(self.session, self.group)
-        self.starts = StartOffsets(self.session, self.offsets, self.options)
 
     async def run(self, assigned: AssignedQueue) -> int | None:
         """Pull until the queue is given up: None. An offset: the broker wants the queue to begin anew there."""

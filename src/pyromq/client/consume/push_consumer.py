@@ -32,14 +32,16 @@ from ..subscription import Filter
 from ..tracing.trace_writer import Tracer
 from ..tracing.traced_work import traced_attempts
 from ..values import check_type, choose_codec
-from .assignment import Assignment
+from .assignment import INCOMPLETE_PAUSE_S, Assignment
 from .concurrent_service import ConcurrentService
 from .consume_service import AssignedQueue, ConsumeService
-from .group_calls import BrokerOffsets, LocalOffsets, OffsetStore, check_filter, is_set_orderly
+from .group_calls import BrokerOffsets, LocalOffsets, OffsetStore, check_filter
+from .group_order import GroupOrder
 from .options import ConsumeOptions
 from .orderly_service import OrderlyService
 from .pull_loop import PullLoop
 from .send_back import ConsumerSendBack
+from .start_offsets import StartOffsets
 
 log = logs.get("pyromq.client")
 
@@ -81,6 +83,9 @@ class PushConsumer(Lifecycle):
         attempt = self.runner if tracer is None else traced_attempts(self.runner, tracer, group)
         self._attempt = before_handlers(around_handling(attempt, middleware), options.unreadable_way)
         self.failures = Failures(group, self.clock, options.undecodable_way)
+        self._offsets = self._make_offsets(options)
+        self._starts = StartOffsets(session, self._offsets, options)
+        self._order = GroupOrder(session, group, self._filters)
         self._consume_by(options)
         self._fault: BaseException | None = None
         self._refusal: SubscriptionConflict | None = None
@@ -89,18 +94,19 @@ class PushConsumer(Lifecycle):
         self.is_open = False
 
     def _consume_by(self, options: ConsumeOptions) -> None:
-        """Make the parts that consume. A start makes them anew if the group turns out to be orderly."""
+        """Make the parts that consume. They are made anew if the group turns out to be orderly."""
         self.options = options
         # A thread cannot be cancelled: in an ordered queue the message would be handled twice at once.
         self.runner.timeout_s = None if self._worker.is_blocking and options.orderly else options.timeout_s
         self._service = self._make_service()
-        self._pulls = PullLoop(self._session, self.group, self._filters, options, self._make_offsets(), self._service)
+        kept = self._offsets, self._starts
+        self._pulls = PullLoop(self._session, self.group, self._filters, options, *kept, self._service)
         self._assignment = Assignment(self._pulls, self._tasks)
 
-    def _make_offsets(self) -> OffsetStore:
-        if not self.options.broadcast:
+    def _make_offsets(self, options: ConsumeOptions) -> OffsetStore:
+        if not options.broadcast:
             return BrokerOffsets(self._session, self.group)
-        own = self.options.offsets_folder / file_name(self._session.lasting_id) / file_name(self.group)
+        own = options.offsets_folder / file_name(self._session.lasting_id) / file_name(self.group)
         return LocalOffsets(own / "offsets.json")
 
     def _make_service(self) -> ConsumeService:
@@ -162,6 +168,8 @@ class PushConsumer(Lifecycle):
                 raise self._refusal
             self._is_running = True
             await self._assignment.start()
+            if self.options.orderly is None and not self.options.broadcast:
+                self._tasks.start(self._follow_later_brokers())
         except BaseException:  # a strategy of the user's may raise anything: the group is free again
             await self.stop()
             raise
@@ -170,12 +178,36 @@ class PushConsumer(Lifecycle):
         """Consume in order if the group is set so at a broker, unless the options say how to consume."""
         if self.options.orderly is not None or self.options.broadcast:
             return
-        topics = (topic for topic in self._filters if not names.is_retry(topic))
-        if await is_set_orderly(self._session, self.group, topics):
-            log.info("consumes in order: the group is set so (consumeMessageOrderly)", group=self.group)
-            is_paused = self.is_paused
-            self._consume_by(replace(self.options, orderly=True))
-            self._pulls.is_paused = is_paused
+        is_orderly = await self._order.ask()
+        if is_orderly:
+            self._turn_orderly()
+        self._assignment.is_undecided = is_orderly is None
+        if is_orderly is None:
+            log.warning("no broker says yet whether the group consumes in order: it waits for one", group=self.group)
+
+    def _turn_orderly(self) -> None:
+        log.info("consumes in order: the group is set so (consumeMessageOrderly)", group=self.group)
+        is_paused = self.is_paused
+        self._consume_by(replace(self.options, orderly=True))
+        self._pulls.is_paused, self._assignment.is_refused = is_paused, self._refusal is not None
+
+    async def _follow_later_brokers(self) -> None:
+        """Ask brokers that were not there at the start. Where one has the group set so, end all and begin in order."""
+        assignment, is_orderly = self._assignment, None
+        while not is_orderly:
+            await self.clock.sleep(INCOMPLETE_PAUSE_S if assignment.is_undecided else self.options.rebalance_s)
+            is_orderly = await self._order.ask()
+            if assignment.is_undecided and is_orderly is False:
+                assignment.is_undecided = False
+                assignment.changed.ring()
+        assignment.close()
+        await self._service.finish(self.options.grace_s)
+        await assignment.release()
+        await self._tasks.cancel()
+        if self.is_open:
+            self._turn_orderly()
+            self._service.start()
+            await self._assignment.start()
 
     async def _read_route(self, topic: str) -> None:
         """Read the route before the first heartbeat, which goes to known brokers only.
@@ -186,7 +218,7 @@ class PushConsumer(Lifecycle):
             await self._session.route(topic)
         except Error as fault:
             if isinstance(fault, TopicNotFound):
-                self._pulls.starts.expect(topic)
+                self._starts.expect(topic)
             if not names.is_retry(topic):  # that one is made by the first heartbeat
                 log.warning("no queues to consume yet", group=self.group, fault=str(fault))
                 with suppress(Error):
