@@ -33,6 +33,18 @@ def test_a_java_broker_conf_sets_broker_and_store(tmp_path: Path) -> None:
     assert config.fast_port == 20909
 
 
+def test_a_log_in_another_folder_is_refused_unless_it_is_linked(tmp_path: Path) -> None:
+    """It was without effect: the broker began with an empty log beside the one that was meant."""
+    root, other = tmp_path / "store", tmp_path / "disk-2"
+    lines = f"storePathRootDir={root}\nstorePathCommitLog="
+    assert loaded(tmp_path, f"{lines}{root}/commitlog").store_path_commit_log == root / "commitlog"
+    with pytest.raises(ConfigError, match=f"storePathCommitLog = {other}: .* ln -s {other} {root}/commitlog"):
+        loaded(tmp_path, f"{lines}{other}")
+    root.mkdir()
+    (root / "commitlog").symlink_to(other)
+    assert loaded(tmp_path, f"{lines}{other}").store_path_commit_log == other
+
+
 def test_no_setting_of_the_broker_also_stands_among_the_keys_that_are_none() -> None:
     assert {one.java for one in settings_of(BrokerConfig).values()}.isdisjoint(BROKER_KEYS.names())
 

@@ -46,6 +46,7 @@ OTHER_ON_PURPOSE = {
     "bindAddress",  # loopback
     "brokerIP1",  # what the listener serves
     "storePathRootDir",  # of the user who starts it, as Java's, but for the recording
+    "storePathCommitLog",  # in that folder
     "kvConfigPath",
     "enabledAppendPropCRC",  # a CRC over the whole record
     "maxFilterMessageSize",  # rare tags are found in one pull

@@ -14,6 +14,7 @@ from pyromq.model.ids import offset_message_id, parse_offset_message_id
 from pyromq.model.java_hash import java_hash
 from pyromq.protocol.record import Record, decode_record
 from pyromq.store.config import StoreConfig
+from pyromq.store.errors import StoreDamaged
 from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.message_store import MessageStore
 from pyromq.testing.clock import ManualClock
@@ -305,4 +306,20 @@ def test_all_acknowledged_messages_are_there_after_the_crash(golden_store: Unpac
         assert record is not None
         assert record.store_host == host
         assert record.queue_offset == message["queueOffset"]
+    store.close()
+
+
+@pytest.mark.parametrize("name", ["clean", "crashed"])
+def test_a_store_whose_log_is_elsewhere_is_refused_and_left_as_it_is(golden_store: Unpack, name: str) -> None:
+    """It was opened with an empty log, and its queues were emptied to fit."""
+    golden = golden_store(name)
+    elsewhere = golden.root.with_name("other-disk")
+    (golden.root / "commitlog").rename(elsewhere)
+    before = {file: file.read_bytes() for file in (golden.root / "consumequeue").rglob("*") if file.is_file()}
+    with pytest.raises(StoreDamaged, match=r"no file of the log, but consumequeue has queues.*storePathCommitLog"):
+        opened(golden)
+    assert before == {file: file.read_bytes() for file in before}
+    (golden.root / "commitlog").symlink_to(elsewhere)
+    store = opened(golden)
+    assert store.commit_log.end > 0
     store.close()

@@ -18,6 +18,7 @@ from ..config import check_ranges, setting
 from ..errors import ConfigError
 from ..model import names
 from ..store.config import StoreConfig
+from ..store.layout import COMMIT_LOG
 from ..store.log.retention import RetentionConfig
 from ..store.timer.timer_store import TimerSettings
 from ..store.timer.timer_wheel import SLOTS
@@ -91,6 +92,7 @@ class BrokerConfig(StoreConfig):
     msg_trace_topic_name: str = setting(names.TRACE_TOPIC, help="its name")
     broker_permission: int = setting(6, low=0, high=7, live=True, help="4 read, 2 write: of all topics of this broker")
     store_path_root_dir: Path = setting(Path("~/store").expanduser(), flag=True, help="folder of all data")
+    store_path_commit_log: Path | None = setting(None, help="commitlog in that folder, or what is linked there")
 
     # Registration with name servers
     register_name_server_period: int = setting(30_000, low=10_000, high=60_000, help="ms between registrations")
@@ -350,6 +352,12 @@ class BrokerConfig(StoreConfig):
                 parse_address(address)
             except ConfigError as fault:
                 raise ConfigError(f"namesrvAddr = {address}: {fault}") from None
+        commit_log = self.store_path_root_dir / COMMIT_LOG
+        if self.store_path_commit_log is not None and self.store_path_commit_log.resolve() != commit_log.resolve():
+            raise ConfigError(
+                f"storePathCommitLog = {self.store_path_commit_log}: the log is in {commit_log} here; to have it on "
+                f"another disk, link it: ln -s {self.store_path_commit_log} {commit_log}"
+            )
         if not self.is_loopback and not self.allow_unauthenticated:
             raise ConfigError(
                 f"bindAddress = {self.bind_address}: beyond loopback anybody could read and write, since there are no "

@@ -34,7 +34,7 @@ _PLANNED = {
         realTimeNotifyConsumerChange lockInStrictMode subscriptionExpiredTimeout serverLoadBalancerEnable
         defaultMessageRequestMode defaultPopShareQueueNum loadBalancePollNameServerInterval""",
     "the store's files": """
-        storePathCommitLog mappedFileSizeConsumeQueueExt forceVerifyPropCRC messageIndexSafe indexFileWriteEnable
+        mappedFileSizeConsumeQueueExt forceVerifyPropCRC messageIndexSafe indexFileWriteEnable
         indexFileReadEnable""",
     "flushing": "flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval",
     "retention": """
@@ -98,7 +98,7 @@ _REFUSED = (
     ),
     RefusedKeys(
         "messages under those paths would not be found",
-        "put all commit log files under storePathCommitLog",
+        "put all commit log files into commitlog/ of storePathRootDir",
         "readOnlyCommitLogStorePaths=",
     ),
     RefusedKeys("Java classes cannot be loaded here", "do without the plug-in", "messageStorePlugIn="),

@@ -13,7 +13,7 @@ from ..config import StoreConfig
 from ..errors import StoreDamaged
 from ..files.disk import Disk
 from ..files.file_sequence import parse_segment_name
-from ..layout import COMMIT_LOG
+from ..layout import COMMIT_LOG, QUEUES
 from .catalogue import Catalogue, read_catalogue
 from .checkpoint import Checkpoint, read_checkpoint, read_log_start, read_synced, was_running_ours, was_stopped_cleanly
 from .derived_files import read_derived
@@ -146,7 +146,16 @@ def log_file_sizes(disk: Disk, config: StoreConfig) -> dict[int, int]:
 
 
 def refuse_missing_log(disk: Disk, config: StoreConfig, state: StoreState) -> None:
-    """Refuse a log that lacks a part: whether that part is lost for good is for the owner to say."""
+    """Refuse a log that lacks a part: whether that part is lost for good is for the owner to say.
+
+    Of a store that only Java wrote nobody knows how long its log was; but queues with entries had one.
+    """
+    if state.synced is None and not log_file_sizes(disk, config) and _has_queue_files(disk):
+        raise StoreDamaged(
+            f"{disk.root}/{COMMIT_LOG}: there is no file of the log, but {QUEUES} has queues. Is a disk not mounted, "
+            "or is the log in another folder (storePathCommitLog)? Put it back, or link that folder here. If it is "
+            f"gone for good, move {disk.root}/{QUEUES} away. Nothing was changed"
+        )
     missing = missing_log(disk, config, state)
     if missing:
         ranges = ", ".join(f"{one.start} to {one.end}" for one in missing)
@@ -156,3 +165,8 @@ def refuse_missing_log(disk: Disk, config: StoreConfig, state: StoreState) -> No
             f"gone for good, `pyromq store accept-loss {disk.root}` lets the broker start without these records. "
             "Nothing was changed"
         )
+
+
+def _has_queue_files(disk: Disk) -> bool:
+    folders = (f"{QUEUES}/{topic}" for topic in disk.list(QUEUES))
+    return any(disk.list(f"{folder}/{queue}") for folder in folders for queue in disk.list(folder))
