@@ -50,6 +50,8 @@ class Malformed(RequestRefused):
 class CallFailed(PyroError):
     """Our own request to a peer did not succeed."""
 
+    was_sent = False  # True: it was written, so that the peer may have acted on it
+
 
 class CallTimedOut(CallFailed):
     """No answer within the time allowed. Whether the peer acted on it is unknown."""

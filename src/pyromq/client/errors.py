@@ -1,6 +1,7 @@
 """What goes wrong for users of the SDK. Each error says what happened, where, and what to do.
 
 Each is an `Error` with `code` (the broker's answer, or None), `address` (of whom, or "") and `hint` (what to do).
+`may_be_stored` of a failed send says whether a broker may have the message all the same.
 `Reject` and `RetryLater` (core/retry.py) are no errors of ours: handlers raise them.
 """
 
@@ -19,11 +20,14 @@ if TYPE_CHECKING:
 class Error(PyroError):
     """Root of what the SDK raises."""
 
-    def __init__(self, text: str, *, hint: str = "", address: str = "", code: int | None = None) -> None:
+    def __init__(
+        self, text: str, *, hint: str = "", address: str = "", code: int | None = None, may_be_stored: bool = False
+    ) -> None:
         super().__init__(f"{text}. {hint}" if hint else text)
         self.hint = hint
         self.address = address
         self.code = code
+        self.may_be_stored = may_be_stored
 
 
 class NoNameServer(Error, CallFailed):
@@ -37,11 +41,11 @@ class TopicNotFound(Error):
 
 
 class NoBroker(Error, CallFailed):
-    """The topic is known, but no broker that serves it can be used."""
+    """The topic is known, but no broker that serves it can be used. A message was not stored."""
 
 
 class Unreachable(Error, CallFailed):
-    """A program could not be reached, or the connection ended before its answer."""
+    """A program could not be reached, or the connection ended before its answer; a message may be stored then."""
 
     is_explained = False  # as of NoNameServer
 
@@ -108,7 +112,7 @@ _HINTS: dict[int, str] = {
 
 def unreachable(fault: ConnectionLost, address: str, hint: str) -> Unreachable:
     """Return the error of a lost connection; `hint` counts where the fault has none of its own."""
-    error = Unreachable(str(fault), hint=fault.hint or hint, address=address)
+    error = Unreachable(str(fault), hint=fault.hint or hint, address=address, may_be_stored=fault.was_sent)
     error.is_explained = bool(fault.hint)
     return error
 

@@ -71,4 +71,5 @@ def bad_answer(whose: str, why: str) -> BadAnswer:
         f"the answer of {whose} cannot be read: {why}",
         hint="Is it a name server or broker of RocketMQ, and of a version that is known?",
         address=whose,
+        may_be_stored=True,
     )

@@ -129,7 +129,8 @@ class Session:
             answer = await self.transport.call(address, request, timeout_s)
         except CallTimedOut as fault:
             self._failed(address, fault)
-            raise TimedOut(str(fault), hint="Is the broker overloaded, or the network down?", address=address) from None
+            hint = "Is the broker overloaded, or the network down?"
+            raise TimedOut(str(fault), hint=hint, address=address, may_be_stored=fault.was_sent) from None
         except ConnectionLost as fault:
             self._failed(address, fault)
             hint = "Is the broker running, and is the address that it advertises (brokerIP1) one you can reach?"

@@ -9,13 +9,13 @@ import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from ...ambient import Clock
 from ...model.codes import ResponseCode
 from ..arguments import check_count, check_kind, check_length
-from ..errors import BadMessage, Refused
-from .outgoing import BatchItem, pack_batch
+from ..errors import BadMessage, Error, Refused
+from .outgoing import BatchItem, Outgoing, pack_batch
 from .queue_choice import QueueChoice
 from .sending import Sender, SendResult
 
@@ -41,7 +41,34 @@ class Batching:
         check_count("max_messages", self.max_messages, MOST_BATCH_MESSAGES)
 
 
-async def send_batches(sender: Sender, topic: str, batches: Iterable[list[BatchItem]]) -> list[SendResult]:
+class RequestsOfOneCall:
+    """A sender for one `send_many`. What leaves its block says `may_be_stored` if any request may be, not only its own.
+
+    Who sends all values again after an error would have those twice.
+    """
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+        self._may_be_stored = False
+
+    async def send(self, message: Outgoing, choose: QueueChoice | None = None) -> list[SendResult]:
+        try:
+            results = await self._sender.send(message, choose)
+        except Error as fault:
+            self._may_be_stored |= fault.may_be_stored
+            raise
+        self._may_be_stored = True
+        return results
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, fault: BaseException | None, trace: object) -> None:
+        if isinstance(fault, Error):
+            fault.may_be_stored |= self._may_be_stored
+
+
+async def send_batches(sender: RequestsOfOneCall, topic: str, batches: Iterable[list[BatchItem]]) -> list[SendResult]:
     """Return the results in the order of the batches. A generator may give millions: few are made ahead."""
     tasks: list[asyncio.Task[list[SendResult]]] = []
     running: set[asyncio.Task[list[SendResult]]] = set()
@@ -60,7 +87,7 @@ async def send_batches(sender: Sender, topic: str, batches: Iterable[list[BatchI
 
 
 async def send_batch(
-    sender: Sender, topic: str, batch: list[BatchItem], choose: QueueChoice | None = None
+    sender: RequestsOfOneCall, topic: str, batch: list[BatchItem], choose: QueueChoice | None = None
 ) -> list[SendResult]:
     """Send one batch, in halves if its broker finds it too large."""
     try:

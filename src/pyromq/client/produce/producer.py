@@ -26,7 +26,17 @@ from ..tracing.trace_writer import Tracer
 from ..tracing.traced_work import TracingSender, trace_recall
 from ..values import Codec, check_type, choose_codec
 from .auto_batcher import AutoBatcher
-from .batches import BATCH_BYTES, Batching, batches_of, check_values, gathered_parts, parts_of, send_batch, send_batches
+from .batches import (
+    BATCH_BYTES,
+    Batching,
+    RequestsOfOneCall,
+    batches_of,
+    check_values,
+    gathered_parts,
+    parts_of,
+    send_batch,
+    send_batches,
+)
 from .outgoing import Outgoing, Packing, message_properties, pack, pack_item
 from .queue_choice import OrderLanes, QueueChoice, queue_choice
 from .requests import AwaitedReplies, reply_properties, reply_topic, request_properties
@@ -152,7 +162,8 @@ class Producer(Lifecycle):
 
         `delay`, `deliver_at_ms` or `delay_level` (an entry of the broker's messageDelayLevel) say when it is delivered.
         `codec` makes its body, in place of the producer's.
-        A `TimedOut` or `Unreachable` send may have been stored all the same; a repeated one has the same `message_id`.
+        `may_be_stored` of the error that is raised else says whether it may be stored all the same (`TimedOut`,
+        `Unreachable`). A send that is repeated has the same `message_id`.
         """
         properties = message_properties(
             self._session.ids.next(),
@@ -241,18 +252,19 @@ class Producer(Lifecycle):
             )
             batches = batches_of(items, most)
             if order_key is None:
-                return await send_batches(self._sender, name, batches)
+                return await send_batches(sender, name, batches)
             async with self._lanes.turn(name, order_key):
-                return [each for batch in batches for each in await send_batch(self._sender, name, batch, choose)]
+                return [each for batch in batches for each in await send_batch(sender, name, batch, choose)]
 
-        if isinstance(values, AsyncIterable):
-            gathered = gathered_parts(values, seconds(linger), self._session.clock)
-            return [each async for part in gathered for each in await self._post([*map(draft, part)], deliver)]
-        if self._middleware:
-            parts = parts_of(values)
-            return [each for part in parts for each in await self._post([*map(draft, part)], deliver)]
-        with self._in_flight:
-            return await deliver(map(draft, values))
+        with RequestsOfOneCall(self._sender) as sender:
+            if isinstance(values, AsyncIterable):
+                gathered = gathered_parts(values, seconds(linger), self._session.clock)
+                return [each async for part in gathered for each in await self._post([*map(draft, part)], deliver)]
+            if self._middleware:
+                parts = parts_of(values)
+                return [each for part in parts for each in await self._post([*map(draft, part)], deliver)]
+            with self._in_flight:
+                return await deliver(map(draft, values))
 
     async def _post(self, drafts: list[Draft], deliver: SendNext) -> list[SendResult]:
         with self._in_flight:
@@ -376,7 +388,8 @@ class Producer(Lifecycle):
                     return answer
             except TimeoutError:
                 hint = "Does one run, and does it call `reply`?"
-                raise TimedOut(f"no reply from a consumer of {topic!r} within {limit_s:g} s", hint=hint) from None
+                text = f"no reply from a consumer of {topic!r} within {limit_s:g} s"
+                raise TimedOut(text, hint=hint, may_be_stored=True) from None
 
     async def _introduce(self, topic: str) -> None:
         """Send a heartbeat before the first request: by it brokers find the client that waits for a reply."""

@@ -19,7 +19,7 @@ from ..connect.answers import header_of
 from ..connect.session import Session, master_of
 from ..core.retry import RETRIED_CODES, busy_pause_s
 from ..core.routing import Latencies, Rotation, Route
-from ..errors import Error, NoBroker, Refused, TimedOut, Unreachable, refused
+from ..errors import Error, NoBroker, TimedOut, Unreachable, refused
 from .outgoing import Outgoing, SendHeaders
 from .queue_choice import QueueChoice, always
 
@@ -83,7 +83,7 @@ class Sender:
     async def send(
         self, message: Outgoing, choose: QueueChoice | None = None, timeout_s: float | None = None
     ) -> list[SendResult]:
-        """Return one result per message. Raise the last failure, with the number of attempts in its text."""
+        """Return one result per message. Raise the last failure, or the one of an attempt that may be stored."""
         clock = self._session.clock
         now = clock.monotonic()
         deadline = now + (self._policy.timeout_s if timeout_s is None else timeout_s)
@@ -102,10 +102,12 @@ class Sender:
                 queue = choose(route.writable) if choose else self._next_queue(route, last_broker, now)
                 share_s = self._share_s(route, choose, deadline - now, faults)
                 return await self._attempt(message, route, queue, share_s, now)
-            except (Unreachable, TimedOut, NoBroker, Refused) as fault:
-                if isinstance(fault, Refused) and fault.code not in self._repeated:
-                    raise
+            except Error as fault:
                 faults.append(fault)
+                if not self._is_repeated(fault):
+                    if any(each.may_be_stored for each in faults[:-1]):
+                        break
+                    raise
                 if isinstance(fault, NoBroker):
                     self._session.refresh_routes()  # a key waits for its broker: hear at once that it is back
             if queue is not None:
@@ -116,6 +118,9 @@ class Sender:
             await self._pause(faults, deadline)
             now = clock.monotonic()
         raise self._failure(message.topic, faults)
+
+    def _is_repeated(self, fault: Error) -> bool:
+        return isinstance(fault, Unreachable | TimedOut | NoBroker) or fault.code in self._repeated
 
     def _attempts_left(self, faults: list[Error]) -> int:
         """Return how many attempts are left. Brokers that cannot be reached cost time instead: they may come back."""
@@ -173,7 +178,9 @@ class Sender:
         now = clock.monotonic()
         self._latencies.sent(queue.broker_name, (now - began) * 1000, now)
         if command.code != ResponseCode.SUCCESS and self._policy.retry_not_ok:
-            raise refused(command.code, command.remark, address)
+            fault = refused(command.code, command.remark, address)
+            fault.may_be_stored = True  # in fact it is
+            raise fault
         return _results(message, queue, command.code, header_of(message.code, command, address))
 
     async def _pause(self, faults: list[Error], deadline: float) -> None:
@@ -189,11 +196,16 @@ class Sender:
             await clock.sleep(min(pause_s, max(0.0, deadline - clock.monotonic())))
 
     def _failure(self, topic: str, faults: list[Error]) -> Error:
-        last = faults[-1]
-        text = f"sending to {topic!r} failed {len(faults)} times, at last: {last}"
+        """Return the error of all attempts. One that may have stored the message counts more than those after it."""
+        last, text = faults[-1], f"sending to {topic!r} failed {len(faults)} times"
+        doubts = [fault for fault in faults if fault.may_be_stored]
+        if doubts:
+            doubt = doubts[-1]
+            text += f", and the message may be stored: {doubt}" + ("" if doubt is last else f" At last: {last}")
+            return type(doubt)(text, address=doubt.address, code=doubt.code, may_be_stored=True)
         if all(isinstance(fault, Unreachable | NoBroker) for fault in faults):
             return NoBroker(f"no broker of topic {topic!r} can be reached: {last}", address=last.address)
-        return type(last)(text, address=last.address, code=last.code)
+        return type(last)(f"{text}, at last: {last}", address=last.address, code=last.code)
 
 
 def _results(message: Outgoing, queue: MessageQueue, code: int, header: SendMessageAnswer) -> list[SendResult]:

@@ -152,7 +152,8 @@ class ProducerTransactions:
         except (Unreachable, TimedOut, NoBroker) as fault:
             if topic not in self._checks:
                 hint = "Whether it took effect is not known; a handler given to `transaction_check` would settle it"
-                raise type(fault)(f"{decision.name.lower()} of {result.message_id}: {fault}", hint=hint) from None
+                text = f"{decision.name.lower()} of {result.message_id}: {fault}"
+                raise type(fault)(text, hint=hint, may_be_stored=True) from None
             log.warning("the broker will ask about a transaction", id=result.message_id, fault=str(fault))
 
     def answer_by(self, topic: str, handler: Handler) -> None:

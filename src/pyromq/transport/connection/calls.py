@@ -48,9 +48,14 @@ class PendingCalls:
         try:
             while flow.is_blocked and not waiter.done():  # done: timed out or lost meanwhile
                 await asyncio.wait((flow.unblocked(), waiter), return_when=asyncio.FIRST_COMPLETED)
-            if not waiter.done():
-                send(request, len(self._calls) == 1)
-            return await waiter
+            if waiter.done():
+                return waiter.result()
+            send(request, len(self._calls) == 1)
+            try:
+                return await waiter
+            except CallFailed as failure:
+                failure.was_sent = True
+                raise
         finally:
             self._calls.pop(opaque, None)
             self._timeouts.end(opaque)
