@@ -196,6 +196,7 @@ def test_colours_have_a_meaning_and_can_be_left_out(stands: Standing) -> None:
 def test_no_word_is_broken(stands: Standing, columns: int) -> None:
     stands.run("topic", "create", "a-topic-with-a-long-name-that-stands-in-many-lines", "--perm", "r")
     here, store = ("-n", stands.names), str(stands.world.folder / "broker-a")
+    (sent,) = stands.send("orders", "a body of many words, so that its line is wider than the screen of the test")
     for words in (
         ("doctor", *here),
         ("cluster", "brokers", *here),
@@ -204,6 +205,7 @@ def test_no_word_is_broken(stands: Standing, columns: int) -> None:
         ("top", "--once", *here),
         ("topic", "delete", "ordres", *here),
         ("topic", "create", "b@d", *here),
+        ("msg", "get", "orders", sent, *here),
         ("config", "list", "--daemon", "namesrv"),
         ("profile", "list"),
         ("store", "info", store),

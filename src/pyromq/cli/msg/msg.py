@@ -3,6 +3,7 @@ replay.py."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,8 +13,9 @@ from ...client.errors import Refused
 from ...model.codes import ResponseCode
 from ...model.message import KEY_SEPARATOR, Property
 from ...model.names import retry_topic
+from ...text.screen import wrapped
 from ..terminal.options import one_broker
-from ..terminal.printing import print_lines, to_json
+from ..terminal.printing import columns, print_lines, to_json
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command
 from ..terminal.validation import check_sendable
@@ -59,7 +61,7 @@ async def get(shell: Shell, topic: str, message_id: str, broker: str | None) -> 
     for place in places:
         lives += [found | {"broker": place.address} for found in await _lives(shell, place, topic, message_id)]
     for one in lives:
-        print_lines(*([to_json(one)] if shell.as_json else life_lines(one)))
+        print_lines(*([to_json(one)] if shell.as_json else _fitting(life_lines(one))))
     if not lives:
         await shell.topic(topic, places)
         raise Fail(f"no message {message_id} of topic {topic} is known here")
@@ -90,7 +92,7 @@ async def trace(shell: Shell, message_id: str, trace_topic: str, broker: str | N
     """
     found = await _traced(shell, await shell.masters(broker), trace_topic, message_id)
     for one in found:
-        print_lines(*([to_json(trace_json(one))] if shell.as_json else trace_lines(one)))
+        print_lines(*([to_json(trace_json(one))] if shell.as_json else _fitting(trace_lines(one))))
     if not found:
         raise Fail(f"no trace of {message_id} in {trace_topic}")
 
@@ -215,3 +217,9 @@ async def resend(shell: Shell, topic: str, message_id: str, target: str | None, 
     sent = await copied
     row = {"messageId": sent.message_id, "copyOf": message_id, "to": goal, "broker": sent.queue.broker_name}
     shell.rows([row | {"queue": sent.queue.queue_id, "offset": sent.queue_offset}])
+
+
+def _fitting(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines; one that is wider than the screen goes on below itself, behind where times stand."""
+    for line in lines:
+        yield from wrapped(line, columns(), " " * 25)
