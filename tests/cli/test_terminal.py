@@ -310,7 +310,7 @@ def test_results_go_where_the_shell_sends_them_while_a_bar_is_drawn(stands: Stan
             screen = Screen(*words, results=results.fileno())
             assert screen.end() == 0, screen.text
         assert "━" in screen.text  # the bar
-        assert (file.read_text().count("exported"), "exported\"" in screen.text) == (40, False), words
+        assert (file.read_text().count("exported"), 'exported"' in screen.text) == (40, False), words
 
 
 def test_keys_of_top(stands: Standing) -> None:
