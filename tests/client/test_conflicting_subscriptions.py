@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -115,6 +116,24 @@ async def test_another_topic_of_the_same_group_is_refused_too(world_with: NewWor
     ):
         with pytest.raises(SubscriptionConflict, match=r"T: nothing, U: \*.*T: \*, U: nothing"):
             await two.push_consumer("U", Inbox().handle, group="g").start()
+
+
+@OWN
+@pytest.mark.parametrize("first_one", [True, False])
+async def test_a_member_that_broadcasts_and_one_that_shares_are_no_group(
+    world_with: NewWorld, tmp_path: Path, first_one: bool
+) -> None:
+    world = await refusing(world_with)
+    given: dict[str, Any] = {"group": "g", "offsets_folder": tmp_path}
+    async with (
+        world.client(instance="one") as one,
+        world.client(instance="two") as two,
+        one.push_consumer("T", Inbox().handle, broadcast=first_one, **given),
+    ):
+        with pytest.raises(SubscriptionConflict, match=r"\(broadcast\) \*.*all or none"):
+            await two.push_consumer("T", Inbox().handle, broadcast=not first_one, **given).start()
+        async with two.push_consumer("T", Inbox().handle, broadcast=first_one, **given) as like:
+            await turns_until(lambda: bool(like.assigned))
 
 
 @OWN

@@ -179,6 +179,21 @@ def test_members_that_want_different_topics_contradict_each_other_too() -> None:
     assert (conflict.wants, conflict.other_wants) == ("T: nothing, U: *", "T: *, U: nothing")
 
 
+def test_a_broadcasting_member_contradicts_one_that_shares_the_queues() -> None:
+    consumers, second = Consumers(), FakePeer("b:1")
+    consumers.register(FakePeer("a:1"), "c1", data(T="*"), now=0)
+    broadcasting = data(model=MessageModel.BROADCASTING, T="*")
+    assert consumers.conflict_with_others(second, "c2", broadcasting) is not None
+    consumers.register(second, "c2", data(T="*"), now=0)
+    assert conflicts(consumers) == []
+    assert consumers.conflict_with_others(second, "c2", broadcasting) is not None, "it says something new"
+    consumers.register(second, "c2", broadcasting, now=1)
+    (conflict,) = conflicts(consumers)
+    assert (conflict.client, conflict.wants, conflict.other_wants) == ("c2", "T: (broadcast) *", "T: *")
+    consumers.register(second, "c2", data(T="*"), now=2)
+    assert conflicts(consumers) == []
+
+
 def test_a_conflict_names_some_topics_and_counts_the_rest() -> None:
     consumers = Consumers()
     consumers.register(FakePeer("a:1"), "c1", data(A="x" * 999, B="x", C="x", D="x", E="x"), now=0)

@@ -125,7 +125,7 @@ class Consumers(Watched):
         if group is None:
             return None
         member, members = group.members.get(peer), group.members.values()
-        if member is not None and member.client_id == client_id and _by_topic(data) == member.subscriptions:
+        if member is not None and member.client_id == client_id and _says_again(member, data):
             return first_difference(group.name, member, takewhile(lambda other: other is not member, members))
         newcomer = Member(peer, client_id, peer.version, 0, wishes=wishes(data))
         return first_difference(group.name, newcomer, (other for other in members if other.peer is not peer))
@@ -167,13 +167,13 @@ class Consumers(Watched):
 
     def _subscribe(self, group: ConsumerGroup, member: Member, data: ConsumerData) -> bool:
         said = _by_topic(data)
-        if said == member.subscriptions and all(topic in group.subscriptions for topic in said):
+        if _says_again(member, data) and all(topic in group.subscriptions for topic in said):
             return False  # the usual heartbeat: nothing new
         self._notify(group.name)
         size = _bytes(data)
         self.table_bytes += size - member.bytes
         self._by_topic.move(group.name, member.subscriptions, said)
-        member.subscriptions, member.bytes = said, size
+        member.subscriptions, member.message_model, member.bytes = said, data.message_model, size
         member.wishes = shared(wishes(data), group.members.values())
         changed = said.keys() != group.subscriptions.keys()
         for topic, one in said.items():
@@ -235,6 +235,10 @@ class Consumers(Watched):
 
 def _by_topic(data: ConsumerData) -> dict[str, SubscriptionData]:
     return {one.topic: one for one in data.subscription_data_set}
+
+
+def _says_again(member: Member, data: ConsumerData) -> bool:
+    return (_by_topic(data), data.message_model) == (member.subscriptions, member.message_model)
 
 
 def _bytes(data: ConsumerData) -> int:

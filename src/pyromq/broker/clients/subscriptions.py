@@ -13,7 +13,7 @@ from itertools import islice
 
 from ... import logs
 from ...model.filters.canonical import canonical
-from ...model.group import ConsumeFromWhere
+from ...model.group import ConsumeFromWhere, MessageModel
 from ...model.names import retry_topic
 from ...protocol.bodies.heartbeat import ConsumerData, SubscriptionData
 from ...transport.peer import Peer
@@ -39,6 +39,7 @@ class Member:
     wishes: dict[str, str] = field(default_factory=dict)
     bytes: int = 0
     from_where: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
+    message_model: MessageModel = MessageModel.CLUSTERING
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +84,13 @@ class GroupsByTopic:
 
 
 def wishes(data: ConsumerData) -> dict[str, str]:
-    """Return each topic with its filter in one spelling, without the group's retries: only some kinds of clients name
-    those, whatever their users wrote."""
+    """Return each topic with its filter in one spelling, and marked where each member gets all: a member that shares
+    the queues would leave it some of them, of which nobody else hears. Without the group's retries: only some kinds of
+    clients name those, whatever their users wrote."""
     own = retry_topic(data.group_name)
-    subscriptions = data.subscription_data_set
-    return {one.topic: canonical(one.expression_type, one.sub_string) for one in subscriptions if one.topic != own}
+    way = "(broadcast) " if data.message_model is MessageModel.BROADCASTING else ""
+    subscriptions = [one for one in data.subscription_data_set if one.topic != own]
+    return {one.topic: way + canonical(one.expression_type, one.sub_string) for one in subscriptions}
 
 
 def shared(wanted: dict[str, str], members: Iterable[Member]) -> dict[str, str]:

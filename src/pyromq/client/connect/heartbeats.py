@@ -31,7 +31,8 @@ LONGEST_TEXT = 4096
 MOST_BROKERS = 1024
 
 CONFLICT_HINT = (
-    "Give all members of a group the same topics and filters, or those that want others a group of their own; "
+    "Give all members of a group the same topics and filters, and broadcast to all or none; or those that want others "
+    "a group of their own; "
     "to change what a group subscribes to, stop its members first"
 )
 
