@@ -102,3 +102,11 @@ def test_keys_as_a_list_delays_and_delivery_times() -> None:
     first, second = (decode_properties(each) for each in property_strings(batch, pa.array(["A", "B"])).to_pylist())
     assert first == {"KEYS": "k1 k2", "DELAY": "3", "__SHARDINGKEY": "s", "UNIQ_KEY": "A", "WAIT": "true"}
     assert second == {"TIMER_DELIVER_MS": "1700000000123", "UNIQ_KEY": "B", "WAIT": "true"}
+
+
+@pytest.mark.parametrize("element", [pa.field("element", pa.string(), False), pa.field("element", pa.int64())])
+def test_keys_as_a_list_of_any_type_that_spark_makes(element: pa.Field) -> None:
+    keys = pa.array([[1, 2], None], pa.list_(pa.int64())).cast(pa.list_(element))
+    batch = pa.RecordBatch.from_arrays([pa.array([b"a", b"b"]), keys], ["body", "keys"])
+    strings = property_strings(batch, pa.array(["A", "B"])).to_pylist()
+    assert [decode_properties(each).get("KEYS") for each in strings] == ["1 2", None]

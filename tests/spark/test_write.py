@@ -47,6 +47,12 @@ def test_every_row_arrives_with_its_columns(spark: SparkSession, servers: Server
     assert len({row.queueId for row in found}) >= 3
 
 
+@pytest.mark.parametrize("keys", ["array('k1', 'k2')", "split('k1 k2', ' ')", "array(concat('k', id + 1), 'k2')"])
+def test_keys_may_be_an_array(spark: SparkSession, servers: Servers, topic: str, keys: str) -> None:
+    write(some(spark, 1, f"{keys} AS keys"), servers, topic)
+    assert [row.keys for row in rows(servers, topic)] == ["k1 k2"]
+
+
 def test_small_requests_and_topics_by_row(spark: SparkSession, servers: Servers, topic: str) -> None:
     frame = some(spark, 200, f"concat('{topic}-', id % 2) AS topic")
     writer = frame.write.format("rocketmq").mode("append").option("nameServer", servers.namesrv)

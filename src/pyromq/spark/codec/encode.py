@@ -84,7 +84,8 @@ def property_strings(batch: pa.RecordBatch, unique_ids: pa.Array) -> pa.Array:
 
 def key_words(batch: pa.RecordBatch) -> pa.Array | None:
     if "keys" in batch.schema.names and pa.types.is_list(batch.column("keys").type):
-        return pc.binary_join(batch.column("keys"), KEY_SEPARATOR)
+        # Spark says of most lists that no element is null, and Arrow joins none of that type.
+        return pc.binary_join(batch.column("keys").cast(pa.list_(pa.string())), KEY_SEPARATOR)
     return column(batch, "keys", pa.string())
 
 
