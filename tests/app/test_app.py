@@ -209,6 +209,34 @@ async def test_wait_ends_with_the_event_and_raises_what_killed_a_consumer(rmq_br
             await app.wait()
 
 
+@pytest.mark.usefixtures("topics")
+async def test_each_app_is_asked_about_its_own_transactions(rmq_broker: RmqBroker) -> None:
+    """Whatever other apps and producers are there: the name is the producer group."""
+    shop, bank = pyromq.App(name="Web shop"), pyromq.App(name="service", producer_group="bank")
+    strangers = [(await rmq_broker.client()).producer() for _ in range(5)]
+    for each in strangers:
+        await each.start()
+        await each.send("other", b"x")
+    clients = [await rmq_broker.client(), await rmq_broker.client()]
+    async with shop.on(clients[0]), bank.on(clients[1]):
+        assert (shop.name, shop.producer.group, bank.producer.group) == ("Web shop", "Web_shop", "bank")
+        shop.producer.transaction_check("orders", lambda msg: True)
+        bank.producer.transaction_check("orders", lambda msg: False)
+        for number in range(10):
+            async with shop.producer.transaction("orders", str(number)) as transaction:
+                transaction.leave_open()
+        await rmq_broker.clock.advance(minutes=2)
+    assert sorted(bodies(rmq_broker, "orders")) == [b"%d" % number for number in range(10)]
+
+
+@pytest.mark.usefixtures("topics")
+async def test_an_app_without_a_name_has_no_transactions(rmq_broker: RmqBroker) -> None:
+    app = pyromq.App()
+    async with app.on(await rmq_broker.client()):
+        with pytest.raises(Error, match=r'or App\(name="shop"\)'):
+            app.producer.transaction_check("orders", lambda msg: True)
+
+
 def test_what_cannot_be_is_refused_at_its_declaration() -> None:
     app = pyromq.App()
     app.subscriber("orders", group="a")(print)
@@ -216,6 +244,8 @@ def test_what_cannot_be_is_refused_at_its_declaration() -> None:
         app.subscriber("other", group="a")
     with pytest.raises(Error, match="without a topic"):
         app.subscriber(group="b")
+    with pytest.raises(ConfigError, match=r"App\(\.\.\.\): .*'a b'.*Choose another producer group"):
+        pyromq.App(producer_group="a b").check()
 
 
 async def test_a_batch_handler_cannot_publish_by_returning(rmq_broker: RmqBroker) -> None:

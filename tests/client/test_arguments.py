@@ -34,7 +34,7 @@ def handle(msg: object) -> None:
 async def test_a_topic_that_is_no_string(cluster: Cluster, namespace: str, topic: Any) -> None:
     broker = cluster.broker("a", T=1)
     client = await cluster.client(namespace=namespace)
-    async with client.producer() as producer, client.pull_consumer("g") as consumer:
+    async with client.producer("shop") as producer, client.pull_consumer("g") as consumer:
         for work in (producer.send(topic, "x"), producer.send_many(topic, "x"), producer.send_oneway(topic, "x")):
             with pytest.raises(BadMessage, match=r"the topic is .*, and not a string"):
                 await work

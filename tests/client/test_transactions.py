@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.client import sync
-from pyromq.client.errors import Refused, Unreachable
+from pyromq.client.errors import BadMessage, Refused, Unreachable
 from pyromq.client.produce.transaction_table import TransactionTable
 from pyromq.client.produce.transactions import Transaction
 from pyromq.client.received import Received
@@ -318,3 +318,18 @@ def test_the_table_waits_before_it_says_no_and_forgets_old_rows(tmp_path: Path) 
 def test_the_table_refuses_what_would_end_in_its_statements(wrong: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="="):
         TransactionTable(lambda: None, **wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("namespace", ["", "eu"])
+async def test_the_group_that_strangers_share_has_no_transactions(cluster: Cluster, namespace: str) -> None:
+    """Brokers ask any member of the group, and nobody knows whose database that looks into."""
+    broker = cluster.broker("a", T=1)
+    client = await cluster.client(namespace=namespace)
+    why = r"^transactions need a producer group of their own: .* Write client.producer\("
+    async with client.producer() as producer:
+        with pytest.raises(BadMessage, match=why):
+            async with producer.transaction("T", b"x"):
+                pass
+        with pytest.raises(BadMessage, match=why):
+            producer.transaction_check("T", lambda msg: True)
+    assert not broker.requests(RequestCode.SEND_MESSAGE_V2)

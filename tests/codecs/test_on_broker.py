@@ -60,7 +60,7 @@ async def test_a_client_has_one_codec_for_all_it_makes(rmq_broker: RmqBroker) ->
     async def handle(order: ORDER, msg: pyromq.Received) -> None:
         got.append((order, msg.body))
 
-    async with client.push_consumer("orders", handle, group="g"), client.producer() as producer:
+    async with client.push_consumer("orders", handle, group="g"), client.producer("shop") as producer:
         await producer.send("orders", ORDER(id=1))
         await producer.send_oneway("orders", ORDER(id=2))
         await producer.send_many("orders", [ORDER(id=3), ORDER()])

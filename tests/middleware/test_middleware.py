@@ -66,7 +66,7 @@ async def test_every_kind_of_send_passes_through(rmq_broker: RmqBroker) -> None:
     async def slowly() -> AsyncIterator[bytes]:
         yield b"1"
 
-    async with client.producer() as producer:
+    async with client.producer("shop") as producer:
         await producer.send_many("T", [b"1", b"2", b"3"])
         await producer.send_many("T", slowly())
         await producer.send_oneway("T", b"4")

@@ -16,6 +16,7 @@ Functions stay what they are: called by a test they publish nothing. How message
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -68,22 +69,23 @@ class App(Lifecycle):
         *,
         middleware: Sequence[Middleware] = (),
         lifespan: Lifespan | None = None,
-        producer_group: str = DEFAULT_GROUP,
-        name: str = "service",
+        producer_group: str | None = None,
+        name: str | None = None,
         version: str = "0.1.0",
         **settings: Unpack[ClientSettings],
     ) -> None:
         """`namesrv` and `settings` are those of `pyromq.connect`. `lifespan` is entered before the first message is
         handled and left after the last, with this app as its argument: for pools and other resources. `name` and
-        `version` stand in its AsyncAPI document."""
-        check_kind("name", name, str, "a string")
+        `version` stand in its AsyncAPI document. The name is its producer group too, unless `producer_group` is given:
+        transactions need one."""
+        check_kind("name", "" if name is None else name, str, "a string")
         check_kind("version", version, str, "a string", hint='Write version="1.0"')
-        self.name, self.version = name, version
+        self.name, self.version = name or "service", version
         self._namesrv = namesrv
         self._settings = settings
         self._middleware = tuple(middleware)
         self._lifespan = lifespan
-        self._producer_group = producer_group
+        self._producer_group = producer_group or re.sub(r"[^\w%|-]", "_", name or DEFAULT_GROUP, flags=re.ASCII)
         self._subscriptions: list[Subscription] = []
         self._publishing: dict[Handler, list[Publication]] = {}  # where what they return goes
         self.overrides: dict[Handler, Handler] = {}  # of functions in Depends(...): what tests put in their place
@@ -136,6 +138,7 @@ class App(Lifecycle):
         """Raise ConfigError for settings, options and functions with which it cannot start. Nothing is opened."""
         make = partial(connect, self._namesrv, **self._settings)
         client = check_settings("App(...)", self._settings, ClientConfig, make)
+        check_settings("App(...)", (), ClientConfig, partial(client.producer, self._producer_group))
 
         def declare(subscription: Subscription) -> None:
             self._check_function(subscription)

@@ -46,7 +46,7 @@ from .transactions import ProducerTransactions, Transaction
 F = TypeVar("F", bound=Handler)
 T = TypeVar("T")
 
-DEFAULT_GROUP = "pyromq_producer"
+DEFAULT_GROUP = "pyromq_producer"  # of all producers that are given none: no transactions
 
 Sending = Coroutine[Any, Any, list[SendResult] | None]  # a one-way send has no results
 Send = Callable[[Outgoing], Sending]
@@ -316,6 +316,7 @@ class Producer(Lifecycle):
                 max(1, round(milliseconds("check_after", check_after) / 1000))
             )
         choose, draft = queue_choice(order_key), Draft(topic, value, properties, choose_codec(codec, self._codec))
+        self._check_own_group()
 
         def send_half(half: Outgoing) -> Sending:
             half.sys_flag |= SysFlag.TRANSACTION_PREPARED
@@ -337,15 +338,26 @@ class Producer(Lifecycle):
 
         A decorator, or called with the handler (for instance a `TransactionTable`). It takes what consumers' handlers
         take. Every producer of the group needs it: brokers ask any of them, also after a restart, and also one that has
-        sent nothing yet.
+        sent nothing yet. So the group must be this service's own: the default one is refused.
         """
         if handler is None:
             return lambda given: self.transaction_check(topic, given)
+        self._check_own_group()
         check_type(self._codec, value_type(handler), repr(handler))
         name = self._session.on_wire(topic)
         self.transactions.answer_by(name, handler)
         self._session.announce_to_brokers(name)
         return handler
+
+    def _check_own_group(self) -> None:
+        """Raise BadMessage in the group that other programs are in too: brokers ask any member about a transaction."""
+        if self.group == self._session.on_wire(DEFAULT_GROUP):
+            hint = 'Write client.producer("shop") or App(name="shop"), with a name that only this service has'
+            raise BadMessage(
+                f"transactions need a producer group of their own: of {DEFAULT_GROUP!r} are all producers without a "
+                "group, and brokers ask any of them how a transaction ended",
+                hint=hint,
+            )
 
     # --- request and reply ----------------------------------------------------------------------------------------
 
