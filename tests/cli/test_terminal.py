@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import pty
 import re
@@ -10,10 +11,12 @@ import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -24,6 +27,7 @@ from pyromq.cli.main import cli
 from pyromq.cli.terminal.interrupts import interruptible
 from pyromq.cli.terminal.output_file import whole_file
 from pyromq.cli.terminal.progress import logged
+from pyromq.model.names import dlq_topic
 from tests.cli.standing import Standing, standing
 from tests.interop.waiting import eventually
 
@@ -51,6 +55,7 @@ class Screen:
             stdout=its_end if results is None else results,
             stderr=its_end,
             start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that ^C is a signal
             env=base | {"TERM": "xterm", "COLUMNS": "80", "LINES": "40"} | environment,
         )
         os.close(its_end)
@@ -172,7 +177,7 @@ COLOUR = re.compile(r"\x1b\[\d*m")
 
 
 def seen(*words: str, **environment: str) -> str:
-    screen = Screen(*words, **environment)
+    screen = Screen(*words, results=None, **environment)
     screen.end()
     return screen.text
 
@@ -244,12 +249,28 @@ def test_a_missing_file_is_named_in_words(words: tuple[str, ...]) -> None:
     assert re.fullmatch(r"pyromq: [^[]*missing: No such file or directory\n", done.stderr), done.stderr
 
 
-def test_the_first_interrupt_ends_a_question(stands: Standing) -> None:
-    screen = Screen("topic", "delete", "orders", "-n", stands.names)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("topic", "delete", "asked"),
+        ("group", "reset", "billing", "asked", "--to", "first"),
+        ("dlq", "purge", "billing"),
+        ("msg", "replay", "asked", "-g", "billing"),
+    ],
+)
+def test_the_first_interrupt_ends_a_question(stands: Standing, words: tuple[str, ...]) -> None:
+    stands.send("asked", "x")
+    stands.send(dlq_topic("billing"), "dead")
+
+    def found() -> list[Any]:
+        return [stands.rows("topic", "list", "--all"), stands.report("group", "describe", "billing")["queues"]]
+
+    before = found()
+    screen = Screen(*words, "-n", stands.names)
     screen.wait_for("Go on?")
-    screen.interrupt()
+    screen.press(b"\x03y\n")
     assert (screen.end(), "nothing was changed" in screen.text, "Traceback" in screen.text) == (1, True, False)
-    assert "orders" in stands.shown("topic", "list")
+    assert found() == before
 
 
 def test_an_interrupt_that_the_loop_has_noted_ends_the_next_read() -> None:

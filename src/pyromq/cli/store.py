@@ -29,10 +29,11 @@ from ..store.tables.quarantine import QuarantinedRecord
 from ..store.tools.findings import Report
 from ..text import tables
 from ..text.screen import wrapped
+from .terminal.interrupts import confirm
 from .terminal.options import together
 from .terminal.printing import columns, print_lines
 from .terminal.progress import progress
-from .terminal.tree import Fail, Tree, command
+from .terminal.tree import Tree, command
 
 
 @click.group(cls=Tree)
@@ -194,8 +195,8 @@ def accept(path: Path, config_file: Path | None, as_json: bool, yes: bool, dry_r
         lost = sum(one.end - one.start for one in missing)
         if not yes and as_json:
             raise click.UsageError(f"this accepts the loss of {lost} bytes: give --yes, or --dry-run to see more")
-        if not yes and not click.confirm(f"{lost} bytes of the log are gone. Go on without them for good?", err=True):
-            raise Fail("nothing was changed")
+        if not yes:
+            confirm(f"{lost} bytes of the log are gone. Go on without them for good?")
         missing = accept_loss(disk, config)
     word = "missing" if dry_run else "accepted"
     lines = [

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO
 
+import click
+
 from .printing import print_lines
 from .tree import Fail
 
@@ -33,6 +35,18 @@ def _is_noted() -> bool:
     except RuntimeError:  # no loop runs
         return False
     return task is not None and task.cancelling() > 0
+
+
+def confirm(question: str) -> None:
+    """Return once the answer is yes. Fail at a no, the end of the input and the first Ctrl-C: nothing was changed."""
+    try:
+        with interruptible():
+            is_wanted = click.confirm(question, err=True)
+    except click.Abort:
+        end_line()
+        raise Fail("nobody answered: nothing was changed. Give --yes to go on without a question") from None
+    if not is_wanted:
+        raise Fail("nothing was changed")
 
 
 def typed_lines(stream: IO[bytes]) -> Iterator[bytes]:

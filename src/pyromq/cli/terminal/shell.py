@@ -25,11 +25,11 @@ from ...client.errors import BadAnswer
 from ...errors import CallFailed, Malformed
 from ...text import tables
 from ...text.tables import Row
-from .interrupts import interruptible
+from .interrupts import confirm
 from .options import cluster_options, together
 from .printing import columns, print_lines, print_prose, print_text, print_wrapped, to_json
 from .profiles import Reach, take_reach
-from .tree import Fail, importing, unknown
+from .tree import importing, unknown
 
 if TYPE_CHECKING:
     from ...admin.calls import Calls
@@ -99,13 +99,7 @@ class Shell:
             raise click.UsageError(f"this would {what}: give --yes, or --dry-run to see more")
         print_prose(f"This will {what}.")
         print_lines(*tables.indented(plan, columns()), err=True)
-        try:
-            with interruptible():
-                is_wanted = click.confirm("Go on?", err=True)
-        except click.Abort:
-            raise Fail("nobody answered: nothing was changed. Give --yes to go on without a question") from None
-        if not is_wanted:
-            raise Fail("nothing was changed")
+        confirm("Go on?")
 
     # --- names that must exist ------------------------------------------------------------------------------------
 
