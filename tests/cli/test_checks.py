@@ -223,6 +223,7 @@ def group_answers(consumed: float, delay_ms: int, wants: tuple[str, ...]) -> dic
         if members
         else ResponseCode.CONSUMER_NOT_ONLINE,
         (A, RequestCode.GET_CONSUME_STATS): progress,
+        (A, RequestCode.GET_TOPIC_STATS_INFO): ResponseCode.TOPIC_NOT_EXIST,  # it has no retry topic
         (A, RequestCode.QUERY_CONSUME_TIME_SPAN): QueryConsumeTimeSpanBody(
             consume_time_span_set=[QueueTimeSpan(message_queue=queue, delay_time=delay_ms)]
         ),

@@ -14,6 +14,7 @@ from pyromq.client.errors import refused
 from pyromq.client.received import Received
 from pyromq.model.codes import ResponseCode
 from pyromq.model.group import ConsumeFromWhere
+from pyromq.model.names import dlq_topic, retry_topic
 from tests.cli.standing import Standing, standing
 
 
@@ -77,6 +78,24 @@ def test_dead_letters_are_listed_sent_again_once_and_purged(one: Standing) -> No
         {"group": "billing", "broker": "broker-a", "messages": 2, "purged": True}
     ]
     assert one.shown("dlq", "list") == "no dead letters\n"
+
+
+def test_dead_letters_that_were_sent_again_wait(one: Standing) -> None:
+    one.shown("group", "create", "absent")
+    one.send(dlq_topic("absent"), "first", "second", "third")
+    retry = retry_topic("absent")
+
+    def lags() -> tuple[int, int, list[int]]:
+        (listed,) = [row["lag"] for row in one.rows("group", "list") if row["group"] == "absent"]
+        found = one.report("group", "lag", "absent")
+        return listed, found["lag"], [row["lag"] for row in found["topics"] if row["topic"] == retry]
+
+    assert lags() == (0, 0, [])
+    assert one.rows("dlq", "resend", "absent", "--yes")[0]["sent"] == 3
+    assert lags() == (3, 3, [3])
+    assert "nobody consumes: start it" in one.shown("group", "lag", "absent")
+    one.do(consume(one, "absent", 3, rejects=False, topic="empty"))
+    assert lags()[:2] == (0, 0)
 
 
 @pytest.mark.parametrize(

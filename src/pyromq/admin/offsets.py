@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ..model.codes import ResponseCode
 from ..model.lag import lag
-from ..protocol.bodies.offsets import ConsumeStats, ResetOffsetBody
+from ..model.names import retry_topic
+from ..protocol.bodies.offsets import ConsumeStats, OffsetWrapper, ResetOffsetBody
 from ..protocol.headers.admin import GetConsumeStats
-from ..protocol.headers.header import TopicQueue
+from ..protocol.headers.header import TopicName, TopicQueue
 from ..protocol.headers.offsets import (
     GetMaxOffset,
     QueryConsumerOffset,
@@ -26,6 +27,25 @@ async def progress(calls: Calls, address: str, group: str, topic: str | None = N
     """Return, by queue, where the group is and where the queue ends. Empty if this broker does not know the group."""
     header = GetConsumeStats(consumer_group=group, topic=topic)
     return (await calls.ask(address, RequestCode.GET_CONSUME_STATS, header)).body
+
+
+async def waiting(calls: Calls, address: str, group: str, topic: str | None = None) -> ConsumeStats:
+    """Return `progress` with the group's retry topic, also where it has committed nothing there.
+
+    Its consumers begin with the first message of that topic, so all of them wait; a broker leaves them out.
+    """
+    found, retry = await progress(calls, address, group, topic), retry_topic(group)
+    if topic not in (None, retry):
+        return found
+    known = [ResponseCode.TOPIC_NOT_EXIST]
+    answer = await calls.ask(address, RequestCode.GET_TOPIC_STATS_INFO, TopicName(topic=retry), known=known)
+    ranges = {} if answer.code in known else answer.body.offset_table
+    for queue, at in ranges.items():
+        own = found.offset_table.get(queue)
+        if at.count and (own is None or own.consumer_offset < at.min_offset):
+            first = {"consumer_offset": at.min_offset, "pull_offset": at.min_offset}
+            found.offset_table[queue] = OffsetWrapper(broker_offset=at.max_offset, **first)
+    return found
 
 
 async def committed(calls: Calls, address: str, group: str, topic: str, queue_id: int) -> int | None:

@@ -117,7 +117,7 @@ async def _groups(shell: Shell, place: BrokerPlace, rows: dict[str, dict[str, An
         row = rows.setdefault(name, {"group": name, "members": 0, "lag": 0, "perSecond": 0.0})
         online = await admin.groups.connections(shell.calls, place.address, name)
         row["members"] = max(row["members"], 0 if online is None else len(online.connection_set))
-        progress = await admin.offsets.progress(shell.calls, place.address, name)
+        progress = await admin.offsets.waiting(shell.calls, place.address, name)
         row["lag"] += progress.lag
         row["perSecond"] += progress.consume_tps
         done = sum(one.consumer_offset for one in progress.offset_table.values())

@@ -127,7 +127,7 @@ async def _group(checked: CheckedCluster, name: str) -> AsyncIterator[CheckResul
             yield CheckResult("subscriptions", BROKEN, f"on {place.name} messages are lost to {text}", cure)
         for text in _of_group(name, checked.inspected.get(place.address, {}).get("refusedConsumers", [])):
             yield CheckResult("subscriptions", WARNING, f"{place.name} refuses a consumer of {text}", cure)
-        progress = await offsets.progress(checked.calls, place.address, name)
+        progress = await offsets.waiting(checked.calls, place.address, name)
         for topic in sorted({queue.topic for queue in progress.offset_table}):
             async for one in _stuck(checked, place, name, topic, online is not None):
                 yield one
@@ -161,7 +161,7 @@ async def _stuck(
     checked: CheckedCluster, place: BrokerPlace, name: str, topic: str, is_online: bool
 ) -> AsyncIterator[CheckResult]:
     """Find messages that wait for long while nothing is consumed."""
-    progress = await offsets.progress(checked.calls, place.address, name, topic)
+    progress = await offsets.waiting(checked.calls, place.address, name, topic)
     behind = {queue.queue_id: one for queue, one in progress.offset_table.items() if one.lag}
     if not behind or progress.consume_tps > 0:
         return

@@ -68,7 +68,7 @@ async def _add(shell: Shell, rows: dict[str, dict[str, Any]], place: BrokerPlace
         row["mode"] = _mode(online)
         conflicts = await admin.groups.conflicts(shell.calls, place.address, name)
         row["conflicts"] = max(row["conflicts"], len(conflicts))
-    progress = await admin.offsets.progress(shell.calls, place.address, name)
+    progress = await admin.offsets.waiting(shell.calls, place.address, name)
     row["perSecond"] += progress.consume_tps
     for queue, one in progress.offset_table.items():
         row["lag"] += one.lag
@@ -204,7 +204,7 @@ def _subscriptions(online: dict[str, ConsumerConnection]) -> list[dict[str, Any]
 async def _queues(shell: Shell, places: Iterable[BrokerPlace], name: str, topic: str | None) -> list[dict[str, Any]]:
     rows = []
     for place in places:
-        progress = await admin.offsets.progress(shell.calls, place.address, name, topic)
+        progress = await admin.offsets.waiting(shell.calls, place.address, name, topic)
         for queue, one in sorted(progress.offset_table.items(), key=lambda item: (item[0].topic, item[0].queue_id)):
             rows.append(
                 {"topic": queue.topic, "broker": place.name, "queue": queue.queue_id, "end": one.broker_offset}
