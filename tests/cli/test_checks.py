@@ -181,7 +181,7 @@ async def test_messages_of_a_wrong_type_are_told(refused: bool, words: str) -> N
     )
     assert (one.state, one.check) == ("warning", "message type")
     assert f"broker-a got 7 FIFO messages within a day for orders of type NORMAL: {words}" in one.text
-    assert "--type FIFO" in one.cure
+    assert one.command == "pyromq topic create orders-fifo --type FIFO"
 
 
 async def test_a_topic_is_compared_within_its_cluster() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import signal
 from collections.abc import Iterator
 
@@ -210,6 +211,17 @@ def test_doctor_names_what_is_wrong_and_what_to_do(two: Standing) -> None:
     assert "Closest: 'orders'" in topic
     (group,) = [text for check, _, text in findings(two, "-g", "nobody") if check == "group"]
     assert "pyromq group create" in group
+
+
+def test_the_cure_for_a_topic_on_some_brokers_makes_it_alike(two: Standing) -> None:
+    settings = ("--queues", "2", "--read-queues", "3", "--perm", "r", "--type", "FIFO")
+    two.shown("topic", "create", "uneven", "-b", "broker-a", *settings)
+    (cure,) = [one["command"] for one in two.rows("doctor", "--topic", "uneven") if "1 of 2" in one["text"]]
+    words = shlex.split(cure.removeprefix("pyromq "))
+    assert "dry run: nothing was changed" in two.shown(*words)
+    two.shown(*words[:-1])
+    here, there = two.report("topic", "describe", "uneven")["brokers"]
+    assert here | {"broker": "broker-b", "address": there["address"]} == there
 
 
 def test_doctor_without_a_name_server() -> None:

@@ -124,8 +124,9 @@ _COMPILED = "The compiled one is quicker. On its machine: make native in a clone
 def _mistyped(place: BrokerPlace, one: dict[str, Any]) -> CheckResult:
     done = "refused" if one["refused"] else "stored, as Java's broker does; its proxy refuses such (5.x clients, gRPC)"
     text = f"{one['messages']} {one['given']} messages within a day for {one['topic']} of type {one['takes']}"
-    cure = f"Send {one['given']} messages to a topic of that type (pyromq topic create --type {one['given']})"
-    return CheckResult("message type", WARNING, f"{place.name} got {text}: {done}", cure)
+    cure = f"Send {one['given']} messages to a topic of that type. One is made by:"
+    command = f"pyromq topic create {shell_word(one['topic'] + '-' + one['given'].lower())} --type {one['given']}"
+    return CheckResult("message type", WARNING, f"{place.name} got {text}: {done}", cure, command)
 
 
 def _kernel(place: BrokerPlace, answer: dict[str, Any]) -> CheckResult:

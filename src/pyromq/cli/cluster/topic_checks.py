@@ -11,7 +11,8 @@ from ...errors import CallFailed
 from ...model import names
 from ...model.filters.canonical import canonical
 from ...model.foreign_text import shell_word
-from ...model.topic import Perm
+from ...model.topic import Perm, permission
+from ...protocol.bodies.topics import TopicConfig
 from ...protocol.headers.admin import QueryConsumeTimeSpan
 from ...protocol.requests import RequestCode
 from ..terminal.tree import closest
@@ -68,13 +69,26 @@ async def _partly_placed(checked: CheckedCluster, name: str, having: set[str]) -
     clusters: dict[str, set[str]] = {}
     for place in checked.masters:
         clusters.setdefault(place.cluster, set()).add(place.name)
-    cure = "If that one fails, nothing can be sent. Unless it is meant so, make it on the others (-b NAME):"
+    cure = "If that one fails, nothing can be sent. Unless it is meant so, make it on the others, without --dry-run:"
     for cluster_name, members in sorted(clusters.items()):
         here = sorted(members & having)
         if here and len(here) < len(members):
             where = f" of {cluster_name}" if len(clusters) > 1 else ""
             text = f"{name} is on {len(here)} of {len(members)} brokers{where} ({', '.join(here)})"
-            yield CheckResult("topic", WARNING, text, cure, f"pyromq topic create {shell_word(name)} --dry-run")
+            same = _create_like(checked.configs[here[0]][name])
+            command = " && ".join(f"{same} -b {shell_word(one)} --dry-run" for one in sorted(members - having))
+            yield CheckResult("topic", WARNING, text, cure, command)
+
+
+def _create_like(config: TopicConfig) -> str:
+    """Return the command that makes a topic with the settings of another broker's."""
+    words = ["pyromq topic create", shell_word(config.topic_name), f"--queues {config.write_queue_nums}"]
+    if config.read_queue_nums != config.write_queue_nums:
+        words.append(f"--read-queues {config.read_queue_nums}")
+    if config.perm & Perm.READ_WRITE != Perm.READ_WRITE:
+        words.append(f"--perm {permission(config.perm)}")
+    words += ["--order"] * config.order
+    return " ".join(words + [f"--attr {shell_word(f'+{key}={value}')}" for key, value in config.attributes.items()])
 
 
 async def _route(checked: CheckedCluster, name: str) -> AsyncIterator[CheckResult]:
