@@ -67,6 +67,26 @@ async def test_what_a_subscriber_returns_is_published(
     assert rmq_broker.lag("orders", "billing") == 0
 
 
+@pytest.mark.usefixtures("topics")
+async def test_what_a_plain_function_returns_is_awaited_before_it_is_published(
+    rmq_broker: RmqBroker, rmq_client: RmqClient
+) -> None:
+    app = pyromq.App()
+
+    async def bill(order: Order) -> dict[str, int]:
+        await asyncio.sleep(0)
+        return {"order": 6 // order.id}
+
+    function = app.publisher("invoices")(lambda msg: bill(msg.decode(Order)))
+    app.subscriber("orders", group="billing", retry=pyromq.Retry(times=0))(function)
+    async with app.on(await rmq_broker.client()):
+        for number in (0, 2):
+            await rmq_client.send("orders", Order(number))
+        await rmq_broker.settle()
+    assert bodies(rmq_broker, "invoices") == [b'{"order":3}']
+    assert [each.body for each in rmq_broker.messages("%DLQ%billing")] == [b'{"id":0}']
+
+
 async def test_a_decorated_function_stays_itself() -> None:
     app = pyromq.App()
 

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 
+from pyromq.app.app import App
 from pyromq.client import sync
 from pyromq.client.client import connect
 from pyromq.client.core.allocation import AverageByCircle
 from pyromq.client.core.retry import RetryLater
 from pyromq.client.errors import BadMessage, Error
+from pyromq.client.middleware import HandleNext, Middleware
 from pyromq.client.produce.outgoing import Packing
 from pyromq.client.produce.producer import Producer
 from pyromq.client.produce.sending import SendPolicy
 from pyromq.client.received import Received
 from pyromq.client.subscription import sql, tag
 from pyromq.errors import ConfigError
+from pyromq.middleware.idempotence import Idempotence
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.protocol.requests import RequestCode
 from tests.client.cluster import Cluster
@@ -274,3 +278,74 @@ def test_a_tag_is_one_tag() -> None:
         tag("a||b")
     assert tag("a", " b ").expression == "a || b"
     assert tag("*").expression == "*"
+
+
+async def plain_yields(msg: Received) -> AsyncIterator[int]:
+    yield 1
+
+
+class CalledYields:
+    def __call__(self, msg: Received) -> Iterator[int]:
+        yield 1
+
+
+def batch_yields(msgs: list[Received]) -> Iterator[Received]:
+    yield from msgs
+
+
+class YieldingLayer(Middleware):
+    async def handle(self, messages: list[Received], call_next: HandleNext) -> AsyncIterator[Any]:  # type: ignore[override]
+        yield await call_next(messages)
+
+
+@pytest.mark.parametrize("handler", [plain_yields, partial(plain_yields), CalledYields(), batch_yields])
+async def test_a_handler_with_a_yield_is_refused_where_it_is_given(cluster: Cluster, handler: Any) -> None:
+    """A call of it makes a generator and runs nothing: every message would be acked unseen."""
+    cluster.broker("a", T=1)
+    client, app = connect(), App()
+    producer = (await cluster.client()).producer()
+    for give in (
+        lambda: client.push_consumer("T", handler, group="g"),
+        lambda: client.push_consumer("T", handler, group="g", max_batch=4),
+        lambda: client.subscribe("T", group="g")(handler),
+        lambda: producer.transaction_check("T", handler),
+        lambda: app.subscriber("T", group="g")(handler),
+        lambda: app.publisher("T")(handler),
+    ):
+        with pytest.raises(Error, match="has a `yield`: it would never run"):
+            give()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([YieldingLayer()], "has a `yield`: it would never run"),
+        ([Idempotence], r"a middleware is .*, and not an object of a pyromq.Middleware. Write Idempotence\(\)"),
+        ([5], "a middleware is 5, and not an object of a pyromq.Middleware"),
+        (5, "middleware is 5, and not a list"),
+    ],
+)
+async def test_middleware_that_is_none_is_refused_where_it_is_given(given: Any, said: str) -> None:
+    client = connect()
+    for give in (
+        lambda: connect(middleware=given),
+        lambda: client.producer(middleware=given),
+        lambda: client.push_consumer("T", handle, group="g", middleware=given),
+        lambda: client.subscribe("T", group="g", middleware=given)(handle),
+        lambda: App(middleware=given),
+    ):
+        with pytest.raises(Error, match=said):
+            give()
+
+
+async def yielding_lifespan(app: App) -> AsyncIterator[None]:
+    yield
+
+
+async def awaited_lifespan(app: App) -> None: ...
+
+
+@pytest.mark.parametrize("lifespan", [5, yielding_lifespan, awaited_lifespan])
+def test_a_lifespan_that_is_no_context_manager_is_refused(lifespan: Any) -> None:
+    with pytest.raises(Error, match=r"lifespan=.* is no function that returns an async context manager"):
+        App(lifespan=lifespan)

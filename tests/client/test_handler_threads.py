@@ -277,3 +277,52 @@ async def test_without_an_event_loop_it_is_the_same(
     assert "its thread runs on, at " in lines(caplog, "handler failed")[0].fields["fault"]
     (line,) = lines(caplog, "handlers run on in threads")
     assert (line.fields["threads"], "in handle" in line.fields["at"]) == (1, True)
+
+
+@pytest.mark.parametrize("is_batch", [False, True])
+async def test_what_a_plain_function_returns_is_awaited_and_its_outcome_counts(world: Servers, is_batch: bool) -> None:
+    await world.create_topic("T", 1)
+    await send(world, 2)
+    seen, done = Seen(), []
+
+    async def handle(text: str) -> None:
+        await asyncio.sleep(0)
+        if text == "0":
+            raise ValueError("no")
+        done.append(text)
+
+    async def handle_batch(texts: list[str], msgs: list[Received]) -> list[Received]:
+        await asyncio.sleep(0)
+        done.extend(text for text in texts if text != "0")
+        return [msg for msg in msgs if msg.body == b"0"]
+
+    def one(text: str) -> Any:
+        return handle(text)
+
+    def several(texts: list[str], msgs: list[Received]) -> Any:
+        return handle_batch(texts, msgs)
+
+    options: dict[str, Any] = {"group": "g", "begin": FIRST, "retry": DEAD_AT_ONCE}
+    options |= {"max_batch": 4} if is_batch else {}
+    async with world.client() as client, client.push_consumer("T", several if is_batch else one, **options):
+        async with client.push_consumer("%DLQ%g", seen, group="undertaker", begin=FIRST):
+            await seen.count(1)
+        await turns_until(lambda: done == ["1"])
+    assert seen.bodies == ["0"]
+    assert await world.committed("g") == 2
+
+
+async def test_a_function_that_returns_a_generator_has_not_handled_its_message(world: Servers) -> None:
+    await world.create_topic("T", 1)
+    await send(world, 1)
+    seen = Seen()
+
+    def handle(msg: Received) -> Any:
+        return (each for each in msg.body)
+
+    async with (
+        world.client() as client,
+        client.push_consumer("T", handle, group="g", begin=FIRST, retry=DEAD_AT_ONCE),
+        client.push_consumer("%DLQ%g", seen, group="undertaker", begin=FIRST),
+    ):
+        await seen.count(1)

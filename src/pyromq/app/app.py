@@ -30,9 +30,17 @@ from ..client.connect.background import Lifecycle, first_ended
 from ..client.consume.options import ConsumeOptions
 from ..client.consume.push_consumer import PushConsumer
 from ..client.errors import Closed, Error
-from ..client.handle.handlers import Handler, arguments_of, is_async, returned_types
+from ..client.handle.handlers import (
+    Handler,
+    arguments_of,
+    check_handler,
+    is_async,
+    is_generator,
+    returned_types,
+    settled,
+)
 from ..client.keywords import ClientSettings, ConsumeSettings, PublishArguments, SendArguments
-from ..client.middleware import Middleware
+from ..client.middleware import Middleware, check_middleware
 from ..client.produce.producer import DEFAULT_GROUP, Producer
 from ..client.produce.sending import SendResult
 from ..client.received import Received
@@ -83,8 +91,8 @@ class App(Lifecycle):
         self.name, self.version = name or "service", version
         self._namesrv = namesrv
         self._settings = settings
-        self._middleware = tuple(middleware)
-        self._lifespan = lifespan
+        self._middleware = check_middleware(middleware)
+        self._lifespan = _checked_lifespan(lifespan)
         self._producer_group = producer_group or re.sub(r"[^\w%|-]", "_", name or DEFAULT_GROUP, flags=re.ASCII)
         self._subscriptions: list[Subscription] = []
         self._publishing: dict[Handler, list[Publication]] = {}  # where what they return goes
@@ -110,6 +118,7 @@ class App(Lifecycle):
             raise Error(f"group {group!r} has a subscriber in this app already", hint=hint)
 
         def declare(function: F) -> F:
+            check_handler(function)
             self._subscriptions.append(Subscription(topics, group, filter, replies, function, options))
             return function
 
@@ -129,6 +138,7 @@ class App(Lifecycle):
         choose_codec(arguments.get("codec"), JSON)  # a wrong one is refused here, and not with the first message
 
         def declare(function: F) -> F:
+            check_handler(function)
             self._publishing.setdefault(function, []).append(Publication(topic, order_key, arguments))
             return function
 
@@ -229,8 +239,8 @@ class App(Lifecycle):
         self._check_function(subscription)
         arguments, loop = arguments_of(function), asyncio.get_running_loop()
 
-        async def pass_on(msg: Received, value: Any) -> None:
-            if value is None:
+        async def pass_on(msg: Received, returned: Any) -> None:
+            if (value := await settled(returned)) is None:
                 return
             for each in publishing:
                 order_key = each.order_key(value) if callable(each.order_key) else each.order_key
@@ -282,3 +292,10 @@ class App(Lifecycle):
         if function in self._publishing or subscription.replies:
             hint = "Publish from inside it: await app.publish(...)"
             raise Error(f"{function!r} is a batch handler: what it returns names the messages that failed", hint=hint)
+
+
+def _checked_lifespan(lifespan: Lifespan | None) -> Lifespan | None:
+    if lifespan is not None and (not callable(lifespan) or is_generator(lifespan) or is_async(lifespan)):
+        hint = "Write @contextlib.asynccontextmanager above `async def` with one `yield`"
+        raise Error(f"lifespan={lifespan!r} is no function that returns an async context manager", hint=hint)
+    return lifespan

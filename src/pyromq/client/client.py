@@ -26,7 +26,7 @@ from .consume.push_consumer import PushConsumer
 from .errors import Error, NotSupported
 from .handle.handlers import Handler
 from .keywords import ClientSettings, ConsumeSettings, PullSettings
-from .middleware import Middleware
+from .middleware import Middleware, check_middleware
 from .produce.batches import Batching
 from .produce.outgoing import Packing
 from .produce.producer import DEFAULT_GROUP, Producer
@@ -75,7 +75,7 @@ class Client(Lifecycle):
         make_consumer: Callable[..., PushConsumer] = PushConsumer,
     ) -> None:
         """`make_consumer`: for the test fixtures, whose consumers stop on a clock that stands."""
-        self._middleware = tuple(middleware)
+        self._middleware = check_middleware(middleware)
         self._make_consumer = make_consumer
         self._requests = BrokerRequests()
         clock, rng = clock or SystemClock(), rng or system_random()
@@ -135,7 +135,7 @@ class Client(Lifecycle):
         With `batching` sends that come at about the same time share a request. `middleware` stands inside the client's.
         `codec` makes bodies of values, in place of the client's.
         """
-        replies, around = self._requests.replies, (*self._middleware, *middleware)
+        replies, around = self._requests.replies, (*self._middleware, *check_middleware(middleware))
         producer = Producer(
             self.session,
             group,
@@ -166,7 +166,7 @@ class Client(Lifecycle):
         Further options are those of `ConsumeOptions`. `middleware` stands inside the client's.
         """
         wanted = {topic: Filter() if filter is None else filter} if isinstance(topic, str) else topic
-        around = (*self._middleware, *middleware)
+        around = (*self._middleware, *check_middleware(middleware))
         how = ConsumeOptions(**read_begin(options, self.session.clock.now_ms()))
         consumer = self._make_consumer(self.session, group, wanted, handler, how, self._tracer, around)
         self._consumers.append(consumer)

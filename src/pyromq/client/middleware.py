@@ -13,13 +13,15 @@ The first of a client's list is the outermost. `pyromq.middleware` has ready one
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+from .arguments import check_kind
+from .errors import Error
 from .handle.attempts import Attempt, failure
-from .handle.handlers import Outcomes
+from .handle.handlers import Outcomes, is_generator
 from .produce.sending import SendResult
 from .received import Received
 from .values import JSON, Codec
@@ -51,6 +53,18 @@ class Middleware:
         `call_next` may be given fewer messages; it never raises, and has an outcome for each that it was given.
         """
         return await call_next(messages)
+
+
+def check_middleware(middleware: Sequence[Middleware]) -> tuple[Middleware, ...]:
+    """Return the layers. Error for what is none, and for one with a `yield`, which would run nothing."""
+    check_kind("middleware", middleware, Iterable, "a list", hint="Write middleware=[pyromq.Idempotence()]")
+    for each in middleware:
+        hint = f"Write {each.__name__}()" if isinstance(each, type) else "Derive it from pyromq.Middleware"
+        check_kind("a middleware", each, Middleware, "an object of a pyromq.Middleware", hint=hint)
+        for method in (each.send, each.handle):
+            if is_generator(method):
+                raise Error(f"{method!r} has a `yield`: it would never run", hint="Return what `call_next` returned")
+    return tuple(middleware)
 
 
 def around_handling(attempt: Attempt, middleware: Sequence[Middleware]) -> Attempt:

@@ -172,7 +172,7 @@ class HandlerRunner:
 
     def _log_slow(self, waiting: _Waiting) -> None:
         first = waiting.messages[0]
-        place = places.of_coroutine(waiting.work.coroutine) if self._threads is None else ""
+        place = "" if self._threads is None else self._threads.place_of(waiting.task)
         log.warning(
             "a handler is still busy, and nothing behind its message is committed",
             handler=self._name,
@@ -183,7 +183,7 @@ class HandlerRunner:
             attempt=first.attempt,
             messages=len(waiting.messages),
             busy_s=round(self._clock.monotonic() - waiting.began),
-            at=place if self._threads is None else self._threads.place_of(waiting.task),
+            at=place or places.of_coroutine(waiting.work.coroutine),
         )
         waiting.pause_s *= 2
         self._waiting.begin(waiting, waiting.pause_s)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -20,6 +19,8 @@ Handler = Callable[..., Any]
 H = TypeVar("H", bound=Handler)
 Outcomes = list[Exception | None]  # of each message: what went wrong with it, None if it is done
 Work = Callable[[Sequence[Received]], Coroutine[Any, Any, Any]]  # a batch: its `Outcomes`; one: its value
+
+TAKES = "a handler takes (message), (value) or both"
 
 
 class ComeAgain(Exception):
@@ -47,7 +48,7 @@ class AdaptedHandler:
 
 def arguments_of(handler: Handler) -> Callable[[Received], tuple[Any, ...]]:
     """Return what a handler takes: `(msg)`, its value by type hint `(order: Order)`, or both `(order: Order, msg)`."""
-    names, kind = _first_argument(handler, "a handler takes (message), (value) or both")
+    names, kind = _first_argument(handler, TAKES)
     hints = hints_of(handler)
     for name in names:
         kind_of = hints.get(name)
@@ -63,7 +64,7 @@ def arguments_of(handler: Handler) -> Callable[[Received], tuple[Any, ...]]:
 
 def value_type(handler: Handler, is_batch: bool = False) -> Any:
     """Return the type that bodies are decoded into for a handler; bytes, if it takes messages alone."""
-    _, kind = _first_argument(handler, "a handler takes (message), (value) or both")
+    _, kind = _first_argument(handler, TAKES)
     kind = _item_of(handler, kind) if is_batch else kind
     return bytes if kind in (Received, Any) else kind
 
@@ -80,7 +81,7 @@ def worker(handler: Handler, concurrency: int = 1, is_batch: bool = False) -> Ad
     if is_batch:
         return _batch_worker(handler, concurrency)
     arguments = arguments_of(handler)
-    call, threads = _callable(handler, concurrency)
+    call, threads = _callable(handler, concurrency, is_batch)
     return AdaptedHandler(lambda messages: call(*arguments(messages[0])), threads, name=_name(handler))
 
 
@@ -92,7 +93,7 @@ def _batch_worker(handler: Handler, concurrency: int) -> AdaptedHandler:
     names, kind = _first_argument(handler, "a batch handler takes (messages), (values) or both")
     item = _item_of(handler, kind)
     wants_values = len(names) == 2 or item not in (Received, Any)
-    call, threads = _callable(handler, concurrency)
+    call, threads = _callable(handler, concurrency, is_batch=True)
 
     async def work(messages: Sequence[Received]) -> Outcomes:
         if not wants_values:
@@ -148,9 +149,16 @@ def _item_of(handler: Handler, kind: Any) -> Any:
     raise TypeError(f"{handler!r} is a batch handler (max_batch): it takes list[...], not {kind!r}")
 
 
-def _first_argument(handler: Handler, shape: str) -> tuple[list[str], Any]:
+def check_handler(handler: Handler, shape: str = TAKES) -> None:
+    """Raise Error for what is no function, and for a generator, of which a call runs nothing."""
     if not callable(handler):
         raise Error(f"the handler is {handler!r}, and not a function", hint=f"Give one: {shape}")
+    if is_generator(handler):
+        raise Error(f"{handler!r} has a `yield`: it would never run", hint="Return, or take the `yield` out")
+
+
+def _first_argument(handler: Handler, shape: str) -> tuple[list[str], Any]:
+    check_handler(handler, shape)
     names = [each.name for each in inspect.signature(handler).parameters.values() if each.default is each.empty]
     if len(names) not in (1, 2):
         raise TypeError(f"{handler!r} takes {len(names)} arguments: {shape}")
@@ -158,12 +166,24 @@ def _first_argument(handler: Handler, shape: str) -> tuple[list[str], Any]:
 
 
 def _callable(
-    handler: Handler, concurrency: int
+    handler: Handler, concurrency: int, is_batch: bool
 ) -> tuple[Callable[..., Coroutine[Any, Any, Any]], HandlerThreads | None]:
     if is_async(handler):
         return handler, None
     threads = HandlerThreads(concurrency)
-    return partial(threads.call, handler), threads
+
+    async def call(*arguments: Any) -> Any:
+        found = await settled(await threads.call(handler, *arguments))
+        if not is_batch and (inspect.isgenerator(found) or inspect.isasyncgen(found)):
+            raise TypeError(f"the handler returned {found!r}, of which nothing has run")
+        return found
+
+    return call, threads
+
+
+async def settled(returned: Any) -> Any:
+    """Return what a plain function returned; of an awaitable (`lambda msg: bill(msg)`) its result, or its exception."""
+    return await returned if inspect.isawaitable(returned) else returned
 
 
 def _name(handler: Handler) -> str:
@@ -182,4 +202,12 @@ def hints_of(handler: Handler) -> dict[str, Any]:
 
 
 def is_async(handler: Handler) -> bool:
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
+    return any(map(inspect.iscoroutinefunction, _functions_of(handler)))
+
+
+def is_generator(handler: Handler) -> bool:
+    return any(inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each) for each in _functions_of(handler))
+
+
+def _functions_of(handler: Handler) -> tuple[Any, Any]:
+    return handler, getattr(handler, "__call__", None)  # noqa: B004 - of an object its own method
