@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -111,6 +112,35 @@ async def test_a_handler_that_fails_is_seen_by_the_generator_and_retried(
         assert calls == ["config", "open 1", "rolled back", "closed"]
         await rmq_broker.clock.advance(10)
     assert calls[4:] == ["config", "open 1", "closed"]
+
+
+def swallowing(session: str = Depends(plain_session)) -> Iterator[str]:
+    with suppress(ValueError):
+        yield session
+
+
+async def swallowing_too(session: str = Depends(session)) -> AsyncIterator[str]:
+    with suppress(ValueError):
+        yield session
+
+
+@pytest.mark.parametrize("provider", [swallowing, swallowing_too])
+@pytest.mark.parametrize("is_blocking", [False, True])
+async def test_a_generator_that_swallows_the_exception_does_not_ack_the_message(
+    rmq_broker: RmqBroker, rmq_client: RmqClient, provider: Any, is_blocking: bool
+) -> None:
+    app = pyromq.App()
+
+    async def bill(order: str, db: str = Depends(provider)) -> None:
+        raise ValueError("not now")
+
+    def bill_blocking(order: str, db: str = Depends(swallowing)) -> None:
+        raise ValueError("not now")
+
+    app.subscriber("orders", group="g", retry=pyromq.Retry(times=0))(bill_blocking if is_blocking else bill)
+    await run(app, rmq_broker, rmq_client, "1")
+    assert [each.body for each in rmq_broker.messages("%DLQ%g")] == [b"1"]
+    assert calls == ["config", "open 1", "rolled back", "closed"]  # the one around it sees it too
 
 
 async def test_a_test_puts_another_function_in_its_place(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:

@@ -8,14 +8,15 @@
     async def bill(order: Order, db: Session = Depends(session)) -> None: ...
 
 A function is called once for a message, whoever depends on it. It may take the message, by type hint, and depend on
-others. Functions and generators are plain or async; those of a plain handler are plain, and run in its thread.
+others. Functions and generators are plain or async; those of a plain handler are plain, and run in its thread. A
+generator sees the exception of a handler that fails, and cannot make a success of it.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -79,7 +80,7 @@ class Provision:
             if provider not in self.made:
                 arguments = self._message_arguments(provider) | await self.provide(provider, stack)
                 if inspect.isasyncgenfunction(provider):
-                    made = await stack.enter_async_context(asynccontextmanager(provider)(**arguments))
+                    made = await _enter(asynccontextmanager(provider)(**arguments), stack)
                 elif is_async(provider):
                     made = await provider(**arguments)
                 else:
@@ -104,9 +105,27 @@ class Provision:
 
 
 def _call(provider: Provider, arguments: dict[str, Any], stack: AsyncExitStack | ExitStack) -> Any:
-    if inspect.isgeneratorfunction(provider):
-        return stack.enter_context(contextmanager(provider)(**arguments))
-    return provider(**arguments)
+    if not inspect.isgeneratorfunction(provider):
+        return provider(**arguments)
+    generator = contextmanager(provider)(**arguments)
+
+    def leave(*fault: Any) -> None:
+        generator.__exit__(*fault)  # whether it re-raises the handler's exception or not: that goes on
+
+    made = generator.__enter__()
+    stack.push(leave)
+    return made
+
+
+async def _enter(generator: AbstractAsyncContextManager[Any], stack: AsyncExitStack) -> Any:
+    """Enter an async generator, as `_call` does a plain one."""
+
+    async def leave(*fault: Any) -> None:
+        await generator.__aexit__(*fault)
+
+    made = await generator.__aenter__()
+    stack.push_async_exit(leave)
+    return made
 
 
 @lru_cache(maxsize=1024)
