@@ -12,7 +12,10 @@ import pytest
 from pyromq.client.consume.group_calls import BrokerOffsets
 from pyromq.client.received import Received
 from pyromq.model.group import ConsumeFromWhere
+from pyromq.protocol.bodies.body import encode_body
+from pyromq.protocol.bodies.heartbeat import LockBatchRequestBody
 from pyromq.protocol.bodies.keyed import MessageQueue
+from pyromq.protocol.requests import RequestCode
 from tests.cli.standing import Standing, standing
 
 
@@ -126,6 +129,21 @@ def test_lag_says_how_many_more_consumers_would_help(one: Standing) -> None:
     assert "nobody consumes: start it; up to 4 consumers share the 4 queues" in one.shown("group", "lag", "late")
     (row,) = [row for row in one.rows("group", "list") if row["group"] == "late"]
     assert (row["lag"], row["topics"]) == (4, ["slow"])
+
+
+def test_lag_names_the_locks_of_a_member_that_was_killed(one: Standing) -> None:
+    one.do(one.world.create_topic("steps", 4))
+    one.send("steps", "1", "2", order_key="k")
+    one.shown("group", "create", "ordered", "--orderly")
+    one.shown("group", "reset", "ordered", "steps", "--time", "0", "--yes")
+    queues = [MessageQueue(broker_name="broker-a", queue_id=each, topic="steps") for each in range(4)]
+    body = LockBatchRequestBody(client_id="killed@1", consumer_group="ordered", mq_set=queues)
+    address = one.world.brokers["broker-a"].address
+    one.do(one.world.ask(address, RequestCode.LOCK_BATCH_MQ, encode_body(body)))
+    with member(one, "ordered", "steps", 0):
+        (summary,) = one.report("group", "lag", "ordered", "steps")["topics"]
+    assert (summary["members"], summary["moreConsumers"]) == (1, 0)
+    assert "4 queues wait for the locks of killed@1, which is gone:" in summary["advice"]
 
 
 def test_a_committed_offset_beyond_the_end_hides_no_lag(one: Standing) -> None:

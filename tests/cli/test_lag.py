@@ -14,6 +14,8 @@ from pyromq.cli.group.lag import Load, advise
         (Load(queues=8, members=0, lag=9), 1, "nobody consumes"),
         (Load(queues=8, members=3, lag=9), 5, "up to 5 more consumers would help (3 share 8 queues)"),
         (Load(queues=8, members=8, lag=9), 0, "More queues do: pyromq topic update --queues, or topic forward"),
+        (Load(queues=8, members=1, lag=9, lock_wait="2 queues wait"), 0, "2 queues wait; more consumers would not"),
+        (Load(queues=8, members=0, lag=9, lock_wait="2 queues wait"), 1, "nobody consumes"),
         (Load(queues=8, members=2, lag=9, is_broadcast=True), 0, "it broadcasts"),
         (Load(queues=8, members=2, lag=9, arriving=100, consuming=50), 6, "2 more would keep up, up to 6 more"),
         (

@@ -544,13 +544,23 @@ async def test_locks_are_renewed_every_20_s_and_without_one_nothing_is_handled(c
     assert handler.calls == [(b"x", 1)]
 
 
-async def test_a_queue_whose_lock_another_holds_is_not_taken_until_it_is_free(cluster: Cluster) -> None:
+async def test_a_queue_whose_lock_another_holds_is_not_taken_until_it_is_free(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    def said() -> list[str]:
+        return [text for text in caplog.messages if "wait for the locks of another client" in text]
+
     broker = broker_with(cluster, b"x")
     broker.script[RequestCode.LOCK_BATCH_MQ] = lambda request: Reply(body=encode_body(LockBatchResponseBody()))
     handler = Handler()
     _, consumer = await consume(cluster, handler, orderly=True)
+    await cluster.clock.advance(1)
+    assert said() == [], "members that go give their locks up in a moment"
     await cluster.clock.advance(10)
     assert consumer.assigned == {}
+    assert len(said()) == 2, "once for the topic, once for the retries"
+    assert 'topic=T queues="0 of a"' in said()[0]
+    assert "after 60 s" in said()[0]
     del broker.script[RequestCode.LOCK_BATCH_MQ]
     await cluster.clock.advance(2)
     assert handler.calls == [(b"x", 1)]

@@ -6,11 +6,13 @@ Requests are RocketMQ's own, so it works with Java's brokers too. `skip` and `re
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ... import admin
+from ...client.errors import Refused
 from ...model.foreign_text import shell_word
 from ...model.names import dlq_topic, group_fault, retry_topic
 from ..terminal.called import as_called
@@ -123,8 +125,9 @@ async def lag(shell: Shell, name: str, topic: str | None) -> None:
                 arriving += (await admin.topics.stats(shell.calls, place.address, one)).topic_put_tps
                 consuming += (await admin.offsets.progress(shell.calls, place.address, name, one)).consume_tps
         behind = sum(row["lag"] for row in own)
-        rates = {"arriving": arriving, "consuming": consuming}
-        advice = advise(Load(queues=len(own), members=len(members), lag=behind, is_broadcast=is_broadcast, **rates))
+        seen: dict[str, Any] = {"arriving": arriving, "consuming": consuming, "is_broadcast": is_broadcast}
+        seen["lock_wait"] = await _lock_wait(shell, places, name, one, members) if behind else ""
+        advice = advise(Load(queues=len(own), members=len(members), lag=behind, **seen))
         summary.append(
             {"topic": one, "lag": behind, "queues": len(own), "members": len(members), "arrivingPerSecond": arriving}
             | {"consumedPerSecond": consuming, "moreConsumers": advice.more, "advice": as_called(advice.text)}
@@ -213,6 +216,19 @@ async def _queues(shell: Shell, places: Iterable[BrokerPlace], name: str, topic:
                 | ({"isBeyondEnd": True} if one.consumer_offset > one.broker_offset else {})
             )
     return rows
+
+
+async def _lock_wait(shell: Shell, places: Iterable[BrokerPlace], name: str, topic: str, members: set[str]) -> str:
+    """Return which queues of an orderly group wait for locks of clients that are gone. Apache's brokers do not say."""
+    locks: list[dict[str, Any]] = []
+    for place in places:
+        with suppress(Refused):
+            locks += (await admin.cluster.inspect(shell.calls, place.address)).get("locked", [])
+    gone = [one for one in locks if (one["group"], one["topic"]) == (name, topic) and one["client"] not in members]
+    if not gone:
+        return ""
+    clients, seconds = ", ".join(sorted({one["client"] for one in gone})), max(one["secondsLeft"] for one in gone)
+    return f"{len(gone)} queues wait for the locks of {clients}, which is gone: {seconds} s more at most"
 
 
 async def _conflicts(shell: Shell, places: Iterable[BrokerPlace], name: str) -> list[str]:

@@ -20,6 +20,7 @@ class Load:
     arriving: float = 0.0
     consuming: float = 0.0
     is_broadcast: bool = False
+    lock_wait: str = ""  # queues that wait until the lock of a member that was killed ends
 
 
 class Advice(NamedTuple):
@@ -38,6 +39,8 @@ def advise(load: Load) -> Advice:
     if load.members == 0:
         words = f"up to {load.queues} consumers share the {load.queues} queues"
         return Advice(min(1, spare), f"nobody consumes: start it; {words}")
+    if load.lock_wait:
+        return Advice(0, f"{load.lock_wait}; more consumers would not change that")
     if spare == 0:
         words = f"more consumers do not help: {load.members} share {load.queues} queues"
         return Advice(0, f"{words}. More queues do: pyromq topic update --queues, or topic forward for this backlog")

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from math import inf
 
 from ... import logs
 from ...protocol.bodies.keyed import MessageQueue
 from ..connect.background import Bell, Tasks
 from ..core.process_queue import ProcessQueue
 from .consume_service import AssignedQueue
-from .group_calls import LOCK_RENEW_S, LOCK_VALID_S, QueueLocks, allocated_queues
+from .group_calls import LOCK_KEPT_S, LOCK_RENEW_S, LOCK_VALID_S, QueueLocks, allocated_queues
 from .pull_loop import PullLoop
 
 log = logs.get("pyromq.client")
 
 ILLEGAL_OFFSET_PAUSE_S = 10.0
+LOCK_PATIENCE_S = 3.0  # a running member gives up its locks sooner, unless its handlers are slow
 INCOMPLETE_PAUSE_S = 1.0  # until the next allocation, while a topic or a lock is missing
 
 
@@ -33,6 +35,7 @@ class Assignment:
         self._options, self._offsets, self._service = pulls.options, pulls.offsets, pulls.service
         self._locks = QueueLocks(session, pulls.group)
         self._few = logs.Limited(log, session.clock)
+        self._lock_waits: dict[MessageQueue, float] = {}  # locks that others have, since when; inf: that was logged
         self._resetting: set[MessageQueue] = set()  # left alone until their new offsets are written
         self._balancing = asyncio.Lock()
         self._is_closed = False
@@ -82,7 +85,8 @@ class Assignment:
             await self._give_up(self.queues[queue])
         new = share - mine - self._resetting
         began = self._clock.monotonic()
-        granted = await self._locks.lock(new) if self._options.orderly and new else new
+        granted, denied = await self._locks.lock(new) if self._options.orderly and new else (new, set())
+        self._note_waits(topic, denied, began)
         added = sorted(granted & new)
         # Before a start returns: what is sent after it is received, also by a group that begins at the end.
         offsets = await asyncio.gather(*map(self._pulls.starts.find, added), return_exceptions=True)
@@ -93,6 +97,21 @@ class Assignment:
         for queue, offset in zip(added, offsets, strict=True):
             self._add(queue, offset if isinstance(offset, int) else -1, began + LOCK_VALID_S)
         return granted >= new
+
+    def _note_waits(self, topic: str, denied: set[MessageQueue], now: float) -> None:
+        """Log, once for each wait, which queues wait for longer than a running member needs to give up its locks."""
+        others = {queue: since for queue, since in self._lock_waits.items() if queue.topic != topic}
+        self._lock_waits = others | {queue: self._lock_waits.get(queue, now) for queue in denied}
+        late = sorted(queue for queue in denied if now - self._lock_waits[queue] >= LOCK_PATIENCE_S)
+        if late:
+            self._lock_waits |= dict.fromkeys(late, inf)
+            log.warning(
+                "ordered queues wait for the locks of another client. It gives them up when its handlers have ended; "
+                f"if it was killed, the broker frees them after {LOCK_KEPT_S:g} s",
+                group=self._group,
+                topic=topic,
+                queues=", ".join(f"{queue.queue_id} of {queue.broker_name}" for queue in late),
+            )
 
     def _add(self, queue: MessageQueue, offset: int, locked_until: float) -> None:
         """Begin to pull a queue. Offset -1: it could not be read, and is read again before the first pull."""
@@ -117,7 +136,7 @@ class Assignment:
         while True:
             await self._clock.sleep(LOCK_RENEW_S)
             began = self._clock.monotonic()
-            granted = await self._locks.lock(tuple(self.queues))
+            granted, _ = await self._locks.lock(tuple(self.queues))
             for queue, assigned in self.queues.items():
                 if queue in granted:
                     assigned.locked_until = began + LOCK_VALID_S

@@ -34,7 +34,8 @@ from ..subscription import Filter
 
 log = logs.get("pyromq.client")
 
-LOCK_VALID_S = 30.0  # the broker keeps a lock for 60 s; we stop trusting it earlier
+LOCK_KEPT_S = 60.0  # by the broker, for a client that does not renew it
+LOCK_VALID_S = 30.0  # we stop trusting it earlier
 LOCK_RENEW_S = 20.0
 # A broker's answers where there is nothing to read: it has no such group yet, or is one from before 5.0.
 NO_SETTINGS = (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
@@ -94,16 +95,21 @@ class QueueLocks:
         self._session = session
         self._group = group
 
-    async def lock(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
-        """Return the queues that were granted. Their time counts from before the call, never to end too late."""
+    async def lock(self, queues: Iterable[MessageQueue]) -> tuple[set[MessageQueue], set[MessageQueue]]:
+        """Return the queues that were granted, and those whose lock another client has.
+
+        The time of a lock counts from before the call, never to end too late.
+        """
         granted: set[MessageQueue] = set()
+        denied: set[MessageQueue] = set()
         for address, wanted in self._by_master(queues).items():
             try:
                 answer = await self._session.ask(address, RequestCode.LOCK_BATCH_MQ, None, self._body(wanted))
                 granted.update(answer.body.lock_ok_mq_set)
+                denied.update(set(wanted) - granted)
             except Error as fault:
                 self._session.outages.warn("queues not locked", fault, group=self._group, address=address)
-        return granted
+        return granted, denied
 
     async def unlock(self, queues: Iterable[MessageQueue]) -> None:
         for address, ours in self._by_master(queues).items():
