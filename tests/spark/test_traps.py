@@ -62,6 +62,24 @@ def test_a_persistent_table_loses_its_options_and_says_what_is_missing(
         spark.sql(f"DROP TABLE {name}")
 
 
+def test_a_dataframe_and_a_view_show_later_messages_when_made_again(
+    spark: SparkSession, servers: Servers, topic: str
+) -> None:
+    """Spark keeps the plan of a Python source's read: docs/spark.md says so, and is wrong once this fails."""
+    make_topic(servers, "broker-a", topic)
+    name = topic.replace("-", "_")
+    using = f"USING rocketmq OPTIONS (nameServer '{servers.namesrv}', topic '{topic}')"
+    spark.sql(f"CREATE TEMPORARY VIEW {name} {using}")
+    loaded = read(spark, servers, topic, "body string")
+    servers.send(topic, 3)
+    assert (loaded.count(), spark.table(name).count()) == (3, 3)
+    servers.send(topic, 2)
+    spark.sql(f"REFRESH TABLE {name}")
+    assert (loaded.select("body").count(), spark.table(name).count()) == (3, 3)
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} {using}")
+    assert (read(spark, servers, topic, "body string").count(), spark.table(name).count()) == (5, 5)
+
+
 def test_a_reader_that_is_never_stopped_holds_nobody_up(servers: Servers, topic: str) -> None:
     servers.send(topic, 1)
     code = (
