@@ -303,7 +303,7 @@ async def test_a_handler_with_a_yield_is_refused_where_it_is_given(cluster: Clus
     """A call of it makes a generator and runs nothing: every message would be acked unseen."""
     cluster.broker("a", T=1)
     client, app = connect(), App()
-    producer = (await cluster.client()).producer()
+    producer = (await cluster.client()).producer("shop")
     for give in (
         lambda: client.push_consumer("T", handler, group="g"),
         lambda: client.push_consumer("T", handler, group="g", max_batch=4),
