@@ -151,6 +151,51 @@ async def test_a_subscriber_may_answer_requests(rmq_broker: RmqBroker, rmq_clien
 
 
 @pytest.mark.usefixtures("topics")
+async def test_a_reply_that_nobody_waits_for_does_not_repeat_the_work(
+    rmq_broker: RmqBroker, rmq_client: RmqClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    app, begun = pyromq.App(), []
+
+    @app.subscriber("orders", group="adder", replies=True)
+    async def add(number: int) -> int:
+        begun.append(number)
+        await rmq_broker.clock.sleep(2)
+        return number + 1
+
+    async def ask() -> None:
+        with pytest.raises(pyromq.TimedOut):
+            await rmq_client.producer.request("orders", 41, timeout=1)
+
+    async with app.on(await rmq_broker.client()):
+        asked = asyncio.create_task(ask())
+        await rmq_client.send("orders", 5)  # asks for nothing
+        await rmq_broker.clock.advance(60)
+        await asked
+        assert sorted(begun) == [5, 41]
+        assert rmq_broker.lag("orders", "adder") == 0
+    warned = [each for each in caplog.messages if "reply" in each]
+    assert any("a reply was not delivered, and its message is done" in each for each in warned)
+    assert any("its message asks for no reply" in each for each in warned)
+
+
+@pytest.mark.usefixtures("topics")
+async def test_a_reply_that_cannot_be_sent_as_it_is_fails_its_message(
+    rmq_broker: RmqBroker, rmq_client: RmqClient
+) -> None:
+    app = pyromq.App()
+
+    @app.subscriber("orders", group="adder", replies=True)
+    async def add(msg: pyromq.Received) -> bytes:
+        return b"three" if msg.attempt > 1 else b""  # an empty body cannot be sent
+
+    async with app.on(await rmq_broker.client()):
+        asked = asyncio.create_task(rmq_client.producer.request("orders", "1 + 2", timeout=60))
+        await rmq_broker.settle()
+        await rmq_broker.clock.advance(10)
+        assert (await asked).body == b"three"
+
+
+@pytest.mark.usefixtures("topics")
 async def test_lifespan_and_middleware_stand_around_the_handlers(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:
     events: list[str] = []
 

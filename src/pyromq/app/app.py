@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self, TypeVar, Unpack
 
+from .. import logs
 from ..client.arguments import check_kind
 from ..client.client import Client, connect
 from ..client.config import ClientConfig
@@ -35,7 +36,6 @@ from ..client.handle.handlers import (
     arguments_of,
     check_handler,
     is_async,
-    is_generator,
     returned_types,
     settled,
 )
@@ -49,7 +49,8 @@ from ..client.values import JSON, Codec, check_type, choose_codec
 from .asyncapi import AsyncApi, Document
 from .declared import Publication, Subscription
 from .depends import Provision, check_dependencies, dependencies
-from .settings import check_settings
+from .replies import Replies, log
+from .settings import check_settings, checked_lifespan
 
 F = TypeVar("F", bound=Handler)
 Lifespan = Callable[["App"], AbstractAsyncContextManager[Any]]
@@ -92,7 +93,7 @@ class App(Lifecycle):
         self._namesrv = namesrv
         self._settings = settings
         self._middleware = check_middleware(middleware)
-        self._lifespan = _checked_lifespan(lifespan)
+        self._lifespan = checked_lifespan(lifespan)
         self._producer_group = producer_group or re.sub(r"[^\w%|-]", "_", name or DEFAULT_GROUP, flags=re.ASCII)
         self._subscriptions: list[Subscription] = []
         self._publishing: dict[Handler, list[Publication]] = {}  # where what they return goes
@@ -238,6 +239,7 @@ class App(Lifecycle):
             return function
         self._check_function(subscription)
         arguments, loop = arguments_of(function), asyncio.get_running_loop()
+        answers = Replies(self.producer, logs.Limited(log, self.client.session.clock))
 
         async def pass_on(msg: Received, returned: Any) -> None:
             if (value := await settled(returned)) is None:
@@ -246,7 +248,7 @@ class App(Lifecycle):
                 order_key = each.order_key(value) if callable(each.order_key) else each.order_key
                 await self.producer.send(each.topic, value, order_key=order_key, **each.arguments)
             if replies:
-                await self.producer.reply(msg, value)
+                await answers.send(msg, value)
 
         async def handle(msg: Received) -> None:
             if not needs:
@@ -292,10 +294,3 @@ class App(Lifecycle):
         if function in self._publishing or subscription.replies:
             hint = "Publish from inside it: await app.publish(...)"
             raise Error(f"{function!r} is a batch handler: what it returns names the messages that failed", hint=hint)
-
-
-def _checked_lifespan(lifespan: Lifespan | None) -> Lifespan | None:
-    if lifespan is not None and (not callable(lifespan) or is_generator(lifespan) or is_async(lifespan)):
-        hint = "Write @contextlib.asynccontextmanager above `async def` with one `yield`"
-        raise Error(f"lifespan={lifespan!r} is no function that returns an async context manager", hint=hint)
-    return lifespan

@@ -7,6 +7,8 @@ from dataclasses import fields
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
+from ..client.errors import Error
+from ..client.handle.handlers import is_async, is_generator
 from ..errors import ConfigError, PyroError
 
 T = TypeVar("T")
@@ -23,3 +25,11 @@ def check_settings(where: str, given: Collection[str], kind: Any, make: Callable
         return make()
     except (PyroError, TypeError, ValueError) as fault:
         raise ConfigError(f"{where}: {fault}") from None
+
+
+def checked_lifespan(lifespan: T) -> T:
+    """Return the lifespan of an app. Error for a function that was not made one by @asynccontextmanager."""
+    if lifespan is not None and (not callable(lifespan) or is_generator(lifespan) or is_async(lifespan)):
+        hint = "Write @contextlib.asynccontextmanager above `async def` with one `yield`"
+        raise Error(f"lifespan={lifespan!r} is no function that returns an async context manager", hint=hint)
+    return lifespan
