@@ -112,7 +112,7 @@ def test_pub_says_what_it_reads_and_ends_at_the_first_interrupt(stands: Standing
     assert screen.end() == 0, screen.text
     assert "Traceback" not in screen.text
     one = Screen("pub", "orders", "-n", stands.names)
-    one.wait_for("Ctrl-D sends it")
+    one.wait_for("Ctrl-D sends it, Ctrl-C does not")
     one.press(b"half a mess")
     one.interrupt()
     assert one.end() == 1

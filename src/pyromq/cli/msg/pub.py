@@ -160,7 +160,11 @@ def _bodies(body: str, lines: bool, count: int) -> Iterator[bytes]:
 
 def _typed(lines: bool) -> Iterator[bytes]:
     """Yield what is typed at a terminal: each line, or all of them as one."""
-    what = "Each line is a message, Ctrl-D or Ctrl-C ends it." if lines else "Type the message, Ctrl-D sends it."
+    what = (
+        "Each line is a message, Ctrl-D or Ctrl-C ends it."
+        if lines
+        else "Type the message. Ctrl-D sends it, Ctrl-C does not."
+    )
     prompt, typed = f"{what} (A text or @FILE behind the topic is sent at once.)", list[bytes]()
     try:
         while line := _typed_line("" if typed else prompt):
