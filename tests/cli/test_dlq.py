@@ -80,6 +80,21 @@ def test_dead_letters_are_listed_sent_again_once_and_purged(one: Standing) -> No
     assert one.shown("dlq", "list") == "no dead letters\n"
 
 
+def test_a_letter_that_was_sent_by_its_id_is_not_sent_again(one: Standing) -> None:
+    one.shown("group", "create", "named")
+    ids = one.send(dlq_topic("named"), "first", "second", "third")
+    for letter in (ids[1], ids[2]):
+        assert one.rows("dlq", "resend", "named", letter, "--yes")[0]["sent"] == 1
+    assert [row["messageId"] for row in one.rows("dlq", "resend", "named", "--dry-run")] == [ids[0]]
+    assert one.rows("dlq", "resend", "named", "--yes")[0]["sent"] == 1
+    assert one.rows("dlq", "resend", "named", "--yes") == []
+    got = one.do(consume(one, "named", 3, rejects=True, topic="empty"))  # all die once more, with the same ids
+    assert sorted(msg.id for msg in got) == sorted(ids)
+    assert one.rows("dlq", "resend", "named", "--yes")[0]["sent"] == 3
+    one.shown("dlq", "purge", "named", "--yes")
+    assert "no key" in one.refused("kv", "get", "PYROMQ_DLQ", "named")
+
+
 def test_dead_letters_that_were_sent_again_wait(one: Standing) -> None:
     one.shown("group", "create", "absent")
     one.send(dlq_topic("absent"), "first", "second", "third")

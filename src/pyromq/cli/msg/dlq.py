@@ -17,10 +17,11 @@ from ..terminal.printing import print_lines
 from ..terminal.progress import counted
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command, unknown
-from ..terminal.validation import check_sendable
+from ..terminal.validation import check_name_servers, check_sendable
 from .copying import Skipped
 
 PROGRESS_GROUP = "pyromq_dlq"  # its offsets in a dead-letter topic say what has been sent again
+SENT_BY_ID = "PYROMQ_DLQ"  # namespace of the name servers' table: by group, the letters that were sent out of turn
 
 
 @click.group(cls=Tree)
@@ -143,7 +144,7 @@ async def resend(
 
     if to_topic and target:
         raise click.UsageError("--to-topic and --to are two ways: give one of them")
-    work = await _waiting(shell, group, ids, again or bool(ids))
+    work = await _waiting(shell, group, ids, again)
     missing = set(ids) - {one["messageId"] for one in work}
     if missing:
         raise Fail(f"group {group} has no dead letter {', '.join(sorted(missing))}")
@@ -154,6 +155,8 @@ async def resend(
     goal = f"topic {target}" if target else "the topics where they failed" if to_topic else f"group {group} alone"
     if target or to_topic:
         await check_sendable(shell, {target or admin.copies.origin_topic(one["stored"]) for one in work})
+    if ids:
+        await check_name_servers(shell)
     plan = [{key: value for key, value in one.items() if key not in ("stored", "place")} for one in work]
     shell.about_to(f"send {len(work)} dead letters of {group} again, to {goal}", plan)
     copies, skipped = admin.copies.Copies(shell.session), Skipped(f"pyromq dlq resend {group} ID")
@@ -167,29 +170,48 @@ async def resend(
                     await copies.send(one["stored"], target or admin.copies.origin_topic(one["stored"]), properties)
                 else:
                     await copies.retry(one["stored"], group, properties)
-                if not ids:
-                    progress = PROGRESS_GROUP, dlq_topic(group), one["stored"].queue_id, one["offset"] + 1
-                    await admin.offsets.commit(shell.calls, one["place"].address, *progress)
+                await _remember(shell, group, one, by_id=bool(ids))
             done(1)
     shell.rows([{"group": group, "sent": len(work) - skipped.count, "to": goal} | skipped.column()])
     skipped.check()
 
 
 async def _waiting(shell: Shell, group: str, ids: tuple[str, ...], again: bool) -> list[dict[str, Any]]:
-    """Return the dead letters to be sent, oldest first in each queue."""
+    """Return the dead letters to be sent, oldest first in each queue. Those that are named are sent in any case."""
     topic, rows, places = dlq_topic(group), [], await shell.masters()
     queues = await admin.topics.queues(shell.calls, places, topic)
     if not queues:
         raise await _none(shell, places, group)
+    by_id = set() if again or ids else await _sent_by_id(shell, group)
     for queue in queues:
         place, at = queue.place, (shell.calls, queue.place.address)
-        sent = None if again else await admin.offsets.committed(*at, PROGRESS_GROUP, topic, queue.queue_id)
+        sent = None if again or ids else await admin.offsets.committed(*at, PROGRESS_GROUP, topic, queue.queue_id)
         async for page in admin.messages.pages(*at, topic, queue.queue_id, max(queue.first, sent or 0), queue.end):
             for stored in page.messages:
-                row = _where(stored, place)
-                if not ids or row["messageId"] in ids:
-                    rows.append(row | {"offset": stored.queue_offset, "stored": stored, "place": place})
+                row = _where(stored, place) | {"offset": stored.queue_offset, "stored": stored, "place": place}
+                if row["messageId"] in ids if ids else _letter(row) not in by_id:
+                    rows.append(row)
     return rows
+
+
+def _letter(one: dict[str, Any]) -> str:
+    """Return what names a dead letter: its message may die again with the same id, and a purge begins anew at 0."""
+    stored: StoredMessage = one["stored"]
+    return f"{one['broker']}:{stored.queue_id}:{stored.queue_offset}:{stored.store_timestamp}"
+
+
+async def _sent_by_id(shell: Shell, group: str) -> set[str]:
+    return set(filter(None, (await admin.settings.kv_get(shell.calls, SENT_BY_ID, group) or "").split(",")))
+
+
+async def _remember(shell: Shell, group: str, one: dict[str, Any], *, by_id: bool) -> None:
+    """Let the next run without ids leave out this letter: it goes on behind it, or leaves out this one alone."""
+    if by_id:
+        sent = await _sent_by_id(shell, group) | {_letter(one)}
+        await admin.settings.kv_put(shell.calls, SENT_BY_ID, group, ",".join(sorted(sent)))
+        return
+    progress = PROGRESS_GROUP, dlq_topic(group), one["stored"].queue_id, one["offset"] + 1
+    await admin.offsets.commit(shell.calls, one["place"].address, *progress)
 
 
 @command("pyromq dlq purge billing --dry-run", "pyromq dlq purge billing --yes", of=dlq)
@@ -208,4 +230,6 @@ async def purge(shell: Shell, group: str) -> None:
     for place in counts:
         await admin.topics.delete_in_broker(shell.calls, place.address, topic)
     await admin.topics.delete_in_name_servers(shell.calls, topic)
+    if await _sent_by_id(shell, group):
+        await admin.settings.kv_delete(shell.calls, SENT_BY_ID, group)
     shell.rows([row | {"purged": True} for row in plan])
