@@ -213,6 +213,23 @@ def test_doctor_names_what_is_wrong_and_what_to_do(two: Standing) -> None:
     assert "pyromq group create" in group
 
 
+def test_a_broker_may_be_named_before_the_command(two: Standing) -> None:
+    two.shown("group", "create", "asked")
+    two.send("orders", "x")
+    two.shown("group", "reset", "asked", "orders", "--to", "first", "--yes")
+    address = two.world.brokers["broker-b"].address
+    for name, before, after in (
+        ("broker-b", ("-b", "broker-b"), ()),
+        ("broker-b", (), ("-b", "broker-b")),
+        (address, ("--broker", address), ()),
+    ):
+        settings = two.rows(*before, "broker", "config", "get", "brokerName", *after)
+        assert {row["broker"] for row in settings} == {name}
+        queues = two.report(*before, "group", "lag", "asked", "orders", *after)["queues"]
+        assert {row["broker"] for row in queues} == {name}
+    assert "No such option" in two.refused("-b", "broker-b", "topic", "list", code=64)
+
+
 def test_the_cure_for_a_topic_on_some_brokers_makes_it_alike(two: Standing) -> None:
     settings = ("--queues", "2", "--read-queues", "3", "--perm", "r", "--type", "FIFO")
     two.shown("topic", "create", "uneven", "-b", "broker-a", *settings)

@@ -84,10 +84,11 @@ def _mode(online: ConsumerConnection) -> str:
 
 @command("pyromq group describe billing", "pyromq group describe billing --json", of=group)
 @click.argument("name", metavar="GROUP")
+@one_broker
 @talks
-async def describe(shell: Shell, name: str) -> None:
+async def describe(shell: Shell, name: str, broker: str | None) -> None:
     """Show a group's settings, members, what they want, and where it is in each queue."""
-    places = await shell.masters_with(name)
+    places = await shell.masters_with(name, broker)
     found: dict[str, Any] = {"group": name, "lag": 0, "mode": "", "settings": [], "members": [], "subscriptions": []}
     for place in places:
         if (config := await admin.groups.config(shell.calls, place.address, name)) is not None:
@@ -106,12 +107,13 @@ async def describe(shell: Shell, name: str) -> None:
 @command("pyromq group lag billing", "pyromq group lag billing orders --json", of=group)
 @click.argument("name", metavar="GROUP")
 @click.argument("topic", required=False)
+@one_broker
 @talks
-async def lag(shell: Shell, name: str, topic: str | None) -> None:
+async def lag(shell: Shell, name: str, topic: str | None, broker: str | None) -> None:
     """Tell how far GROUP is behind in each queue, and how many more consumers would help."""
-    places = await shell.masters_with(name)
+    places = await shell.masters_with(name, broker)
     if topic is not None:
-        await shell.topic(topic)
+        await shell.topic(topic, None if broker is None else places)
     queues = await _queues(shell, places, name, topic)
     online = await _online(shell, places, name)
     members = {one.client_id for each in online.values() for one in each.connection_set}

@@ -25,6 +25,7 @@ _GIVEN = "pyromq.given"  # options that stood before a command's name, as words
 ANYWHERE: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("-n", "--namesrv"), {"metavar": "HOST:PORT", "help": "Name server; several with ; between."}),
     (("--profile",), {"metavar": "NAME", "help": "Name servers by the name of a profile (pyromq profile)."}),
+    (("-b", "--broker"), {"metavar": "NAME|HOST:PORT", "help": "Only this broker."}),
     (("--json",), {"is_flag": True, "default": None, "help": "JSON instead of tables."}),
     (("--quiet",), {"is_flag": True, "default": None, "help": "Print no results: the exit code tells."}),
     (("--timeout",), {"metavar": "SECONDS", "help": "To wait for each answer."}),
