@@ -24,7 +24,7 @@ from pyromq.store.tools.by_hand import quarantine_by_hand, release_by_hand
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.transactions.test_copies_and_many import push_out
-from tests.broker.transactions.test_transactions import COMMIT, HALF, end, send_half
+from tests.broker.transactions.test_transactions import COMMIT, HALF, end, register, send_half
 from tests.broker.virtual import START_MS, Virtual, virtual_broker
 
 TIMING = "pyromq.broker.timing"
@@ -245,6 +245,7 @@ async def test_a_half_message_that_nobody_can_be_asked_about_is_put_aside(
     broken = raising_for(b"bad", half_records.discarded, first)
     monkeypatch.setattr("pyromq.broker.transactions.check.discarded", broken)
     async with virtual_broker(tmp_path, transaction_check_max=1) as life:
+        register(life)
         for key in ("one", "bad", "two"):
             await send_half(life, key)
         await life.advance(300)

@@ -14,6 +14,7 @@ from pyromq.model.recall_handle import RecallHandle
 from pyromq.protocol.requests import RequestCode
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
+from tests.broker.transactions.test_transactions import register
 from tests.broker.virtual import START_MS, Virtual, virtual_broker
 
 HALF = "RMQ_SYS_TRANS_HALF_TOPIC"
@@ -139,6 +140,7 @@ async def test_half_with_its_checks_then_committed_rolled_back_or_given_up(tmp_p
     clock = ManualClock(START_MS)
     disk = SimulatedDisk(now_ms=clock.now_ms)
     async with virtual_broker(tmp_path, disk, clock, transaction_check_max=2) as life:
+        register(life)
         for unique in ("A", "B", "C"):
             await half(life, unique)
         found = await life_of(life, "A")

@@ -49,6 +49,7 @@ async def test_a_kill_between_copy_and_note_leaves_one_message(tmp_path: Path, m
     clock = ManualClock(START_MS)
     disk = SimulatedDisk(now_ms=clock.now_ms)
     async with virtual_broker(tmp_path, disk, clock, killed=True) as life:
+        register(life)
         old = await send_half(life)
         await life.advance(60)
         monkeypatch.setattr(OpMessages, "gather", lambda self, offset: None)
@@ -72,6 +73,7 @@ async def test_a_kill_between_giving_up_and_its_note(tmp_path: Path, monkeypatch
     clock = ManualClock(START_MS)
     disk = SimulatedDisk(now_ms=clock.now_ms)
     async with virtual_broker(tmp_path, disk, clock, killed=True) as life:
+        register(life)
         await send_half(life)
         monkeypatch.setattr(OpMessages, "gather", lambda self, offset: None)
         await life.advance(16 * 30)
@@ -124,6 +126,7 @@ async def test_large_ones_are_asked_about_in_smaller_portions(tmp_path: Path) ->
 
 async def test_the_listing_goes_on_where_it_ended(tmp_path: Path) -> None:
     async with virtual_broker(tmp_path) as life:
+        register(life)
         halves = [await send_half(life, str(number)) for number in range(5)]
         await end(life, halves[1], COMMIT)
         await life.advance(30)

@@ -213,8 +213,45 @@ async def test_fifteen_checks_then_it_is_given_up(tmp_path: Path) -> None:
         assert life.bodies("T") == ["k"]
 
 
+async def test_rounds_with_nobody_to_ask_do_not_count(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A service that was down for a day answers when it is back; Java's broker gives up after 15 rounds."""
+    async with virtual_broker(tmp_path) as life:
+        producer = register(life)
+        half = await send_half(life)
+        await life.advance(30)
+        producer.is_open = False
+        await life.advance(24 * 3600)
+        lines = [line for line in caplog.messages if "can be asked" in line]
+        assert len(lines) == 1, "once, and not in every round"
+        assert life.broker.transactions.listing.undecided(9)[0].checks == 1
+        back = register(life, address="127.0.0.1:7002")
+        await life.advance(60)
+        assert len(back.sent) == 2
+        assert (await end(life, half, COMMIT)).code == 0
+        assert (life.bodies("T"), life.stored(GONE)) == (["k"], [])
+
+
+async def test_nobody_is_waited_for_longer_than_messages_are_kept(tmp_path: Path) -> None:
+    async with virtual_broker(tmp_path, file_reserved_hours=2) as life:
+        await send_half(life)
+        await life.advance(2 * 3600)
+        assert life.stored(GONE) == []
+        await life.advance(60)
+        assert len(life.stored(GONE)) == 1
+
+
+async def test_too_many_that_wait_are_counted_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyromq.broker.transactions.check.MOST_WAITING", 1)
+    async with virtual_broker(tmp_path) as life:
+        for key in ("a", "b"):
+            await send_half(life, key)
+        await life.advance(17 * 30)
+        assert life.bodies(GONE) == ["a", "b"]
+
+
 async def test_resume_counts_anew_and_refuses_the_rest(tmp_path: Path) -> None:
     async with virtual_broker(tmp_path) as life:
+        register(life)
         half = await send_half(life)
         await life.advance(90)
         assert life.broker.transactions.listing.undecided(9)[0].checks == 3
@@ -235,6 +272,7 @@ async def test_resume_counts_anew_and_refuses_the_rest(tmp_path: Path) -> None:
 
 async def test_the_inspection_lists_what_is_undecided(tmp_path: Path) -> None:
     async with virtual_broker(tmp_path) as life:
+        register(life)
         half = await send_half(life)
         await life.advance(60)
         found = json.loads(bytes((await life.call(RequestCode.INSPECT)).body))["halfMessages"]
@@ -287,6 +325,7 @@ async def test_checks_are_counted_through_restarts(tmp_path: Path, between: str)
     for _ in range(16):
         disk = disk.kill() if killed else disk
         async with virtual_broker(tmp_path, disk, clock, killed=killed) as life:
+            register(life)
             assert life.stored(GONE) == []
             await life.advance(30)
     (gone,) = life.stored(GONE)

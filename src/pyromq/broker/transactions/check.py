@@ -1,8 +1,9 @@
 """The loop that asks producers about half messages that nobody ended, every `transactionCheckInterval`.
 
 A message is checked once it is older than `transactionTimeOut` (or its own immunity), at most `transactionCheckMax`
-times, then it goes to TRANS_CHECK_MAX_TIME_TOPIC. A check writes nothing but a number, so that many undecided messages
-do not fill the log. `wiring/` starts it.
+times, then it goes to TRANS_CHECK_MAX_TIME_TOPIC. While its group has no producer it waits, for as long as messages are
+kept: a service that is down for an hour loses none. A check writes nothing but a number, so that many undecided
+messages do not fill the log. `wiring/` starts it.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ AT_ONCE = 100  # checks between two pauses: many undecided messages must not swa
 BYTES_AT_ONCE = 1 << 20
 PAUSE_S = 0.1
 BETWEEN_YIELDS = 1000  # messages, most of which are too young to be checked
-TRIED = 3  # producers of a group, before a check counts as asked in vain
+TRIED = 3  # producers of a group, before nobody counts as there
+MOST_WAITING = 100_000  # undecided messages; with more, rounds in vain count too, as in Java: each takes memory
 TRANSACTION_ID = Property.TRANSACTION_ID.encode()
 _HOUR_MS = 3_600_000
 
@@ -54,7 +56,8 @@ class TransactionChecks:
         self._clock, self._store, self._intake = halves.access.clock, halves.access.store, halves.access.intake
         self._producers = producers
         self._save = save
-        self._in_vain: Counter[str] = Counter()
+        self._in_vain: Counter[str] = Counter()  # messages of this round, by group
+        self._absent: set[str] = set()  # groups of the last one: once is enough for the log
 
     async def run(self) -> None:
         """Run a round per interval until cancelled."""
@@ -88,10 +91,15 @@ class TransactionChecks:
                 self._save()  # a round over many takes minutes: a kill in it repeats a portion, not all of them
                 await self._clock.sleep(PAUSE_S)
         await self._halves.save_progress()
-        for group, messages in self._in_vain.items():
-            log.warning("no producer can be asked about half messages", group=group, messages=messages)
-        self._in_vain.clear()
+        self._log_in_vain()
         self._save()
+
+    def _log_in_vain(self) -> None:
+        for group in self._in_vain.keys() - self._absent:
+            messages = self._in_vain[group]
+            log.warning("no producer can be asked about half messages, they wait", group=group, messages=messages)
+        self._absent = set(self._in_vain)
+        self._in_vain.clear()
 
     async def close(self) -> None:
         """Write how far it got, once nothing is decided any more."""
@@ -108,7 +116,7 @@ class TransactionChecks:
     # --- one message ----------------------------------------------------------------------------------------------
 
     async def _check(self, half: Half, oldest_ms: int) -> int | None:
-        """Ask about a message or give it up, and return the bytes that went to a producer. None: it is too young."""
+        """Ask about a message or give it up, and return the bytes that went to a producer. None: it waits."""
         config = self._live.config
         age_ms = self._clock.now_ms() - half.born_ms
         immune_ms = config.transaction_time_out if half.immune_ms is None else half.immune_ms
@@ -117,8 +125,10 @@ class TransactionChecks:
         is_over = half.checks >= config.transaction_check_max or age_ms > oldest_ms
         peer = None if is_over else self._whom_to_ask(half.group)
         if peer is None and not is_over:
-            self._halves.undecided.count_checks(half, half.checks + 1)
             self._in_vain[half.group] += 1
+            if len(self._halves.undecided) <= MOST_WAITING:
+                return None
+            self._halves.undecided.count_checks(half, half.checks + 1)
             return 0
         record = await self._store.ask(partial(self._store.reader.record_at, half.position))
         if not self._halves.ledger.is_undecided(half.offset):

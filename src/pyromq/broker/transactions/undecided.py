@@ -69,6 +69,9 @@ class UndecidedHalves:
         self._by_unique: dict[str, int] = {}
         self.by_topic: Counter[str] = Counter()
 
+    def __len__(self) -> int:
+        return len(self._halves)
+
     def get(self, offset: int) -> Half | None:
         return self._halves.get(offset)
 

@@ -65,7 +65,8 @@ class NotedRows:
 class TransactionTable(NotedRows):
     """Any thread. `connect` opens a DB-API connection; `placeholder` is `?` or `%s`, as the driver wants it.
 
-    `forget` removes old rows. Brokers ask for 15 minutes by default (transactionCheckMax x transactionCheckInterval).
+    `forget` removes old rows. A broker that found no producer to ask may ask for as long as it keeps messages
+    (fileReservedTime, 72 hours by default).
     """
 
     _column, _letters = "message_id", 64
