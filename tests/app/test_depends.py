@@ -214,3 +214,13 @@ async def test_a_batch_handler_has_no_dependencies(rmq_broker: RmqBroker) -> Non
         app.check()
     with pytest.raises(Error, match="is a batch handler, and Depends"):
         await app.start(await rmq_broker.client())
+
+
+@pytest.mark.parametrize(("declared", "provider"), [(5, 3), (config, 3), (5, config)])
+def test_only_functions_are_put_in_the_place_of_functions(declared: Any, provider: Any) -> None:
+    app = pyromq.App()
+    with pytest.raises(Error, match="overrides takes two functions"):
+        app.overrides[declared] = provider
+    with pytest.raises(Error, match="overrides takes two functions"):
+        app.overrides.update({declared: provider})
+    assert not app.overrides

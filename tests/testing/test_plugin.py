@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pyromq import testing
 from pyromq.client.client import connect
 from pyromq.client.core.retry import Reject
-from pyromq.client.errors import NoBroker, Refused
+from pyromq.client.errors import Error, NoBroker, Refused
 from pyromq.client.produce.sending import SendPolicy
 from pyromq.client.received import Received
 from pyromq.client.subscription import tag
@@ -203,7 +205,11 @@ def test_the_examples_of_the_page_pass(pytester: pytest.Pytester) -> None:
     page = (Path(__file__).parents[2] / "docs" / "testing.md").read_text("utf-8")
     examples = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     pytester.makepyfile(**{f"test_{number}": example for number, example in enumerate(examples)})
-    pytester.runpytest_subprocess("-q").assert_outcomes(passed=3)
+    (settings,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    pytester.makepyprojecttoml(settings)
+    result = pytester.runpytest_subprocess("-q")
+    result.assert_outcomes(passed=3)
+    assert "Deprecation" not in result.stderr.str() + result.stdout.str()
 
 
 def test_without_pytest_asyncio_the_fixture_says_what_to_install(
@@ -222,3 +228,36 @@ def test_a_mistyped_setting_is_named_with_what_it_is_like() -> None:
         RmqBroker(mesage_delay_level="1s")
     with pytest.raises(TypeError, match="no setting 'zzz': see docs"):
         RmqBroker(zzz=1)
+
+
+async def test_a_mistyped_topic_is_no_empty_one(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:
+    async def reject(msg: Received) -> None:
+        raise Reject
+
+    await rmq_client.send("orders", b"x")
+    with pytest.raises(LookupError, match="there is no topic 'odrers': did you mean 'orders'"):
+        rmq_broker.lag("odrers", "billing")
+    with pytest.raises(LookupError, match="there is no topic 'odrers': did you mean 'orders'"):
+        rmq_broker.messages("odrers")
+    async with rmq_client.client.push_consumer("orders", reject, group="billing"):
+        assert rmq_broker.messages("%DLQ%billing") == [], "made by the first dead letter"
+        with pytest.raises(LookupError, match="no topic '%DLQ%biling': did you mean '%DLQ%billing'"):
+            rmq_broker.messages("%DLQ%biling")
+
+
+@pytest.mark.parametrize(("name", "queues"), [("", 4), ("a b", 4), (None, 4), ("tt", 0), ("tt", "4"), ("tt", True)])
+async def test_what_is_no_topic_is_not_created(rmq_broker: RmqBroker, name: Any, queues: Any) -> None:
+    before = rmq_broker.topics
+    with pytest.raises(Error, match=r"topic|queues="):
+        await rmq_broker.create_topic(name, queues)
+    assert rmq_broker.topics == before
+
+
+@pytest.mark.parametrize("seconds", ["x", None, -1, float("nan")])
+async def test_a_delay_is_a_number_of_seconds(rmq_broker: RmqBroker, seconds: Any) -> None:
+    with pytest.raises(Error, match="is no number of seconds of 0 or more"):
+        rmq_broker.faults.delay(seconds)
+
+
+def test_what_tests_catch_and_annotate_is_exported() -> None:
+    assert {getattr(testing, name).__name__ for name in testing.__all__} == set(testing.__all__) >= {"NotSettled"}

@@ -48,7 +48,7 @@ from ..client.subscription import Filter
 from ..client.values import JSON, Codec, check_type, choose_codec
 from .asyncapi import AsyncApi, Document
 from .declared import Publication, Subscription
-from .depends import Provision, check_dependencies, dependencies
+from .depends import OverrideTable, Provision, check_dependencies, dependencies
 from .replies import Replies, log
 from .settings import check_settings, checked_lifespan
 
@@ -97,7 +97,7 @@ class App(Lifecycle):
         self._producer_group = producer_group or re.sub(r"[^\w%|-]", "_", name or DEFAULT_GROUP, flags=re.ASCII)
         self._subscriptions: list[Subscription] = []
         self._publishing: dict[Handler, list[Publication]] = {}  # where what they return goes
-        self.overrides: dict[Handler, Handler] = {}  # of functions in Depends(...): what tests put in their place
+        self.overrides = OverrideTable()  # of functions in Depends(...): what tests put in their place
         self._run: _RunningApp | None = None
 
     def subscriber(

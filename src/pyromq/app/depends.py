@@ -15,6 +15,7 @@ generator sees the exception of a handler that fails, and cannot make a success 
 from __future__ import annotations
 
 import inspect
+from collections import UserDict
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -37,6 +38,17 @@ class Dependency:
 def Depends(provider: Provider) -> Any:  # noqa: N802 - the name by which FastAPI and FastStream have it
     """Return a parameter's default: the parameter gets what the function returns, or what the generator yields."""
     return Dependency(provider)
+
+
+class OverrideTable(UserDict[Provider, Provider]):
+    """Functions in `Depends(...)`, and those that tests put in their place. Anything else is refused at once."""
+
+    def __setitem__(self, declared: Provider, provider: Provider) -> None:
+        for each in (declared, provider):
+            if not callable(each):
+                hint = "Write app.overrides[session] = fake_session"
+                raise Error(f"overrides takes two functions, and {each!r} is none", hint=hint)
+        super().__setitem__(declared, provider)
 
 
 @lru_cache(maxsize=1024)  # asked for each message, and a signature takes its time

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from .client import NothingCame as NothingCame
     from .client import RmqClient as RmqClient
     from .clock import ManualClock as ManualClock
+    from .settling import NotSettled as NotSettled
 
 _MODULE_OF = {"RmqBroker": "broker", "NothingCame": "client", "RmqClient": "client", "ManualClock": "clock"}
+_MODULE_OF["NotSettled"] = "settling"
 
 __all__ = [*_MODULE_OF]  # pyright: ignore[reportUnsupportedDunderAll]
 

@@ -24,12 +24,14 @@ from typing import Any, Unpack
 from .. import logs
 from ..ambient import seeded_random
 from ..broker.config import BrokerConfig
+from ..client.arguments import check_count, check_topic
 from ..client.client import Client
 from ..client.config import ClientConfig
 from ..client.consume.push_consumer import PushConsumer
 from ..client.keywords import ClientSettings
 from ..client.middleware import Middleware
 from ..config import Loaded
+from ..model import names
 from ..model.message import StoredMessage
 from ..namesrv.config import NamesrvConfig
 from ..namesrv.server import NameServer
@@ -227,7 +229,9 @@ class RmqBroker:
     # --- what it holds -----------------------------------------------------------------------------------------------
 
     async def create_topic(self, topic: str, queues: int = 4, **attributes: str) -> None:
-        """Create a topic that the name server knows when this returns."""
+        """Create a topic that the name server knows when this returns. Error, if its name or the number is none."""
+        check_topic(topic)
+        check_count("queues", queues, example=4)
         self.broker.topics.put(
             TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues, attributes=attributes)
         )
@@ -242,7 +246,11 @@ class RmqBroker:
         return sorted(self.broker.groups.all())
 
     def messages(self, topic: str) -> list[StoredMessage]:
-        """Return everything that a topic holds, in the order in which it was stored; `%DLQ%group` works too."""
+        """Return everything that a topic holds, in the order in which it was stored; `%DLQ%group` works too.
+
+        LookupError, if there is no such topic, or group.
+        """
+        self._check_there(topic)
         found: list[StoredMessage] = []
         for queue in self.broker.store.queues.of_topic(topic):
             for offset in range(queue.min_offset, queue.readable_end):
@@ -252,11 +260,21 @@ class RmqBroker:
         return sorted(found, key=lambda message: message.physical_offset)
 
     def lag(self, topic: str, group: str) -> int:
-        """Return how many messages the group has not committed yet."""
+        """Return how many messages the group has not committed yet. LookupError, if there is no such topic."""
+        self._check_there(topic)
         done = self.broker.offsets.queues(topic, group)
         queues = self.broker.store.queues.of_topic(topic)
         places = [(queue.readable_end, max(queue.min_offset, done.get(queue.queue_id, 0))) for queue in queues]
         return sum(max(0, end - committed) for end, committed in places)
+
+    def _check_there(self, topic: str) -> None:
+        """Raise LookupError for a topic that is not there: a mistyped name would pass as an empty one."""
+        group = topic.removeprefix(names.DLQ_PREFIX).removeprefix(names.RETRY_PREFIX)
+        if topic in self.broker.topics.all() or (group != topic and group in self.groups):
+            return  # that of a group is made when it is needed
+        known = self.topics if group == topic else [topic.removesuffix(group) + each for each in self.groups]
+        near = difflib.get_close_matches(topic, known, n=1, cutoff=0.5)
+        raise LookupError(f"there is no topic {topic!r}" + (f": did you mean {near[0]!r}?" if near else ""))
 
 
 class _BroughtToEnd(PushConsumer):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ..broker.broker import Broker
+from ..client.arguments import check_length
 from ..model.codes import ResponseCode
 from ..protocol.requests import RequestCode
 from ..transport.dispatch import Answer, Handler, Reply, Request, await_answer
@@ -58,7 +59,8 @@ class Faults:
         self._active.append(_Fault(_set(codes), times, refusal=Reply(code, remark=remark)))
 
     def delay(self, seconds: float, codes: Iterable[int] | None = None, *, times: int | None = None) -> None:
-        """Serve after so many seconds of the test's clock."""
+        """Serve after so many seconds of the test's clock. Error, if that is no number."""
+        check_length("delay", seconds, may_be_zero=True, example=2)
         self._active.append(_Fault(_set(codes), times, delay_s=seconds))
 
     def disconnect(self) -> None:
