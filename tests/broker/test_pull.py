@@ -154,6 +154,18 @@ async def test_an_offset_is_committed_with_the_pull(broker: Running) -> None:
     assert broker.broker.offsets.find("T", "G", 0) == 2
 
 
+async def test_a_pull_from_before_a_reset_does_not_undo_it(broker: Running) -> None:
+    """A member pulls on with the offset that it has, and may end before it begins anew."""
+    await fill(broker, 5)
+    broker.broker.offsets.reset("T", "G", 0, 1)
+    moved = await broker.pull(offset=5, commitOffset=5, sysFlag=5)
+    assert moved.code == ResponseCode.PULL_OFFSET_MOVED
+    assert broker.broker.offsets.queues("T", "G")[0] == broker.broker.offsets.find("T", "G", 0) == 1
+    assert bodies(await broker.pull(offset=1, commitOffset=1, sysFlag=5)) == ["1", "2", "3", "4"]
+    await broker.pull(offset=4, commitOffset=4, sysFlag=5)
+    assert broker.broker.offsets.find("T", "G", 0) == 4
+
+
 async def test_a_reset_is_told_by_the_next_pull_and_only_by_that(broker: Running) -> None:
     await fill(broker, 5)
     broker.broker.offsets.reset("T", "G", 0, 1)

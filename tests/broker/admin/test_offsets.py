@@ -65,7 +65,7 @@ async def reset(broker: Running, **extra: Any) -> Command:
     return await broker.call(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **(fields | extra))
 
 
-async def test_a_reset_by_number_holds_until_the_next_pull(broker: Running) -> None:
+async def test_a_reset_by_number_holds_until_a_member_has_gone_there(broker: Running) -> None:
     await beat(broker)
     for _ in range(5):
         await broker.send()
@@ -78,6 +78,9 @@ async def test_a_reset_by_number_holds_until_the_next_pull(broker: Running) -> N
     assert (ignored.code, ignored.remark) == (0, "Offset has been previously reset")
     moved = await broker.pull(offset=5)
     assert (moved.code, moved.fields["nextBeginOffset"]) == (ResponseCode.PULL_OFFSET_MOVED, "2")
+    late = await broker.call(RequestCode.UPDATE_CONSUMER_OFFSET, **key(commitOffset=5))  # as Java's, for ten seconds
+    assert (late.remark, broker.broker.offsets.find("T", "G", 0)) == ("Offset has been previously reset", 2)
+    assert (await broker.pull(offset=2)).code == 0
     assert (await broker.call(RequestCode.UPDATE_CONSUMER_OFFSET, **key(commitOffset=3))).code == 0
     assert broker.broker.offsets.find("T", "G", 0) == 3
 

@@ -81,6 +81,7 @@ def test_a_reset_is_pending_until_it_is_taken(disk: SimulatedDisk) -> None:
     assert offsets.has_reset("T", "G", 0)
     assert offsets.find("T", "G", 0) == 5
     assert offsets.take_reset("T", "G", 0) == 5
+    assert offsets.has_reset("T", "G", 0)  # the member that was sent there has not pulled since
     assert offsets.take_reset("T", "G", 0) is None
     assert not offsets.has_reset("T", "G", 0)
     assert offsets.find("T", "G", 0) == 5

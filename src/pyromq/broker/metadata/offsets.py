@@ -58,7 +58,7 @@ class Offsets(Watched):
         self._groups_changed: set[str] | None = None
         for key in self._offsets:
             self._note(key)
-        self._resets: dict[str, dict[int, int]] = {}
+        self._resets: dict[str, dict[int, int | None]] = {}  # None: a member was sent there, and has not pulled since
         self._changed: set[str] = set()
         self._commits = 0
 
@@ -142,7 +142,10 @@ class Offsets(Watched):
     # --- reset by an administrator --------------------------------------------------------------------------------
 
     def reset(self, topic: str, group: str, queue_id: int, offset: int) -> None:
-        """Reset a group: the next pull of the queue is sent there; until then commits of it are ignored."""
+        """Reset a group: the next pull of the queue is sent there. Until the one after that, commits are ignored.
+
+        A member that was sent there commits its old offset for some seconds more, as Java's do until they begin anew.
+        """
         self._resets.setdefault(_key(topic, group), {})[queue_id] = offset
         self._notify(_key(topic, group))
         self.commit(topic, group, queue_id, offset)
@@ -151,13 +154,15 @@ class Offsets(Watched):
         return bool(self._resets) and queue_id in self._resets.get(_key(topic, group), {})
 
     def take_reset(self, topic: str, group: str, queue_id: int) -> int | None:
-        """Return the pending reset, which is done with this."""
+        """Return the pending reset for the member that pulls; None: there is none, and commits count again."""
         key = _key(topic, group)
         queues = self._resets.get(key)
-        if queues is None:
+        if queues is None or queue_id not in queues:
             return None
-        offset = queues.pop(queue_id, None)
-        if not queues:
+        offset = queues.pop(queue_id)
+        if offset is not None:
+            queues[queue_id] = None
+        elif not queues:
             del self._resets[key]
         return offset
 

@@ -90,8 +90,11 @@ class PullHandler:
         return max(self._longest_ms, *(longest() for longest in self.durations), 0.0)
 
     def note_pull(self, topic: str, group: str, queue_id: int, offset: int, commit: int) -> PulledOffset | None:
-        """Note the offset, and commit unless `commit` is -1. Return where a kernel may note further offsets."""
-        if commit >= 0:
+        """Note the offset, and commit unless `commit` is -1. Return where a kernel may note further offsets.
+
+        A pull that comes after a reset brings the offset from before it, which is not committed.
+        """
+        if commit >= 0 and not self.offsets.has_reset(topic, group, queue_id):
             self.offsets.commit(topic, group, queue_id, commit)
         return self.offsets.note_pulled(topic, group, queue_id, offset)
 

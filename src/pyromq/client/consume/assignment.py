@@ -175,7 +175,7 @@ class Assignment:
             was = assigned.next_offset
             log.warning("offset moved", group=self._group, queue=str(assigned.queue), was=was, now=moved_to)
             assigned.process.drop()
-            await self._save_later({assigned.queue: moved_to})
+            await self._save_and_wait({assigned.queue: moved_to})
             self.queues.pop(assigned.queue, None)
             self.changed.ring()
 
@@ -190,10 +190,12 @@ class Assignment:
         self._tasks.start(self._finish_reset(mine))
 
     async def _finish_reset(self, offsets: dict[MessageQueue, int]) -> None:
-        await self._save_later(offsets)
+        await self._save_and_wait(offsets)
         self._resetting -= offsets.keys()
         self.changed.ring()
 
-    async def _save_later(self, offsets: dict[MessageQueue, int]) -> None:
+    async def _save_and_wait(self, offsets: dict[MessageQueue, int]) -> None:
+        """Save the new offsets at once, so that they count if this process ends now. Then let late handlers end."""
+        saved = await self._offsets.save(offsets)
         await self._clock.sleep(ILLEGAL_OFFSET_PAUSE_S)
-        await self._offsets.save(offsets)
+        await self._offsets.save({queue: offset for queue, offset in offsets.items() if queue not in saved})
