@@ -19,6 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import pyromq
+from pyromq.spark.failures import shown_in_a_sentence
 from pyromq.spark.read.batch_read import QueuePart
 from pyromq.spark.read.offsets import OffsetRange, Queue
 from pyromq.spark.session import SETTINGS
@@ -209,5 +210,28 @@ def test_wrong_options_together_and_of_a_write_are_a_sentence(spark: SparkSessio
     rows = spark.createDataFrame([("a",)], "body string").write.format("rocketmq").mode("append")
     with pytest.raises(PySparkException, match=r"(?s)^[^\n]*ConfigError: topc = 'x': (?!.*Traceback)"):
         rows.option("nameServer", servers.namesrv).option("topc", "x").save()
-    with pytest.raises(PySparkException, match="Traceback"):  # what is no option keeps its traceback
-        spark.read.format("rocketmq").option("nameServer", "127.0.0.1:1").option("topic", "x").load().count()
+
+
+def test_what_a_broker_answers_is_a_sentence_in_the_first_lines(
+    spark: SparkSession, servers: Servers, tmp_path: Path
+) -> None:
+    given = {"nameServer": servers.namesrv, "topic": "nowhere", "fetchOffset.numRetries": "0"}
+    missing = r"errors\.TopicNotFound: topic 'nowhere' does not exist on (?!.*Traceback)"
+    with pytest.raises(PySparkException, match=r"(?s)^[^\n]*" + missing):
+        spark.read.format("rocketmq").options(**given).load().count()
+    copy = spark.readStream.format("rocketmq").options(**given).load().writeStream.format("noop")
+    query = copy.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+    with pytest.raises(PySparkException, match=r"(?s)^[^\n]*" + missing):
+        query.awaitTermination()
+    with pytest.raises(PySparkException, match=r"(?s)^[^\n]*NoNameServer: no name server answers(?!.*Traceback)"):
+        spark.read.format("rocketmq").options(**given | {"nameServer": "127.0.0.1:1"}).load().count()
+    rows = spark.createDataFrame([("",)], "body string").write.format("rocketmq").mode("append")
+    with pytest.raises(PySparkException, match=r"(?s)^[^\n]*\n[^\n]*row 0: the body is null or empty(?!.*Traceback)"):
+        rows.options(nameServer=servers.namesrv, topic="x").save()
+
+
+def test_an_error_that_is_not_ours_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_HIDE_TRACEBACK", raising=False)
+    with pytest.raises(KeyError), shown_in_a_sentence():
+        raise KeyError
+    assert "SPARK_HIDE_TRACEBACK" not in os.environ

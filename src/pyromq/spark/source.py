@@ -5,9 +5,7 @@ Readers and writers are imported when they are asked for: Spark makes this objec
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -19,21 +17,9 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from ..errors import ConfigError
+from .failures import shown_in_a_sentence
 from .options import Use, check_options, read_options, write_options
 from .schema import DDL
-
-
-@contextmanager
-def shown_in_a_sentence() -> Iterator[None]:
-    """Let Spark show a wrong option by its sentence alone.
-
-    Spark writes the traceback in front of it otherwise, and ends the Python process that had this error in any case.
-    """
-    try:
-        yield
-    except ConfigError:
-        os.environ["SPARK_HIDE_TRACEBACK"] = "1"
-        raise
 
 
 class RocketMQSource(DataSource):
@@ -67,6 +53,7 @@ class RocketMQSource(DataSource):
 
         return FilteringReader(options, schema) if options.filter_pushdown else BatchReader(options, schema)
 
+    @shown_in_a_sentence()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         from .read.stream_read import StreamReader
 

@@ -25,6 +25,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from ..connect.cluster import Cluster
+from ..failures import shown_in_a_sentence
 from ..options import ReadOptions
 from ..schema import arrow_of
 from .offsets import OffsetRange, Offsets, Queue, split
@@ -51,6 +52,7 @@ class BatchReader(DataSourceReader):
         self._filters: list[Filter] = []
         arrow_of(schema)  # an unknown column is an error now, not in a task
 
+    @shown_in_a_sentence()
     def partitions(self) -> list[QueuePart]:  # Spark takes nothing but a list
         found = planned(self._options, self._within_times)
         ranges, addresses = [part for part, _ in found], {part.queue: address for part, address in found}
@@ -80,9 +82,9 @@ def parts_of(found: list[OffsetRange], queues: dict[Queue, str], options: ReadOp
 def read_part(partition: InputPartition, options: ReadOptions, schema: StructType) -> Iterator[pa.RecordBatch]:
     from .pulling import read_range
 
-    if not isinstance(partition, QueuePart):
-        return iter(())  # Spark makes a task of its own where there is none
-    return read_range(partition.part, partition.address, options, arrow_of(schema))
+    if isinstance(partition, QueuePart):  # Spark makes a task of its own where there is none
+        with shown_in_a_sentence():
+            yield from read_range(partition.part, partition.address, options, arrow_of(schema))
 
 
 class FilteringReader(BatchReader):

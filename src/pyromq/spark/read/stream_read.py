@@ -18,6 +18,7 @@ from ... import logs
 from ...ambient import Clock, SystemClock
 from ...client.errors import Error
 from ..connect.cluster import Cluster
+from ..failures import shown_in_a_sentence
 from ..options import ReadOptions
 from ..schema import arrow_of
 from .batch_read import QueuePart, parts_of, read_part
@@ -53,6 +54,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # --- offsets --------------------------------------------------------------------------------------------------
 
+    @shown_in_a_sentence()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's names, here and below
         if self._initial is None:
             self._refresh()
@@ -63,10 +65,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = self._options.max_offsets_per_trigger
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
+    @shown_in_a_sentence()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._refresh(now=True)
         self._target = self._latest({})
 
+    @shown_in_a_sentence()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         self._refresh()
         begin = self._complete(from_json(start))
@@ -82,6 +86,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         return to_json(self._latest({})) if self._bounds else None
 
+    @shown_in_a_sentence()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[QueuePart]:
         begin, until = from_json(start), from_json(end)
         if not self._queues:
@@ -95,6 +100,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_part(partition, self._options, self._schema)
 
+    @shown_in_a_sentence()
     def commit(self, end: dict[str, Any]) -> None:
         """Publish the offsets of the batch before; `OffsetPublisher` is in time."""
         if self._options.consumer_group:

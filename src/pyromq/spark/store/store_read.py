@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 
 from ...errors import ConfigError
 from ...store.files.disk import DiskError
+from ..failures import shown_in_a_sentence
 from ..options import ReadOptions
 from ..schema import arrow_of
 from .store_rows import messages_of
@@ -37,6 +38,7 @@ class StoreReader(DataSourceReader):
         elif schema.names != _DAMAGE.names:
             raise ConfigError(f"content = 'damage': its rows are {DAMAGE_DDL}, and the schema cannot be another one")
 
+    @shown_in_a_sentence()
     def partitions(self) -> list[LogPart]:
         options = self._options
         least = -(-(options.min_partitions or 1) // len(options.store))
@@ -46,12 +48,15 @@ class StoreReader(DataSourceReader):
             raise ConfigError(f"store: {fault}") from None
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, LogPart):
-            return iter(())  # Spark makes a task of its own where there is none
-        scan = RangeScan(partition.part, verify=self._options.verify_crc)
+        if isinstance(partition, LogPart):  # Spark makes a task of its own where there is none
+            with shown_in_a_sentence():
+                yield from self._rows(partition.part)
+
+    def _rows(self, part: LogRange) -> Iterator[pa.RecordBatch]:
+        scan = RangeScan(part, verify=self._options.verify_crc)
         if self._options.content == "damage":
             return _damage(scan)
-        return messages_of(scan, self._options, arrow_of(self._schema), partition.part.store)
+        return messages_of(scan, self._options, arrow_of(self._schema), part.store)
 
 
 def _damage(scan: RangeScan) -> Iterator[pa.RecordBatch]:

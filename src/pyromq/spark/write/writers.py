@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 from ... import logs
 from ...ambient import system_random
 from ...errors import ConfigError
+from ..failures import shown_in_a_sentence
 from ..options import WriteOptions
 from .sending import BatchSender, SendTotals
 from .writing import RowWriter, check_columns
@@ -39,6 +40,7 @@ def task_context() -> TaskContext:
     return context
 
 
+@shown_in_a_sentence()
 def write_rows(options: WriteOptions, origin: str, batches: Iterator[pa.RecordBatch]) -> Written:
     """Send the rows of this task; `origin` names the write in a way that its repeat shares."""
     partition = task_context().partitionId()
