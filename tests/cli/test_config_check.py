@@ -118,7 +118,43 @@ def test_settings_that_contradict_each_other_are_told_too(tmp_path: Path) -> Non
     file.write_text("bindAddress=0.0.0.0\n")
     result = check(file, "--daemon", "namesrv")
     assert result.exit_code == 1
-    assert f"{file} line 1: bindAddress = 0.0.0.0: other machines might reach it" in result.output
+    assert "bindAddress = 0.0.0.0: other machines might reach it" in result.output
+    assert result.output.endswith("1 keys, 1 errors\n")
+
+
+WRONG_AS_A_WHOLE = ("deleteWhen=99", "messageDelayLevel=1s 5x", "brokerIP1=999.1.1.1", "namesrvAddr=localhost")
+
+
+def test_the_row_of_a_key_has_its_error_and_all_are_named(tmp_path: Path) -> None:
+    """Errors that only the settings as a whole show, beside one of a key alone."""
+    file = tmp_path / "broker.conf"
+    file.write_text("\n".join(("flushDiskTyp=SYNC_FLUSH", "brokerName=a", *WRONG_AS_A_WHOLE)))
+    result = check(file, "--json")
+    assert result.exit_code == 1
+    told = {entry["key"]: entry["error"] for entry in map(json.loads, result.output.splitlines())}
+    wrong = [line.partition("=")[0] for line in WRONG_AS_A_WHOLE]
+    assert [key for key, error in told.items() if error] == ["flushDiskTyp", *wrong]
+    assert all(told[key].startswith(key) for key in wrong)
+    assert check(file).output.endswith("6 keys, 5 errors\n")
+
+
+def test_an_error_that_comes_from_another_is_not_named(tmp_path: Path) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text("bindAddress=0.0.0.0\nbrokerIP1=192.0.2.7\n")
+    told = {entry["key"]: entry["error"] for entry in map(json.loads, check(file, "--json").output.splitlines())}
+    assert told["bindAddress"].startswith("bindAddress = 0.0.0.0: beyond loopback")
+    assert told["brokerIP1"] is None
+
+
+def test_a_key_that_is_given_twice_is_named_as_the_start_does(tmp_path: Path) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text("listenPort=10911\nlistenPort=10921\n")
+    result = check(file, "--json")
+    assert result.exit_code == 0
+    first, second = (json.loads(line)["effect"] for line in result.output.splitlines())
+    assert (first, second) == ("sets listen_port", f"sets listen_port, replaces 10911 of {file} line 1")
+    (notice,) = load(BrokerConfig, BROKER_KEYS, daemon="broker", file=file).notices
+    assert notice.endswith(second.partition(", ")[2])
 
 
 def test_text_in_brackets_is_printed_as_it_is(tmp_path: Path) -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from ..config import JavaKeys, SettingFinding, examine_file, load, settings_of
-from ..errors import ConfigError
+from ..config import JavaKeys, SettingFinding, check_file, settings_of
 from ..text import tables
 from .terminal.printing import columns, print_lines, to_json
 from .terminal.tree import Tree, command
@@ -46,8 +45,7 @@ def list_settings(daemon: str, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per key instead of a table.")
 def check(file: Path, daemon: str, as_json: bool) -> None:
     """Print what each key of FILE would do. Exit code 1 if the daemon would not start with it."""
-    config_class, keys = _tables(daemon)
-    findings = examine_file(file, config_class, keys)
+    findings = check_file(file, *_tables(daemon))
     if as_json:
         for one in findings:
             entry = {"where": one.where, "key": one.key, "value": one.shown, "effect": one.effect, "error": one.error}
@@ -55,12 +53,6 @@ def check(file: Path, daemon: str, as_json: bool) -> None:
     else:
         _print_table(file, findings)
     if any(one.error for one in findings):
-        sys.exit(1)
-    try:
-        load(config_class, keys, daemon=daemon, file=file)  # what concerns several settings at once
-    except ConfigError as fault:
-        text = str(fault)
-        print_lines(text if text.startswith(str(file)) else f"{file}: {text}", err=True)
         sys.exit(1)
 
 
@@ -77,7 +69,12 @@ def _tables(daemon: str) -> tuple[type, JavaKeys]:
 
 def _print_table(file: Path, findings: list[SettingFinding]) -> None:
     rows = [
-        {"line": one.where.rpartition(" ")[2], "key": one.key, "value": one.shown, "ok": one.error is None}
+        {
+            "line": one.where.removeprefix(str(file)).rpartition(" ")[2],
+            "key": one.key,
+            "value": one.shown,
+            "ok": one.error is None,
+        }
         | {"effect": one.error or one.effect}
         for one in findings
     ]

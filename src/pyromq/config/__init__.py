@@ -2,7 +2,7 @@
 
 from .java_keys import IgnoredKeys, JavaKeys, PlannedKeys, RefusedKeys
 from .live import Live
-from .load import Loaded, SettingFinding, examine_file, examine_properties, first_error, load
+from .load import Loaded, SettingFinding, check_file, examine_file, examine_properties, first_error, load
 from .settings import Setting, check_ranges, masked, render_all, setting, settings_of
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "RefusedKeys",
     "Setting",
     "SettingFinding",
+    "check_file",
     "check_ranges",
     "examine_file",
     "examine_properties",

@@ -9,8 +9,8 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -62,13 +62,9 @@ class Loaded(Generic[C]):
     def notices(self) -> list[str]:
         """Return what is logged at start: what has no effect, was given twice, or was overruled by the overlay."""
         lines = [str(one) for one in self.findings if one.setting is None and one.effect != IN_ANY_CASE]
-        seen: dict[str, SettingFinding] = {}
-        for one in self.findings:
-            name = one.key if one.setting is None else one.setting.name
-            if (before := seen.get(name)) is not None and before.value != one.value:
-                lines.append(f"{one.where}: {one.key} = {one.shown} replaces {before.shown} of {before.where}")
-            seen[name] = one
-        return lines
+        return lines + [
+            f"{one.where}: {one.key} = {one.shown} {_replaces(before)}" for one, before in _replaced(self.findings)
+        ]
 
 
 def load(
@@ -111,6 +107,37 @@ def examine_file(path: Path, config_class: type, keys: JavaKeys) -> list[Setting
     return examine_properties(text, str(path), config_class, keys)
 
 
+def check_file(path: Path, config_class: type, keys: JavaKeys) -> list[SettingFinding]:
+    """Return every key of a file with all that a start would say of it, at the key that it concerns."""
+    findings = examine_file(path, config_class, keys)
+    for one, before in _replaced(findings):
+        findings[findings.index(one)] = replace(one, effect=f"{one.effect}, {_replaces(before)}")
+    used = [one for one in findings if one.error is None]
+    while (fault := _fault_of(config_class, used)) is not None:
+        wrong = [one.setting.java if one.setting is not None else one.key for one in findings if one.error]
+        at = _concerned(fault, used)
+        if at is None:
+            return findings if wrong else [*findings, SettingFinding(str(path), "", "", "refused", error=fault)]
+        if not any(key in fault for key in wrong):  # else it may come from that error alone
+            findings[findings.index(at)] = replace(at, error=fault)
+        used = [one for one in used if one.setting is not at.setting]
+    return findings
+
+
+def _replaced(findings: Iterable[SettingFinding]) -> Iterator[tuple[SettingFinding, SettingFinding]]:
+    """Yield what was given anew with another value, and what it replaces."""
+    seen: dict[str, SettingFinding] = {}
+    for one in list(findings):
+        name = one.key if one.setting is None else one.setting.name
+        if (before := seen.get(name)) is not None and before.value != one.value:
+            yield one, before
+        seen[name] = one
+
+
+def _replaces(before: SettingFinding) -> str:
+    return f"replaces {before.shown} of {before.where}"
+
+
 def examine_properties(text: str, source: str, config_class: type, keys: JavaKeys) -> list[SettingFinding]:
     """Return what `examine_file` does for properties text from anywhere, a request body for instance."""
     by_java = {one.java: one for one in settings_of(config_class).values()}
@@ -131,18 +158,31 @@ def _build(config_class: type[C], findings: list[SettingFinding]) -> C:
     if (error := first_error(findings)) is not None:
         raise ConfigError(error)
     try:
-        return config_class(**{one.setting.name: one.parsed for one in findings if one.setting is not None})
+        return _from_findings(config_class, findings)
     except ConfigError as fault:  # what concerns several settings, or a value as a whole
-        raise ConfigError(_placed(str(fault), findings)) from None
+        at = _concerned(str(fault), findings)
+        raise ConfigError(str(fault) if at is None else f"{at.where}: {fault}") from None
 
 
-def _placed(text: str, findings: list[SettingFinding]) -> str:
-    """Return the error with the place of the setting that it begins with, if it came from somewhere."""
-    begins = re.match(r"\w+", text)
+def _from_findings(config_class: type[C], findings: Iterable[SettingFinding]) -> C:
+    return config_class(**{one.setting.name: one.parsed for one in findings if one.setting is not None})
+
+
+def _fault_of(config_class: type, findings: Iterable[SettingFinding]) -> str | None:
+    try:
+        _from_findings(config_class, findings)
+    except ConfigError as fault:
+        return str(fault)
+    return None
+
+
+def _concerned(fault: str, findings: Sequence[SettingFinding]) -> SettingFinding | None:
+    """Return where the setting was given that the error begins with, None if nowhere."""
+    begins = re.match(r"\w+", fault)
     for one in reversed(findings):
         if begins is not None and one.setting is not None and begins[0] in (one.setting.java, one.setting.name):
-            return f"{one.where}: {text}"
-    return text
+            return one
+    return None
 
 
 def _judge(where: str, key: str, raw: object, setting: Setting) -> SettingFinding:
@@ -151,7 +191,7 @@ def _judge(where: str, key: str, raw: object, setting: Setting) -> SettingFindin
     try:
         return SettingFinding(where, key, value, effect, setting=setting, parsed=setting.parse(raw))
     except ValueError as fault:
-        return SettingFinding(where, key, value, effect, error=f"{key} = {masked(key, value)}: {fault}")
+        return SettingFinding(where, key, value, effect, f"{key} = {masked(key, value)}: {fault}", setting)
 
 
 def _judge_java(where: str, key: str, value: str, by_java: Mapping[str, Setting], keys: JavaKeys) -> SettingFinding:
