@@ -125,4 +125,8 @@ async def test_a_port_that_is_in_use_leaves_the_store_free(tmp_path: Path) -> No
         (tmp_path / "own").mkdir()
         with pytest.raises(ConfigError, match=f"port {port} .*is in use"):
             await another_broker(tmp_path / "own", listen_port=port)
+        with pytest.raises(
+            ConfigError, match=f"port {port} .*is in use.* second port of the broker on {port + 2}, two"
+        ):
+            await another_broker(tmp_path / "own", listen_port=port + 2)
     claim_store(RealDisk(tmp_path / "own")).release()

@@ -373,6 +373,16 @@ def test_sorting_of_top() -> None:
     assert orders == [["b", "c", "a"], ["c", "a", "b"], ["a", "b", "c"], ["c", "b", "a"]]
 
 
+def test_top_once_cuts_no_table() -> None:
+    name = "a-topic-with-a-name-that-is-long-" * 2
+    frame = Frame(at=1.0, topics=[{"topic": name, "perSecond": 1.0, "messages": 1_234_567, "queues": 8}])
+    for shows_trends, is_whole in ((False, True), (True, False)):
+        screen = TopScreen(9, shows_trends=shows_trends)
+        screen.show(frame, 0)
+        shown = "\n".join(screen.lines(60))
+        assert (name in shown and "1234567" in shown.replace(",", "")) is is_whole, shown
+
+
 def test_a_trend_of_top_begins_anew_when_its_topic_was_gone() -> None:
     screen = TopScreen(9)
     for names in ("ab", "ab", "b", "ab"):

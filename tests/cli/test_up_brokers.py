@@ -12,8 +12,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import pyromq
+from pyromq.cli.main import cli
 from pyromq.cli.serve.brokers import check_single, places
 from pyromq.errors import ConfigError
 from pyromq.kernel.choice import kernel_name
@@ -107,6 +109,13 @@ def test_names_folders_and_ports(tmp_path: Path) -> None:
     assert found == [("broker-0", "broker-0", 10911), ("broker-1", "broker-1", 10921), ("broker-2", "broker-2", 10931)]
     assert [one.port for one in places(tmp_path, 2, "127.0.0.1", 0)] == [0, 0]
     assert [one.port for one in places(tmp_path, 2, "127.0.0.1", 65525)] == [65525, 65535]
+
+
+def test_data_must_be_a_folder(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    done = CliRunner().invoke(cli, ["up", "--data", str(file)])
+    assert (done.exit_code, "is a file: name a folder" in done.stderr) == (64, True)
 
 
 def test_ports_that_do_not_exist_are_refused_before_anything_starts(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from pyromq.mqadmin import catalogue
-from pyromq.mqadmin.main import DONE, FAILED, USAGE, run
+from pyromq.mqadmin.main import DONE, USAGE, run
 
 from .golden import HELP, recorded_names
 
@@ -58,10 +58,10 @@ def test_the_list_of_commands() -> None:
 
 def test_an_unknown_command_names_the_nearest() -> None:
     code, out, err = shown("topicRoutes", "-t", "x")
-    assert (code, out) == (FAILED, "The sub command topicRoutes not exist.\n")
+    assert (code, out) == (USAGE, "The sub command topicRoutes not exist.\n")
     assert "topicRoute" in err
     assert shown("help", "noSuchCommand") == (
-        FAILED,
+        USAGE,
         "The sub command noSuchCommand not exist.\n",
         shown("noSuchCommand")[2],
     )

@@ -164,7 +164,7 @@ async def test_a_port_in_use_is_named_with_the_way_to_choose_another(tmp_path: P
         port = taken.getsockname()[1]
         said = await refused(tmp_path, listen=f"127.0.0.1:{port}")
     assert f"port {port} on 127.0.0.1 is in use" in said
-    assert "--listen 127.0.0.1:PORT, or listenPort" in said
+    assert "(pyromq up --namesrv-port PORT, pyromq namesrv --listen 127.0.0.1:PORT, or listenPort" in said
     assert said.count("\n") == 1
 
 

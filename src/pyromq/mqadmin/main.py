@@ -67,7 +67,7 @@ def run(words: Sequence[str], raw_out: Print, raw_err: Print) -> int:
         close = get_close_matches(name, catalogue.COMMANDS, 3)
         hint = f"did you mean {', '.join(close)}?" if close else "without arguments it lists all commands"
         err(f"mqadmin: {hint}\n")
-        return FAILED
+        return USAGE
     command = catalogue.find(known)
     if wants_help:
         out(command_help(known, command.options) + "\n")

@@ -94,7 +94,8 @@ class NameServer:
         try:
             return await self.server.start(host, port)
         except ConfigError as fault:
-            raise ConfigError(f"{fault} (--listen {host}:PORT, or listenPort in the configuration file)") from None
+            ways = f"pyromq up --namesrv-port PORT, pyromq namesrv --listen {host}:PORT"
+            raise ConfigError(f"{fault} ({ways}, or listenPort in the configuration file)") from None
 
     async def stop(self) -> None:
         """Finish requests in work, then stop. What the table knows is gone then: brokers register again."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from ...errors import ConfigError
 from ...kernel.seam import Fed, Feed, FeedConnection, feed_nothing
 from ...protocol.row import RequestClass
 from ...store.config import FlushMode
@@ -48,9 +49,17 @@ class Ports(NamedTuple):
 async def bind_ports(config: BrokerConfig) -> Ports:
     """Bind both ports. ConfigError says why that cannot be."""
     host = config.bind_address.strip("[]")
-    main = await bind(host, config.listen_port)
+    ways = f"pyromq up --broker-port PORT, pyromq broker --listen {host}:PORT, or listenPort in the configuration file"
+    try:
+        main = await bind(host, config.listen_port)
+    except ConfigError as fault:
+        raise ConfigError(f"{fault} ({ways})") from None
     try:
         return Ports(main, await bind(host, config.fast_port))
+    except ConfigError as fault:
+        main.close()
+        second = f"the second port of the broker on {config.listen_port}, two below unless fastListenPort names it"
+        raise ConfigError(f"{fault}. It is {second} ({ways})") from None
     except BaseException:
         main.close()
         raise

@@ -93,10 +93,14 @@ class Screen:
             self.most = max(1, self.most + (5 if key == "+" else -5))
 
     def lines(self, columns: int | None) -> Iterator[str]:
-        for line in self._lines():
-            yield from wrapped(line, columns) if line == self.fault else [cut(line, columns)]
+        """Yield the frame: cut at the terminal's edge while it is redrawn, as lists where it stands for good."""
+        for line in self._lines(None if self.shows_trends else columns):
+            if line == self.fault:
+                yield from wrapped(line, columns)
+            else:
+                yield cut(line, columns) if self.shows_trends else line
 
-    def _lines(self) -> Iterator[str]:
+    def _lines(self, columns: int | None) -> Iterator[str]:
         frame = self.frame
         if frame is not None:
             counts = f"{len(frame.brokers)} brokers, {len(frame.topics)} topics, {len(frame.groups)} groups"
@@ -112,7 +116,7 @@ class Screen:
             if rows:
                 yield ""
                 yield Painted((title, STRONG))
-                yield from tables.indented(rows[: self.most])
+                yield from tables.indented(rows[: self.most], columns)
             if len(rows) > self.most:
                 yield f"  ... {len(rows) - self.most} more"
 

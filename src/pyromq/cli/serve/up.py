@@ -84,6 +84,8 @@ def up(data: str, host: str, advertise: str | None, brokers: int | None, insecur
     if not data.strip():
         raise click.BadParameter("it is empty: name a folder, . for this one", param_hint="--data")
     folder = Path(data)
+    if folder.exists() and not folder.is_dir():
+        raise click.BadParameter(f"{data} is a file: name a folder", param_hint="--data")
     names = load_daemon(
         NamesrvConfig,
         NAMESRV_KEYS,
