@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -66,6 +66,30 @@ class SystemClock:
 
     def timeout(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
         return asyncio.timeout(seconds)
+
+
+class UsualClock:
+    """What objects of users read the time from, if they are given no clock. A test fixture puts its own in place."""
+
+    def __init__(self) -> None:
+        self._source: Clock = SystemClock()
+
+    def now_ms(self) -> int:
+        return self._source.now_ms()
+
+    def monotonic(self) -> float:
+        return self._source.monotonic()
+
+    @contextmanager
+    def replaced_by(self, clock: Clock) -> Iterator[None]:
+        before, self._source = self._source, clock
+        try:
+            yield
+        finally:
+            self._source = before
+
+
+usual_clock = UsualClock()
 
 
 def pause(seconds: float) -> None:

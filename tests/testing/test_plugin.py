@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,10 @@ from pyromq.client.client import connect
 from pyromq.client.core.retry import Reject
 from pyromq.client.errors import Error, NoBroker, Refused
 from pyromq.client.produce.sending import SendPolicy
+from pyromq.client.produce.transaction_table import TransactionTable
 from pyromq.client.received import Received
 from pyromq.client.subscription import tag
+from pyromq.middleware.idempotence import Idempotence, SeenInMemory
 from pyromq.model.codes import ResponseCode
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.protocol.requests import RequestCode
@@ -102,6 +106,46 @@ async def test_transactions_are_checked_when_their_time_has_come(rmq_broker: Rmq
     await rmq_client.expect_nothing("T")
     await rmq_broker.clock.advance(minutes=1)
     assert (await rmq_client.receive_one("T")).body == b"half"
+
+
+OF_MODULE = SeenInMemory(keep_s=60)  # made before any broker, as an app's module does
+
+
+async def test_a_transaction_table_is_patient_on_the_clock_of_the_test(
+    rmq_broker: RmqBroker, rmq_client: RmqClient, tmp_path: Path
+) -> None:
+    table = TransactionTable(lambda: sqlite3.connect(tmp_path / "shop.db"))
+    table.create()
+    rmq_client.producer.transaction_check("T", table)
+    for value in ("noted late", "never noted"):
+        async with rmq_client.producer.transaction("T", value) as transaction:
+            transaction.leave_open()
+        if value == "noted late":
+            late = transaction.message_id
+    await rmq_broker.clock.advance(minutes=2)  # the table says: not known yet
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as database:
+        table.note(database, late)
+        database.commit()
+    await rmq_broker.clock.advance(minutes=10)
+    assert [one.body for one in rmq_broker.messages("T")] == [b"noted late"]
+    assert rmq_broker.messages("TRANS_CHECK_MAX_TIME_TOPIC") == [], "rolled back, not given up"
+
+
+async def test_what_was_seen_is_forgotten_by_the_clock_of_the_test(rmq_broker: RmqBroker) -> None:
+    handled: list[bytes] = []
+    client = await rmq_broker.client(middleware=[Idempotence(OF_MODULE, by="key")])
+    await rmq_broker.create_topic("T")
+
+    async def handle(msg: Received) -> None:
+        handled.append(msg.body)
+
+    async with client.producer() as producer, client.push_consumer("T", handle, group="g", begin=FIRST):
+        for value in (b"1", b"repeated", b"2"):
+            await producer.send("T", value, keys=["k"])
+            await rmq_broker.settle()
+            if value == b"repeated":
+                await rmq_broker.clock.advance(minutes=10)
+    assert handled == [b"1", b"2"]
 
 
 @pytest.mark.parametrize("how", ["restart", "kill"])

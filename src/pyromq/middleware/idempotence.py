@@ -16,7 +16,7 @@ from contextlib import closing
 from typing import Any, Literal, Protocol
 
 from .. import logs
-from ..ambient import Clock, SystemClock
+from ..ambient import Clock, usual_clock
 from ..client.consume.consume_service import InFlight
 from ..client.handle.handlers import Outcomes
 from ..client.middleware import HandleNext, Middleware
@@ -108,15 +108,15 @@ class SeenInMemory:
     def __init__(self, most: int = 100_000, keep_s: float = DAY_S, *, clock: Clock | None = None) -> None:
         self._most = most
         self._keep_s = keep_s
-        self._clock = clock or SystemClock()
+        self._monotonic = (clock or usual_clock).monotonic
         self._until: dict[str, float] = {}  # oldest first
 
     async def known(self, words: Sequence[str]) -> set[str]:
-        now = self._clock.monotonic()
+        now = self._monotonic()
         return {word for word in words if self._until.get(word, now) > now}
 
     async def note(self, words: Sequence[str]) -> None:
-        until = self._clock.monotonic() + self._keep_s
+        until = self._monotonic() + self._keep_s
         for word in words:
             self._until.pop(word, None)
             self._until[word] = until

@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Unpack
 
 from .. import logs
-from ..ambient import seeded_random
+from ..ambient import seeded_random, usual_clock
 from ..broker.config import BrokerConfig
 from ..client.arguments import check_count, check_topic
 from ..client.client import Client
@@ -96,6 +96,7 @@ class RmqBroker:
         self.network.listen(self.namesrv, self._names.server.attach)
         self._config = BrokerConfig(**self._settings, store_path_root_dir=folder, namesrv_addr=(self.namesrv,))
         await self._start()
+        self._stack.enter_context(usual_clock.replaced_by(self.clock))
         return self
 
     async def __aexit__(self, *_: object) -> None:

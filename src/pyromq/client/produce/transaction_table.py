@@ -21,10 +21,10 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
-from ...ambient import Clock, SystemClock
+from ...ambient import Clock, usual_clock
 from ..received import Received
 
-DEFAULT_PATIENCE_S = 600.0
+DEFAULT_PATIENCE_S = 300.0  # well within the 15 rounds of 30 s that brokers ask: behind them it would be given up
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 
 
@@ -43,7 +43,7 @@ class NotedRows:
             raise ValueError(f"placeholder = {placeholder!r}: ? or %s, see the paramstyle of your driver")
         self._connect, self._table, self._placeholder = connect, table, placeholder
         self._insert = f"INSERT INTO {table} ({self._column}, noted_ms) VALUES ({placeholder}, {placeholder})"
-        self._now_ms = (clock or SystemClock()).now_ms
+        self._now_ms = (clock or usual_clock).now_ms
 
     def create(self) -> None:
         """Create the table if it does not exist."""
