@@ -26,6 +26,7 @@ from pyromq.errors import ConfigError
 from pyromq.middleware.idempotence import Idempotence
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.protocol.requests import RequestCode
+from pyromq.transport.tls import ClientTls
 from tests.client.cluster import Cluster
 
 
@@ -60,6 +61,7 @@ WRONG: list[tuple[str, Callable[[Producer], Any]]] = [
     ("delay: '3' is no number of seconds. Give a number", lambda producer: producer.send("T", "x", delay="3")),  # type: ignore[arg-type]
     ("delay: True is no number of seconds. Give a number", lambda producer: producer.send("T", "x", delay=True)),
     ("timeout: '3' is no number of seconds", lambda producer: producer.request("T", "x", timeout="3")),  # type: ignore[arg-type]
+    ("timeout=0 leaves no time for a reply. Write", lambda producer: producer.request("T", "x", timeout=0)),
     ("queue is 3, and not a function", lambda producer: producer.send("T", "x", queue=3)),  # type: ignore[arg-type]
     (
         "the function given as queue returned None, and none of the queues",
@@ -157,6 +159,43 @@ def test_name_servers_that_are_no_text(wrong: Any) -> None:
         with pytest.raises(ConfigError, match=r"namesrv = .*: the addresses of name servers are needed") as refusal:
             make(wrong)
         assert repr(wrong) in str(refusal.value)
+
+
+@pytest.mark.parametrize("wrong", ["http://127.0.0.1:9876", "tcp://127.0.0.1:9876", "127.0.0.1:9876/x"])
+def test_a_url_is_no_address(wrong: str) -> None:
+    for make in (connect, sync.connect):
+        with pytest.raises(ConfigError, match=r"is no address: write host:port, such as 127.0.0.1:9876") as refusal:
+            make(wrong)
+        assert repr(wrong) in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", ["call_timeout_s", "heartbeat_s", "route_refresh_s", "trouble_pause_s"])
+@pytest.mark.parametrize("wrong", [None, 0, -1, "3", True, math.nan, math.inf])
+def test_a_time_of_a_client_is_a_number_of_seconds(name: str, wrong: Any) -> None:
+    settings: dict[str, Any] = {name: wrong}
+    with pytest.raises(ConfigError, match=f"{name} = {wrong!r}: a number of seconds above 0 is needed"):
+        connect("127.0.0.1:1", **settings)
+
+
+@pytest.mark.parametrize("wrong", ["none", False, None, 0])
+def test_what_is_verified_is_said_by_its_name(wrong: Any) -> None:
+    with pytest.raises(ConfigError, match=r"verify = .*: one of Verify.NONE, Verify.CA, Verify.FULL is needed"):
+        ClientTls(verify=wrong)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, "9", None])
+async def test_a_batch_has_a_size(cluster: Cluster, wrong: Any) -> None:
+    cluster.broker("a", T=1)
+    client = await cluster.client()
+    async with client.producer() as producer:
+        with pytest.raises(Error, match=r"max_batch_bytes=.* is no whole number of 1 or more"):
+            await producer.send_many("T", ["x"], max_batch_bytes=wrong)
+
+
+async def test_a_consumer_has_a_topic(cluster: Cluster) -> None:
+    client = await cluster.client()
+    with pytest.raises(Error, match=r"a consumer of no topic. Name one or more"):
+        client.push_consumer({}, handle, group="g")
 
 
 @pytest.mark.parametrize("wrong", [None, 5, "handle"])

@@ -53,6 +53,28 @@ async def test_send_and_consume_without_an_event_loop(world: Servers) -> None:
     assert await world.committed("g") == 6
 
 
+async def test_transactions_without_an_event_loop(world: Servers) -> None:
+    def job(address: str) -> list[bytes]:
+        with sync.connect(address) as client, client.producer("P") as producer:
+            with producer.transaction("T", "paid") as transaction:
+                assert transaction.message_id
+            with pytest.raises(ZeroDivisionError), producer.transaction("T", "never"):
+                raise ZeroDivisionError
+            block = producer.transaction("T", "and this")
+            with block:
+                pass
+            with pytest.raises(pyromq.Error, match="this transaction was entered before"), block:
+                pass
+            with client.pull_consumer("g", begin=FIRST) as consumer:
+                consumer.assign(consumer.queues("T"))
+                got: list[bytes] = []
+                while len(got) < 2:
+                    got += [each.body for each in consumer.poll(timeout=1)]
+        return sorted(got)
+
+    assert await in_a_thread(job, world) == [b"and this", b"paid"]
+
+
 async def test_pull_without_an_event_loop(world: Servers) -> None:
     def job(address: str) -> list[int]:
         with sync.connect(address) as client, client.producer() as producer:
@@ -98,6 +120,17 @@ def test_errors_come_through_and_a_closed_client_says_so() -> None:
     with pytest.raises(Closed):
         client.producer().start()
     assert not any(thread.name == "pyromq-client" for thread in set(threading.enumerate()) - before)
+
+
+def test_a_second_stop_does_nothing_as_in_the_async_api() -> None:
+    client = sync.connect("127.0.0.1:1")
+    client.stop()
+    with client, client.producer() as producer, client.pull_consumer("g") as consumer:
+        producer.stop()
+        producer.stop()
+        client.stop()
+        consumer.stop()
+    client.stop()
 
 
 @pytest.mark.parametrize(

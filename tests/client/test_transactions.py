@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.client import sync
-from pyromq.client.errors import BadMessage, Refused, Unreachable
+from pyromq.client.errors import BadMessage, Error, Refused, Unreachable
 from pyromq.client.produce.transaction_table import TransactionTable
 from pyromq.client.produce.transactions import Transaction
 from pyromq.client.received import Received
@@ -59,6 +59,17 @@ async def test_a_block_that_ends_well_commits(world: Servers) -> None:
         producer.transaction("T", "paid", tag="a", keys=["k"]) as transaction,
     ):
         assert transaction.message_id
+    assert await delivered(world, 1) == ["paid"]
+
+
+async def test_a_transaction_is_entered_once(world: Servers) -> None:
+    async with world.client() as client, client.producer("P") as producer:
+        block = producer.transaction("T", "paid")
+        async with block:
+            with pytest.raises(Error, match="this transaction was entered before"):
+                await block.__aenter__()
+        with pytest.raises(Error, match=r"Call transaction\(\.\.\.\) again"):
+            await block.__aenter__()
     assert await delivered(world, 1) == ["paid"]
 
 

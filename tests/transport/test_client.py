@@ -14,7 +14,7 @@ from pyromq.testing.clock import ManualClock
 from pyromq.transport.client import Reconnect
 from pyromq.transport.dispatch import Dispatcher, Reply, Request
 from pyromq.transport.limits import Limits
-from pyromq.transport.memory import MemoryNetwork
+from pyromq.transport.memory import MemoryNetwork, pair
 from pyromq.transport.peer import Peer
 from tests.transport.support import ADDRESS, ECHO, MakeClient, MakeServer, command, echo
 
@@ -48,6 +48,20 @@ async def test_one_connection_serves_all_calls_to_an_address(
     await client.call(ADDRESS, command(), 3)
     assert len(attempts.at) == 1
     assert server.connections == 1
+
+
+async def test_a_connection_that_is_reset_before_its_peer_can_be_asked_for_has_its_name(
+    make_client: MakeClient,
+) -> None:
+    async def reset(address: str, protocol: asyncio.BaseProtocol) -> None:
+        near, _ = pair("client:1", address)
+        near._extra["peername"] = None  # type: ignore[attr-defined] # what getpeername makes of a socket that is gone
+        near.set_protocol(protocol)
+        protocol.connection_made(near)
+        protocol.connection_lost(ConnectionResetError("reset by peer"))
+
+    with pytest.raises(ConnectionLost, match=f"the connection to {ADDRESS} ended: reset by peer"):
+        await make_client(connect=reset).call(ADDRESS, command(), 3)
 
 
 async def test_calls_wait_for_the_same_attempt(

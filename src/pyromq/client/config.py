@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from ..errors import ConfigError
 from ..model import names
@@ -54,9 +55,10 @@ class ClientConfig:
         if self.namespace and (fault := names.group_fault(self.namespace)) is not None:
             raise ConfigError(f"namespace: {fault}")
         check_codec(self.codec)
-        for name in ("call_timeout_s", "name_server_timeout_s", "name_server_patience_s", "trouble_pause_s"):
-            if getattr(self, name) <= 0:
-                raise ConfigError(f"{name} = {getattr(self, name)}: more than 0 is needed")
+        for name in (each.name for each in fields(self) if each.name.endswith("_s")):
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < math.inf:
+                raise ConfigError(f"{name} = {value!r}: a number of seconds above 0 is needed")
 
     @property
     def trace_topic(self) -> str | None:

@@ -9,7 +9,7 @@ Only forwards: names, arguments, documentation and errors are those of the async
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
@@ -23,7 +23,7 @@ from .handle.handlers import Handler
 from .keywords import ClientSettings
 from .middleware import Middleware
 from .produce.producer import Producer as AsyncProducer
-from .produce.transactions import Transaction
+from .produce.transactions import Transaction, TransactionBlock
 from .received import Received
 
 A = TypeVar("A", bound=Lifecycle)
@@ -45,7 +45,8 @@ class _Blocking(Generic[A]):
         self._portal.call(self._target.start())
 
     def stop(self) -> None:
-        self._portal.call(self._target.stop())
+        if self._portal.is_running:  # else it was stopped before, which is no fault, as in the async API
+            self._portal.call(self._target.stop())
 
     def __enter__(self) -> Self:
         self.start()
@@ -54,7 +55,8 @@ class _Blocking(Generic[A]):
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._portal.call(self._target.__aexit__(kind, fault, trace))
+        if self._portal.is_running:
+            self._portal.call(self._target.__aexit__(kind, fault, trace))
 
 
 def _waits(method: Callable[Concatenate[A, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[_Blocking[A], P], T]:
@@ -87,6 +89,20 @@ def _makes(
     return call
 
 
+class _BlockingTransaction(AbstractContextManager[Transaction]):
+    def __init__(self, portal: Portal, block: TransactionBlock) -> None:
+        self._portal = portal
+        self._block = block
+
+    def __enter__(self) -> Transaction:
+        return self._portal.call(self._block.__aenter__())
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return self._portal.call(self._block.__aexit__(kind, fault, trace))
+
+
 class Producer(_Blocking[AsyncProducer]):
     """As `pyromq.Producer`."""
 
@@ -97,17 +113,9 @@ class Producer(_Blocking[AsyncProducer]):
     reply = _waits(AsyncProducer.reply)
     recall = _waits(AsyncProducer.recall)
 
-    @contextmanager
-    def transaction(self, topic: str, value: Any, **arguments: Any) -> Iterator[Transaction]:
+    def transaction(self, topic: str, value: Any, **arguments: Any) -> AbstractContextManager[Transaction]:
         """Run a transaction as `pyromq.Producer.transaction` does, with its arguments."""
-        block = self._target.transaction(topic, value, **arguments)
-        transaction = self._portal.call(block.__aenter__())
-        try:
-            yield transaction
-        except BaseException as fault:
-            self._portal.call(block.__aexit__(type(fault), fault, fault.__traceback__))
-            raise
-        self._portal.call(block.__aexit__(None, None, None))
+        return _BlockingTransaction(self._portal, self._target.transaction(topic, value, **arguments))
 
     def transaction_check(self, topic: str, handler: F) -> F:
         """Register a handler as `pyromq.Producer.transaction_check` does."""

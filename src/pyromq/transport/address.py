@@ -22,7 +22,7 @@ def parse_address(text: str) -> tuple[str, int]:
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     number = whole_number(port, 0, 65535) if port[:1] not in ("+", "-") else None
-    if not host or number is None or len(text) > MAX_ADDRESS or not text.isprintable() or " " in text:
+    if not host or number is None or len(text) > MAX_ADDRESS or not text.isprintable() or {" ", "/"} & set(text):
         shown = text if len(text) <= MAX_ADDRESS else text[:64] + "..."
         raise ConfigError(
             f"{shown!r} is no address: write host:port, such as 127.0.0.1:9876 or [::1]:9876, with a port up to 65535"

@@ -173,7 +173,7 @@ class RemotingClient:
         return await asyncio.shield(route.attempt)
 
     async def _open(self, address: str, route: _Route) -> Connection:
-        connection = Connection(self._service, tls=self._tls_session(address))
+        connection = Connection(self._service, tls=self._tls_session(address), address=address)
         try:
             async with self._clock.timeout(self._reconnect.attempt_s):
                 await self._connect(address, connection)

@@ -89,6 +89,9 @@ class ClientTls:
     key_password: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.verify, Verify):
+            known = ", ".join(f"Verify.{each.name}" for each in Verify)
+            raise ConfigError(f"verify = {self.verify!r}: one of {known} is needed")
         if (self.certificate is None) != (self.key is None):
             raise ConfigError("a client certificate needs its key and the other way round: name both files or none")
 

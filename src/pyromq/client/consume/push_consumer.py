@@ -64,6 +64,8 @@ class PushConsumer(Lifecycle):
     ) -> None:
         check_kind("the topic", wanted, Mapping, "a string (or a mapping of topics to filters)")
         check_group(group)
+        if not wanted:
+            raise Error("a consumer of no topic", hint="Name one or more")
         for topic, each in wanted.items():
             check_topic(topic)
             check_filter_kind(each)

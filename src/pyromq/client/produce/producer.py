@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, TypeVar, overload
 
@@ -15,7 +14,17 @@ from ...model.message import Property, StoredMessage, SysFlag
 from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.headers.send import RecallMessage
 from ...protocol.requests import RequestCode
-from ..arguments import Seconds, check_group, check_kind, check_part, check_text, milliseconds, seconds, time_limit
+from ..arguments import (
+    Seconds,
+    check_count,
+    check_group,
+    check_kind,
+    check_part,
+    check_text,
+    milliseconds,
+    seconds,
+    time_limit,
+)
 from ..connect.background import Lifecycle
 from ..connect.session import Session
 from ..errors import BadMessage, Closed, TimedOut
@@ -41,7 +50,7 @@ from .outgoing import Outgoing, Packing, message_properties, pack, pack_item
 from .queue_choice import OrderLanes, QueueChoice, queue_choice
 from .requests import AwaitedReplies, reply_properties, reply_topic, request_properties
 from .sending import Sender, SendPolicy, SendResult
-from .transactions import ProducerTransactions, Transaction
+from .transactions import ProducerTransactions, Transaction, entered_once
 
 F = TypeVar("F", bound=Handler)
 T = TypeVar("T")
@@ -238,6 +247,7 @@ class Producer(Lifecycle):
         """
         name = self._on_wire(topic)
         check_values(values)
+        check_count("max_batch_bytes", max_batch_bytes, example=BATCH_BYTES)
         packing, most = self._packing, min(max_batch_bytes, self._packing.max_batch_bytes)
         choose, codec = queue_choice(order_key), choose_codec(codec, self._codec)
 
@@ -290,7 +300,7 @@ class Producer(Lifecycle):
 
     # --- transactions ---------------------------------------------------------------------------------------------
 
-    @asynccontextmanager
+    @entered_once
     async def transaction(
         self,
         topic: str,
@@ -379,6 +389,8 @@ class Producer(Lifecycle):
         `codec` makes the body, and decodes the reply.
         """
         limit_s, correlation = milliseconds("timeout", timeout) / 1000, self._session.ids.next()
+        if not limit_s:
+            raise BadMessage(f"timeout={timeout!r} leaves no time for a reply", hint="Write timeout=3, or leave it out")
         properties = message_properties(
             self._session.ids.next(), tag=tag, keys=keys, props=props, order_key=order_key
         ) | request_properties(correlation, self._session.client_id, limit_s)

@@ -7,10 +7,13 @@ answers. While the block of a transaction is still open here, the answer is "not
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from enum import Enum
+from functools import wraps
+from types import TracebackType
+from typing import ParamSpec
 
 from ... import logs
 from ...model.ids import parse_offset_message_id
@@ -30,6 +33,8 @@ from ..tracing.traced_work import trace_answer, trace_end
 from .sending import SendResult, SendStatus
 
 log = logs.get("pyromq.client")
+
+P = ParamSpec("P")
 
 CHECKS_AT_ONCE = 4  # threads of a check handler that blocks
 
@@ -76,6 +81,37 @@ class Transaction:
     def leave_open(self) -> None:
         """Say nothing at the end of the block: the broker will ask the check handler."""
         self.decision = TransactionDecision.UNKNOWN
+
+
+class TransactionBlock(AbstractAsyncContextManager[Transaction]):
+    """The `async with` of one transaction, which can be entered once. Error at the second time."""
+
+    def __init__(self, block: AbstractAsyncContextManager[Transaction]) -> None:
+        self._block = block
+        self._is_entered = False
+
+    async def __aenter__(self) -> Transaction:
+        if self._is_entered:
+            hint = "Call transaction(...) again: each message is a transaction of its own"
+            raise Error("this transaction was entered before", hint=hint)
+        self._is_entered = True
+        return await self._block.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._block.__aexit__(kind, fault, trace)
+
+
+def entered_once(function: Callable[P, AsyncIterator[Transaction]]) -> Callable[P, TransactionBlock]:
+    """Make a method that runs a transaction return its block."""
+    make = asynccontextmanager(function)
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> TransactionBlock:
+        return TransactionBlock(make(*args, **kwargs))
+
+    return call
 
 
 class ProducerTransactions:

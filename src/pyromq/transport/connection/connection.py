@@ -38,10 +38,11 @@ class Connection(asyncio.BufferedProtocol):
         opening: Opening | None = None,
         tls: TlsSession | None = None,
         listener: str = "",
+        address: str = "unknown",
     ) -> None:
-        """Server side: `opening` decides by the first byte. Client side: plain, or with a TLS session."""
+        """Server side: `opening` decides by the first byte. Client side: plain, or with a TLS session, to `address`."""
         self.listener = listener
-        self.address = "unknown"
+        self.address = address
         self.language: Language | None = None
         self.version = 0
         self.buffered = 0  # bytes, as `buffered_bytes.py` counts them
@@ -80,7 +81,8 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         stream = cast(asyncio.Transport, transport)  # by interface: uvloop's are of another family
         limits, self._stream, self.is_open = self._owner.limits, stream, True
-        self.address = socket_address(stream.get_extra_info("peername"))
+        peer = stream.get_extra_info("peername")  # None of a connection that was reset meanwhile
+        self.address = socket_address(peer) if peer else self.address
         self._flow = FlowControl(stream, limits, self._account)
         self._outbox = Outbox(stream, self._security.session)
         self._watchdog = Watchdog(self._owner.clock, limits.idle_s, self._late)
