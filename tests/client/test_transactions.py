@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -344,3 +345,34 @@ async def test_the_group_that_strangers_share_has_no_transactions(cluster: Clust
         with pytest.raises(BadMessage, match=why):
             producer.transaction_check("T", lambda msg: True)
     assert not broker.requests(RequestCode.SEND_MESSAGE_V2)
+
+
+@pytest.mark.parametrize(
+    ("calls", "raises", "ended"),
+    [
+        ((), False, "8"),
+        ((), True, "12"),
+        (("commit",), True, "8"),
+        (("commit", "rollback"), False, "12"),
+        (("rollback", "commit"), True, "8"),
+        (("commit", "leave_open"), False, None),
+        (("leave_open",), True, "12"),
+    ],
+)
+async def test_the_last_decision_counts_at_the_end_of_the_block(
+    cluster: Cluster, calls: tuple[str, ...], raises: bool, ended: str | None
+) -> None:
+    broker = cluster.broker("a", T=1)
+    fields = {"msgId": "7F0000010000A0C8000000000000000A", "queueId": "0", "queueOffset": "3"}
+    broker.script[RequestCode.SEND_MESSAGE_V2] = lambda _: Reply(fields=dict(fields))
+    broker.script[END] = lambda _: Reply()
+    client = await cluster.client()
+    async with client.producer("P") as producer:
+        with suppress(ZeroDivisionError):
+            async with producer.transaction("T", b"x") as transaction:
+                for each in calls:
+                    getattr(transaction, each)()
+                assert not broker.requests(END)
+                if raises:
+                    raise ZeroDivisionError
+    assert [one.fields["commitOrRollback"] for one in broker.requests(END)] == ([] if ended is None else [ended])
