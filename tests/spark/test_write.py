@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from pyromq.spark.write.sending import BatchSender
 from pyromq.spark.write.writing import RowWriter, check_columns
 from tests.spark.reading import numbers, rows
 from tests.spark.servers import Servers
+
+SPARK_TYPES = {"properties": "map<string,string>", "queueId": "int"}
 
 
 def write(frame: DataFrame, servers: Servers, topic: str, **options: Any) -> None:
@@ -104,16 +107,52 @@ def test_rows_that_cannot_be_sent_are_told(servers: Servers, topic: str, given: 
     arrays = {name: pa.array(values, types.get(name)) for name, values in given.items()}
 
     def task() -> None:
-        check_columns(given, asked)
+        check_columns({name: SPARK_TYPES.get(name, "string") for name in given}, asked)
         RowWriter(asked, "query/0/0", 0, BatchSender(asked)).write([pa.RecordBatch.from_pydict(arrays)])
 
     with pytest.raises(PyroError, match=told):
         task()
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "wanted"),
+    [
+        ("body", "bigint", "binary or string"),
+        ("keys", "array<array<string>>", "string or array<string>"),
+        ("tags", "map<string,string>", "string"),
+        ("properties", "string", "map<string,string>"),
+        ("properties", "map<string,int>", "map<string,string>"),
+        ("queueId", "string", "int"),
+        ("deliverTimestamp", "string", "timestamp, or bigint in milliseconds"),
+    ],
+)
+def test_a_column_of_a_wrong_type_is_told_before_anything_is_sent(name: str, kind: str, wanted: str) -> None:
+    asked = write_options({"nameServer": "127.0.0.1:9876", "topic": "x"})
+    told = f"column {name} is of type {kind}; it must be {wanted}: convert it by cast"
+    with pytest.raises(ConfigError, match=f"^{re.escape(told)}$"):
+        check_columns({"body": "string", name: kind}, asked)
+
+
+def test_types_that_fit_are_written() -> None:
+    asked = write_options({"nameServer": "127.0.0.1:9876", "topic": "x"})
+    fitting = {
+        "body": ["binary", "string", "varchar(9)"],
+        "keys": ["string", "bigint", "void", "array<string>", "array<bigint>"],
+        "tags": ["string", "int", "void"],
+        "properties": ["map<string,string>"],
+        "queueId": ["int", "bigint", "void"],
+        "deliverTimestamp": ["timestamp", "timestamp_ntz", "bigint", "void"],
+    }
+    for name, kinds in fitting.items():
+        for kind in kinds:
+            check_columns({"body": "string", name: kind}, asked)
+
+
 def test_spark_is_told_too_and_nothing_is_overwritten(spark: SparkSession, servers: Servers, topic: str) -> None:
     with pytest.raises(PySparkException, match="column 'bdy' cannot be written; did you mean body"):
         write(spark.range(2).selectExpr("string(id) AS bdy"), servers, topic)
+    with pytest.raises(PySparkException, match=r"^[^\n]*column queueId is of type string; it must be int"):
+        write(some(spark, 1, "'a' AS queueId"), servers, topic)
     to = {"nameServer": servers.namesrv, "topic": topic}
     with pytest.raises(PySparkException, match="cannot be overwritten; use mode"):
         some(spark, 1).write.format("rocketmq").mode("overwrite").options(**to).save()

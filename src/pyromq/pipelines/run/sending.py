@@ -40,7 +40,7 @@ def delivery(sent: SendTotals) -> str:
 def send(frame: DataFrame, target: Mapping[str, str], origin: str) -> SendTotals:
     """Send columns as of a write; `origin` names it in the requests. Ends when every request was answered."""
     options = write_options(target)
-    check_columns(frame.columns, options)
+    check_columns(dict(frame.dtypes), options)
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         some = iter(batches)

@@ -40,6 +40,10 @@ def task_context() -> TaskContext:
     return context
 
 
+def types_of(schema: StructType) -> dict[str, str]:
+    return {field.name: field.dataType.simpleString() for field in schema}
+
+
 @shown_in_a_sentence()
 def write_rows(options: WriteOptions, origin: str, batches: Iterator[pa.RecordBatch]) -> Written:
     """Send the rows of this task; `origin` names the write in a way that its repeat shares."""
@@ -54,7 +58,7 @@ def log_written(what: str, messages: list[Any], **more: Any) -> None:
 
 class BatchWriter(DataSourceArrowWriter):
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
-        check_columns(schema.names, options)
+        check_columns(types_of(schema), options)
         self._options = options
         # One write is one origin: its tasks and their repeats share it, the same write done twice only if it is named.
         self._origin = f"named-{options.origin}" if options.origin else f"job-{system_random().getrandbits(96):024x}"
@@ -71,7 +75,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
-        check_columns(schema.names, options)
+        check_columns(types_of(schema), options)
         if options.origin:
             raise ConfigError(
                 f"origin = {options.origin!r}: it names a batch write; rows of a stream have their ids from query and "

@@ -6,7 +6,8 @@ the same requests with the same ids, which brokers with a duplicate window store
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from hashlib import blake2b
 from typing import NamedTuple
@@ -26,18 +27,20 @@ from ..codec.vectors import Positions, fixed_text, hex_digits
 from ..options import WriteOptions
 from .sending import BatchSender, SendRequest, SendTotals
 
+# Spark's types that fit: numbers and times become texts, texts never become numbers.
+_TEXT, _WHOLE = r"(?!array|map|struct|variant|interval).*", "tinyint|smallint|int|bigint|void"
 COLUMNS = {
-    "body": "binary or string",
-    "topic": "string",
-    "keys": "string or array<string>",
-    "tags": "string",
-    "properties": "map<string,string>",
-    "flag": "int",
-    "queueId": "int",
-    "brokerName": "string",
-    "shardingKey": "string",
-    "delayTimeLevel": "int",
-    "deliverTimestamp": "timestamp, or bigint in milliseconds",
+    "body": ("binary or string", "binary|(string|varchar|char).*"),
+    "topic": ("string", _TEXT),
+    "keys": ("string or array<string>", rf"{_TEXT}|array<{_TEXT}"),
+    "tags": ("string", _TEXT),
+    "properties": ("map<string,string>", "map<string,string>"),
+    "flag": ("int", _WHOLE),
+    "queueId": ("int", _WHOLE),
+    "brokerName": ("string", _TEXT),
+    "shardingKey": ("string", _TEXT),
+    "delayTimeLevel": ("int", _WHOLE),
+    "deliverTimestamp": ("timestamp, or bigint in milliseconds", f"timestamp.*|{_WHOLE}"),
 }
 _CHOOSE_QUEUES = ("queueId", "brokerName", "shardingKey")
 _FREE = -1
@@ -47,14 +50,16 @@ _A_SECOND = 4  # requests of a sender whose rate is limited
 _PIECES, _LEAST_ROWS = 16, 8
 
 
-def check_columns(given: Iterable[str], options: WriteOptions) -> None:
-    """Raise ConfigError for columns that cannot be written, before anything is sent."""
-    given = list(given)
-    for name in given:
+def check_columns(given: Mapping[str, str], options: WriteOptions) -> None:
+    """Raise ConfigError for columns, by name and Spark's type, that cannot be written, before anything is sent."""
+    for name, kind in given.items():
         if name not in COLUMNS:
             nearest = get_close_matches(name, COLUMNS, 1, 0.6)
             hint = f"did you mean {nearest[0]}?" if nearest else "leave it out by select(...)."
             raise ConfigError(f"column {name!r} cannot be written; {hint} Columns are {', '.join(COLUMNS)}")
+        wanted, fitting = COLUMNS[name]
+        if re.fullmatch(fitting, kind) is None:
+            raise ConfigError(f"column {name} is of type {kind}; it must be {wanted}: convert it by cast")
     if "body" not in given:
         raise ConfigError("column body: it is needed, and holds what is sent (binary or string)")
     if not options.topic and "topic" not in given:
