@@ -15,7 +15,7 @@ from pyromq.cli.cluster import server_checks, topic_checks
 from pyromq.cli.cluster.checked import CheckedCluster, CheckResult
 from pyromq.client.connect.answers import Answer
 from pyromq.client.connect.session import Session
-from pyromq.client.errors import Unreachable, refused
+from pyromq.client.errors import TimedOut, Unreachable, refused
 from pyromq.model.codes import ResponseCode
 from pyromq.protocol.bodies.body import encode_body
 from pyromq.protocol.bodies.connections import ClientConnection, ConsumerConnection, ConsumerRunningInfo
@@ -56,6 +56,8 @@ class Told(Calls):
         answer = self.answers.get((address, row))
         if answer is None:
             raise Unreachable(f"cannot connect to {address}", address=address)
+        if isinstance(answer, Exception):
+            raise answer
         if isinstance(answer, ResponseCode):
             if answer not in known:
                 raise refused(answer, "no", address)
@@ -97,10 +99,33 @@ async def test_an_advertised_address_that_cannot_be_reached() -> None:
     calls = Told({(NAMES, RequestCode.GET_BROKER_CLUSTER_INFO): cluster(a=A)})
     told = await found(server_checks.brokers, calls)
     assert [(one.check, one.state) for one in told] == [("advertised address", "broken"), ("brokers", "broken")]
+    assert told[0].cure.startswith("Is it running?")
     assert "brokerIP1" in told[0].cure
     assert told[1].ends_it
     nobody = await found(server_checks.brokers, Told({(NAMES, RequestCode.GET_BROKER_CLUSTER_INFO): cluster()}))
     assert [one.text for one in nobody] == ["no broker is registered"]
+
+
+async def test_a_broker_that_takes_connections_and_does_not_answer() -> None:
+    answers: dict[tuple[str, int], Any] = {(NAMES, RequestCode.GET_BROKER_CLUSTER_INFO): cluster(a=A)}
+    answers[A, RequestCode.GET_BROKER_RUNTIME_INFO] = TimedOut(f"no answer from {A} within 3 s", address=A)
+    told = await found(server_checks.brokers, Told(answers))
+    assert told[0].cure.startswith("Is it running, or does it hang")
+    assert "brokerIP1" not in told[0].cure
+
+
+async def test_an_order_configuration_that_names_a_broker_that_is_gone() -> None:
+    orders = {"bills": "broker-a:4", "orders": "broker-a:4;broker-b:4", "shop": "broker-b:8"}
+    calls = Told({(NAMES, RequestCode.GET_KVLIST_BY_NAMESPACE): KVTable(table=orders)})
+    first, second = await found(topic_checks.order_configs, calls, brokers=[PLACE])
+    assert (first.state, second.state) == ("broken", "broken")
+    assert "orders is ordered over broker-a:4;broker-b:4, and broker-b is not registered" in first.text
+    assert first.cure.startswith("Start broker-b again")
+    assert first.command == "pyromq kv set ORDER_TOPIC_CONFIG orders broker-a:4 --dry-run"
+    assert second.command == "pyromq kv delete ORDER_TOPIC_CONFIG shop --dry-run"
+    assert await found(topic_checks.order_configs, calls, brokers=[PLACE], topic="bills") == []
+    none = Told({(NAMES, RequestCode.GET_KVLIST_BY_NAMESPACE): ResponseCode.QUERY_NOT_FOUND})
+    assert await found(topic_checks.order_configs, none, brokers=[PLACE]) == []
 
 
 async def test_a_name_without_a_master() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...admin import cluster, settings
 from ...admin.cluster import BrokerPlace
-from ...client.errors import Error, Refused, Unreachable
+from ...client.errors import Error, Refused, TimedOut, Unreachable
 from ...errors import CallFailed
 from ...model.foreign_text import shell_word
 from ...model.wire_text import decimal_number, whole_number
@@ -53,6 +53,15 @@ def _own_hint(fault: Exception) -> str:
     return fault.hint if isinstance(fault, Unreachable) and fault.is_explained else ""
 
 
+_HANGS = (
+    "Is it running, or does it hang (stopped, no memory, a dead disk)? See its process and log; if it hangs, restart it"
+)
+_NOT_REACHED = (
+    "Is it running? If so, this machine cannot reach the address that clients get from the name server: set brokerIP1 "
+    "(--advertise) to one they can reach"
+)
+
+
 async def brokers(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
     checked.brokers = await cluster.brokers(checked.calls)
     if not checked.brokers:
@@ -63,7 +72,7 @@ async def brokers(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
         try:
             checked.reached[place.address] = await cluster.runtime(checked.calls, place.address)
         except CallFailed as fault:
-            cure = "Clients get this address from the name server: set brokerIP1 (--advertise) to one they can reach"
+            cure = _HANGS if isinstance(fault, TimedOut) else _NOT_REACHED
             hint = _own_hint(fault)
             what = str(fault).removesuffix(hint).rstrip(". ") if hint else str(fault)
             yield CheckResult("advertised address", BROKEN, f"{place.name} at {place.address}: {what}", hint or cure)
