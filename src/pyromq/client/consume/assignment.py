@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 
 from ... import logs
+from ...model import names
 from ...protocol.bodies.keyed import MessageQueue
 from ..connect.background import Bell, Tasks
 from ..core.process_queue import ProcessQueue
@@ -99,7 +100,12 @@ class Assignment:
         return granted >= new
 
     def _note_waits(self, topic: str, denied: set[MessageQueue], now: float) -> None:
-        """Log, once for each wait, which queues wait for longer than a running member needs to give up its locks."""
+        """Log, once for each wait, which queues wait for longer than a running member needs to give up its locks.
+
+        Not those of retries: whoever has the locks of the topic has theirs, and an orderly group uses none.
+        """
+        if names.is_retry(topic):
+            return
         others = {queue: since for queue, since in self._lock_waits.items() if queue.topic != topic}
         self._lock_waits = others | {queue: self._lock_waits.get(queue, now) for queue in denied}
         late = sorted(queue for queue in denied if now - self._lock_waits[queue] >= LOCK_PATIENCE_S)
