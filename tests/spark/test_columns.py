@@ -183,6 +183,22 @@ def test_an_unknown_column_is_named_with_the_nearest() -> None:
         arrow_schema(["queueoffset"])
 
 
+@pytest.mark.parametrize(
+    ("kind", "body"), [(pa.int32(), b"m1"), (pa.string(), b"\xff"), (pa.int32(), b"x" * 5000)], ids=str
+)
+def test_a_value_that_its_type_cannot_hold_is_named_with_its_place(kind: pa.DataType, body: bytes) -> None:
+    raw = b"".join(
+        encode_record(Record(topic="orders", queue_id=3, body=each, queue_offset=offset))
+        for offset, each in ((40, b"7"), (41, body))
+    )
+    schema = pa.schema({"body": kind})
+    told = rf"^schema: column body of the message at offset 41 of queue 3 of orders does not become {kind} .{{,140}};"
+    with pytest.raises(ConfigError, match=told):
+        decode_records(Records(raw, record_starts(raw)), schema)
+    with pytest.raises(ConfigError, match=told):
+        messages_to_batch(decode_messages(raw), schema, "broker-a")
+
+
 def test_a_time_that_no_calendar_has_is_null() -> None:
     raw = encode_record(Record(topic="T", queue_id=0, body=b"", born_timestamp=2**62, store_timestamp=1))
     [row] = by_columns(raw, ["bornTimestamp", "storeTimestamp"])

@@ -48,6 +48,8 @@ DDL = ", ".join(f"{name} {spark}" for name, (_, spark, _) in COLUMNS.items())
 # Python and Spark show the years 1 to 9999; a sender may write any number as its time.
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 
+_SHOWN = 120  # characters of what Arrow says of a value, which may be a whole body
+
 
 def arrow_schema(names: Iterable[str] = COLUMNS) -> pa.Schema:
     names = list(names)
@@ -84,6 +86,31 @@ def arrow_of(schema: StructType) -> pa.Schema:
                 f"schema: column {field.name} is {name}, which does not become {asked.dataType.simpleString()}"
             ) from None
     return found
+
+
+def as_type(array: pa.Array, field: pa.Field, place: Callable[[int], str]) -> pa.Array:
+    """Return the column in the type that the query gave it. ConfigError names the `place` of a value that does not fit.
+
+    Which values fit is known only when they are read: a body may hold anything.
+    """
+    if array.type.equals(field.type):
+        return array
+    try:
+        return array.cast(field.type)
+    except pa.ArrowInvalid as fault:
+        row = next(row for row in range(len(array)) if not _fits(array.slice(row, 1), field.type))
+        raise ConfigError(
+            f"schema: column {field.name} of {place(row)} does not become {field.type} ({str(fault)[:_SHOWN]}); read "
+            f"it as {COLUMNS[field.name][1]}, which holds every value, and convert it in the query (try_cast)"
+        ) from None
+
+
+def _fits(value: pa.Array, kind: pa.DataType) -> bool:
+    try:
+        value.cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def timestamps(milliseconds: npt.NDArray[np.int64]) -> pa.Array:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from ...errors import ProtocolError
 from ...model.message import WRAPPED_BATCH, StoredMessage, SysFlag
 from ...protocol.messages import UnreadableMessage, read_record
-from ..schema import COLUMNS, timestamps
+from ..schema import COLUMNS, as_type, timestamps
 from .bad_records import BadRecords
 from .columns import decode_records, runs, unpacked_body
 from .records import Records
@@ -121,5 +121,9 @@ def messages_to_batch(messages: Sequence[StoredMessage], schema: pa.Schema, brok
         kind, _, value = COLUMNS[field.name]
         values = [broker_name if field.name == "brokerName" else value(each) for each in messages]
         array = timestamps(np.array(values, np.int64)) if pa.types.is_timestamp(kind) else pa.array(values, kind)
-        arrays.append(array if array.type.equals(field.type) else array.cast(field.type))
+        arrays.append(as_type(array, field, lambda row: _place(messages[row])))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _place(message: StoredMessage) -> str:
+    return f"the message at offset {message.queue_offset} of queue {message.queue_id} of {message.topic}"

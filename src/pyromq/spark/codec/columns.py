@@ -21,7 +21,7 @@ from ...kernel.records import cut_columns
 from ...model.ids import HOST_V4_BYTES, HOST_V6_BYTES, host_text
 from ...model.message import Property, SysFlag
 from ...protocol.compression import compression_of, decompress
-from ..schema import COLUMNS, MAP, check_columns, timestamps
+from ..schema import COLUMNS, MAP, as_type, check_columns, timestamps
 from .property_table import PropertyTable, parse_properties
 from .records import BORN_HOST, BORN_TIME, FLAG, PHYSICAL_OFFSET, QUEUE_ID, QUEUE_OFFSET, Records
 from .vectors import Positions, fixed_text, gather_bytes, hex_digits, replaced, spans
@@ -41,13 +41,10 @@ def decode_records(
     if "body" in ready:
         ready["body"] = columns.unpacked(ready["body"])
     arrays = [
-        _as_type(ready[field.name] if field.name in ready else _MAKERS[field.name](columns), field) for field in schema
+        as_type(ready[field.name] if field.name in ready else _MAKERS[field.name](columns), field, columns.place)
+        for field in schema
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _as_type(array: pa.Array, field: pa.Field) -> pa.Array:
-    return array if array.type.equals(field.type) else array.cast(field.type)
 
 
 def runs(flags: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
@@ -76,6 +73,11 @@ class _Columns:
     def properties(self) -> PropertyTable:
         records = self.records
         return parse_properties(spans(records.buffer, records.properties_at, records.end, pa.binary()))
+
+    def place(self, row: int) -> str:
+        at = self.records.at[row : row + 1]
+        offset, queue = int(self.records.int64(at + QUEUE_OFFSET)[0]), int(self.records.int32(at + QUEUE_ID)[0])
+        return f"the message at offset {offset} of queue {queue} of {self.topic()[row]}"
 
     def body(self) -> pa.Array:
         records = self.records
