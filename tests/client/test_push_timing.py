@@ -587,6 +587,41 @@ async def test_an_ordered_queue_is_let_go_only_after_its_handler_has_ended(clust
     assert {queue["topic"] for each in unlocks for queue in each["mqSet"]} >= {"T"}
 
 
+@pytest.mark.parametrize("orderly", [False, True])
+@pytest.mark.parametrize("ends", [True, False])
+async def test_a_stop_that_was_cancelled_goes_on_and_a_second_one_awaits_its_end(
+    cluster: Cluster, ends: bool, orderly: bool
+) -> None:
+    broker = broker_with(cluster, b"x")
+    may_end = asyncio.Event()
+    outcomes = []
+
+    async def handle(msg: Received) -> None:
+        try:
+            await may_end.wait()
+            outcomes.append("done")
+        except asyncio.CancelledError:
+            outcomes.append("cancelled")
+            raise
+
+    _, consumer = await consume(cluster, handle, orderly=orderly, grace_s=10)
+    first = asyncio.create_task(consumer.stop())
+    await cluster.clock.settle(100)
+    first.cancel()
+    await cluster.clock.settle(100)
+    assert (first.cancelled(), outcomes, broker.members != []) == (True, [], True)
+    second = asyncio.create_task(consumer.stop())
+    await cluster.clock.settle(100)
+    assert not second.done()
+    if ends:
+        may_end.set()
+    await cluster.clock.advance(11)
+    await second
+    assert outcomes == ["done" if ends else "cancelled"]
+    assert broker.offsets["T", 0] == int(ends)
+    assert (consumer.running, len(consumer._tasks._tasks), broker.members) == (0, 0, [])
+
+
 async def test_a_stop_during_the_start_leaves_no_lock_and_no_task(cluster: Cluster) -> None:
     broker = broker_with(cluster, b"x")
 

@@ -285,9 +285,8 @@ class _BroughtToEnd(PushConsumer):
         super().__init__(*rest)
         self._to_its_end = to_its_end
 
-    async def stop(self) -> None:
-        if self.is_open:
-            await self._to_its_end(super().stop(), self.group, self.options.grace_s)
+    async def _finish(self) -> None:
+        await self._to_its_end(super()._finish(), self.group, self.options.grace_s)
 
 
 def _check_names(settings: Collection[str]) -> None:

@@ -93,6 +93,7 @@ class PushConsumer(Lifecycle):
         self._refusal: SubscriptionConflict | None = None
         self._is_running = False
         self._ended = asyncio.Event()
+        self._stopping: asyncio.Task[None] | None = None
         self.is_open = False
 
     def _consume_by(self, options: ConsumeOptions) -> None:
@@ -227,10 +228,20 @@ class PushConsumer(Lifecycle):
                     await self._session.route(names.AUTO_CREATE_TOPIC)
 
     async def stop(self) -> None:
-        """End the pulls, let running handlers finish (`grace_s`), commit what is done, and leave the group."""
-        if not self.is_open:
-            return
-        self.is_open = False
+        """End the pulls, let running handlers finish (`grace_s`), commit what is done, and leave the group.
+
+        If this is cancelled, the stop goes on all the same. A second call awaits its end.
+        """
+        if self.is_open:
+            self.is_open = False
+            self._stopping = asyncio.get_running_loop().create_task(self._finish())
+        if (stopping := self._stopping) is not None:
+            try:
+                await asyncio.shield(stopping)
+            finally:
+                self._stopping = None if stopping.done() else stopping
+
+    async def _finish(self) -> None:
         self._assignment.close()
         await self._service.finish(self.options.grace_s)
         self._worker.close()
