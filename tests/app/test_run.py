@@ -256,6 +256,49 @@ asyncio.run(main())
     assert (rest, errors, process.returncode) == (b"down\n", b"", 0)
 
 
+async def test_a_handler_that_swallows_its_cancellation_does_not_keep_the_program_from_ending(shop: Servers) -> None:
+    source = """
+import asyncio, sys, pyromq
+from pyromq.client.consume import consume_service
+
+begun = asyncio.Event()
+
+async def handle(msg: pyromq.Received) -> None:
+    begun.set()
+    while True:
+        try:
+            await asyncio.sleep(3600)
+        except BaseException:
+            pass
+
+async def main():
+    consume_service.CLEAN_UP_S = 0.1
+    async with pyromq.connect(sys.argv[1]) as client, client.producer() as producer:
+        await producer.send("orders", b"x")
+        async with client.push_consumer("orders", handle, group="g", begin="first", grace_s=0.1, orderly=ORDERLY):
+            await begun.wait()
+            asyncio.get_running_loop().call_soon(lambda: print("up", flush=True))
+            await client.wait()
+    print("down", flush=True)
+
+asyncio.run(main())
+print("over", flush=True)
+"""
+    (address,) = shop.name_servers
+    for orderly in ("True", "False"):
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", source.replace("ORDERLY", orderly), address),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        assert process.stdout is not None
+        async with asyncio.timeout(60):
+            assert await process.stdout.readline() == b"up\n"
+            process.terminate()
+            rest, _ = await process.communicate()
+        assert (rest, process.returncode) == (b"down\nover\n", 0)
+
+
 async def test_a_worker_that_does_not_end_is_killed_after_the_grace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ Clients, producers, consumers and apps are each a `Lifecycle`: started and stopp
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import signal
 import threading
 from abc import ABC, abstractmethod
@@ -59,6 +60,13 @@ class Tasks:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def abandon(self, task: asyncio.Task[Any]) -> None:
+        """Leave a task behind that ignores being cancelled: neither `cancel` nor the end of the program awaits it."""
+        self._tasks.discard(task)
+        asyncio._unregister_task(task)  # else `asyncio.run` waits for it
+        # Never collected: what ignores the end of its task ignores the one of its coroutine, too, and loops for ever.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)

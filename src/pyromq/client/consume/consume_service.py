@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakValueDictionary
@@ -22,12 +23,15 @@ from ...model.message import StoredMessage
 from ...protocol.bodies.keyed import MessageQueue
 from ..connect.background import Tasks
 from ..core.process_queue import ProcessQueue
+from ..handle import places
 from ..handle.attempts import Attempt
 from ..handle.failures import Failures
 from ..handle.handlers import Outcomes
 from ..received import Received
 
 log = logs.get("pyromq.client")
+
+CLEAN_UP_S = 5.0  # for what handlers do when they are cancelled at a stop
 
 Describe = Callable[[StoredMessage, MessageQueue], Received]
 
@@ -162,7 +166,7 @@ class ConsumeService(ABC):
                 self.failures.log(each, fault, "handled by whoever has its queue now")
 
     async def finish(self, grace_s: float) -> None:
-        """Let the running handlers end; cancel those that need longer than the grace."""
+        """Let the running handlers end; cancel those that need longer than the grace. It ends in any case."""
         self.is_stopping = True
         handlers = tuple(self.handlers)
         try:
@@ -173,6 +177,17 @@ class ConsumeService(ABC):
             if grace_s > 0:
                 running = sum(not task.done() for task in handlers)
                 log.warning("handlers did not end in time and are cancelled", running=running)
-            for task in handlers:
-                task.cancel()
-            await asyncio.gather(*handlers, return_exceptions=True)
+            await self._cut(handlers)
+
+    async def _cut(self, handlers: Collection[asyncio.Task[None]]) -> None:
+        """Cancel the handlers, and leave those behind that go on all the same."""
+        for task in handlers:
+            task.cancel()
+        with suppress(TimeoutError):
+            async with self.clock.timeout(CLEAN_UP_S):
+                await asyncio.wait(handlers)
+        for task in handlers:
+            if not task.done():
+                at = places.of_coroutine(task.get_coro())
+                log.error("a handler goes on although it was cancelled: it is left behind, its message not done", at=at)
+                self.tasks.abandon(task)
