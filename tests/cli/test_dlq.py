@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pyromq.admin import messages
+from pyromq.admin import copies, messages
 from pyromq.client.core.retry import Reject
 from pyromq.client.errors import refused
 from pyromq.client.received import Received
@@ -93,6 +93,24 @@ def test_a_letter_that_was_sent_by_its_id_is_not_sent_again(one: Standing) -> No
     assert one.rows("dlq", "resend", "named", "--yes")[0]["sent"] == 3
     one.shown("dlq", "purge", "named", "--yes")
     assert "no key" in one.refused("kv", "get", "PYROMQ_DLQ", "named")
+
+
+def test_a_resend_that_is_interrupted_goes_on(one: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
+    one.shown("group", "create", "halved")
+    one.send(dlq_topic("halved"), "first", "second")
+    retry, sent = copies.Copies.retry, list[str]()
+
+    async def interrupted(own: copies.Copies, message: Any, group: str, properties: Any) -> None:
+        if sent:
+            raise KeyboardInterrupt
+        sent.append(group)
+        await retry(own, message, group, properties)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(copies.Copies, "retry", interrupted)
+        said = one.refused("dlq", "resend", "halved", "--yes")
+    assert "stopped: 1 dead letters were sent. The same command goes on behind them" in said
+    assert one.rows("dlq", "resend", "halved", "--yes")[0]["sent"] == 1
 
 
 def test_dead_letters_that_were_sent_again_wait(one: Standing) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pyromq.admin.copies import Copies
 from pyromq.cli.msg.message_rows import imported
 from pyromq.model.message import Property
 from tests.cli.standing import Standing, standing
@@ -26,6 +28,28 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
 def first_id(two: Standing) -> str:
     (row,) = [row for row in two.rows("msg", "query", "orders") if row["body"] == "one"]
     return str(row["messageId"])
+
+
+def test_an_import_that_is_interrupted_names_its_rest(
+    two: Standing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "three.jsonl"
+    file.write_text("".join(f'{{"topic": "stopped", "body": "{number}"}}\n\n' for number in range(3)))
+    send_new, sent = Copies.send_new, list[bytes]()
+
+    async def interrupted(copies: Copies, topic: str, body: bytes, properties: Any) -> None:
+        if len(sent) == 2:
+            raise KeyboardInterrupt
+        sent.append(body)
+        await send_new(copies, topic, body, properties)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Copies, "send_new", interrupted)
+        said = " ".join(two.refused("msg", "import", str(file), "--to", "stopped", "--yes").split())
+    assert f"2 messages were sent. The rest, whose first may be there already: tail -n +4 {file} | pyromq" in said
+    rest = "".join(file.read_text().splitlines(keepends=True)[3:])
+    two.shown("msg", "import", "-", "--to", "stopped", "--yes", text=rest)
+    assert sorted(row["body"] for row in two.rows("msg", "query", "stopped")) == ["0", "1", "2"]
 
 
 def test_query_by_key_by_tag_and_by_time(two: Standing) -> None:

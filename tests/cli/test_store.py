@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -207,6 +208,27 @@ def test_a_backup_that_fails_leaves_nothing_behind(
     (tmp_path / "mine" / "thing").touch()
     assert "not empty" in run("backup", clean, tmp_path / "mine").output
     assert (tmp_path / "mine" / "thing").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "tool", "said"),
+    [
+        ("verify", "verify.verify_store", "verifying was 50 % done. Nothing was changed, the same command begins anew"),
+        ("backup", "backup.backup_store", "copying was 50 % done. Half a copy is no backup and was removed, the same"),
+        ("rebuild", "rebuild.rebuild_store", "rebuilding was 50 % done. The log is whole: the same command, or the"),
+    ],
+)
+def test_an_interrupt_says_how_far_it_came_and_how_to_go_on(
+    clean: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, tool: str, said: str
+) -> None:
+    def interrupted(*arguments: Any) -> None:
+        arguments[-1](5, 10)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"pyromq.store.tools.{tool}", interrupted)
+    done = run(name, clean, *[tmp_path / "copy"] * (name == "backup"))
+    assert (done.exit_code, said in done.stderr) == (1, True), done.stderr
+    assert not (tmp_path / "copy").exists()
 
 
 def test_a_loss_is_accepted_by_word_of_the_owner(clean: Path, tmp_path: Path) -> None:

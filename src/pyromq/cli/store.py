@@ -32,8 +32,10 @@ from ..text.screen import wrapped
 from .terminal.interrupts import confirm
 from .terminal.options import together
 from .terminal.printing import columns, print_lines
-from .terminal.progress import progress
+from .terminal.progress import until_stopped
 from .terminal.tree import Tree, command
+
+ANEW = "the same command begins anew"
 
 
 @click.group(cls=Tree)
@@ -64,7 +66,7 @@ def verify(path: Path, config_file: Path | None, as_json: bool) -> None:
     from ..store.tools.verify import verify_store
 
     disk, config = _open(path, config_file)
-    with progress("verifying", is_quiet=as_json) as report_progress:
+    with until_stopped("verifying", f"Nothing was changed, {ANEW}", is_quiet=as_json) as report_progress:
         report = verify_store(disk, config, report_progress)
     _print(as_json, report.as_dict(), _report_lines(report))
     sys.exit(report.exit_code)
@@ -105,7 +107,8 @@ def dump(
 
     disk, config = _open(path, config_file)
     whole = sum(disk.size(f"{COMMIT_LOG}/{name}") for name in disk.list(COMMIT_LOG))
-    with progress("dumping", is_quiet=sys.stdout.isatty()) as report_progress:  # a screen has the records themselves
+    on_screen = sys.stdout.isatty()  # it has the records themselves
+    with until_stopped("dumping", f"The store was only read, {ANEW}", is_quiet=on_screen) as report_progress:
         for number, record in enumerate(dump_records(disk, config, DumpFilter(**wanted))):
             if limit is not None and number >= limit:
                 return
@@ -126,7 +129,7 @@ def _dump_to(path: Path, target: Path, as_json: bool, wanted: dict[str, Any]) ->
         raise ConfigError(f"--to needs {missing.name}: pip install 'pyromq[spark]'") from None
     given = {names[name]: str(value) for name, value in wanted.items() if value is not None}
     damage: list[Damage] = []
-    with progress("dumping", is_quiet=as_json) as report_progress:
+    with until_stopped("dumping", f"{target} was not written, {ANEW}", is_quiet=as_json) as report_progress:
         count = store_to_file(path, target, damage.append, report_progress, **given)
     for one in damage:
         print_lines(f"damaged: {one}", err=True)
@@ -149,7 +152,8 @@ def backup(path: Path, target: Path, config_file: Path | None, as_json: bool) ->
         raise ConfigError(f"{target} lies inside the store {path}: name a folder outside of it for the backup")
     is_new = not target.exists()
     copy = RealDisk(target, create=True)
-    with progress("copying", is_quiet=as_json) as report_progress, _removed_unless_done(target, is_new):
+    then = f"Half a copy is no backup and was removed, {ANEW}"
+    with until_stopped("copying", then, is_quiet=as_json) as report_progress, _removed_unless_done(target, is_new):
         done = backup_store(disk, copy, config, SystemClock(), os.getpid(), report_progress)
     result = {"target": copy.root, "logStart": done.log_start, "logEnd": done.log_end}
     result |= {"files": done.files, "bytes": done.bytes}
@@ -165,7 +169,8 @@ def rebuild(path: Path, config_file: Path | None, as_json: bool) -> None:
     from ..store.tools.rebuild import rebuild_store
 
     disk, config = _open(path, config_file)
-    with progress("rebuilding", is_quiet=as_json) as report_progress:
+    then = "The log is whole: the same command, or the start of a broker, writes what is missing"
+    with until_stopped("rebuilding", then, is_quiet=as_json) as report_progress:
         done = rebuild_store(disk, config, SystemClock(), os.getpid(), report_progress)
     result = {"records": done.records, "logEnd": done.end, "damaged": len(done.damage)}
     lines = [f"queues and index written from {done.records} records up to {done.end}"]

@@ -12,6 +12,7 @@ from ...client.errors import Refused
 from ...model.codes import ResponseCode
 from ...model.message import Property, StoredMessage
 from ...model.names import DLQ_PREFIX, dlq_topic
+from ..terminal.interrupts import tells_if_stopped
 from ..terminal.options import one_broker
 from ..terminal.printing import print_lines
 from ..terminal.progress import counted
@@ -21,6 +22,7 @@ from ..terminal.validation import check_name_servers, check_sendable
 from .copying import Skipped
 
 PROGRESS_GROUP = "pyromq_dlq"  # its offsets in a dead-letter topic say what has been sent again
+GOES_ON = "The same command goes on behind them"
 SENT_BY_ID = "PYROMQ_DLQ"  # namespace of the name servers' table: by group, the letters that were sent out of turn
 
 
@@ -162,7 +164,9 @@ async def resend(
     copies, skipped = admin.copies.Copies(shell.session), Skipped(f"pyromq dlq resend {group} ID")
     for address in {one["place"].address for one in work}:
         await admin.groups.put(shell.calls, address, SubscriptionGroupConfig(group_name=PROGRESS_GROUP))
-    with counted(len(work), f"dead letters of {group}", is_quiet=shell.as_json) as done:
+    sent = 0
+    told = tells_if_stopped(lambda: f"{sent} dead letters were sent. {'' if ids or again else GOES_ON}".rstrip())
+    with told, counted(len(work), f"dead letters of {group}", is_quiet=shell.as_json) as done:
         for one in work:
             properties = {"REDRIVE_GROUP": group, "REDRIVE_ID": one["messageId"]}
             with skipped.unless_readable():
@@ -170,9 +174,10 @@ async def resend(
                     await copies.send(one["stored"], target or admin.copies.origin_topic(one["stored"]), properties)
                 else:
                     await copies.retry(one["stored"], group, properties)
+                sent += 1
                 await _remember(shell, group, one, by_id=bool(ids))
             done(1)
-    shell.rows([{"group": group, "sent": len(work) - skipped.count, "to": goal} | skipped.column()])
+    shell.rows([{"group": group, "sent": sent, "to": goal} | skipped.column()])
     skipped.check()
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ... import admin
+from ...model.foreign_text import shell_word
 from ..terminal.interrupts import tells_if_stopped, typed_lines
 from ..terminal.options import one_broker
 from ..terminal.output_file import whole_file
@@ -111,7 +112,16 @@ async def import_(shell: Shell, file: str, target: str | None) -> None:
     copies = admin.copies.Copies(shell.session)
     counts: Counter[str] = Counter()
     length = _length(file)
-    told = tells_if_stopped(lambda: f"{0 if shell.is_dry else counts.total()} messages were sent")
+    lines_done = 0
+
+    def stopped() -> str:
+        if shell.is_dry or file == "-" or not counts:
+            return f"{0 if shell.is_dry else counts.total()} messages were sent"
+        to = f" --to {shell_word(target)}" if target else ""
+        rest = f"tail -n +{lines_done + 1} {shell_word(file)} | pyromq msg import -{to}"
+        return f"{counts.total()} messages were sent. The rest, whose first may be there already: {rest}"
+
+    told = tells_if_stopped(stopped)
     with told, _read(file) as lines, counted(length, file, is_quiet=shell.as_json or _is_typed(file)) as done:
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -124,6 +134,7 @@ async def import_(shell: Shell, file: str, target: str | None) -> None:
             if not shell.is_dry:
                 await copies.send_new(one.topic, one.body, one.properties)
             counts[one.topic] += 1
+            lines_done = number
             done(1)
     rows = [{"topic": topic, "messages": count} for topic, count in sorted(counts.items())]
     if shell.is_dry:

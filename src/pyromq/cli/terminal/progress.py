@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from ... import logs
 from ...ambient import SystemClock
 from ...model.foreign_text import one_line
+from .interrupts import tells_if_stopped
 
 EVERY_S = 5.0
 Report = Callable[[int, int], None]  # how much is done, of how much in all, 0 where nobody knows
@@ -43,6 +44,24 @@ def progress(what: str, *, is_quiet: bool = False, in_bytes: bool = True) -> Ite
     with Progress(*columns, console=console, transient=True, redirect_stdout=False) as bars:  # the results go there
         task = bars.add_task(one_line(what), total=None)
         yield lambda done, whole: bars.update(task, completed=done, total=whole or None)
+
+
+@contextmanager
+def until_stopped(what: str, then: str, *, is_quiet: bool = False) -> Iterator[Report]:
+    """Yield what `progress` yields. Where Ctrl-C ends it, fail with how far it came, and `then`: how to go on."""
+    percent = 0
+
+    with (
+        tells_if_stopped(lambda: f"{what} was {percent} % done. {then}"),
+        progress(what, is_quiet=is_quiet) as report,
+    ):
+
+        def keep(done: int, whole: int) -> None:
+            nonlocal percent
+            percent = 100 * done // (whole or 1)
+            report(done, whole)
+
+        yield keep
 
 
 @contextmanager
