@@ -98,6 +98,7 @@ msg import FOLDER/orders.jsonl --to copies --json          => "messages": 3
 msg resend orders ID --to copies                           => topic copies
 msg resend orders ID -g billing --json                     => "to": "group billing"
 [1] msg resend orders none                                 => no message none of topic orders is known here
+[1] msg recheck none                                       => no message none was given up here
 msg replay orders --tag created --into copies --dry-run    => would send 1 messages of orders again to topic copies
 msg replay orders --tag created --into copies --yes        => orders +topic copies +1
 msg replay orders --tag created -g billing --yes --json    => "sent": 1

@@ -75,6 +75,7 @@ ELSEWHERE = {
     "demo": "test_demo.py",
     "spark shell": "test_spark.py",
     "completion": "test_tree.py",
+    "msg recheck": "test_recheck.py",
 }
 
 

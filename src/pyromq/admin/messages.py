@@ -13,6 +13,7 @@ from ..model.message import StoredMessage
 from ..protocol.bodies.own import members
 from ..protocol.headers.admin import DeadLettersRequest, MessageLifeRequest
 from ..protocol.headers.pull import PullMessage, QueryMessage, ViewMessage
+from ..protocol.headers.send import ResumeCheckHalfMessage
 from ..protocol.messages import ReadMessages, read_messages
 from ..protocol.pulls import PULL_CODES, PullAnswer, Pulled, PullFlag
 from ..protocol.requests import RequestCode
@@ -139,6 +140,11 @@ async def life(calls: Calls, address: str, topic: str, message_id: str) -> dict[
     header = MessageLifeRequest(topic=topic, id=message_id)
     found = (await calls.ask(address, RequestCode.MESSAGE_LIFE, header, known=_NOTHING)).body_or_none
     return None if found is None else members(found)
+
+
+async def check_again(calls: Calls, address: str, offset_id: str) -> None:
+    """Let the broker ask anew how a transaction ended that it has given up. Refused for any other message."""
+    await calls.ask(address, RequestCode.RESUME_CHECK_HALF_MESSAGE, ResumeCheckHalfMessage(msg_id=offset_id))
 
 
 async def dead_letters(calls: Calls, address: str, group: str | None = None, most: int = 100) -> dict[str, Any] | None:

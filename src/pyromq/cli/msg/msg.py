@@ -1,5 +1,5 @@
-"""`pyromq msg`: one message's life and trace, search, copies. Export and import are in files.py, replay in
-replay.py."""
+"""`pyromq msg`: one message's life and trace, search, copies. Export and import are in files.py; replay and
+recheck have files of their own."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from .copying import FROM, TO, selects
 from .dlq import list_dead
 from .files import export, import_
 from .message_tables import life_lines, trace_json, trace_lines
+from .recheck import recheck
 from .replay import replay
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def msg() -> None:
 
 
 msg.add_command(list_dead, "dead")
-for _command in (export, import_, replay):
+for _command in (export, import_, recheck, replay):
     msg.add_command(_command)
 
 
