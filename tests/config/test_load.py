@@ -112,6 +112,9 @@ def test_a_refused_key_may_stand_with_its_harmless_value(tmp_path: Path, text: s
     assert load_file(tmp_path / "bakery.conf", text) == BakeryConfig()
 
 
+OTHERS = "Java takes every other word for false"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -134,7 +137,13 @@ def test_a_refused_key_may_stand_with_its_harmless_value(tmp_path: Path, text: s
             "line 1: scanNotActiveBrokerInterval = 2147483648: must be from 1 to 2147483647",
         ),
         ("flushDiskType=NEVER", "line 1: flushDiskType = NEVER: must be one of SYNC_FLUSH, ASYNC_FLUSH"),
-        ("allowUnauthenticated=perhaps", "line 1: allowUnauthenticated = perhaps: must be true or false"),
+        *(
+            (
+                f"allowUnauthenticated={word}",
+                f"line 1: allowUnauthenticated = {word}: must be true or false; {OTHERS}",
+            )
+            for word in ("perhaps", "yes", "on", "1", "0")
+        ),
         (
             "enableControllerInNamesrv=true",
             "line 1: enableControllerInNamesrv = true is refused: there is no controller here; run one apart, "

@@ -29,7 +29,6 @@ _NOT_GIVEN: Any = dataclasses.MISSING
 MASK = "********"
 JAVA_INT, JAVA_LONG = (1 << 31) - 1, (1 << 63) - 1
 _SECRET = re.compile(r"pass?w|pwd|secret|credential|authentication_?user", re.IGNORECASE)
-TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +107,9 @@ class Setting:
         if not text and self.default != "" and self.kind != tuple[str, ...]:
             raise ValueError(f"must be {self.kind_name}, not empty; remove the line for the default")
         if self.kind is bool:
-            if text.lower() not in TRUE + FALSE:
-                raise ValueError(f"must be {self.kind_name}")
-            return text.lower() in TRUE
+            if text.lower() not in ("true", "false"):
+                raise ValueError(f"must be {self.kind_name}; Java takes every other word for false")
+            return text.lower() == "true"
         if self.kind == tuple[str, ...]:
             return tuple(part.strip() for part in text.split(";") if part.strip())
         if self.kind is Path:

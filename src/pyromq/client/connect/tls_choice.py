@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from ...config.settings import FALSE, TRUE
 from ...errors import ConfigError
 from ...transport.tls import ClientTls, Verify
 
@@ -25,7 +24,7 @@ VARIABLES = {
     "key_password": "PYROMQ_TLS_KEY_PASSWORD",
     "verify": "PYROMQ_TLS_VERIFY",
 }
-_SWITCH = dict.fromkeys(TRUE, True) | dict.fromkeys(FALSE, False)
+_SWITCH = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
