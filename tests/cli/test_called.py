@@ -37,6 +37,9 @@ def test_as_called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: str, 
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "bin" / given) if given == "pyromq" else given])
     assert as_called(HINT) == HINT.replace("pyromq topic", typed)
+    install = "pip install 'pyromq[spark]'"
+    on_path = typed == "pyromq topic"
+    assert as_called(f"needs x: {install}") == f"needs x: {install if on_path else f'{sys.executable} -m {install}'}"
 
 
 def test_hints_may_name_every_command() -> None:
@@ -66,4 +69,6 @@ def test_no_cure_of_doctor_goes_without_a_question_or_removes_a_file() -> None:
     texts = {path.name: path.read_text() for path in Path(pyromq.cli.cluster.__path__[0]).glob("*_checks.py")}
     assert len(texts) >= 2
     for name, text in texts.items():
-        assert not re.search(r"--yes|-y\b|\brm\b|\bremove\b|\bdelete\b(?!s)", text), name
+        assert not re.search(r"--yes|-y\b|\brm\b|\bremove\b", text), name
+        for line in text.splitlines():
+            assert "--dry-run" in line or not re.search(r"\bdelete\b(?!s)", line), line
