@@ -50,6 +50,15 @@ def test_fifo_topic_and_group(up: Stage) -> None:
     )
 
 
+def test_the_lines_that_our_page_opens_with_run_in_their_order(up: Stage) -> None:
+    opening = (Path(__file__).parents[2] / "docs" / "mqadmin.md").read_text("utf-8").split("```")[1]
+    *lines, last = re.findall(r"^mqadmin (\w+ -.*?)(?:  .*)?$", opening, re.MULTILINE)
+    assert len(lines) == 6
+    for line in lines:
+        eventually(lambda line=line: up.call(*line.split()).code == 0, line)  # type: ignore[misc]
+    assert "CODE: 17  DESC: No topic route info" in up.call(*last.split()).err  # as the page says: nobody consumed yet
+
+
 def test_a_compaction_topic_is_refused_by_name(up: Stage) -> None:
     asked = ["-a", "+cleanup.policy=COMPACTION", "-o", "true"]
     made = up.call("updateTopic", "-c", "DefaultCluster", "-t", "ctopic", *asked)
