@@ -53,6 +53,8 @@ def test_settings_of_brokers(two: Standing) -> None:
     assert "would set fileReservedTime to 48" in two.shown(*change, "--dry-run")
     assert two.rows(*change, "--yes") == [{"broker": "broker-b", "key": "fileReservedTime", "was": "72", "value": "48"}]
     assert {row["value"] for row in two.rows("broker", "config", "get", "fileReservedTime")} == {"72", "48"}
+    (row,) = two.rows("broker", "config", "set", "diskSpaceCleanForciblyRatio", "0.9", "-b", "broker-b", "--yes")
+    assert row["note"] == "diskSpaceCleanForciblyRatio = 0.9 counts as 0.85, as in Java"
     assert "Closest: 'maxMessageSize'" in two.refused("broker", "config", "get", "maxMesageSize")
     assert "Closest: 'fileReservedTime'" in two.refused("broker", "config", "set", "fileReservdTime", "1", "--yes")
     said = two.refused("broker", "config", "set", "brokerName", "x", "--yes", code=78)

@@ -23,13 +23,15 @@ async def of_broker(calls: Calls, address: str) -> dict[str, str]:
     return await fetch(calls, address, RequestCode.GET_BROKER_CONFIG)
 
 
-async def change(calls: Calls, address: str, row: Row[None, bytes, None, None], pairs: Mapping[str, str]) -> None:
-    """Change settings of a server. Refused if it does not allow one of these keys to be changed."""
-    await calls.ask(address, row, body=properties.render(pairs).encode())
+async def change(calls: Calls, address: str, row: Row[None, bytes, None, None], pairs: Mapping[str, str]) -> str:
+    """Change settings of a server and return what it says to that, mostly nothing.
+
+    Refused if it does not allow one of these keys to be changed."""
+    return (await calls.ask(address, row, body=properties.render(pairs).encode())).remark
 
 
-async def change_broker(calls: Calls, address: str, pairs: Mapping[str, str]) -> None:
-    await change(calls, address, RequestCode.UPDATE_BROKER_CONFIG, pairs)
+async def change_broker(calls: Calls, address: str, pairs: Mapping[str, str]) -> str:
+    return await change(calls, address, RequestCode.UPDATE_BROKER_CONFIG, pairs)
 
 
 # --- the key-value table ----------------------------------------------------------------------------------------------

@@ -43,6 +43,14 @@ async def test_a_change_counts_at_once_and_after_a_restart(tmp_path: Path) -> No
     assert not loaded.config.auto_create_topic_enable
 
 
+async def test_a_ratio_that_counts_as_another_is_named(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        low = await broker.call(RequestCode.UPDATE_BROKER_CONFIG, b"diskSpaceWarningLevelRatio=0.30\n")
+        assert (low.code, low.remark) == (0, "diskSpaceWarningLevelRatio = 0.30 counts as 0.35, as in Java")
+        assert not (await broker.call(RequestCode.UPDATE_BROKER_CONFIG, b"fileReservedTime=48\n")).remark
+        assert not (await broker.call(RequestCode.UPDATE_BROKER_CONFIG, b"diskSpaceWarningLevelRatio=0.8\n")).remark
+
+
 @pytest.mark.parametrize(
     ("text", "remark"),
     [

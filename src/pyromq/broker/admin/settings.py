@@ -14,6 +14,7 @@ from ...errors import ConfigError, RequestRefused
 from ...model.codes import ResponseCode
 from ...protocol.bodies.body import DataVersion, encode_body
 from ...protocol.headers.admin import GetBrokerConfigAnswer
+from ...store.log.retention import RetentionConfig
 from ...transport.dispatch import Reply, Request
 from ..config import BrokerConfig
 from ..metadata.table_content import next_version
@@ -53,4 +54,8 @@ class SettingsAdmin:
         self.version = next_version(self.version, self.now_ms())
         log.warning("settings changed over the wire", peer=request.peer.address, **changed)
         self.changed(set(changed))
-        return Reply()
+        clamped = self.live.config.part(RetentionConfig).clamped()
+        notes = [
+            f"{key} = {changed[key]} counts as {value}, as in Java" for key, value in clamped.items() if key in changed
+        ]
+        return Reply(remark="; ".join(notes) or None)

@@ -74,16 +74,20 @@ async def put(shell: Shell, key: str, value: str, broker: str | None) -> None:
         f"set {key} to {shown}",
         [{"broker": name, "key": key, "now": old, "value": shown} for name, old in before.items()],
     )
+    rows = []
     for place, old in was.items():
-        await _change(shell, place, key, value, old)
-    shell.rows([{"broker": name, "key": key, "was": old, "value": shown} for name, old in before.items()])
+        note = await _change(shell, place, key, value, old)
+        row = {"broker": place.name, "key": key, "was": before[place.name], "value": shown}
+        rows.append(row | ({"note": note} if note else {}))
+    shell.rows(rows)
 
 
-async def _change(shell: Shell, place: BrokerPlace, key: str, value: str, was: str) -> None:
+async def _change(shell: Shell, place: BrokerPlace, key: str, value: str, was: str) -> str:
     """Change the setting and read it again: Apache's broker answers success to a value that it cannot read."""
-    await admin.settings.change_broker(shell.calls, place.address, {key: value})
+    note = await admin.settings.change_broker(shell.calls, place.address, {key: value})
     if value != was and (await admin.settings.of_broker(shell.calls, place.address)).get(key) == was:
         raise Fail(f"{place.name} took {key}={value} and goes on with {was}: is that a value for it?", REFUSED)
+    return note
 
 
 @command("pyromq broker stats", "pyromq broker stats 'put*' -b broker-a --json")

@@ -47,10 +47,13 @@ class RetentionConfig:
         0.85,
         java="diskSpaceCleanForciblyRatio",
         low=0,
-        help="share of the disk above which the oldest go whatever their age",
+        help="share of the disk above which the oldest go whatever their age; counts from 0.30 to 0.85",
     )
     disk_warning_ratio: float = setting(
-        0.90, java="diskSpaceWarningLevelRatio", low=0, help="share of the disk above which writes are refused"
+        0.90,
+        java="diskSpaceWarningLevelRatio",
+        low=0,
+        help="share of the disk above which writes are refused; counts from 0.35 to 0.90",
     )
     force_enabled: bool = setting(True, java="cleanFileForciblyEnable", help="allow deletion before the age is reached")
     max_log_bytes: int = setting(0, low=0, wide=True, help="the log's oldest files go above this size; 0 is no limit")
@@ -79,6 +82,14 @@ class RetentionConfig:
     @property
     def warn_at(self) -> float:
         return min(max(self.disk_warning_ratio, 0.35), 0.90)
+
+    def clamped(self) -> dict[str, float]:
+        """Return by Java's keys the ratios that count as another number than the one given."""
+        ratios = {
+            "diskSpaceCleanForciblyRatio": (self.disk_force_ratio, self.force_at),
+            "diskSpaceWarningLevelRatio": (self.disk_warning_ratio, self.warn_at),
+        }
+        return {key: counts for key, (given, counts) in ratios.items() if given != counts}
 
 
 class DeletionPlan(NamedTuple):
