@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,49 @@ async def test_nothing_is_acked_before_its_result_is_published(rmq_broker: RmqBr
         assert bodies(rmq_broker, "invoices") == []
         await rmq_broker.clock.advance(10)
     assert bodies(rmq_broker, "invoices") == [b"invoice"]
+
+
+@pytest.mark.parametrize(
+    ("topic", "arguments", "said"),
+    [
+        ("invoices", {"nosuch": 1}, "publisher to 'invoices': there is no 'nosuch'"),
+        ("invoices", {"dealy": 1}, "there is no 'dealy'; did you mean delay?"),
+        ("invoices", {"delay": "3"}, "delay: '3' is no number of seconds"),
+        ("invoices", {"delay": 1, "delay_level": 2}, "are 2 ways to say when"),
+        ("invoices", {"tag": 3}, "the tag is 3, and not a string"),
+        ("invoices", {"keys": 5}, "keys is 5, and not strings"),
+        ("invoices", {"timeout": 0}, "timeout=0 is no number of seconds above 0"),
+        ("invoices", {"queue": 3}, "queue is 3, and not a function"),
+        ("invoices", {"order_key": 3}, "order_key is 3, and not a string"),
+        ("", {}, "publisher to '': the topic name is empty"),
+        ("a b", {}, "the topic name 'a b' may hold only"),
+        ("SCHEDULE_TOPIC_XXXX", {}, "is the broker's own: nobody may send to it"),
+        (None, {}, "the topic is None, and not a string"),
+    ],
+)
+async def test_a_publisher_whose_sends_would_all_be_refused_does_not_start(
+    rmq_broker: RmqBroker, topic: Any, arguments: Any, said: str
+) -> None:
+    app = pyromq.App()
+
+    @app.subscriber("orders", group="billing")
+    @app.publisher(topic, **arguments)
+    async def bill(order: Order) -> dict[str, int]:
+        return {"order": order.id}
+
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        app.check()
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        await app.start(await rmq_broker.client())
+
+
+async def test_nothing_is_declared_while_the_app_runs(rmq_broker: RmqBroker) -> None:
+    app = pyromq.App()
+    async with app.on(await rmq_broker.client()):
+        for declare in (partial(app.subscriber, "orders", group="g"), partial(app.publisher, "invoices")):
+            with pytest.raises(Error, match="this app runs already"):
+                declare()
+    app.subscriber("orders", group="g")
 
 
 @pytest.mark.usefixtures("topics")

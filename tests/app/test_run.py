@@ -195,6 +195,7 @@ _SUBSCRIBER = (
         ),
         (_SUBSCRIBER % (", begin='first', concurrency=0", "msg"), "subscriber of group 'billing': concurrency"),
         (_SUBSCRIBER % ("", ""), "takes 0 arguments"),
+        (_SUBSCRIBER % (")\n@app.publisher('out', delay='3'", "msg"), "publisher to 'out': delay: '3' is no number"),
     ],
 )
 async def test_a_wrong_name_or_setting_is_one_line_and_the_end(

@@ -21,6 +21,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any, Self, TypeVar, Unpack
 
 from .. import logs
@@ -112,6 +113,7 @@ class App(Lifecycle):
 
         `replies=True`: what it returns goes back to who asked by `producer.request`.
         """
+        self._check_stopped()
         if not topics:
             raise Error("subscriber() without a topic", hint="Name one or more")
         if any(each.group == group for each in self._subscriptions):
@@ -136,6 +138,7 @@ class App(Lifecycle):
 
         `order_key` may be a function of what is sent. `arguments` are those of `Producer.send`: tag, keys, delay ...
         """
+        self._check_stopped()
         choose_codec(arguments.get("codec"), JSON)  # a wrong one is refused here, and not with the first message
 
         def declare(function: F) -> F:
@@ -150,6 +153,8 @@ class App(Lifecycle):
         make = partial(connect, self._namesrv, **self._settings)
         client = check_settings("App(...)", self._settings, ClientConfig, make)
         check_settings("App(...)", (), ClientConfig, partial(client.producer, self._producer_group))
+
+        self._check_publications()
 
         def declare(subscription: Subscription) -> None:
             self._check_function(subscription)
@@ -186,8 +191,8 @@ class App(Lifecycle):
 
     async def start(self, client: Client | None = None) -> None:
         """Start on a client of its own, or on this one, which is started already (tests)."""
-        if self._run is not None:
-            raise Error("this app runs already")
+        self._check_stopped()
+        self._check_publications()
         async with AsyncExitStack() as stack:
             stack.callback(setattr, self, "_run", None)
             if client is None:
@@ -270,6 +275,15 @@ class App(Lifecycle):
 
     def _codec_of(self, about: Mapping[str, Any]) -> Codec:
         return choose_codec(about.get("codec"), choose_codec(self._settings.get("codec"), JSON))
+
+    def _check_stopped(self) -> None:
+        if self._run is not None:
+            raise Error("this app runs already", hint="Declare subscribers and publishers before, and start it once")
+
+    def _check_publications(self) -> None:
+        """Raise ConfigError for arguments of publishers that a send would refuse."""
+        for each in chain(*self._publishing.values()):
+            check_settings(f"publisher to {each.topic!r}", each.arguments, PublishArguments, each.check)
 
     def _check_types(self, subscription: Subscription) -> None:
         """Raise Error for types of a function that the codecs have no bodies of."""

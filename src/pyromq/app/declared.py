@@ -6,8 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ..client.arguments import check_text, time_limit
 from ..client.handle.handlers import Handler, value_type
 from ..client.keywords import ConsumeSettings, PublishArguments
+from ..client.produce.outgoing import check_sendable, message_properties
+from ..client.produce.queue_choice import queue_choice
 from ..client.subscription import Filter
 
 
@@ -34,3 +37,15 @@ class Publication:
     topic: str
     order_key: str | Callable[[Any], str | None] | None
     arguments: PublishArguments
+
+    def check(self) -> None:
+        """Raise BadMessage for what `Producer.send` would refuse of every message."""
+        about: dict[str, Any] = dict(self.arguments)
+        queue, timeout, _ = (about.pop(name, None) for name in ("queue", "timeout", "codec"))
+        check_text("the topic", self.topic)
+        check_sendable(self.topic)
+        order_key = None if callable(self.order_key) else self.order_key
+        message_properties("", order_key=order_key, **about)
+        queue_choice(order_key, queue)
+        if timeout is not None:
+            time_limit("timeout", timeout)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import fields
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -15,8 +14,8 @@ T = TypeVar("T")
 
 
 def check_settings(where: str, given: Collection[str], kind: Any, make: Callable[[], T]) -> T:
-    """Return what `make` does. ConfigError for a name that `kind`, a dataclass, does not have, and for a refusal."""
-    known = [each.name for each in fields(kind)]
+    """Return what `make` does. ConfigError for a name that `kind` (a class of names) lacks, and for a refusal."""
+    known = list(kind.__annotations__)
     for name in given:
         if name not in known:
             near = get_close_matches(name, known, 1)

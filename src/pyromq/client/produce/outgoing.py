@@ -253,7 +253,8 @@ def pack_batch(topic: str, items: list[BatchItem]) -> Outgoing:
 
 
 @lru_cache(1024)
-def _check_topic(topic: str) -> None:
+def check_sendable(topic: str) -> None:
+    """Raise BadMessage for a topic to which nobody can send."""
     if (fault := names.topic_fault(topic)) is not None:
         raise BadMessage(fault, hint="Choose another name")
     if topic in names.NO_SEND_TOPICS:
@@ -261,7 +262,7 @@ def _check_topic(topic: str) -> None:
 
 
 def _checked_body(topic: str, value: Any, packing: Packing, codec: Codec) -> bytes:
-    _check_topic(topic)
+    check_sendable(topic)
     body = encode_value(value, codec)
     if not body:
         raise BadMessage(f"the message for {topic!r} has an empty body", hint="Brokers refuse it: send at least a byte")
