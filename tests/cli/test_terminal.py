@@ -28,6 +28,7 @@ from pyromq.cli.terminal.interrupts import interruptible
 from pyromq.cli.terminal.output_file import whole_file
 from pyromq.cli.terminal.progress import logged
 from pyromq.model.names import dlq_topic
+from pyromq.text.extras import install_command
 from tests.cli.standing import Standing, standing
 from tests.interop.waiting import eventually
 
@@ -170,7 +171,7 @@ def test_a_missing_package_is_one_line_with_the_cure(tmp_path: Path, package: st
     )
     assert done.returncode == 78, done.stderr
     assert done.stderr.count("\n") == 1, done.stderr
-    assert "pip install 'pyromq[spark]'" in done.stderr
+    assert install_command("spark") in done.stderr
 
 
 COLOUR = re.compile(r"\x1b\[\d*m")

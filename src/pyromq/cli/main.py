@@ -21,6 +21,7 @@ from click.exceptions import NoArgsIsHelpError
 from .. import __version__
 from ..errors import CallFailed, PyroError
 from ..model.foreign_text import one_line
+from ..text.extras import install_command
 from ..text.screen import screen_width, wrapped
 from .terminal.exits import DONE, NO, NO_ANSWER, REFUSED, USAGE
 from .terminal.interrupts import end_line
@@ -130,7 +131,7 @@ class LazyTree(Tree):
         except ModuleNotFoundError as missing:
             if (extra := EXTRAS.get((missing.name or "").partition(".")[0])) is None:
                 raise
-            print_prose(f"pyromq: this needs {missing.name}: pip install 'pyromq[{extra}]'")
+            print_prose(f"pyromq: this needs {missing.name}: {install_command(extra)}")
             sys.exit(REFUSED)
 
 

@@ -28,6 +28,7 @@ from ..store.recovery.sizes import inferred_config
 from ..store.tables.quarantine import QuarantinedRecord
 from ..store.tools.findings import Report
 from ..text import tables
+from ..text.extras import install_command
 from ..text.screen import wrapped
 from .terminal.interrupts import confirm
 from .terminal.options import together
@@ -126,7 +127,7 @@ def _dump_to(path: Path, target: Path, as_json: bool, wanted: dict[str, Any]) ->
         from ..spark.codec.files import store_to_file
         from ..spark.store.store_scan import Damage
     except ImportError as missing:
-        raise ConfigError(f"--to needs {missing.name}: pip install 'pyromq[spark]'") from None
+        raise ConfigError(f"--to needs {missing.name}: {install_command('spark')}") from None
     given = {names[name]: str(value) for name, value in wanted.items() if value is not None}
     damage: list[Damage] = []
     with until_stopped("dumping", f"{target} was not written, {ANEW}", is_quiet=as_json) as report_progress:

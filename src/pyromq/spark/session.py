@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import PyroError
+from ..text.extras import install_command
 
 if TYPE_CHECKING:
     from pyspark import SparkConf
@@ -39,7 +40,7 @@ def check_machine() -> None:
         import pyarrow  # noqa: F401
         import pyspark  # noqa: F401
     except ImportError as missing:
-        raise PyroError(f"Spark is not installed ({missing.name}): pip install 'pyromq[spark]'") from None
+        raise PyroError(f"Spark is not installed ({missing.name}): {install_command('spark')}") from None
     if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
         raise PyroError("Spark needs Java 17 or later: apt-get install openjdk-17-jre-headless, or set JAVA_HOME")
 

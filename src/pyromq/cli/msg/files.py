@@ -14,6 +14,7 @@ import click
 
 from ... import admin
 from ...model.foreign_text import shell_word
+from ...text.extras import install_command
 from ..terminal.interrupts import tells_if_stopped, typed_lines
 from ..terminal.options import one_broker
 from ..terminal.output_file import whole_file
@@ -74,7 +75,7 @@ async def _export_columns(shell: Shell, topic: str, file: str, wanted: Window) -
     try:
         from ...spark.codec.files import topic_to_file
     except ImportError as missing:
-        raise Fail(f"{file}: needs {missing.name}: pip install 'pyromq[spark]'") from None
+        raise Fail(f"{file}: needs {missing.name}: {install_command('spark')}") from None
     own = shell.session.config
     tags = "" if wanted.tags == "*" else wanted.tags.replace("||", " || ")
     given = {"nameServer": ";".join(own.name_servers), "topic": topic, "tags": tags}

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 
 from ...errors import PyroError
 from ...spark.schema import DDL
+from ...text.extras import install_command
 from .delta_table import DeltaLog
 from .iceberg_table import IcebergTable
 from .table_files import new_files, write_files, write_parquet
@@ -29,7 +30,7 @@ def check(form: str) -> None:
     package = _PACKAGES.get(form)
     if package and find_spec(package) is None:
         raise PyroError(
-            f"format = {form!r}: the package {package} is not installed: pip install 'pyromq[lake]', "
+            f"format = {form!r}: the package {package} is not installed: {install_command('lake')}, "
             "or write --format parquet"
         )
 
