@@ -78,7 +78,17 @@ def test_places_and_times() -> None:
         (Use.BATCH, {"nameServer": "127.0.0.1:9876"}, "topic, topicPattern, assign: one of them is needed"),
         (Use.BATCH, {"nameServer": "127.0.0.1:9876", "topicPattern": "("}, "allowed is a regular expression"),
         (Use.BATCH, {"nameServer": "127.0.0.1:9876", "assign": '{"orders":[0]}'}, "allowed is JSON such as"),
-        (Use.BATCH, {"nameServer": "nowhere", "topic": "x"}, "'nowhere' is no address"),
+        (
+            Use.BATCH,
+            {"nameServer": "nowhere", "topic": "x"},
+            "nameServer = 'nowhere': allowed is host:port, such as 127.0.0.1:9876, several with ; between them",
+        ),
+        (Use.BATCH, {"nameServer": "a:1;nowhere", "topic": "x"}, "several with ; between them; 'nowhere' is none"),
+        (
+            Use.BATCH,
+            NET | {"subscribepattern": "a"},
+            "subscribePattern = 'a': that is Kafka's; here it is topicPattern",
+        ),
         (Use.BATCH, {"topic": "x"}, "nameServer: it is needed"),
         (Use.BATCH, NET | {"path": "/tmp/x"}, "messages have no path"),
         (Use.BATCH, NET | {"producerGroup": "x"}, "producerGroup = 'x': this option is for writes"),

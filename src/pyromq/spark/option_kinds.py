@@ -29,13 +29,14 @@ def words(value: str) -> tuple[str, ...]:
 
 def addresses(value: str) -> tuple[str, ...]:
     found = tuple(word.strip() for word in value.replace(",", ";").split(";") if word.strip())
-    try:
-        for each in found:
+    allowed = "host:port, such as 127.0.0.1:9876, several with ; between them"
+    for each in found:
+        try:
             parse_address(each)
-    except ConfigError as fault:
-        raise ValueError(str(fault)) from None
+        except ConfigError:
+            raise ValueError(allowed if len(found) == 1 else f"{allowed}; {each!r} is none") from None
     if not found:
-        raise ValueError("host:port, several with ; between them")
+        raise ValueError(allowed)
     return found
 
 

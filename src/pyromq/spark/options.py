@@ -19,15 +19,15 @@ from .option_kinds import addresses, duration_s, one_of, pattern, text, time_ms,
 from .read.offsets import GROUP, LATEST, OffsetSpec, Queue, read_assign, read_times, read_where
 
 PULL_GROUP = "pyromq-spark"  # our broker gives this group larger pulls
-# Names of Spark's Kafka connector, and what stands for them here.
+# Names of Spark's Kafka connector, as they are spelt there, and what stands for them here.
 _KAFKAS = {
     "kafka.bootstrap.servers": "nameServer",
     "subscribe": "topic",
-    "subscribepattern": "topicPattern",
+    "subscribePattern": "topicPattern",
     "kafka.group.id": "consumerGroup",
-    "groupidprefix": "consumerGroup",
-    "kafkaconsumer.polltimeoutms": "pullTimeoutMs",
-    "includeheaders": "the column properties, left out by .schema(...)",
+    "groupIdPrefix": "consumerGroup",
+    "kafkaConsumer.pollTimeoutMs": "pullTimeoutMs",
+    "includeHeaders": "the column properties, left out by .schema(...)",
     "kafka.security.protocol": "tls, accessKey and secretKey",
 }
 _SPARKS_OWN = {"checkpointlocation", "queryname", "outputmode"}  # come along with a stream's options
@@ -278,8 +278,9 @@ def _unknown(key: str, value: str, known: Mapping[str, tuple[str, Declared]], us
     if key.lower() in other:
         kind = "writes" if use is not Use.WRITE else "reads"
         return ConfigError(f"{other[key.lower()][1].name} = {value!r}: this option is for {kind}; leave it out")
-    if key.lower() in _KAFKAS:
-        return ConfigError(f"{key} = {value!r}: that is Kafka's; here it is {_KAFKAS[key.lower()]}")
+    for name, here in _KAFKAS.items():
+        if key.lower() == name.lower():
+            return ConfigError(f"{name} = {value!r}: that is Kafka's; here it is {here}")
     nearest = get_close_matches(key.lower(), known, 1, 0.5)
     hint = f"did you mean {known[nearest[0]][1].name}?" if nearest else "see docs/spark.md for the options"
     return ConfigError(f"{key} = {value!r}: there is no such option; {hint}")
