@@ -14,8 +14,10 @@ from pyromq.app.app import App
 from pyromq.client import sync
 from pyromq.client.client import connect
 from pyromq.client.core.allocation import AverageByCircle
+from pyromq.client.core.process_queue import FlowLimits
 from pyromq.client.core.retry import RetryLater
 from pyromq.client.errors import BadMessage, Error
+from pyromq.client.handle.handlers import arguments_of
 from pyromq.client.middleware import HandleNext, Middleware
 from pyromq.client.produce.outgoing import Packing
 from pyromq.client.produce.producer import Producer
@@ -388,3 +390,34 @@ async def awaited_lifespan(app: App) -> None: ...
 def test_a_lifespan_that_is_no_context_manager_is_refused(lifespan: Any) -> None:
     with pytest.raises(Error, match=r"lifespan=.* is no function that returns an async context manager"):
         App(lifespan=lifespan)
+
+
+async def by_keyword(*, msg: Received) -> None: ...
+
+
+async def of_one(msg: Received) -> None: ...
+
+
+async def of_three(order: dict[str, Any], msg: Received, more: int) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("handler", "options", "said"),
+    [
+        (by_keyword, {}, r"by_keyword .* takes msg by keyword only"),
+        (of_three, {}, r"of_three .* takes 3 arguments"),
+        (of_one, {"max_batch": 4}, r"of_one .* is a batch handler .*, and msg is .*Received.* and no list"),
+        (of_one, {"limits": FlowLimits(bytes=-1)}, "bytes=-1 is no whole number of 1 or more"),
+        (of_one, {"limits": 3}, "limits is 3, and not a pyromq.FlowLimits"),
+    ],
+)
+def test_a_consumer_that_could_handle_nothing_is_refused(handler: Any, options: Any, said: str) -> None:
+    with pytest.raises(Error, match=said):
+        connect().push_consumer("T", handler, group="g", **options)
+
+
+def test_a_handler_may_take_any_keywords_beside_its_message() -> None:
+    async def handler(msg: Received, **more: Any) -> None: ...
+
+    message: Any = object()
+    assert arguments_of(handler)(message) == (message,)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from ...model.group import ConsumeFromWhere
-from ..arguments import check_begin, check_count, check_length, check_retry, check_strategy
+from ..arguments import check_begin, check_count, check_kind, check_length, check_retry, check_strategy
 from ..core.allocation import Average, Strategy
 from ..core.process_queue import FlowLimits
 from ..core.retry import Retry
@@ -75,6 +75,9 @@ class ConsumeOptions:
             check_count("max_batch", self.max_batch, MOST_PULLED)
         check_retry(self.retry)
         check_strategy(self.strategy)
+        check_kind("limits", self.limits, FlowLimits, "a pyromq.FlowLimits", hint="Write limits=pyromq.FlowLimits()")
+        for name in ("messages", "bytes", "span"):
+            check_count(name, getattr(self.limits, name), example=getattr(FlowLimits(), name))
         for name in ("timeout_s", "slow_s", "commit_s", "rebalance_s"):
             check_length(name, getattr(self, name))
         for name in ("hold_s", "grace_s"):

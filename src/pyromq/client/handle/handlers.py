@@ -64,8 +64,8 @@ def arguments_of(handler: Handler) -> Callable[[Received], tuple[Any, ...]]:
 
 def value_type(handler: Handler, is_batch: bool = False) -> Any:
     """Return the type that bodies are decoded into for a handler; bytes, if it takes messages alone."""
-    _, kind = _first_argument(handler, TAKES)
-    kind = _item_of(handler, kind) if is_batch else kind
+    names, kind = _first_argument(handler, TAKES)
+    kind = _item_of(handler, names[0], kind) if is_batch else kind
     return bytes if kind in (Received, Any) else kind
 
 
@@ -91,7 +91,7 @@ def _batch_worker(handler: Handler, concurrency: int) -> AdaptedHandler:
     What cannot be decoded never reaches the handler: it fails alone, and not all that came with it.
     """
     names, kind = _first_argument(handler, "a batch handler takes (messages), (values) or both")
-    item = _item_of(handler, kind)
+    item = _item_of(handler, names[0], kind)
     wants_values = len(names) == 2 or item not in (Received, Any)
     call, threads = _callable(handler, concurrency, is_batch=True)
 
@@ -139,14 +139,15 @@ def _decoded(messages: Sequence[Received], kind: Any) -> tuple[list[Any], dict[R
     return values, bad
 
 
-def _item_of(handler: Handler, kind: Any) -> Any:
-    if kind in (Received, bytes, Any):  # no hint: messages, or with a second argument bodies
+def _item_of(handler: Handler, name: str, kind: Any) -> Any:
+    if kind is Any or name not in hints_of(handler):  # messages, or with a second argument bodies
         return kind
     if get_origin(kind) in (list, Sequence, Iterable) and len(get_args(kind)) == 1:
         return get_args(kind)[0]
     if kind is list:
         return Received
-    raise TypeError(f"{handler!r} is a batch handler (max_batch): it takes list[...], not {kind!r}")
+    hint = f"Write {name}: list[...], or leave out max_batch"
+    raise Error(f"{handler!r} is a batch handler (max_batch), and {name} is {kind!r} and no list", hint=hint)
 
 
 def check_handler(handler: Handler, shape: str = TAKES) -> None:
@@ -159,9 +160,13 @@ def check_handler(handler: Handler, shape: str = TAKES) -> None:
 
 def _first_argument(handler: Handler, shape: str) -> tuple[list[str], Any]:
     check_handler(handler, shape)
-    names = [each.name for each in inspect.signature(handler).parameters.values() if each.default is each.empty]
+    parameters = inspect.signature(handler).parameters.values()
+    needed = [each for each in parameters if each.default is each.empty and each.kind is not each.VAR_KEYWORD]
+    names = [each.name for each in needed]
     if len(names) not in (1, 2):
-        raise TypeError(f"{handler!r} takes {len(names)} arguments: {shape}")
+        raise Error(f"{handler!r} takes {len(names)} arguments", hint=f"Note that {shape}")
+    if any(each.kind is each.KEYWORD_ONLY for each in needed):
+        raise Error(f"{handler!r} takes {', '.join(names)} by keyword only", hint="Take out the `*` before it")
     return names, hints_of(handler).get(names[0], Received if len(names) == 1 else bytes)
 
 
