@@ -27,6 +27,7 @@ from pyromq.client.subscription import sql, tag
 from pyromq.errors import ConfigError
 from pyromq.middleware.idempotence import Idempotence
 from pyromq.model.group import ConsumeFromWhere
+from pyromq.protocol.compression import Compression
 from pyromq.protocol.requests import RequestCode
 from pyromq.transport.tls import ClientTls
 from tests.client.cluster import Cluster
@@ -128,6 +129,8 @@ WRONG_PARTS: list[tuple[str, Callable[[], Any]]] = [
     ("compress_over_bytes=-1 is no whole number of 0 or more", lambda: Packing(compress_over_bytes=-1)),
     ("max_message_bytes=0 is no whole number of 1 or more. Write .*4194304", lambda: Packing(max_message_bytes=0)),
     ("level is '5', and not a whole number. Write level=5", lambda: Packing(level="5")),  # type: ignore[arg-type]
+    ("level=50 is no whole number of -1 to 9", lambda: Packing(level=50)),
+    ("level=23 is no whole number of .* to 22", lambda: Packing(level=23, compression=Compression.ZSTD)),
 ]
 
 
@@ -177,6 +180,22 @@ def test_a_time_of_a_client_is_a_number_of_seconds(name: str, wrong: Any) -> Non
     settings: dict[str, Any] = {name: wrong}
     with pytest.raises(ConfigError, match=f"{name} = {wrong!r}: a number of seconds above 0 is needed"):
         connect("127.0.0.1:1", **settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"tls": True}, r"tls = True: write tls=pyromq.ClientTls\(\), or leave it out"),
+        ({"trace": 5}, "trace = 5: True, False or the name of a topic is needed"),
+        ({"namespace": 5}, "namespace: a text is needed, and not a int"),
+        ({"instance": None}, "instance: a text is needed, and not a NoneType"),
+        ({"access_key": 5, "secret_key": 5}, "access_key: a text is needed"),
+    ],
+)
+def test_a_setting_of_a_wrong_kind_is_named(settings: Any, said: str) -> None:
+    for make in (connect, sync.connect):
+        with pytest.raises(ConfigError, match=said):
+            make("127.0.0.1:1", **settings)
 
 
 @pytest.mark.parametrize("wrong", ["none", False, None, 0])

@@ -48,6 +48,13 @@ class ClientConfig:
             raise ConfigError(f"no name server is given: connect({DEFAULT_NAME_SERVER!r}), or set PYROMQ_NAMESRV")
         for address in self.name_servers:
             parse_address(address)
+        if self.tls is not None and not isinstance(self.tls, ClientTls):
+            raise ConfigError(f"tls = {self.tls!r}: write tls=pyromq.ClientTls(), or leave it out")
+        for name in ("instance", "namespace", "access_key", "secret_key", "security_token"):
+            if not isinstance(getattr(self, name), str):
+                raise ConfigError(f"{name}: a text is needed, and not a {type(getattr(self, name)).__name__}")
+        if not isinstance(self.trace, bool | str):
+            raise ConfigError(f"trace = {self.trace!r}: True, False or the name of a topic is needed")
         if self.trace_topic is not None and (fault := names.topic_fault(self.trace_topic)) is not None:
             raise ConfigError(f"trace: {fault}")
         if bool(self.access_key) != bool(self.secret_key):

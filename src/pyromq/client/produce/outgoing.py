@@ -31,6 +31,7 @@ MAX_MESSAGE_BYTES = 4 << 20
 COMPRESS_OVER_BYTES = 4096
 _FRAME_ROOM = DEFAULT_LIMITS.frame_bytes - (64 << 10)  # for a batch, beside a header of any size that ours have
 WRITTEN = (Compression.ZLIB, Compression.LZ4, Compression.ZSTD)  # ZLIB_LEGACY is only read
+_LEVELS = {Compression.ZLIB: (-1, 9), Compression.ZSTD: (-(1 << 17), 22)}  # LZ4 has none
 _OWN_PROPERTIES = frozenset(
     value for name, value in vars(Property).items() if not name.startswith("_") and isinstance(value, str)
 )
@@ -58,6 +59,9 @@ class Packing:
         check_count("compress_over_bytes", self.compress_over_bytes, least=0, example=COMPRESS_OVER_BYTES)
         check_count("max_message_bytes", self.max_message_bytes, example=MAX_MESSAGE_BYTES)
         check_kind("level", self.level, int, "a whole number", hint=f"Write level={DEFAULT_LEVEL}, or leave it out")
+        if kind in _LEVELS:
+            least, most = _LEVELS[kind]
+            check_count("level", self.level, most, least=least)
 
     @property
     def max_batch_bytes(self) -> int:
