@@ -110,3 +110,10 @@ def test_keys_as_a_list_of_any_type_that_spark_makes(element: pa.Field) -> None:
     batch = pa.RecordBatch.from_arrays([pa.array([b"a", b"b"]), keys], ["body", "keys"])
     strings = property_strings(batch, pa.array(["A", "B"])).to_pylist()
     assert [decode_properties(each).get("KEYS") for each in strings] == ["1 2", None]
+
+
+def test_a_key_that_is_null_takes_no_others_along() -> None:
+    keys = pa.array([["k1", None, "k2"], [None], None], pa.list_(pa.string()))
+    batch = pa.RecordBatch.from_arrays([pa.array([b"a", b"b", b"c"]), keys], ["body", "keys"])
+    strings = property_strings(batch, pa.array(["A", "B", "C"])).to_pylist()
+    assert [decode_properties(each).get("KEYS") for each in strings] == ["k1 k2", None, None]

@@ -85,7 +85,11 @@ def property_strings(batch: pa.RecordBatch, unique_ids: pa.Array) -> pa.Array:
 def key_words(batch: pa.RecordBatch) -> pa.Array | None:
     if "keys" in batch.schema.names and pa.types.is_list(batch.column("keys").type):
         # Spark says of most lists that no element is null, and Arrow joins none of that type.
-        return pc.binary_join(batch.column("keys").cast(pa.list_(pa.string())), KEY_SEPARATOR)
+        lists = batch.column("keys").cast(pa.list_(pa.string()))
+        if lists.flatten().null_count:  # joined with a null, all keys of the row would be gone
+            rows = [None if row is None else [key for key in row if key is not None] for row in lists.to_pylist()]
+            lists = pa.array(rows, lists.type)
+        return pc.binary_join(lists, KEY_SEPARATOR)
     return column(batch, "keys", pa.string())
 
 
