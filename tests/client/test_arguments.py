@@ -18,7 +18,7 @@ from pyromq.client.core.process_queue import FlowLimits
 from pyromq.client.core.retry import RetryLater
 from pyromq.client.errors import BadMessage, Error
 from pyromq.client.handle.handlers import arguments_of
-from pyromq.client.middleware import HandleNext, Middleware
+from pyromq.client.middleware import HandleNext, Middleware, check_middleware
 from pyromq.client.produce.outgoing import Packing
 from pyromq.client.produce.producer import Producer
 from pyromq.client.produce.sending import SendPolicy
@@ -196,6 +196,10 @@ def test_a_setting_of_a_wrong_kind_is_named(settings: Any, said: str) -> None:
     for make in (connect, sync.connect):
         with pytest.raises(ConfigError, match=said):
             make("127.0.0.1:1", **settings)
+
+
+def test_what_an_environment_does_not_have_is_not_given() -> None:
+    connect("127.0.0.1:1", access_key=None, secret_key=None, security_token=None, namespace=None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("wrong", ["none", False, None, 0])
@@ -396,6 +400,11 @@ async def test_middleware_that_is_none_is_refused_where_it_is_given(given: Any, 
     ):
         with pytest.raises(Error, match=said):
             give()
+
+
+def test_middleware_of_any_iterable_counts() -> None:
+    layer = Idempotence()
+    assert check_middleware(each for each in [layer]) == (layer,)  # type: ignore[arg-type]
 
 
 async def yielding_lifespan(app: App) -> AsyncIterator[None]:

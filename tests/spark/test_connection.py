@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from pyromq.client.errors import TopicNotFound
 from pyromq.errors import CallTimedOut, ConfigError, ConnectionLost, ProtocolError
 from pyromq.protocol.command import Command
 from pyromq.protocol.frame import encode_frame_head
@@ -123,7 +124,11 @@ async def test_rows_of_a_topic_that_is_not_there_yet_find_it_on_all_brokers(tmp_
 
     def routes() -> list[set[str]]:
         with Cluster(there) as cluster:
-            return [{*cluster.route_to_write("fresh").writers}, {*cluster.route("fresh").writers}]
+            asked = cluster.route_to_write("fresh", make=False)
+            assert {*asked.writers} == {"broker-a", "broker-b"}
+            with pytest.raises(TopicNotFound):  # a dry run asks, and makes nothing
+                cluster.route("fresh")
+            return [{*cluster.route_to_write("fresh", make=True).writers}, {*cluster.route("fresh").writers}]
 
     try:
         assert await asyncio.to_thread(routes) == [{"broker-a", "broker-b"}] * 2

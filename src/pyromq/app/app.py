@@ -67,7 +67,13 @@ class _RunningApp:
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     async def stop_consumers(self) -> None:
-        await asyncio.gather(*(each.stop() for each in self.consumers))
+        """Stop all of them. One that is cancelled goes on by itself: what its handlers use is left after them."""
+        stopped = asyncio.gather(*(each.stop() for each in self.consumers))
+        try:
+            await asyncio.shield(stopped)
+        except asyncio.CancelledError:
+            await stopped
+            raise
 
 
 class App(Lifecycle):

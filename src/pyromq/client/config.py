@@ -51,9 +51,10 @@ class ClientConfig:
         if self.tls is not None and not isinstance(self.tls, ClientTls):
             raise ConfigError(f"tls = {self.tls!r}: write tls=pyromq.ClientTls(), or leave it out")
         for name in ("instance", "namespace", "access_key", "secret_key", "security_token"):
-            if not isinstance(getattr(self, name), str):
+            kinds = str if name == "instance" else str | None  # None, as environments have it: not given
+            if not isinstance(getattr(self, name), kinds):
                 raise ConfigError(f"{name}: a text is needed, and not a {type(getattr(self, name)).__name__}")
-        if not isinstance(self.trace, bool | str):
+        if not isinstance(self.trace, bool | str | None):
             raise ConfigError(f"trace = {self.trace!r}: True, False or the name of a topic is needed")
         if self.trace_topic is not None and (fault := names.topic_fault(self.trace_topic)) is not None:
             raise ConfigError(f"trace: {fault}")

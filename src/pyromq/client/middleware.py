@@ -58,13 +58,14 @@ class Middleware:
 def check_middleware(middleware: Sequence[Middleware]) -> tuple[Middleware, ...]:
     """Return the layers. Error for what is none, and for one with a `yield`, which would run nothing."""
     check_kind("middleware", middleware, Iterable, "a list", hint="Write middleware=[pyromq.Idempotence()]")
-    for each in middleware:
+    layers = tuple(middleware)
+    for each in layers:
         hint = f"Write {each.__name__}()" if isinstance(each, type) else "Derive it from pyromq.Middleware"
         check_kind("a middleware", each, Middleware, "an object of a pyromq.Middleware", hint=hint)
         for method in (each.send, each.handle):
             if is_generator(method):
                 raise Error(f"{method!r} has a `yield`: it would never run", hint="Return what `call_next` returned")
-    return tuple(middleware)
+    return layers
 
 
 def around_handling(attempt: Attempt, middleware: Sequence[Middleware]) -> Attempt:

@@ -240,8 +240,11 @@ async def test_nobody_is_waited_for_longer_than_messages_are_kept(tmp_path: Path
         assert len(life.stored(GONE)) == 1
 
 
-async def test_too_many_that_wait_are_counted_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyromq.broker.transactions.check.MOST_WAITING", 1)
+@pytest.mark.parametrize("limit", ["MOST_WAITING", "MOST_BEHIND"])
+async def test_too_many_that_wait_are_counted_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    monkeypatch.setattr(f"pyromq.broker.transactions.check.{limit}", 0 if limit == "MOST_BEHIND" else 1)
     async with virtual_broker(tmp_path) as life:
         for key in ("a", "b"):
             await send_half(life, key)

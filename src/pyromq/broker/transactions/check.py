@@ -40,7 +40,9 @@ BYTES_AT_ONCE = 1 << 20
 PAUSE_S = 0.1
 BETWEEN_YIELDS = 1000  # messages, most of which are too young to be checked
 TRIED = 3  # producers of a group, before nobody counts as there
-MOST_WAITING = 100_000  # undecided messages; with more, rounds in vain count too, as in Java: each takes memory
+# Undecided messages, and half messages that came after one of them: with more, rounds in vain count too, as in Java.
+# Each takes memory, and is read at the next start.
+MOST_WAITING, MOST_BEHIND = 100_000, 1_000_000
 TRANSACTION_ID = Property.TRANSACTION_ID.encode()
 _HOUR_MS = 3_600_000
 
@@ -126,7 +128,7 @@ class TransactionChecks:
         peer = None if is_over else self._whom_to_ask(half.group)
         if peer is None and not is_over:
             self._in_vain[half.group] += 1
-            if len(self._halves.undecided) <= MOST_WAITING:
+            if len(self._halves.undecided) <= MOST_WAITING and self._halves.count_behind(half) <= MOST_BEHIND:
                 return None
             self._halves.undecided.count_checks(half, half.checks + 1)
             return 0

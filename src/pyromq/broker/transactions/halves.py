@@ -198,6 +198,10 @@ class Halves:
 
     # --- decisions and progress -----------------------------------------------------------------------------------
 
+    def count_behind(self, half: Half) -> int:
+        """Return how many half messages came since: all of them are remembered while this one is undecided."""
+        return self._next_half - half.offset
+
     def carried_out(self, offset: int) -> None:
         """Forget one whose decision is stored, and note it in the op topic with the others of this turn."""
         self.undecided.remove(offset)

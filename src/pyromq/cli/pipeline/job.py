@@ -241,7 +241,7 @@ def check_target(goal: Mapping[str, str], *, is_made: bool = False) -> None:
     if (fault := topic_fault(goal["topic"])) is not None:
         raise ConfigError(fault)
     with Cluster(connection_options(net_part(goal), Use.BATCH)) as cluster, suppress(*[TopicNotFound] * is_made):
-        cluster.route_to_write(goal["topic"])
+        cluster.route_to_write(goal["topic"], make=False)
 
 
 def check_file(path: Path) -> None:

@@ -66,10 +66,10 @@ class Answer(Generic[A, R]):
         return self.body if self.code == ResponseCode.SUCCESS and self.command.body else None
 
 
-def bad_answer(whose: str, why: str) -> BadAnswer:
+def bad_answer(whose: str, why: str, *, may_be_stored: bool = True) -> BadAnswer:
     return BadAnswer(
         f"the answer of {whose} cannot be read: {why}",
         hint="Is it a name server or broker of RocketMQ, and of a version that is known?",
         address=whose,
-        may_be_stored=True,
+        may_be_stored=may_be_stored,
     )

@@ -51,7 +51,7 @@ class NameServers:
         try:
             route = route_of(topic, answer.body)
         except ValueError as fault:
-            raise bad_answer(address, str(fault)) from None
+            raise bad_answer(address, str(fault), may_be_stored=False) from None
         if route.is_static:
             raise NotSupported(f"{topic} is a static topic, which this client cannot use yet", address=address)
         return route

@@ -171,7 +171,7 @@ class PushConsumer(Lifecycle):
                 raise self._refusal
             self._is_running = True
             await self._assignment.start()
-            if self.options.orderly is None and not self.options.broadcast:
+            if self.is_open and self.options.orderly is None and not self.options.broadcast:
                 self._tasks.start(self._follow_later_brokers())
         except BaseException:  # a strategy of the user's may raise anything: the group is free again
             await self.stop()

@@ -161,7 +161,13 @@ def check_handler(handler: Handler, shape: str = TAKES) -> None:
 def _first_argument(handler: Handler, shape: str) -> tuple[list[str], Any]:
     check_handler(handler, shape)
     parameters = inspect.signature(handler).parameters.values()
-    needed = [each for each in parameters if each.default is each.empty and each.kind is not each.VAR_KEYWORD]
+    # Of `(*args, **kwargs)`, as decorators are often written, both count: it can take two.
+    is_open_ended = any(each.kind is each.VAR_POSITIONAL for each in parameters)
+    needed = [
+        each
+        for each in parameters
+        if each.default is each.empty and (is_open_ended or each.kind is not each.VAR_KEYWORD)
+    ]
     names = [each.name for each in needed]
     if len(names) not in (1, 2):
         raise Error(f"{handler!r} takes {len(names)} arguments", hint=f"Note that {shape}")

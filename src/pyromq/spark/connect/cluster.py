@@ -71,9 +71,11 @@ class Cluster(AbstractContextManager["Cluster"]):
         """Return the route as the name servers know it now. TopicNotFound."""
         return self._portal.call(self._session.name_servers.route(topic))
 
-    def route_to_write(self, topic: str) -> Route:
-        """Return the route. A topic that is not there is made on all brokers, if that may be, so that no key moves."""
-        return self._portal.call(self._session.route_to_write(topic, by_key=True))
+    def route_to_write(self, topic: str, *, make: bool) -> Route:
+        """Return the route. TopicNotFound if there is none and brokers make none.
+
+        `make`: a topic that is not there is made on all brokers, if that may be, so that no key moves."""
+        return self._portal.call(self._session.route_to_write(topic, by_key=make))
 
     def queues(self, topics: Iterable[str]) -> dict[Queue, str]:
         """Return the readable queues with the address of a broker that has them. TopicNotFound."""

@@ -97,7 +97,7 @@ class BatchSender:
 
     def route(self, topic: str) -> Route:
         if topic not in self._routes:
-            self._routes[topic] = self._cluster.route_to_write(topic)
+            self._routes[topic] = self._cluster.route_to_write(topic, make=True)
         return self._routes[topic]
 
     def put(self, request: SendRequest) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -84,7 +85,7 @@ class PendingCalls:
         calls, self._calls = self._calls, {}
         for call in calls.values():
             if not call.waiter.done():
-                call.waiter.set_exception(failure)
+                call.waiter.set_exception(copy.copy(failure))  # each says of itself whether it was sent
 
     def _expire(self, opaque: int) -> None:
         call = self._calls.pop(opaque, None)
