@@ -318,7 +318,9 @@ def test_an_export_that_is_broken_off_leaves_what_was_there(stands: Standing, tm
         write("half")
         raise KeyboardInterrupt
     assert (file.read_text(), [each.name for each in tmp_path.iterdir()]) == ("before", ["all.jsonl"])
+    file.chmod(0o600)
     stands.shown("msg", "export", "orders", str(file), "--most", "1")
+    assert file.stat().st_mode & 0o777 == 0o600
     assert '"topic": "orders"' in file.read_text()
     done = stands.run("msg", "export", "orders", str(tmp_path / "none" / "x.jsonl"))
     assert (done.exit_code, done.stderr) == (78, f"pyromq: {tmp_path}/none/x.jsonl: No such file or directory\n")

@@ -24,6 +24,7 @@ from .copying import Skipped
 PROGRESS_GROUP = "pyromq_dlq"  # its offsets in a dead-letter topic say what has been sent again
 GOES_ON = "The same command goes on behind them"
 SENT_BY_ID = "PYROMQ_DLQ"  # namespace of the name servers' table: by group, the letters that were sent out of turn
+MOST_REMEMBERED = 2_000  # the youngest: a value of that table has an end
 
 
 @click.group(cls=Tree)
@@ -205,6 +206,10 @@ def _letter(one: dict[str, Any]) -> str:
     return f"{one['broker']}:{stored.queue_id}:{stored.queue_offset}:{stored.store_timestamp}"
 
 
+def _stored_ms(letter: str) -> int:
+    return int(letter.rpartition(":")[2])
+
+
 async def _sent_by_id(shell: Shell, group: str) -> set[str]:
     return set(filter(None, (await admin.settings.kv_get(shell.calls, SENT_BY_ID, group) or "").split(",")))
 
@@ -212,8 +217,8 @@ async def _sent_by_id(shell: Shell, group: str) -> set[str]:
 async def _remember(shell: Shell, group: str, one: dict[str, Any], *, by_id: bool) -> None:
     """Let the next run without ids leave out this letter: it goes on behind it, or leaves out this one alone."""
     if by_id:
-        sent = await _sent_by_id(shell, group) | {_letter(one)}
-        await admin.settings.kv_put(shell.calls, SENT_BY_ID, group, ",".join(sorted(sent)))
+        sent = sorted(await _sent_by_id(shell, group) | {_letter(one)}, key=_stored_ms)[-MOST_REMEMBERED:]
+        await admin.settings.kv_put(shell.calls, SENT_BY_ID, group, ",".join(sent))
         return
     progress = PROGRESS_GROUP, dlq_topic(group), one["stored"].queue_id, one["offset"] + 1
     await admin.offsets.commit(shell.calls, one["place"].address, *progress)

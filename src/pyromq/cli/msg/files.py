@@ -120,7 +120,8 @@ async def import_(shell: Shell, file: str, target: str | None) -> None:
             return f"{0 if shell.is_dry else counts.total()} messages were sent"
         to = f" --to {shell_word(target)}" if target else ""
         rest = f"tail -n +{lines_done + 1} {shell_word(file)} | pyromq msg import -{to}"
-        return f"{counts.total()} messages were sent. The rest, whose first may be there already: {rest}"
+        again = "The rest, whose first may be there already, with the same -n or --profile"
+        return f"{counts.total()} messages were sent. {again}: {rest}"
 
     told = tells_if_stopped(stopped)
     with told, _read(file) as lines, counted(length, file, is_quiet=shell.as_json or _is_typed(file)) as done:

@@ -23,6 +23,8 @@ def whole_file(name: str) -> Iterator[Callable[[str], object]]:
     aside = target.with_name(f".{target.name}.unfinished")
     try:
         with open(aside, "w", encoding="utf-8") as opened:
+            if target.exists():
+                os.chmod(aside, target.stat().st_mode & 0o777)  # a private file stays one
             yield opened.write
         os.replace(aside, target)
     except OSError as fault:
