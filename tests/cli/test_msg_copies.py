@@ -46,10 +46,8 @@ def test_an_import_that_is_interrupted_names_its_rest(
     with monkeypatch.context() as patched:
         patched.setattr(Copies, "send_new", interrupted)
         said = " ".join(two.refused("msg", "import", str(file), "--to", "stopped", "--yes").split())
-    assert (
-        f"2 messages were sent. The rest, whose first may be there already, with the same -n or --profile: tail -n +4 {file} | pyromq"
-        in said
-    )
+    again = "The rest, whose first may be there already, with the same -n or --profile"
+    assert f"2 messages were sent. {again}: tail -n +4 {file} | pyromq" in said
     rest = "".join(file.read_text().splitlines(keepends=True)[3:])
     two.shown("msg", "import", "-", "--to", "stopped", "--yes", text=rest)
     assert sorted(row["body"] for row in two.rows("msg", "query", "stopped")) == ["0", "1", "2"]
