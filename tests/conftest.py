@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Put the longest units first where workers share the suite."""
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: workers.order_of(item.nodeid))
+
+
+def pytest_runtest_setup() -> None:
+    """Let tables be as wide as they are: Spark's side of a process may have set a width for all that follows."""
+    os.environ.pop("COLUMNS", None)
 
 
 def pytest_collection_finish() -> None:

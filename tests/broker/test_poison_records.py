@@ -21,6 +21,7 @@ from pyromq.protocol.record import Record
 from pyromq.protocol.requests import RequestCode
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
+from tests.broker.peers import FakePeer
 from tests.broker.virtual import START_MS, Virtual, properties, virtual_broker
 
 NO_NUMBERS = ["²", "٣", "9" * 5000, "abc", "-1", "1_0", " 1", "1e3", "\x01", "../../x", "😀", "99999999999999999999"]
@@ -68,6 +69,7 @@ async def test_a_half_message_with_a_number_that_is_none_is_checked_as_any_other
     disk = SimulatedDisk(now_ms=clock.now_ms)
     async with virtual_broker(tmp_path, disk, clock) as life:
         sent = {}
+        life.broker.producers.register(FakePeer(), "c", "P", clock.monotonic(), clock.now_ms())
         for value in NO_NUMBERS:
             sent[value] = await life.send(body=value.encode(), properties=text(HALF | {"UNIQ_KEY": value, name: value}))
             assert sent[value].code == ResponseCode.SUCCESS, sent[value].remark

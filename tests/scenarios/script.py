@@ -18,6 +18,7 @@ from pyromq.protocol.record import Record
 from pyromq.protocol.requests import RequestCode
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
+from tests.broker.peers import FakePeer
 from tests.broker.virtual import START_MS, Virtual, properties, virtual_broker
 from tests.scenarios.wire import Wire
 
@@ -82,7 +83,9 @@ async def run_script(script: Script, between: str, folder: Path) -> None:
         killed = between == "kill"
         async with virtual_broker(folder, disk, clock, killed=killed, **script.settings) as life:
             count = len(steps) if between == "nothing" else 1
+            producer = FakePeer()  # it is asked about transactions, and never answers
             for step in steps[:count]:
+                life.broker.producers.register(producer, "c", "producers", clock.monotonic(), clock.now_ms())
                 await Player(life).play(step)
             del steps[:count]
         if killed:

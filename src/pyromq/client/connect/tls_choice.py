@@ -24,7 +24,7 @@ VARIABLES = {
     "key_password": "PYROMQ_TLS_KEY_PASSWORD",
     "verify": "PYROMQ_TLS_VERIFY",
 }
-_SWITCH = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
+_SWITCH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

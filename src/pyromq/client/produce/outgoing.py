@@ -59,7 +59,7 @@ class Packing:
         check_count("compress_over_bytes", self.compress_over_bytes, least=0, example=COMPRESS_OVER_BYTES)
         check_count("max_message_bytes", self.max_message_bytes, example=MAX_MESSAGE_BYTES)
         check_kind("level", self.level, int, "a whole number", hint=f"Write level={DEFAULT_LEVEL}, or leave it out")
-        if kind in _LEVELS:
+        if kind is not None and kind in _LEVELS:
             least, most = _LEVELS[kind]
             check_count("level", self.level, most, least=least)
 
