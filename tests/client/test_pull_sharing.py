@@ -208,7 +208,7 @@ async def test_producers_use_masters_only(cluster: Cluster) -> None:
         master.cut()
         sending = asyncio.create_task(producer.send("T", b"y"))
         await cluster.clock.advance(5)
-        with pytest.raises(Error, match="the connection to .* ended"):
+        with pytest.raises(Error, match=r"the connection to .* ended"):
             await sending
     assert [each.code for each in slave.seen] == []
 
