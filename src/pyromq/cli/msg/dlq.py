@@ -206,8 +206,9 @@ def _letter(one: dict[str, Any]) -> str:
     return f"{one['broker']}:{stored.queue_id}:{stored.queue_offset}:{stored.store_timestamp}"
 
 
-def _stored_ms(letter: str) -> int:
-    return int(letter.rpartition(":")[2])
+def _stored_ms(letter: str) -> str:
+    """Return the time as it stands: milliseconds since 1970 have 13 digits until the year 2286."""
+    return letter.rpartition(":")[2]
 
 
 async def _sent_by_id(shell: Shell, group: str) -> set[str]:
