@@ -50,8 +50,10 @@ from ..client.values import JSON, Codec, check_type, choose_codec
 from .asyncapi import AsyncApi, Document
 from .declared import Publication, Subscription
 from .depends import OverrideTable, Provision, check_dependencies, dependencies
-from .replies import Replies, log
+from .replies import Replies
 from .settings import check_settings, checked_lifespan
+
+log = logs.get("pyromq.app")
 
 F = TypeVar("F", bound=Handler)
 Lifespan = Callable[["App"], AbstractAsyncContextManager[Any]]

@@ -15,8 +15,6 @@ from ..client.produce.producer import Producer
 from ..client.produce.requests import reply_properties, reply_topic
 from ..client.received import Received
 
-log = logs.get("pyromq.app")
-
 
 @dataclass(slots=True, eq=False)
 class Replies:

@@ -394,10 +394,8 @@ class Producer(Lifecycle):
         properties = message_properties(
             self._session.ids.next(), tag=tag, keys=keys, props=props, order_key=order_key
         ) | request_properties(correlation, self._session.client_id, limit_s)
-        choose, draft = (
-            queue_choice(order_key, queue),
-            Draft(topic, value, properties, choose_codec(codec, self._codec)),
-        )
+        choose = queue_choice(order_key, queue)
+        draft = Draft(topic, value, properties, choose_codec(codec, self._codec))
 
         async def send(out: Outgoing) -> list[SendResult]:
             await self._introduce(out.topic)
