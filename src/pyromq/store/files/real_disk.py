@@ -10,10 +10,11 @@ import fcntl
 import os
 import struct
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import ClassVar, NoReturn
 
 from ...files import make_folder
 from ...kernel import state
@@ -158,6 +159,7 @@ class RealDisk:
     def __init__(self, root: Path | str, *, create: bool = False, spares: int = 0) -> None:
         self._root = os.path.abspath(root)
         self._spares = SpareFiles(spares)
+        self._syncfs = _syncfs()  # now: when it is first needed there may be no memory to load it
         if create:
             try:
                 make_folder(Path(self._root), mode=0o700)
@@ -267,13 +269,12 @@ class RealDisk:
 
     def _sync_file_system(self) -> bool:
         """Sync everything dirty by one syncfs, which reports write errors since Linux 5.8; False if there is none."""
-        syncfs = _syncfs()
-        if syncfs is None:
+        if self._syncfs is None:
             return False
         with self.explained("open", ""):
             descriptor = self._open(self._root)
         try:
-            failure = syncfs(descriptor)
+            failure = self._syncfs(descriptor)
         finally:
             self.close_descriptor(descriptor)
         if failure:
@@ -376,7 +377,8 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _syncfs() -> Any:
+@cache
+def _syncfs() -> Callable[[int], int] | None:
     """Return a function from descriptor to errno (0 is success), or None. ctypes releases the GIL during the call."""
     import ctypes
 
