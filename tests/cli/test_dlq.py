@@ -80,6 +80,39 @@ def test_dead_letters_are_listed_sent_again_once_and_purged(one: Standing) -> No
     assert one.shown("dlq", "list") == "no dead letters\n"
 
 
+def test_a_deleted_group_keeps_its_dead_letters_unless_they_are_named(one: Standing) -> None:
+    def letters(group: str) -> int:
+        done = one.run("dlq", "list", group, "--json")
+        return len(done.stdout.splitlines()) if done.exit_code == 0 else 0
+
+    for group in ("leaves", "goes"):
+        one.shown("group", "create", group)
+        one.send(dlq_topic(group), "first", "second")
+        one.send(retry_topic(group), "third")
+    dry = one.shown("group", "delete", "leaves", "--dry-run")
+    assert "would delete group leaves and its offsets and its 1 message to be tried again, but not its 2 dead" in dry
+    assert "--with-dead-letters" in dry
+    (row,) = one.rows("group", "delete", "leaves", "--dry-run")
+    assert (row["retries"], row["deadLetters"]) == (1, 2)
+    assert "but not its 2 dead letters" in one.refused("group", "delete", "leaves", text="n\n")
+    assert "Its 2 dead letters stay. See them: pyromq dlq list leaves" in one.shown(
+        "group", "delete", "leaves", "--yes"
+    )
+    assert "leaves" not in {each["group"] for each in one.rows("group", "list")}
+    assert letters("leaves") == 2
+    for how in ("--yes", "--dry-run"):
+        assert "group leaves is deleted, so nobody would get" in one.refused("dlq", "resend", "leaves", how)
+    assert one.rows("dlq", "resend", "leaves", "--to", "elsewhere", "--yes")[0]["sent"] == 2
+    assert one.rows("dlq", "purge", "leaves", "--yes")[0]["messages"] == 2
+    assert "there is no group 'leaves'" in one.refused("dlq", "list", "leaves")
+
+    with_them = "would delete group goes and its 1 message to be tried again and its 2 dead letters"
+    dry = one.shown("group", "delete", "goes", "--with-dead-letters", "--keep-offsets", "--dry-run")
+    assert f"{with_them}\n" in dry
+    (row,) = one.rows("group", "delete", "goes", "--with-dead-letters", "--yes")
+    assert (row["deadLetters"], row["deleted"], letters("goes")) == (2, True, 0)
+
+
 def test_a_letter_that_was_sent_by_its_id_is_not_sent_again(one: Standing) -> None:
     one.shown("group", "create", "named")
     ids = one.send(dlq_topic("named"), "first", "second", "third")

@@ -26,7 +26,6 @@ OTHER_SIZES = {
     "broker/duplicates": "one capability, and no other is near it",
     "broker/filters": "one capability, and no other is near it",
     "broker/retries": "one capability, and no other is near it",
-    "cli/group": "the commands of one noun",
     "client/tracing": "one capability, and no other is near it",
     "kernel/native": "the parts of one Cython module",
     "namesrv/handlers": "one file for each kind of caller",

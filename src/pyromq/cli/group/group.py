@@ -1,6 +1,7 @@
 """`pyromq group`: consumer groups, how far behind they are and why, who is in them, and where they go on.
 
-Requests are RocketMQ's own, so it works with Java's brokers too. `skip` and `reset` are in offsets.py.
+Requests are RocketMQ's own, so it works with Java's brokers too. `skip` and `reset` are in offsets.py, `delete` is in
+deletion.py.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ import click
 from ... import admin
 from ...client.errors import Refused
 from ...model.foreign_text import shell_word
-from ...model.names import dlq_topic, group_fault, retry_topic
+from ...model.names import group_fault
 from ..terminal.called import as_called
 from ..terminal.options import one_broker, one_cluster, together
 from ..terminal.printing import print_lines, print_text
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command, unknown
+from .deletion import delete
+from .group_state import online_in, queues_of
 from .lag import Load, advise
 from .offsets import clone, reset, skip
 
@@ -34,7 +37,7 @@ def group() -> None:
     """Consumer groups: list, describe, lag, members, where they go on."""
 
 
-for _command in (skip, reset, clone):
+for _command in (skip, reset, clone, delete):
     group.add_command(_command)
 
 
@@ -93,10 +96,10 @@ async def describe(shell: Shell, name: str, broker: str | None) -> None:
     for place in places:
         if (config := await admin.groups.config(shell.calls, place.address, name)) is not None:
             found["settings"].append({"broker": place.name} | admin.definitions.group_settings(config))
-    online = await _online(shell, places, name)
+    online = await online_in(shell, places, name)
     for each in online.values():
         found["mode"] = _mode(each)
-    queues = await _queues(shell, places, name, None)
+    queues = await queues_of(shell, places, name, None)
     found |= {"members": _members(online), "subscriptions": _subscriptions(online), "queues": queues}
     found["lag"] = sum(one["lag"] for one in queues)
     conflicts = await _conflicts(shell, places, name)
@@ -114,8 +117,8 @@ async def lag(shell: Shell, name: str, topic: str | None, broker: str | None) ->
     places = await shell.masters_with(name, broker)
     if topic is not None:
         await shell.topic(topic, None if broker is None else places)
-    queues = await _queues(shell, places, name, topic)
-    online = await _online(shell, places, name)
+    queues = await queues_of(shell, places, name, topic)
+    online = await online_in(shell, places, name)
     members = {one.client_id for each in online.values() for one in each.connection_set}
     is_broadcast = any(_mode(each) == "broadcasting" for each in online.values())
     summary = []
@@ -148,7 +151,7 @@ async def lag(shell: Shell, name: str, topic: str | None, broker: str | None) ->
 async def clients(shell: Shell, name: str) -> None:
     """List the members that are online. Exit code 1 if there is none."""
     places = await shell.masters_with(name)
-    rows = _members(await _online(shell, places, name))
+    rows = _members(await online_in(shell, places, name))
     await _conflicts(shell, places, name)
     shell.rows(rows)
     if not rows:
@@ -162,7 +165,7 @@ async def clients(shell: Shell, name: str) -> None:
 async def stack(shell: Shell, name: str, client: str | None) -> None:
     """Show what the members do right now: the stacks of their threads or tasks. Exit code 1 if none is online."""
     places = await shell.masters_with(name)
-    online = await _online(shell, places, name)
+    online = await online_in(shell, places, name)
     address = {place.name: place.address for place in places}
     stacks: dict[str, str] = {}
     for broker, each in online.items():
@@ -182,11 +185,6 @@ async def stack(shell: Shell, name: str, client: str | None) -> None:
         print_text(f"{text.rstrip() or '(it tells no stack)'}\n")
 
 
-async def _online(shell: Shell, places: Iterable[BrokerPlace], name: str) -> dict[str, ConsumerConnection]:
-    found = {place.name: await admin.groups.connections(shell.calls, place.address, name) for place in places}
-    return {broker: each for broker, each in found.items() if each is not None}
-
-
 def _members(online: dict[str, ConsumerConnection]) -> list[dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {}
     for broker, each in online.items():
@@ -204,20 +202,6 @@ def _subscriptions(online: dict[str, ConsumerConnection]) -> list[dict[str, Any]
         for topic, wanted in each.subscription_table.items()
     }
     return [{"topic": topic, "filter": text, "kind": kind} for topic, text, kind in sorted(found, key=str)]
-
-
-async def _queues(shell: Shell, places: Iterable[BrokerPlace], name: str, topic: str | None) -> list[dict[str, Any]]:
-    rows = []
-    for place in places:
-        progress = await admin.offsets.waiting(shell.calls, place.address, name, topic)
-        for queue, one in sorted(progress.offset_table.items(), key=lambda item: (item[0].topic, item[0].queue_id)):
-            rows.append(
-                {"topic": queue.topic, "broker": place.name, "queue": queue.queue_id, "end": one.broker_offset}
-                | {"committed": one.consumer_offset, "lag": one.lag}
-                | {"underWay": max(0, one.in_flight), "lastMs": one.last_timestamp}
-                | ({"isBeyondEnd": True} if one.consumer_offset > one.broker_offset else {})
-            )
-    return rows
 
 
 async def _lock_wait(shell: Shell, places: Iterable[BrokerPlace], name: str, topic: str, members: set[str]) -> str:
@@ -298,31 +282,6 @@ async def update(shell: Shell, name: str, broker: str | None, cluster: str | Non
     places = await shell.masters_with(name, broker, cluster)
     found = [(place, await admin.groups.config(shell.calls, place.address, name)) for place in places]
     await _put(shell, "change", [(place, _changed(now, wanted)) for place, now in found if now is not None], ask=True)
-
-
-@command("pyromq group delete billing --dry-run", "pyromq group delete billing --keep-offsets --yes", of=group)
-@click.argument("name", metavar="GROUP")
-@click.option("--keep-offsets", is_flag=True, help="A group of this name goes on where this one was.")
-@changes
-async def delete(shell: Shell, name: str, keep_offsets: bool) -> None:
-    """Delete a group, with its offsets and what waits in its retry and dead-letter topics."""
-    places = await shell.masters_with(name)
-    online = await _online(shell, places, name)
-    rows = await _queues(shell, places, name, None)
-    plan = []
-    for place in places:
-        here = [row for row in rows if row["broker"] == place.name]
-        members = len(online[place.name].connection_set) if place.name in online else 0
-        gone = {"offsets": 0 if keep_offsets else len(here), "lag": sum(row["lag"] for row in here)}
-        plan.append({"group": name, "broker": place.name, "membersOnline": members} | gone)
-    shell.about_to(f"delete group {name}{'' if keep_offsets else ' and its offsets'}", plan)
-    for place in places:
-        await admin.groups.delete(shell.calls, place.address, name, with_offsets=not keep_offsets)
-        for own in (retry_topic(name), dlq_topic(name)):
-            if await admin.topics.config(shell.calls, place.address, own) is not None:
-                await admin.topics.delete_in_broker(shell.calls, place.address, own)
-                await admin.topics.delete_in_name_servers(shell.calls, own)
-    shell.rows([one | {"deleted": True} for one in plan]) if shell.as_json else shell.say(f"group {name} is deleted")
 
 
 def _changed(config: SubscriptionGroupConfig, wanted: dict[str, Any]) -> SubscriptionGroupConfig:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -10,6 +11,7 @@ import click
 from ... import admin
 from ...client.errors import Refused
 from ...model.codes import ResponseCode
+from ...model.foreign_text import shell_word
 from ...model.message import Property, StoredMessage
 from ...model.names import DLQ_PREFIX, dlq_topic
 from ..terminal.interrupts import tells_if_stopped
@@ -155,6 +157,9 @@ async def resend(
         before = "were sent again before, or skipped because they could not be read"
         shell.rows([], f"nothing to do: all dead letters of {group} {before} (--again or an ID repeats it)")
         return
+    if not to_topic and not target and group not in await shell.groups(await shell.masters()):
+        cure = f"Make it again: pyromq group create {shell_word(group)}; or send them elsewhere: --to-topic, --to TOPIC"
+        raise Fail(f"group {group} is deleted, so nobody would get its dead letters. {cure}")
     goal = f"topic {target}" if target else "the topics where they failed" if to_topic else f"group {group} alone"
     if target or to_topic:
         await check_sendable(shell, {target or admin.copies.origin_topic(one["stored"]) for one in work})
@@ -238,9 +243,21 @@ async def purge(shell: Shell, group: str) -> None:
         raise await _none(shell, places, group)
     plan = [{"group": group, "broker": place.name, "messages": count} for place, count in counts.items()]
     shell.about_to(f"throw away the dead letters of {group}", plan)
-    for place in counts:
-        await admin.topics.delete_in_broker(shell.calls, place.address, topic)
-    await admin.topics.delete_in_name_servers(shell.calls, topic)
+    await delete_letters(shell, group, counts)
+    shell.rows([row | {"purged": True} for row in plan])
+
+
+async def delete_letters(shell: Shell, group: str, places: Iterable[admin.cluster.BrokerPlace]) -> None:
+    """Delete the topic of the group's dead letters, and what is known of those that were sent again."""
+    await delete_topic(shell, dlq_topic(group), places)
     if await _sent_by_id(shell, group):
         await admin.settings.kv_delete(shell.calls, SENT_BY_ID, group)
-    shell.rows([row | {"purged": True} for row in plan])
+
+
+async def delete_topic(shell: Shell, topic: str, places: Iterable[admin.cluster.BrokerPlace]) -> None:
+    """Delete the topic on those of the brokers that have it, and then in the name servers."""
+    having = [place for place in places if await admin.topics.config(shell.calls, place.address, topic) is not None]
+    for place in having:
+        await admin.topics.delete_in_broker(shell.calls, place.address, topic)
+    if having:
+        await admin.topics.delete_in_name_servers(shell.calls, topic)

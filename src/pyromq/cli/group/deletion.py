@@ -1,0 +1,78 @@
+"""`pyromq group delete`: a group, and what goes with it or stays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ... import admin
+from ...model.foreign_text import shell_word
+from ...model.names import dlq_topic, retry_topic
+from ..msg.dlq import delete_letters, delete_topic
+from ..terminal.shell import Shell, changes
+from ..terminal.tree import command
+from ..terminal.validation import check_name_servers
+from .group_state import online_in, queues_of
+
+if TYPE_CHECKING:
+    from ...admin.cluster import BrokerPlace
+
+
+@command(
+    "pyromq group delete billing --dry-run",
+    "pyromq group delete billing --keep-offsets --yes",
+    "pyromq group delete billing --with-dead-letters --yes",
+)
+@click.argument("name", metavar="GROUP")
+@click.option("--keep-offsets", is_flag=True, help="A group of this name goes on where this one was.")
+@click.option("--with-dead-letters", "with_dead", is_flag=True, help="Delete its dead letters too; else they stay.")
+@changes
+async def delete(shell: Shell, name: str, keep_offsets: bool, with_dead: bool) -> None:
+    """Delete a group, with its offsets and what waits in its retry topic. Its dead letters stay unless told otherwise.
+
+    `pyromq dlq list GROUP` goes on showing those that stay, and `dlq resend GROUP --to-topic` sends them.
+    """
+    places = await shell.masters_with(name)
+    plan = await _plan(shell, name, places, keep_offsets)
+    await check_name_servers(shell)
+    dead = sum(one["deadLetters"] for one in plan)
+    shell.about_to(_in_words(name, plan, keep_offsets=keep_offsets, with_dead=with_dead), plan)
+    for place in places:
+        await admin.groups.delete(shell.calls, place.address, name, with_offsets=not keep_offsets)
+    await delete_topic(shell, retry_topic(name), places)
+    if with_dead or not dead:
+        await delete_letters(shell, name, places)
+    shell.rows([one | {"deleted": True} for one in plan]) if shell.as_json else shell.say(f"group {name} is deleted")
+    if dead and not with_dead:
+        shell.say(f"Its {_counted(dead, 'dead letter')} stay. See them: pyromq dlq list {shell_word(name)}")
+
+
+async def _plan(shell: Shell, name: str, places: list[BrokerPlace], keep_offsets: bool) -> list[dict[str, Any]]:
+    online = await online_in(shell, places, name)
+    rows = await queues_of(shell, places, name, None)
+    dead = await admin.topics.queues(shell.calls, places, dlq_topic(name))
+    plan = []
+    for place in places:
+        here = [row for row in rows if row["broker"] == place.name]
+        members = len(online[place.name].connection_set) if place.name in online else 0
+        gone = {"offsets": 0 if keep_offsets else len(here), "lag": sum(row["lag"] for row in here)}
+        gone["retries"] = sum(row["lag"] for row in here if row["topic"] == retry_topic(name))
+        gone["deadLetters"] = sum(queue.count for queue in dead if queue.place == place)
+        plan.append({"group": name, "broker": place.name, "membersOnline": members} | gone)
+    return plan
+
+
+def _in_words(name: str, plan: list[dict[str, Any]], *, keep_offsets: bool, with_dead: bool) -> str:
+    """Return what goes with the group, and what stays."""
+    retries, dead = (sum(one[what] for one in plan) for what in ("retries", "deadLetters"))
+    letters = f"its {_counted(dead, 'dead letter')}"
+    goes = [f"group {name}"] if keep_offsets else [f"group {name}", "its offsets"]
+    goes += [f"its {_counted(retries, 'message')} to be tried again"] if retries else []
+    goes += [letters] if dead and with_dead else []
+    stays = f", but not {letters}: those stay, unless --with-dead-letters is given" if dead and not with_dead else ""
+    return f"delete {' and '.join(goes)}{stays}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
