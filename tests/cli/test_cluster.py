@@ -67,6 +67,12 @@ def test_settings_of_brokers(two: Standing) -> None:
     assert "updateTopicPerm" not in said  # the hint for those who may not send
 
 
+def test_a_value_in_other_words_is_the_same_value(two: Standing) -> None:
+    for key, value, shown in (("traceOn", "TRUE", "true"), ("fileReservedTime", "0072", "72")):
+        (row,) = two.rows("broker", "config", "set", key, value, "-b", "broker-a", "--yes")
+        assert row == {"broker": "broker-a", "key": key, "was": shown, "value": shown}
+
+
 def test_a_setting_may_be_negative(two: Standing) -> None:
     words = ("broker", "config", "set", "fileReservedTime", "-3", "-b", "broker-a", "--dry-run")
     assert two.refused(*words, code=78) == "pyromq: fileReservedTime = -3: must be at least 0\n"  # no option: a value

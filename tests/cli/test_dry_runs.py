@@ -26,6 +26,8 @@ def stands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
         ("broker config set brokerName other", "brokerName of broker-a cannot be changed while running"),
         ("broker config set fileReservedTime soon", "fileReservedTime"),
         ("broker config set fileReservedTime -5", "fileReservedTime"),
+        ("broker config set deleteWhen 99", "deleteWhen = 99: '99' is no hour of the day; write 00 to 23"),
+        ("broker config set traceOn yes", "must be true or false"),
         ("broker drain 127.0.0.1:10911", "name servers know brokers by name"),
         ("topic create new --attr +colour=red", "unsupported key: colour"),
         ("topic create new --type MIXED", "takes no type MIXED"),

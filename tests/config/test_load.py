@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.config import examine_file, load, settings_of
+from pyromq.config import Live, examine_file, load, settings_of
 from pyromq.errors import ConfigError
 from tests.config.bakery import BAKERY_KEYS, BakeryConfig, Flush
 
@@ -88,6 +88,21 @@ def test_the_overlay_may_hold_only_what_the_wire_may_change(tmp_path: Path) -> N
     overlay = tmp_path / "overlay.properties"
     overlay.write_text("listenPort=3\n")
     with pytest.raises(ConfigError, match=r"overlay\.properties line 1: listenPort cannot be changed over the wire"):
+        load(BakeryConfig, BAKERY_KEYS, daemon="bakery", overlay=lambda config: overlay)
+
+
+def test_an_overlay_of_an_older_version_is_read_in_its_words(tmp_path: Path) -> None:
+    overlay = tmp_path / "overlay.properties"
+    for word, meant in (("yes", True), ("On", True), ("1", True), ("no", False), ("off", False), ("0", False)):
+        overlay.write_text(f"allowUnauthenticated={word}\n")
+        loaded = load(BakeryConfig, BAKERY_KEYS, daemon="bakery", overlay=lambda config: overlay)
+        assert loaded.config.allow_unauthenticated is meant
+        (notice,) = loaded.notices
+        assert notice.startswith(f"{overlay} line 1: allowUnauthenticated = {word} is read as {str(meant).lower()}")
+        with pytest.raises(ConfigError, match="must be true or false"):
+            Live(loaded, BAKERY_KEYS, overlay).change(f"allowUnauthenticated={word}\n")
+    overlay.write_text("allowUnauthenticated=maybe\n")
+    with pytest.raises(ConfigError, match="must be true or false"):
         load(BakeryConfig, BAKERY_KEYS, daemon="bakery", overlay=lambda config: overlay)
 
 

@@ -1,7 +1,7 @@
 """Settings of the daemons: declared once (settings), read from every source (load), changed while running (live)."""
 
 from .java_keys import IgnoredKeys, JavaKeys, PlannedKeys, RefusedKeys
-from .live import Live
+from .live import Live, NotLive, may_change, with_changes
 from .load import Loaded, SettingFinding, check_file, examine_file, examine_properties, first_error, load
 from .settings import Setting, check_ranges, masked, render_all, setting, settings_of
 
@@ -10,6 +10,7 @@ __all__ = [
     "JavaKeys",
     "Live",
     "Loaded",
+    "NotLive",
     "PlannedKeys",
     "RefusedKeys",
     "Setting",
@@ -21,7 +22,9 @@ __all__ = [
     "first_error",
     "load",
     "masked",
+    "may_change",
     "render_all",
     "setting",
     "settings_of",
+    "with_changes",
 ]

@@ -30,6 +30,32 @@ def check_length(text: str) -> None:
         raise ConfigError(f"a change of settings with {len(text)} characters, at most {MAX_CHANGE} are taken at once")
 
 
+class NotLive(ConfigError):
+    """A setting that cannot be changed while running."""
+
+
+def with_changes(config: C, text: str, source: str, keys: JavaKeys) -> tuple[C, dict[str, str]]:
+    """Return the settings as properties text under Java keys would make them, and what it sets.
+
+    ConfigError says why they may not be so, NotLive that a restart is needed."""
+    check_length(text)
+    findings = examine_properties(text, source, type(config), keys)
+    if (error := first_error(findings)) is not None:
+        raise ConfigError(error)
+    for one in findings:
+        if one.setting is None or not one.setting.live:
+            can = ", ".join(may_change(type(config)))
+            raise NotLive(f"{one.key} cannot be changed while running; these can: {can}")
+    fields: dict[str, Any] = {one.setting.name: one.parsed for one in findings if one.setting is not None}
+    changed: C = dataclasses.replace(config, **fields)  # type: ignore[type-var]
+    return changed, {one.key: one.value for one in findings}
+
+
+def may_change(config_class: type) -> list[str]:
+    """Return the Java keys that may be changed while running."""
+    return sorted(one.java for one in settings_of(config_class).values() if one.live)
+
+
 class Live(Generic[C]):
     """Event loop only. `change` writes one small file and syncs it before it takes effect."""
 
@@ -49,17 +75,7 @@ class Live(Generic[C]):
 
         Returns what changed.
         """
-        check_length(text)
-        findings = examine_properties(text, source, type(self.config), self._keys)
-        error = first_error(findings)
-        for one in findings:
-            if error is None and (one.setting is None or not one.setting.live):
-                error = f"{one.key} cannot be changed while running; these can: {', '.join(self.may_change())}"
-        if error is not None:
-            raise ConfigError(error)
-        fields: dict[str, Any] = {one.setting.name: one.parsed for one in findings if one.setting is not None}
-        changed: C = dataclasses.replace(self.config, **fields)  # type: ignore[type-var]
-        changes = {one.key: one.value for one in findings}
+        changed, changes = with_changes(self.config, text, source, self._keys)
         self._keep(changes)
         self.config = changed
         for watcher in self._watchers:
@@ -70,10 +86,6 @@ class Live(Generic[C]):
         """Return every Java key with its value, as the `get config` requests answer. Passwords are left out."""
         shown = self._keys.shown(self._given) | render_all(self.config)
         return {key: value for key, value in shown.items() if masked(key, "x") == "x"}  # also where none is set
-
-    def may_change(self) -> list[str]:
-        """Return the Java keys that may be changed while running."""
-        return sorted(one.java for one in settings_of(type(self.config)).values() if one.live)
 
     def _keep(self, changes: Mapping[str, str]) -> None:
         if self._overlay is None:

@@ -24,6 +24,9 @@ C = TypeVar("C")
 # A value that is the only one: nobody is surprised, so a start says nothing about it.
 IN_ANY_CASE = "changes nothing: it runs so in any case, and any other value is refused"
 
+# What versions before these rules kept in overlays, as it was typed.
+OLD_WORDS = {"yes": "true", "on": "true", "1": "true", "no": "false", "off": "false", "0": "false"}
+
 
 @dataclass(frozen=True, slots=True)
 class SettingFinding:
@@ -36,6 +39,7 @@ class SettingFinding:
     error: str | None = None
     setting: Setting | None = None
     parsed: Any = None
+    notice: str = ""  # what a start says of a value that is used all the same
 
     @property
     def shown(self) -> str:
@@ -62,6 +66,7 @@ class Loaded(Generic[C]):
     def notices(self) -> list[str]:
         """Return what is logged at start: what has no effect, was given twice, or was overruled by the overlay."""
         lines = [str(one) for one in self.findings if one.setting is None and one.effect != IN_ANY_CASE]
+        lines += [f"{one.where}: {one.notice}" for one in self.findings if one.notice]
         return lines + [
             f"{one.where}: {one.key} = {one.shown} {_replaces(before)}" for one, before in _replaced(self.findings)
         ]
@@ -76,18 +81,25 @@ def load(
     environment: Mapping[str, str] | None = None,
     flags: Mapping[str, object] | None = None,
     defaults: Mapping[str, object] | None = None,
+    java_variables: Mapping[str, str] | None = None,
     overlay: Callable[[C], Path | None] | None = None,
     spelled: Mapping[str, str] | None = None,
 ) -> Loaded[C]:
     """Load a daemon's settings from all sources.
 
     `flags` are by field name, None for one not given; `defaults`, by field name too, are those of a command, which
-    every source overrules without a notice. `overlay` says where changes made over the wire are kept.
+    every source overrules without a notice. `java_variables`: settings for which Java too has a variable, by its name;
+    it is a default there, which the file overrules. `overlay` says where changes made over the wire are kept.
     `spelled`: what a command calls a setting's flag, where it is not the setting's name."""
-    findings: list[SettingFinding] = []
+    environment, settings = environment or {}, settings_of(config_class)
+    findings = [
+        _judge(f"environment {variable}", variable, environment[variable], settings[name])
+        for variable, name in (java_variables or {}).items()
+        if variable in environment
+    ]
     if file is not None:
         findings += examine_file(file, config_class, keys)
-    findings += _examine_environment(environment or {}, daemon, config_class)
+    findings += _examine_environment(environment, daemon, config_class)
     findings += _examine_flags(flags or {}, config_class, spelled or {})
     own = _examine_flags(defaults or {}, config_class, spelled or {})
     config = _build(config_class, own + findings)
@@ -261,7 +273,7 @@ def _examine_flags(flags: Mapping[str, object], config_class: type, spelled: Map
 
 
 def _examine_overlay(path: Path, config_class: type, keys: JavaKeys) -> list[SettingFinding]:
-    findings = examine_properties(_read(path), str(path), config_class, keys)
+    findings = [_in_new_words(one) for one in examine_properties(_read(path), str(path), config_class, keys)]
     for one in findings:
         if one.error is None and (one.setting is None or not one.setting.live):
             raise ConfigError(
@@ -269,6 +281,15 @@ def _examine_overlay(path: Path, config_class: type, keys: JavaKeys) -> list[Set
                 "remove the line"
             )
     return findings
+
+
+def _in_new_words(one: SettingFinding) -> SettingFinding:
+    """Return the finding with true or false where an older version kept another word for it."""
+    word = OLD_WORDS.get(one.value.strip().lower())
+    if one.error is None or one.setting is None or one.setting.kind is not bool or word is None:
+        return one
+    notice = f"{one.key} = {one.value} is read as {word}, as an older version meant it; write {one.key}={word} there"
+    return replace(one, error=None, parsed=one.setting.parse(word), notice=notice)
 
 
 def _read(path: Path) -> str:

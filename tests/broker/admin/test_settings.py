@@ -51,6 +51,19 @@ async def test_a_ratio_that_counts_as_another_is_named(tmp_path: Path) -> None:
         assert not (await broker.call(RequestCode.UPDATE_BROKER_CONFIG, b"diskSpaceWarningLevelRatio=0.8\n")).remark
 
 
+async def test_a_wrong_value_is_no_lack_of_permission(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        for text, allowed in ((b"deleteWhen=99", "write 00 to 23"), (b"brokerPermission=77", "from 0 to 7")):
+            answer = await broker.call(RequestCode.UPDATE_BROKER_CONFIG, text)
+            assert (answer.code, allowed in (answer.remark or "")) == (ResponseCode.INVALID_PARAMETER, True), answer
+        answer = await broker.call(RequestCode.UPDATE_BROKER_CONFIG, b"listenPort=1")
+        assert answer.code == ResponseCode.NO_PERMISSION
+        (tmp_path / "pyromq" / "broker-overlay.properties").mkdir()
+        answer = await broker.call(RequestCode.UPDATE_BROKER_CONFIG, b"fileReservedTime=48")
+        assert "not changed: cannot write" in (answer.remark or "")
+        assert broker.broker.live.config.file_reserved_hours == 72
+
+
 @pytest.mark.parametrize(
     ("text", "remark"),
     [
@@ -72,7 +85,11 @@ async def test_what_may_not_be_changed_is_refused_and_nothing_changes(tmp_path: 
     async with running_broker(tmp_path) as broker:
         before = broker.broker.live.config
         answer = await broker.call(RequestCode.UPDATE_BROKER_CONFIG, text)
-        assert answer.code in (ResponseCode.NO_PERMISSION, ResponseCode.SYSTEM_ERROR)
+        assert answer.code in (
+            ResponseCode.NO_PERMISSION,
+            ResponseCode.INVALID_PARAMETER,
+            ResponseCode.SYSTEM_ERROR,
+        )
         assert remark in (answer.remark or "")
         assert broker.broker.live.config is before
         assert not before.overlay_path.exists()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ... import logs
-from ...config import Live, properties
+from ...config import Live, NotLive, properties
 from ...errors import ConfigError, RequestRefused
 from ...model.codes import ResponseCode
 from ...protocol.bodies.body import DataVersion, encode_body
@@ -49,8 +49,13 @@ class SettingsAdmin:
             raise RequestRefused(f"the body is no UTF-8 at byte {fault.start}") from None
         try:
             changed = self.live.change(text, "the request")
-        except ConfigError as fault:
+        except NotLive as fault:
             raise RequestRefused(str(fault), ResponseCode.NO_PERMISSION) from None
+        except ConfigError as fault:
+            raise RequestRefused(str(fault), ResponseCode.INVALID_PARAMETER) from None
+        except OSError as fault:
+            path = self.live.config.overlay_path
+            raise RequestRefused(f"not changed: cannot write {path}: {fault.strerror or fault}") from None
         self.version = next_version(self.version, self.now_ms())
         log.warning("settings changed over the wire", peer=request.peer.address, **changed)
         self.changed(set(changed))

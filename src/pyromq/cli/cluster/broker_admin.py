@@ -68,7 +68,7 @@ async def put(shell: Shell, key: str, value: str, broker: str | None) -> None:
             raise unknown("setting", key, found)
         was[place] = found[key]
     for place in places:
-        await check_setting(shell, place, key, value)
+        value = await check_setting(shell, place, key, value)
     shown, before = masked(key, value), {place.name: masked(key, old) for place, old in was.items()}
     shell.about_to(
         f"set {key} to {shown}",

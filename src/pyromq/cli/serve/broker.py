@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
@@ -39,12 +38,12 @@ def broker(namesrv: str | None, config_file: Path | None, **flags: object) -> No
     if ctx.invoked_subcommand is not None:
         return
     refuse_given(ctx)
+    spelled = {}
     if namesrv is not None:
-        flags["namesrv_addr"] = namesrv
-    environment = dict(os.environ)
-    if "NAMESRV_ADDR" in environment:  # the variable of Java's start script
-        environment.setdefault("PYROMQ_BROKER_NAMESRV_ADDR", environment["NAMESRV_ADDR"])
-    loop.run(serve(load_daemon(BrokerConfig, BROKER_KEYS, "broker", flags, file=config_file, environment=environment)))
+        flags["namesrv_addr"], spelled["namesrv_addr"] = namesrv, "-n"
+    java_variables = {"NAMESRV_ADDR": "namesrv_addr"}
+    sources = {"file": config_file, "spelled": spelled, "java_variables": java_variables}
+    loop.run(serve(load_daemon(BrokerConfig, BROKER_KEYS, "broker", flags, **sources)))
 
 
 for _each in COMMANDS.values():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ... import admin
 from ...client.errors import Refused
-from ...errors import RequestRefused
+from ...errors import ConfigError, RequestRefused
 from ...model.names import is_system_topic, topic_fault
 from .exits import REFUSED
 from .printing import print_lines
@@ -55,25 +55,27 @@ async def check_topic(
                 raise Fail(f"{place.name} takes no type MIXED: set enableMixedMessageType=true there", REFUSED)
 
 
-async def check_setting(shell: Shell, place: BrokerPlace, key: str, value: str) -> None:
-    """Fail if the broker would refuse the value. Apache's says it only when it is set: a dry run says so."""
+async def check_setting(shell: Shell, place: BrokerPlace, key: str, value: str) -> str:
+    """Return the value as the broker will show it. Fail if it would refuse it; Apache's says that only when it is set,
+    and a dry run says so."""
     from ...broker.config import BrokerConfig
     from ...broker.java_keys import BROKER_KEYS
-    from ...config import properties
-    from ...config.load import examine_properties, first_error
+    from ...config import NotLive, properties, render_all, with_changes
 
     try:
         await admin.cluster.inspect(shell.calls, place.address)
     except Refused:
         if shell.is_dry:
             print_lines(f"pyromq: {place.name} is Apache's: whether it takes this is seen when it is set", err=True)
-        return
-    findings = examine_properties(properties.render({key: value}), "--", BrokerConfig, BROKER_KEYS)
-    if (error := first_error(findings)) is not None:
-        raise Fail(error.removeprefix("-- line 1: "), REFUSED)
-    if any(one.setting is None or not one.setting.live for one in findings):
+        return value
+    try:
+        changed, _ = with_changes(BrokerConfig(), properties.render({key: value}), "--", BROKER_KEYS)
+    except NotLive:
         cure = "set it in the broker's file and start it again. Which can: pyromq config list"
-        raise Fail(f"{key} of {place.name} cannot be changed while running: {cure}", REFUSED)
+        raise Fail(f"{key} of {place.name} cannot be changed while running: {cure}", REFUSED) from None
+    except ConfigError as fault:
+        raise Fail(str(fault).removeprefix("-- line 1: "), REFUSED) from None
+    return render_all(changed)[key]
 
 
 async def check_sendable(shell: Shell, topics: Iterable[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from ... import logs
-from ...config import Live, properties, settings_of
+from ...config import Live, may_change, properties, settings_of
 from ...config.live import check_length
 from ...errors import ConfigError, RequestRefused
 from ...model.codes import ResponseCode
@@ -101,6 +101,6 @@ class SettingsHandlers:
             if key in fixed:
                 raise RequestRefused(
                     f"{key} needs a restart: set it in the configuration file and start again; these can be changed "
-                    f"while running: {', '.join(self._live.may_change())}",
+                    f"while running: {', '.join(may_change(NamesrvConfig))}",
                     ResponseCode.NO_PERMISSION,
                 )

@@ -69,7 +69,10 @@ class RetentionConfig:
         check_ranges(self)
         for hour in self.delete_hours_text():
             if whole_number(hour, high=23) is None:
-                raise ConfigError(f"deleteWhen = {self.delete_when}: {hour!r} is no hour; write them as 04 or 03;15")
+                raise ConfigError(
+                    f"deleteWhen = {self.delete_when}: {hour!r} is no hour of the day; write 00 to 23, several with ; "
+                    "between them (03;15)"
+                )
 
     def delete_hours_text(self) -> list[str]:
         return [hour.strip() for hour in self.delete_when.split(";") if hour.strip()]
