@@ -46,7 +46,7 @@ def test_an_archive_holds_every_message_once_and_is_replayed(
         f"archive: batch 0, {first} rows, , lag {100 - first}\n",
         f"archive: batch 1, {100 - first} rows, , lag 0\n",
     ]
-    assert sum(row["safe to delete up to"] for row in done.tables[0].rows) == 100
+    assert sum(row["safeToDeleteUpTo"] for row in done.tables[0].rows) == 100
     servers.send(topic, 20, first=100)
     assert archive(spark, source(servers, topic), folder, dry_run=True).facts["messages"] == 20
     done = archive(spark, source(servers, topic), folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,7 +41,18 @@ class Commands:
         assert page.endswith("</html>\n")
         assert not FROM_ELSEWHERE.search(page)
         told: dict[str, Any] = json.loads(done.stdout)
+        check_plain(told)
         return told
+
+
+def check_plain(told: dict[str, Any]) -> None:
+    """Names are words that programs can write, times and lengths are numbers whose name has the unit."""
+    tables = [row for value in told.values() if isinstance(value, list) for row in value]
+    for each in (told, *tables):
+        for name, value in each.items():
+            assert re.fullmatch("[a-z][A-Za-z0-9]*", name), name
+            assert not re.fullmatch(r"[\d.:-]+( ?[a-z]+| [\d.:]+|%)", str(value)), (name, value)
+            assert value is None or not name.endswith(("Ms", "Seconds", "Bytes", "Percent")) or value == float(value)
 
 
 @pytest.fixture

@@ -90,11 +90,11 @@ def test_forensics_of_a_damaged_store(spark: SparkSession, servers: Servers, top
     store = tmp_path / "copy"
     shutil.copytree(servers.store(), store)
     whole = forensics(spark, [str(store)], topic=topic)
-    assert (whole.facts["readable"], whole.facts["damaged ranges"]) == (40, 0)
+    assert (whole.facts["readable"], whole.facts["damagedRanges"]) == (40, 0)
     at = damage_at(store, f"{topic}:17.".encode())
     told = forensics(spark, [str(store)], topic=topic)
     by_topic, _, damage = told.tables
-    assert (told.facts["readable"], told.facts["damaged ranges"], told.facts["missing offsets"]) == (39, 1, 1)
+    assert (told.facts["readable"], told.facts["damagedRanges"], told.facts["missingOffsets"]) == (39, 1, 1)
     [row] = by_topic.rows
     assert (row["topic"], row["messages"], row["missing"]) == (topic, 39, 1)
     [place] = damage.rows
@@ -163,11 +163,11 @@ def test_latency_by_topic_and_group_with_the_slowest(spark: SparkSession, server
     found = trace(spark, source, topics=[f"{topic}-sent"], slowest=2)
     [sent], [had], worst = (table.rows for table in found.tables)
     assert (found.facts["messages"], found.facts["events"]) == (10, 32)
-    assert (sent["topic"], sent["messages"], sent["send max"], sent["send p50"]) == ("orders", 10, 9, 4)
+    assert (sent["topic"], sent["messages"], sent["sendMaxMs"], sent["sendP50Ms"]) == ("orders", 10, 9, 4)
     longest = max(row.storeTimestamp.timestamp() for row in stored) * 1000 - 1000
-    assert (found.facts["store"], sent["store max"]) == ("measured", pytest.approx(longest, abs=1))
+    assert (found.facts["store"], sent["storeMaxMs"]) == ("measured", pytest.approx(longest, abs=1))
     assert (had["group"], had["messages"], had["deliveries"], had["failed"]) == ("g", 10, 11, 1)
-    assert (had["first delivery max"], had["consumption max"], had["consumption p50"]) == (29, 500, 5)
+    assert (had["firstDeliveryMaxMs"], had["consumptionMaxMs"], had["consumptionP50Ms"]) == (29, 500, 5)
     assert worst[0]["id"] == stored[7].msgId
     assert len(worst) == 2
     assert {plot.title for plot in found.plots} >= {"Latency of send", "Latency of consumption"}

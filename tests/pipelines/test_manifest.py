@@ -33,12 +33,12 @@ def test_a_choice_of_messages_makes_nothing_safe() -> None:
     """What a filter left out is nowhere else."""
     chosen = manifest(1, 10, 20) | {"whole": False}
     assert list(gaps([manifest(0, 0, 10), chosen, manifest(2, 20, 30)])[1].values()) == [10]
-    assert [row["safe to delete up to"] for row in kept([manifest(0, 0, 10) | {"whole": False}, chosen])] == [None]
+    assert [row["safeToDeleteUpTo"] for row in kept([manifest(0, 0, 10) | {"whole": False}, chosen])] == [None]
 
 
 def test_holes_within_a_batch_show_in_the_table() -> None:
     [row] = kept([manifest(0, 0, 10, messages=8), manifest(1, 10, 20)])
-    assert (row["messages"], row["holes"], row["safe to delete up to"]) == (18, 2, 20)
+    assert (row["messages"], row["holes"], row["safeToDeleteUpTo"]) == (18, 2, 20)
 
 
 def test_what_expires_soon_comes_first_and_dead_letters_with_it() -> None:

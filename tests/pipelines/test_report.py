@@ -84,7 +84,22 @@ def test_text_and_json_say_the_same() -> None:
     title, heading, first = (line.split() for line in text.splitlines()[:3])
     assert (title, heading, first) == (["trace:", "by", "topic"], ["topic", "p50", "ok"], ["a&b", "1.25", "yes"])
     assert "[red]x" in text
-    assert text.endswith("trace: messages 1234, where <here>, empty None\n")
+    assert text.endswith("trace: messages 1234, where <here>, empty -\n")
+
+
+def test_json_has_plain_values_which_people_get_in_words() -> None:
+    row = {"topic": "a", "oldestMs": 1_763_394_300_250, "sendP50Ms": 5, "livedSeconds": 90, "sharePercent": 50}
+    rows = [row, dict.fromkeys(row)]
+    summary = Summary("trace", {"windowSeconds": 300}, [Table("byTopic", rows, ["sendP50Ms"])])
+    assert json.loads(summary.as_json()) == {"pipeline": "trace", "windowSeconds": 300, "byTopic": rows}
+    title, headings, first, _, _, facts = summary.as_text().splitlines()
+    assert (title, facts) == ("trace: by topic", "trace: window 5 min 0 s")
+    assert re.split(" {2,}", headings.strip()) == ["topic", "oldest (UTC)", "send p50 ms", "lived", "share percent"]
+    assert first.split() == ["a", "2025-11-17", "15:45:00.250", "5", "1", "min", "30", "s", "50"]
+    on_page = page(summary, "")
+    for words in ("<h2>by topic</h2>", "oldest (UTC)</th>", "<td>2025-11-17 15:45:00.250</td>", "<td>1 min 30 s</td>"):
+        assert words in on_page
+    assert "<dt>window</dt><dd>5 min 0 s</dd>" in on_page
 
 
 def test_hostile_names_are_text_on_the_page_and_in_the_tables() -> None:

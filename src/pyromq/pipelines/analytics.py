@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from ..errors import PyroError
 from .lake.files import read_text, read_texts, write_text
 from .report.grouping import COUNTS, folded, grouped, rows_of
-from .report.summary import Metrics, Plot, Summary, Table, series_of
+from .report.summary import Metrics, Plot, Summary, Table, series_of, utc
 from .run import checkpoint
 from .run.messages import Source, messages, stream
 from .run.plan import plan_of
@@ -99,16 +99,21 @@ def _by_window(frame: DataFrame, window: str, distinct: str) -> DataFrame:
 
 
 def _summary(frame: DataFrame, window: str) -> Summary:
-    found = rows_of(frame.orderBy(*_NAMES))
-    rows = [row | {"window": row["window"].strftime("%Y-%m-%d %H:%M:%S")} for row in found]
+    begin = functions.unix_millis("window").alias("beginMs")
+    rows = rows_of(frame.orderBy(*_NAMES).select(begin, *(name for name in frame.columns if name != "window")))
     metrics = Metrics.of(rows)
     plots = [_plot(f"Messages per {window}", rows, "messages"), _plot(f"Bytes per {window}", rows, "bytes")]
-    count = len({row["window"] for row in rows})
-    facts = {"messages": metrics.rows, "bytes": metrics.bytes, "windows": count, "window": window}
-    return Summary("analytics", facts, [Table("by window", rows)], plots, metrics)
+    count = len({row["beginMs"] for row in rows})
+    facts = {
+        "messages": metrics.rows,
+        "bytes": metrics.bytes,
+        "windows": count,
+        "windowSeconds": span_s("window", window),
+    }
+    return Summary("analytics", facts, [Table("byWindow", rows)], plots, metrics)
 
 
 def _plot(title: str, rows: Sequence[Mapping[str, Any]], name: str) -> Plot:
-    found = folded(rows, ("window", "topic"), {name: sum})
-    series = series_of((row["topic"], row["window"], row[name]) for row in found)
+    found = folded(rows, ("beginMs", "topic"), {name: sum})
+    series = series_of((row["topic"], utc(row["beginMs"]), row[name]) for row in found)
     return Plot(title, "lines", name, "begin of the window (UTC)", series)

@@ -13,12 +13,12 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from ..model.lag import difference
 from ..spark.connect.cluster import Cluster
 from ..spark.options import Use, connection_options, net_part
-from .report.grouping import COUNTS, Fold, folded, grouped, rows_of
+from .report.grouping import AGES, COUNTS, Fold, folded, grouped, least, most, rows_of
 from .report.summary import Metrics, Plot, Summary, Table, series_of
 from .run.messages import Source, messages
 
 _COLUMNS = ("topic", "brokerName", "queueId", "queueOffset", "tags", "storeTimestamp", "storeSize")
-_SUMS: dict[str, Fold] = {"messages": sum, "bytes": sum, "oldest": min}
+_SUMS: dict[str, Fold] = {"messages": sum, "bytes": sum, "oldestMs": least}
 
 
 def backlog(spark: SparkSession, source: Source, groups: Sequence[str] = ()) -> Summary:
@@ -31,13 +31,12 @@ def backlog(spark: SparkSession, source: Source, groups: Sequence[str] = ()) -> 
         named,
         ["topic", "broker", "queue", "tag"],
         *COUNTS,
-        "date_format(min(storeTimestamp), 'yyyy-MM-dd HH:mm') AS oldest",
-        "date_format(max(storeTimestamp), 'yyyy-MM-dd HH:mm') AS newest",
+        *AGES,
     )
     rows = rows_of(found)
     queues = _with_share(folded(rows, ("topic", "broker", "queue"), _SUMS))
-    tags = folded(rows, ("topic", "tag"), _SUMS | {"newest": max})
-    tables = [Table("by topic", _by_topic(queues)), Table("by queue", queues), Table("by tag", tags)]
+    tags = folded(rows, ("topic", "tag"), _SUMS | {"newestMs": most})
+    tables = [Table("byTopic", _by_topic(queues)), Table("byQueue", queues), Table("byTag", tags)]
     by_queue = {f"{row['topic']}/{row['broker']}/{row['queue']}": row["messages"] for row in queues}
     by_tag = {f"{row['topic']} {row['tag'] or '(no tag)'}": row["bytes"] for row in tags}
     plots = [
@@ -46,7 +45,7 @@ def backlog(spark: SparkSession, source: Source, groups: Sequence[str] = ()) -> 
     ]
     if groups:
         lag = _lag(source, sorted({row["topic"] for row in queues}), groups)
-        tables += [Table("lag", lag), Table("waiting by tag", _waiting(spark, named, lag))]
+        tables += [Table("lag", lag), Table("waitingByTag", _waiting(spark, named, lag))]
         points = ((row["group"], f"{row['topic']}/{row['queue']}", row["lag"]) for row in lag if row["lag"] is not None)
         plots.append(Plot("Lag by queue", "bars", "messages", "topic/queue", series_of(points)))
     metrics = Metrics.of(queues)
@@ -76,7 +75,7 @@ def _waiting(spark: SparkSession, named: DataFrame, lag: Sequence[Mapping[str, A
 def _with_share(queues: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Add to each queue its percentage of the topic's messages: skew shows at once."""
     totals = {row["topic"]: row["messages"] for row in folded(queues, ("topic",), {"messages": sum})}
-    return [row | {"share": f"{100 * row['messages'] / totals[row['topic']]:.0f}%"} for row in queues]
+    return [row | {"sharePercent": round(100 * row["messages"] / totals[row["topic"]])} for row in queues]
 
 
 def _lag(source: Source, topics: Sequence[str], groups: Sequence[str]) -> list[dict[str, Any]]:

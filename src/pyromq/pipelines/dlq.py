@@ -13,8 +13,8 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions
 
 from ..model.message import Property
 from ..model.names import DLQ_PREFIX
-from .report.grouping import COUNTS, Fold, folded, grouped, rows_of
-from .report.summary import Metrics, Plot, Summary, Table
+from .report.grouping import AGES, COUNTS, Fold, folded, grouped, least, most, rows_of
+from .report.summary import Metrics, Plot, Summary, Table, utc
 from .run import checkpoint
 from .run.messages import Source, chosen, messages, stream
 from .run.sending import StepSender, delivery, passed_on
@@ -22,12 +22,11 @@ from .run.streaming import run_stream
 from .trace import traced
 
 _ORIGIN = f"coalesce(properties['{Property.DLQ_ORIGIN_TOPIC}'], properties['{Property.RETRY_TOPIC}'], topic)"
-_SHORT = "yyyy-MM-dd HH:mm:ss"
 _SUMS: dict[str, Fold] = {
     "messages": sum,
     "tried": max,
-    "oldest": min,
-    "newest": max,
+    "oldestMs": least,
+    "newestMs": most,
     "livedSeconds": lambda all_: max(each or 0 for each in all_),
 }
 
@@ -38,13 +37,13 @@ def report(spark: SparkSession, source: Source, group: str, where: str = "", *, 
     rows = rows_of(_grouped(found))
     metrics = Metrics.of(rows)
     tables = [
-        Table("dead letters", folded(rows, ("origin", "tag"), _SUMS)),
+        Table("deadLetters", folded(rows, ("origin", "tag"), _SUMS)),
         Table("senders", folded(rows, ("origin", "sender"), _SUMS)),
     ]
     if traces:
         tables.append(Table("why", _reasons(spark, source, group, found, traces)))
-    hours = folded([row | {"hour": str(row["hour"])[:16]} for row in rows], ("hour",), {"messages": sum})
-    by_hour = {row["hour"]: row["messages"] for row in hours}
+    hours = folded(rows, ("hourMs",), {"messages": sum})
+    by_hour = {utc(row["hourMs"])[:16]: row["messages"] for row in hours}
     by_tag = {f"{row['origin']} {row['tag']}".strip(): row["messages"] for row in tables[0].rows}
     plots = [
         Plot("Dead letters by hour", "lines", "messages", "hour (UTC)", {group: by_hour}),
@@ -64,15 +63,14 @@ def _grouped(frame: DataFrame) -> DataFrame:
         "origin": "origin",
         "tag": "coalesce(tags, '')",
         "sender": "substring_index(bornHost, ':', 1)",
-        "hour": "date_trunc('hour', storeTimestamp)",
+        "hourMs": "coalesce(unix_millis(date_trunc('hour', storeTimestamp)), 0)",
     }
     return grouped(
         frame.withColumns({name: functions.expr(sql) for name, sql in by.items()}),
         list(by),
         *COUNTS,
         "max(reconsumeTimes) AS tried",
-        f"date_format(min(storeTimestamp), '{_SHORT}') AS oldest",
-        f"date_format(max(storeTimestamp), '{_SHORT}') AS newest",
+        *AGES,
         "max(unix_timestamp(storeTimestamp) - unix_timestamp(bornTimestamp)) AS livedSeconds",
     )
 
@@ -83,7 +81,7 @@ def _reasons(spark: SparkSession, source: Source, group: str, found: DataFrame, 
     own = failed.where(functions.col("group").isin(group, ""))  # a client of several groups may leave out which
     last = grouped(own, ["id"], "max_by(outcome, timeMs) AS last", "count(*) AS failures")
     why = found.select("origin", functions.col("msgId").alias("id")).join(last, "id", "left")
-    sums = grouped(why, ["origin", "last"], "count(*) AS messages", "sum(failures) AS `failures told`")
+    sums = grouped(why, ["origin", "last"], "count(*) AS messages", "sum(failures) AS tracedFailures")
     return rows_of(sums.orderBy("origin", "last"))
 
 

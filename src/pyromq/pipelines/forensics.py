@@ -11,12 +11,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from .report.grouping import COUNTS, folded, grouped, rows_of
+from .report.grouping import AGES, COUNTS, folded, grouped, rows_of
 from .report.summary import Metrics, Plot, Summary, Table
 from .run.messages import messages
 
 _COLUMNS = ("topic", "brokerName", "queueId", "queueOffset", "storeTimestamp", "storeSize")
-_TIME = "yyyy-MM-dd HH:mm:ss"
 
 
 def forensics(spark: SparkSession, stores: Sequence[str], *, topic: str = "", tasks: int = 0) -> Summary:
@@ -32,8 +31,7 @@ def forensics(spark: SparkSession, stores: Sequence[str], *, topic: str = "", ta
         "min(queueOffset) AS first",
         "max(queueOffset) AS last",
         "count(DISTINCT queueOffset) AS offsets",
-        f"date_format(min(storeTimestamp), '{_TIME}') AS oldest",
-        f"date_format(max(storeTimestamp), '{_TIME}') AS newest",
+        *AGES,
     )
     queues = [_queue(row) for row in rows_of(found.orderBy(*by))]
     damage.sort(key=lambda row: (row["store"], row["position"]))
@@ -44,11 +42,11 @@ def forensics(spark: SparkSession, stores: Sequence[str], *, topic: str = "", ta
         "readable": metrics.rows,
         "bytes": metrics.bytes,
         "topics": len(topics),
-        "damaged ranges": len(damage),
-        "damaged bytes": sum(row["size"] for row in damage),
-        "missing offsets": sum(row["missing"] for row in queues),
+        "damagedRanges": len(damage),
+        "damagedBytes": sum(row["size"] for row in damage),
+        "missingOffsets": sum(row["missing"] for row in queues),
     }
-    tables = [Table("by topic", topics), Table("by queue", queues), Table("damage", damage)]
+    tables = [Table("byTopic", topics), Table("byQueue", queues), Table("damage", damage)]
     series = {"readable": {row["topic"]: row["messages"] for row in topics}}
     plot = Plot("Readable messages by topic", "bars", "messages", "topic", series)
     return Summary("forensics", facts, tables, [plot], metrics)

@@ -65,7 +65,7 @@ def _summary(found: Sequence[Mapping[str, Any]], shown: Sequence[Mapping[str, An
     series = series_of((row["verdict"], row["topic"], row["messages"]) for row in found if row["verdict"] != "equal")
     plot = Plot("What does not agree, by topic", "bars", "messages", "topic", series)
     read = Metrics(sum(row["left"] + row["right"] for row in found), sum(row["bytes"] or 0 for row in found))
-    return Summary("reconcile", facts, [Table("by topic", rows), Table("examples", shown)], [plot], read)
+    return Summary("reconcile", facts, [Table("byTopic", rows), Table("examples", shown)], [plot], read)
 
 
 def _judged(both: DataFrame) -> DataFrame:

@@ -41,6 +41,7 @@ def search(
         if body_pattern:  # Spark looks at a pattern with the first row
             spark.range(1).where(functions.col("id").cast("string").rlike(body_pattern)).count()
         return plan_of(spark, source, "search", **times)
+    frame = frame.withColumn("storedMs", functions.expr("unix_millis(storeTimestamp)"))
     rows = frame.orderBy("storeTimestamp", "brokerName", "queueId", "queueOffset").limit(most + 1).collect()
     shown = [_row(row) for row in rows[:most]]
     read = seen.get
@@ -72,7 +73,7 @@ def _conditions(
 def _row(row: Any) -> dict[str, Any]:
     text = bytes(row.body or b"").decode("utf-8", "replace")
     return {
-        "stored": row.storeTimestamp.isoformat(sep=" ", timespec="milliseconds"),
+        "storedMs": row.storedMs,
         "topic": row.topic,
         "broker": row.brokerName,
         "queue": row.queueId,

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession, functions
 from ..model.message_trace import Consumed, ConsumeStarted, Sent
 from ..model.names import TRACE_TOPIC
 from ..protocol.trace import TraceError, decode_trace
+from ..text.values import heading
 from .report.grouping import grouped, rows_of
 from .report.summary import Metrics, Plot, Summary, Table, series_of
 from .run.messages import Source, messages
@@ -26,7 +27,7 @@ EVENTS = (
 )
 _ARROW = {"string": pa.string(), "bigint": pa.int64(), "int": pa.int32(), "boolean": pa.bool_()}
 _SCHEMA = pa.schema([(name, _ARROW[kind]) for name, kind in (each.split() for each in EVENTS.split(", "))])
-_STAGES = {"sendMs": "send", "storeMs": "store", "deliveryMs": "first delivery", "consumeMs": "consumption"}
+_STAGES = {"sendMs": "send", "storeMs": "store", "deliveryMs": "firstDelivery", "consumeMs": "consumption"}
 _PARTS = (50, 95, 99)
 
 
@@ -82,9 +83,10 @@ def trace(
         found.unpersist()
     sent = sum(row["messages"] for row in by_topic)
     facts = {"messages": sent, "events": count, "store": "measured" if topics else "half of send"}
-    tables = [Table("by topic", by_topic), Table("by group", by_group), Table("slowest", worst)]
+    found_rows = {"byTopic": by_topic, "byGroup": by_group, "slowest": worst}
+    tables = [Table(title, rows, _lengths(rows)) for title, rows in found_rows.items()]
     plots = [_plot(by_topic, stage, "topic") for stage in ("send", "store")]
-    plots += [_plot(by_group, stage, "topic", "group") for stage in ("first delivery", "consumption")]
+    plots += [_plot(by_group, stage, "topic", "group") for stage in ("firstDelivery", "consumption")]
     return Summary("trace", facts, tables, plots, Metrics(count, seen.get["bytes"] or 0))
 
 
@@ -133,8 +135,8 @@ def _sums(frame: DataFrame, names: list[str], *stages: str) -> list[dict[str, An
     else:
         sums.append("sum(CASE WHEN isSent THEN 0 ELSE 1 END) AS failed")
     for stage in stages:
-        sums += [f"percentile_approx({stage}, {part / 100}) AS `{_STAGES[stage]} p{part}`" for part in _PARTS]
-        sums.append(f"max({stage}) AS `{_STAGES[stage]} max`")
+        sums += [f"percentile_approx({stage}, {part / 100}) AS {_STAGES[stage]}P{part}Ms" for part in _PARTS]
+        sums.append(f"max({stage}) AS {_STAGES[stage]}MaxMs")
     return rows_of(grouped(frame, names, *sums).orderBy(*names))
 
 
@@ -144,11 +146,15 @@ def _slowest(frame: DataFrame, most: int) -> list[dict[str, Any]]:
     return rows_of(shown.orderBy(functions.desc("totalMs"), "id").limit(most))
 
 
+def _lengths(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [name for name in (rows[0] if rows else ()) if name.endswith("Ms")]
+
+
 def _plot(rows: Sequence[Mapping[str, Any]], stage: str, *names: str) -> Plot:
     series = series_of(
-        (f"p{part}", " ".join(row[name] for name in names), row[f"{stage} p{part}"])
+        (f"p{part}", " ".join(row[name] for name in names), row[f"{stage}P{part}Ms"])
         for part in _PARTS
         for row in rows
-        if row[f"{stage} p{part}"] is not None
+        if row[f"{stage}P{part}Ms"] is not None
     )
-    return Plot(f"Latency of {stage}", "bars", "ms", " and ".join(names), series)
+    return Plot(f"Latency of {heading(stage)}", "bars", "ms", " and ".join(names), series)

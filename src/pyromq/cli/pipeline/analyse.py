@@ -97,9 +97,8 @@ def reconcile(job: Job, source: Options, by: str, examples: int, **given: str) -
 
 
 def _both(left: Summary, right: Summary) -> Summary:
-    from ...pipelines.report.summary import Table
-
-    tables = [Table(f"{each.pipeline}: {table.title}", table.rows) for each in (left, right) for table in each.tables]
+    sides = {"left": left, "right": right}
+    tables = [replace(table, title=f"{side}ToDo") for side, each in sides.items() for table in each.tables]
     facts = {"left": left.facts.get("messages"), "right": right.facts.get("messages")}
     return replace(left, pipeline="reconcile (dry run)", facts=facts, tables=tables)
 

@@ -109,7 +109,7 @@ def kept(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
             one["from"] = min(one.get("from", row["begin"]), row["begin"])
             one["to"] = max(one.get("to", row["end"]), row["end"])
     return [
-        one | {"holes": one["to"] - one["from"] - one["messages"], "safe to delete up to": safe.get(queue)}
+        one | {"holes": one["to"] - one["from"] - one["messages"], "safeToDeleteUpTo": safe.get(queue)}
         for queue, one in sorted(rows.items())
     ]
 

@@ -9,11 +9,21 @@ from pyspark.sql import Column, DataFrame, functions
 
 Fold = Callable[[Iterable[Any]], Any]
 COUNTS = ("count(*) AS messages", "sum(storeSize) AS bytes")
+AGES = ("unix_millis(min(storeTimestamp)) AS oldestMs", "unix_millis(max(storeTimestamp)) AS newestMs")
 
 
 def grouped(frame: DataFrame, by: Sequence[Column | str], *sums: str) -> DataFrame:
     """Return a row for each value of the columns `by`; `sums` are Spark SQL with a name, such as those of `COUNTS`."""
     return frame.groupBy(*by).agg(*map(functions.expr, sums))
+
+
+def least(values: Iterable[Any]) -> Any:
+    """Return the least of those that are known."""
+    return min((each for each in values if each is not None), default=None)
+
+
+def most(values: Iterable[Any]) -> Any:
+    return max((each for each in values if each is not None), default=None)
 
 
 def rows_of(frame: DataFrame) -> list[dict[str, Any]]:

@@ -4,11 +4,13 @@ without a network and can be mailed. Pure: text out.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ...model.foreign_text import in_html
+from ...text.values import heading
 from .drawing import drawn, number
-from .summary import Summary, Table
+from .summary import Summary, Table, in_words
 
 _MOST_ROWS = 500
 _STYLE = """
@@ -28,10 +30,11 @@ svg { max-width: none; } svg text { font: 12px system-ui, sans-serif; fill: curr
 
 def page(summary: Summary, made_at: str) -> str:
     title = in_html(f"PyroMQ {summary.pipeline}")
-    facts = "".join(f"<dt>{in_html(str(name))}</dt><dd>{_shown(value)}</dd>" for name, value in summary.facts.items())
+    words = (in_words(*pair) for pair in summary.facts.items())
+    facts = "".join(f"<dt>{in_html(name)}</dt><dd>{_shown(value)}</dd>" for name, value in words)
     parts = [f"<h1>{title}</h1><small>{in_html(made_at)}</small><dl>{facts}</dl>"]
     parts += [f"<h2>{in_html(plot.title)}</h2>{drawn(plot)}" for plot in summary.plots]
-    parts += [f"<h2>{in_html(table.title)}</h2>{_table(table)}" for table in summary.tables]
+    parts += [f"<h2>{in_html(heading(table.title))}</h2>{_table(table)}" for table in summary.tables]
     head = f'<meta charset="utf-8"/><title>{title}</title><style>{_STYLE}</style>'
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>{"".join(parts)}</body></html>\n'
 
@@ -45,9 +48,10 @@ def _shown(value: Any) -> str:
 def _table(table: Table) -> str:
     if not table.rows:
         return "<p>nothing</p>"
-    names = list(table.rows[0])
-    head = "".join(f"<th{_right(table.rows[0][name])}>{in_html(name)}</th>" for name in names)
-    cells = ([f"<td{_right(row[name])}>{_shown(row[name])}</td>" for name in names] for row in table.rows[:_MOST_ROWS])
+    words = replace(table, rows=table.rows[:_MOST_ROWS]).in_words()
+    names = list(words[0])
+    head = "".join(f"<th{_right(words[0][name])}>{in_html(name)}</th>" for name in names)
+    cells = ([f"<td{_right(row[name])}>{_shown(row[name])}</td>" for name in names] for row in words)
     rows = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
     left = len(table.rows) - _MOST_ROWS
     more = f"<p>and {left:,} more rows, which --json has</p>" if left > 0 else ""

@@ -26,12 +26,12 @@ def plan_of(spark: SparkSession, source: Mapping[str, str], name: str, **times: 
         found = manifests(spark, source["archive"])
         sums = totals(found)
         facts = {"messages": sums.rows, "bytes": sums.bytes, "batches": len(found)}
-        return Summary(f"{name} (dry run)", facts, [Table("to do", kept(found))])
+        return Summary(f"{name} (dry run)", facts, [Table("toDo", kept(found))])
     if "store" in source:
         parts = [part for store in source["store"].split(",") for part in log_parts(store, 1)]
         rows = [{"store": part.store, "from": part.begin, "to": part.end} for part in parts]
         size = sum(part.end - part.begin for part in parts)
-        return Summary(f"{name} (dry run)", {"bytes": size}, [Table("to do", rows)])
+        return Summary(f"{name} (dry run)", {"bytes": size}, [Table("toDo", rows)])
     plan = planned(source, **times)
     return Summary(f"{name} (dry run)", plan.facts, plan.tables)
 
@@ -50,4 +50,4 @@ def planned(given: Mapping[str, str], begin: Offsets | None = None, **times: Unp
         {**queue.as_row(), "from": first[queue], "to": max(first[queue], until)}
         for queue, until in sorted(latest.items())
     ]
-    return Summary("plan", {"messages": waiting(first, latest)}, [Table("to do", rows)])
+    return Summary("plan", {"messages": waiting(first, latest)}, [Table("toDo", rows)])
