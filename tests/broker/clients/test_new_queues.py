@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,42 @@ async def test_a_smaller_topic_that_grows_again_keeps_offsets_and_begins_at_the_
     await topic(broker, 2)
     await topic(broker, 4)
     assert await stored(broker) == [None, None, "1", "2"]
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["", "restart"])
+async def test_members_of_a_topic_that_was_deleted_are_sent_to_the_first_message_of_the_new_one(
+    tmp_path: Path, restarts: bool
+) -> None:
+    """Java's members keep their offsets, pull with them and commit them."""
+    async with AsyncExitStack() as stack:
+        broker = await stack.enter_async_context(running_broker(tmp_path))
+        await topic(broker, 1)
+        await beat(broker)
+        await commit(broker, 0, 2)
+        assert (await broker.call(RequestCode.DELETE_TOPIC_IN_BROKER, topic="T")).code == 0
+        assert (await broker.pull(offset=2)).code == ResponseCode.TOPIC_NOT_EXIST
+        if restarts:
+            await stack.pop_all().aclose()
+            broker = await stack.enter_async_context(running_broker(tmp_path))
+            await beat(broker)
+        await topic(broker, 1)
+        for _ in range(5):
+            await broker.send()
+        await commit(broker, 0, 2)
+        moved = await broker.pull(offset=2, commitOffset=2, sysFlag=5)
+        assert (moved.code, moved.fields["nextBeginOffset"]) == (ResponseCode.PULL_OFFSET_MOVED, "0")
+        await commit(broker, 0, 2)  # until it begins anew
+        assert await stored(broker) == ["0", None, None, None]
+        assert (await broker.pull()).code == ResponseCode.SUCCESS
+        await commit(broker, 0, 5)
+        assert await stored(broker) == ["5", None, None, None]
+
+
+async def test_members_that_may_seek_are_left_where_they_are(broker: Running) -> None:
+    await beat(broker, consumeType="CONSUME_ACTIVELY")
+    for _ in range(5):
+        await broker.send()
+    assert (await broker.pull(offset=3)).code == ResponseCode.SUCCESS
 
 
 async def test_broadcast_groups_retry_topics_and_strangers_get_none(broker: Running) -> None:

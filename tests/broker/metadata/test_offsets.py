@@ -80,11 +80,20 @@ def test_a_reset_is_pending_until_it_is_taken(disk: SimulatedDisk) -> None:
     offsets.reset("T", "G", 0, 5)
     assert offsets.has_reset("T", "G", 0)
     assert offsets.find("T", "G", 0) == 5
-    assert offsets.take_reset("T", "G", 0) == 5
+    assert offsets.take_reset("T", "G", 0, 100) == 5
     assert offsets.has_reset("T", "G", 0)  # the member that was sent there has not pulled since
-    assert offsets.take_reset("T", "G", 0) is None
+    assert offsets.take_reset("T", "G", 0, 5) is None
     assert not offsets.has_reset("T", "G", 0)
     assert offsets.find("T", "G", 0) == 5
+
+
+def test_a_member_that_pulls_from_0_on_is_not_sent_there(disk: SimulatedDisk) -> None:
+    offsets, _ = offsets_on(disk)
+    assert offsets.commit_missing("T", "G", {0: 0, 1: 0}, send=True)
+    assert offsets.take_reset("T", "G", 0, 0) is None
+    assert not offsets.has_reset("T", "G", 0)
+    assert offsets.take_reset("T", "G", 1, 7) == 0
+    assert offsets.has_reset("T", "G", 1)
 
 
 def test_the_version_moves_once_in_so_many_commits(disk: SimulatedDisk) -> None:

@@ -3,6 +3,10 @@
 A client that finds no offset of a queue begins where its settings say, by default at the end, and so would miss what
 was sent before it noticed the queue. Watches the table of topics: each group gets its offset of a new queue before
 anything can be sent there, whether the topic was made larger or made anew while consumers already subscribe to it.
+
+Consumers that were online when a topic of that name was deleted still pull from where they were in it, and commit that.
+The broker sends them to the first message of the new one. A restart in between changes nothing: whoever pushes to
+handlers, and so never seeks, is sent there if it pulls from anywhere else.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from dataclasses import dataclass, field
 
 from ... import logs
 from ...model import names
-from ...model.group import MessageModel
+from ...model.group import ConsumeType, MessageModel
 from ...store.message_store import MessageStore
 from ..metadata.offsets import Offsets
 from ..metadata.topics import Topics
@@ -39,6 +43,7 @@ class NewQueues:
         Retry topics are left out: every client reads those from the first message anyway.
         """
         topic = self.topics.find(name)
+        is_made = name not in self._readable
         before = self._readable.pop(name, 0)
         if topic is None:
             return
@@ -47,7 +52,11 @@ class NewQueues:
         if not new or names.is_retry(name):
             return
         first = {queue_id: self._first(name, queue_id) for queue_id in new}
-        groups = [group for group in self._groups(name) if self.offsets.commit_missing(name, group, first)]
+        groups = [
+            group
+            for group in self._groups(name)
+            if self.offsets.commit_missing(name, group, first, send=is_made and self._is_pushing(group))
+        ]
         if groups:
             log.info("groups read new queues from their first message", topic=name, queues=len(new), groups=len(groups))
 
@@ -59,6 +68,10 @@ class NewQueues:
     def _is_broadcast(self, group: str) -> bool:
         online = self.consumers.find(group)
         return online is not None and online.message_model is MessageModel.BROADCASTING
+
+    def _is_pushing(self, group: str) -> bool:
+        online = self.consumers.find(group)
+        return online is not None and online.consume_type is ConsumeType.PASSIVELY
 
     def _first(self, topic: str, queue_id: int) -> int:
         """Return the lowest offset: above 0 only for a queue that the topic had before it was made smaller."""

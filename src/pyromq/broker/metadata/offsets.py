@@ -87,8 +87,11 @@ class Offsets(Watched):
             self._new_version()
         return True
 
-    def commit_missing(self, topic: str, group: str, offsets: Mapping[int, int]) -> bool:
-        """Commit these offsets of queues where the group has none. False: there are none, or no room for them."""
+    def commit_missing(self, topic: str, group: str, offsets: Mapping[int, int], *, send: bool = False) -> bool:
+        """Commit these offsets of queues where the group has none. False: there are none, or no room for them.
+
+        `send`: members that pull from elsewhere are sent there, as by a reset.
+        """
         key = _key(topic, group)
         queues = self._offsets.get(key)
         if queues is None and len(self._offsets) >= self._most_pairs():
@@ -96,7 +99,11 @@ class Offsets(Watched):
         missing = offsets.keys() - (queues or {}).keys()
         if not missing:
             return False
-        (self._new(key) if queues is None else queues).update({queue_id: offsets[queue_id] for queue_id in missing})
+        new = {queue_id: offsets[queue_id] for queue_id in missing}
+        (self._new(key) if queues is None else queues).update(new)
+        if send:
+            self._resets.setdefault(key, {}).update(new)
+            self._notify(key)
         self._changed.add(key)
         self._new_version()
         return True
@@ -153,18 +160,22 @@ class Offsets(Watched):
     def has_reset(self, topic: str, group: str, queue_id: int) -> bool:
         return bool(self._resets) and queue_id in self._resets.get(_key(topic, group), {})
 
-    def take_reset(self, topic: str, group: str, queue_id: int) -> int | None:
-        """Return the pending reset for the member that pulls; None: there is none, and commits count again."""
+    def take_reset(self, topic: str, group: str, queue_id: int, at: int) -> int | None:
+        """Return the pending reset for the member that pulls; None: there is none, and commits count again.
+
+        A member that pulls from 0 on and is to be sent there is there already: it has nothing from before the reset.
+        """
         key = _key(topic, group)
         queues = self._resets.get(key)
         if queues is None or queue_id not in queues:
             return None
         offset = queues.pop(queue_id)
-        if offset is not None:
+        if offset is not None and (offset, at) != (0, 0):
             queues[queue_id] = None
-        elif not queues:
+            return offset
+        if not queues:
             del self._resets[key]
-        return offset
+        return None
 
     # --- whole pairs ----------------------------------------------------------------------------------------------
 

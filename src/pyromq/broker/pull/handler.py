@@ -75,7 +75,7 @@ class PullHandler:
         commits = header.sys_flag & PullFlag.COMMIT_OFFSET
         self.note_pull(topic, group, queue_id, header.queue_offset, header.commit_offset if commits else -1)
         ticket = Ticket(request, header, allowed)
-        reset = self.offsets.take_reset(topic, group, queue_id)
+        reset = self.offsets.take_reset(topic, group, queue_id, header.queue_offset)
         if reset is not None:
             return self._reset(ticket, reset)
         if self._is_cold(header, config):

@@ -110,6 +110,8 @@ class PolledQueues(dict[MessageQueue, PolledQueue]):
             return await self._puller.pull(wanted)
         except (Error, ProtocolError) as fault:
             self._outages.warn("pull failed", fault, group=self._group, queue=str(polled.queue))
+            if self._puller.is_gone(polled.queue, fault):  # another topic of that name is read from its first message
+                polled.position = polled.returned = polled.done = 0
             await self._clock.sleep(ERROR_PAUSE_S)
             return None
 

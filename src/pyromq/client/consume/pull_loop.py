@@ -49,7 +49,10 @@ class PullLoop:
         self.puller = Puller(self.session, self.group)
 
     async def run(self, assigned: AssignedQueue) -> int | None:
-        """Pull until the queue is given up: None. An offset: the broker wants the queue to begin anew there."""
+        """Pull until the queue is given up: None. An offset: the queue is to begin anew there.
+
+        The broker wants it so, or its topic was deleted: another one of the same name is read from its first message.
+        """
         while not assigned.is_over:
             pause_s = self._reason_to_wait(assigned)
             if pause_s == 0:
@@ -57,6 +60,9 @@ class PullLoop:
                     result = await self._pull(assigned)
                 except (Error, ProtocolError) as fault:
                     self.session.outages.warn("pull failed", fault, group=self.group, queue=str(assigned.queue))
+                    if assigned.next_offset > 0 and self.puller.is_gone(assigned.queue, fault):
+                        self.starts.expect(assigned.queue.topic)
+                        return 0
                     is_busy = getattr(fault, "code", None) == ResponseCode.SYSTEM_BUSY
                     pause_s = BUSY_PAUSE_S if is_busy else ERROR_PAUSE_S
                 else:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from ... import logs
 from ...errors import ProtocolError
 from ...model import names
+from ...model.codes import ResponseCode
 from ...model.message import Property, StoredMessage
 from ...model.topic import MASTER_ID
 from ...model.wire_text import whole_number
@@ -24,7 +25,7 @@ from ...protocol.requests import RequestCode
 from ..connect.answers import bad_answer
 from ..connect.session import Session
 from ..core.routing import Route
-from ..errors import NoBroker, TimedOut, Unreachable
+from ..errors import NoBroker, Refused, TimedOut, Unreachable
 from ..subscription import Filter
 
 log = logs.get("pyromq.client")
@@ -120,6 +121,8 @@ class Puller:
         self._suggested[queue] = pulled.suggested_broker
         self.ends[queue] = pulled.max_offset
         next_offset = pulled.next_offset
+        if pulled.status is Pulled.ILLEGAL_OFFSET and next_offset == pulled.max_offset < offset:
+            next_offset = pulled.min_offset  # the queue was made anew: its end would skip what nobody has read
         if next_offset < 0:
             raise bad_answer(address, f"it says that {queue} goes on at offset {next_offset}")
         messages: list[StoredMessage] = []
@@ -193,6 +196,12 @@ class Puller:
             max_msg_bytes=PULL_BYTES,
             bname=request.queue.broker_name,
         ).to_fields()
+
+    def is_gone(self, queue: MessageQueue, fault: Exception) -> bool:
+        """Return whether the queue's broker has refused a pull since its topic was deleted there."""
+        if not isinstance(fault, Refused) or fault.code != ResponseCode.TOPIC_NOT_EXIST:
+            return False
+        return fault.address == self._session.known_master(queue)
 
     def forget(self, queue: MessageQueue) -> None:
         self._suggested.pop(queue, None)

@@ -36,8 +36,8 @@ class StartOffsets:
         self._found: dict[MessageQueue, int] = {}  # not committed yet
 
     def expect(self, topic: str) -> None:
-        """Note that the topic does not exist yet: all its queues appear while this consumer runs."""
-        self._at_start.setdefault(topic, frozenset())
+        """Note that the topic does not exist, not yet or no longer: all its queues appear while this consumer runs."""
+        self._at_start[topic] = frozenset()
 
     async def find(self, queue: MessageQueue) -> int:
         """Return where to begin the queue. Error, if its broker cannot be asked."""
