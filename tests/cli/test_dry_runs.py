@@ -51,6 +51,24 @@ def test_no_yes_to_what_then_fails(stands: Standing, words: str, said: str) -> N
     assert said in dry.stderr
 
 
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ("[topics.ordered]\nwriteQueues = 3\nreadQueues = 3", "of the order topic ordered not consumed"),
+        ("[topics.orders]\nwriteQueues = 70000\nreadQueues = 70000", "at most 65536 queues"),
+        ("[topics.BenchmarkTest]\npermission = 'r'", "is broker-a's own"),
+        ("[groups.billing]\nretries = -2", "group billing: retries are -1 or more (not -2)"),
+        ("[groups.billing]\nretryQueues = 70000", "retryQueues from 0 to 65536 (not 70000)"),
+    ],
+)
+def test_no_yes_to_a_file_that_is_then_refused(stands: Standing, document: str, said: str, tmp_path: Path) -> None:
+    if "ordered" not in {row["topic"] for row in stands.rows("topic", "list")}:
+        stands.shown("topic", "create", "ordered", "--queues", "2", "--order")
+        stands.send("ordered", "a", order_key="k")
+    (file := tmp_path / "all.toml").write_text(document)
+    test_no_yes_to_what_then_fails(stands, f"apply {file}", said)
+
+
 def test_copies_to_a_topic_that_nobody_makes(stands: Standing, tmp_path: Path) -> None:
     (row,) = stands.rows("msg", "query", "orders", "--from", "2020-01-01", "--most", "1")
     for goal in ("nowhere", "closed"):
@@ -64,7 +82,8 @@ def test_copies_to_a_topic_that_nobody_makes(stands: Standing, tmp_path: Path) -
 
 
 def test_every_name_server_is_asked_before_the_first_is_changed(stands: Standing) -> None:
-    for words in ("kv set N key value", "broker drain broker-a", "topic delete orders"):
+    order = "topic create ordered-2 --order"
+    for words in ("kv set N key value", "broker drain broker-a", "topic delete orders", "group delete billing", order):
         for mode in ("--dry-run", "--yes"):
             done = stands.run(*words.split(), "-n", f"{stands.names};127.0.0.1:1", mode, "--timeout", "1")
             assert (done.exit_code, "127.0.0.1:1" in done.stderr) == (2, True), (words, mode, done.output)

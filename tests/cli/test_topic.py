@@ -214,6 +214,62 @@ def test_keys_of_an_order_topic_move_only_where_nobody_waits_or_by_the_flag(two:
     assert order_of(two, "moves") == "broker-a:5;broker-b:5"
 
 
+def test_an_order_topic_on_a_further_broker_moves_keys_as_other_numbers_do(two: Standing, tmp_path: Path) -> None:
+    create = ["topic", "create", "grows", "--queues", "2", "--order", "-b"]
+    two.shown(*create, "broker-a")
+    (cure,) = [row for row in two.rows("doctor", "--topic", "grows") if "1 of 2 brokers" in row["text"]]
+    assert cure["command"] == "pyromq topic create grows --queues 2 --order -b broker-b --dry-run"
+    assert "most keys move to other queues" in cure["cure"]
+    two.send("grows", "one", "two", order_key="k")
+    (tmp_path / "all.toml").write_text("[topics.grows]\norder = true\nwriteQueues = 2\nreadQueues = 2\n")
+    ways = (
+        [*create, "broker-b"],
+        [*create, two.world.brokers["broker-b"].address],
+        ["apply", str(tmp_path / "all.toml")],
+    )
+    for way in ways:
+        for how in ("--yes", "--dry-run"):
+            said = two.refused(*way, how)
+            assert (
+                "2 messages of the order topic grows not consumed by every group: with broker-a:2;broker-b:2 " in said
+            )
+            assert "in place of broker-a:2 keys move to other queues" in said
+            assert "--move-keys" in said
+    assert order_of(two, "grows") == "broker-a:2"
+    done = two.run(*ways[1], "--move-keys")
+    assert (done.exit_code, "WARNING: 2 messages of the order topic" in done.stderr) == (0, True)
+    assert order_of(two, "grows") == "broker-a:2;broker-b:2", "the broker by its name, though its address was given"
+    said = two.refused("topic", "update", "grows", "--no-order", "-b", "broker-b", "--dry-run")
+    assert "with broker-a:2 in place of broker-a:2;broker-b:2 keys move" in said
+    (tmp_path / "all.toml").write_text("[topics.grows]\nwriteQueues = 4\nreadQueues = 4\n")
+    for how in ("--yes", "--dry-run"):
+        said = two.refused("apply", str(tmp_path / "all.toml"), how)
+        assert "2 messages of the order topic grows not consumed" in said
+    done = two.run("apply", str(tmp_path / "all.toml"), "--move-keys", "--yes")
+    assert (done.exit_code, order_of(two, "grows")) == (0, "broker-a:4;broker-b:4")
+
+
+def test_queues_that_are_written_and_not_read_are_asked_for(two: Standing, tmp_path: Path) -> None:
+    two.shown("topic", "create", "deaf", "--queues", "4", "-b", "broker-a")
+    lost = "let nobody read what is sent to queues 2 to 3 on broker-a"
+    warning = "WARNING: queues 2 to 3 of deaf on broker-a would be written and read by nobody"
+    dry = two.run("topic", "update", "deaf", "--read-queues", "2", "--dry-run")
+    assert (f"would change topic deaf on 1 broker and {lost}" in dry.stdout, warning in dry.stderr) == (True, True)
+    for number in range(4):
+        two.send("deaf", "x", queue=lambda queues, number=number: queues[number])
+    said = two.refused("topic", "update", "deaf", "--read-queues", "2", text="n\n")
+    assert f"and hide 2 messages that are not consumed and {lost}" in said
+    assert "To have them consumed first: pyromq topic update deaf --queues 2 --read-queues 4" in said
+    (tmp_path / "all.toml").write_text("[topics.deaf]\nreadQueues = 2\nbrokers = ['broker-a']\n")
+    dry = two.run("apply", str(tmp_path / "all.toml"), "--dry-run")
+    assert f"and hide 2 messages that are not consumed and {lost} in deaf" in dry.stdout
+    assert warning in dry.stderr
+    create = ["topic", "create", "deafer", "--queues", "3", "--read-queues", "2", "-b", "broker-a"]
+    assert "let nobody read what is sent to queue 2 on broker-a" in two.refused(*create, text="n\n")
+    assert two.rows(*create, "--yes")[0]["unread"] == "queue 2"
+    assert "WARNING" not in two.run("topic", "update", "deafer", "--perm", "rw", "--yes").stderr, "it was so before"
+
+
 def test_what_may_not_be_read_or_written_is_said(two: Standing) -> None:
     two.shown("topic", "create", "shut", "--queues", "1", "--perm", "w")
     for how in ([], ["-g", "some"]):

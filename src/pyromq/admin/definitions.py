@@ -102,7 +102,7 @@ def _entry(by_broker: Mapping[str, dict[str, Any]], everywhere: list[str]) -> di
 
 @dataclass(frozen=True, slots=True)
 class DefinitionChange(Generic[T]):
-    """One topic or group on one broker. `now` None: it is made."""
+    """One topic or group on one broker. `now` None: it is made. `before` is how it stands at the broker."""
 
     kind: str
     name: str
@@ -110,6 +110,7 @@ class DefinitionChange(Generic[T]):
     now: dict[str, Any] | None
     then: dict[str, Any]
     config: T
+    before: T | None
 
     def rows(self) -> list[dict[str, Any]]:
         where = {self.kind: self.name, "broker": self.place.name}
@@ -161,7 +162,8 @@ def _change(
         return []
     config = now or fresh
     kind = "topic" if isinstance(config, TopicConfig) else "group"
-    return [DefinitionChange(kind, name, place, is_now, then, msgspec.structs.replace(config, **_fields(config, then)))]
+    changed = msgspec.structs.replace(config, **_fields(config, then))
+    return [DefinitionChange(kind, name, place, is_now, then, changed, now)]
 
 
 def _settings(config: TopicConfig | SubscriptionGroupConfig) -> dict[str, Any]:

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from ..errors import ConfigError
 from ..model.codes import ResponseCode
 from ..model.names import DLQ_PREFIX, REPLY_SUFFIX, RETRY_PREFIX, is_system_topic
-from ..model.topic import ORDER_TOPIC_CONFIG
+from ..model.topic import ORDER_TOPIC_CONFIG, order_text, parse_order
 from ..protocol.bodies.keyed import ByQueue, MessageQueue
 from ..protocol.bodies.offsets import TopicStatsTable
 from ..protocol.bodies.route import TopicRouteData
@@ -78,14 +79,19 @@ async def put_order(calls: Calls, topic: str, queues: Mapping[str, int]) -> None
 
     Clients choose among those queues, also while one of the brokers is away.
     """
-    known = await settings.kv_get(calls, ORDER_TOPIC_CONFIG, topic) or ""
-    parts = dict(part.partition(":")[::2] for part in known.split(";") if part)
-    parts |= {name: str(count) for name, count in queues.items()}
-    order = ";".join(f"{name}:{count}" for name, count in parts.items() if count != "0")
-    if order:
+    known = await ordered_queues(calls, topic)
+    if order := order_text(known | dict(queues)):
         await settings.kv_put(calls, ORDER_TOPIC_CONFIG, topic, order)
     elif known:
         await settings.kv_delete(calls, ORDER_TOPIC_CONFIG, topic)
+
+
+async def ordered_queues(calls: Calls, topic: str) -> dict[str, int]:
+    """Return, by broker, the queues that keys of an order topic are divided among. ConfigError if it is nonsense."""
+    try:
+        return parse_order(topic, await settings.kv_get(calls, ORDER_TOPIC_CONFIG, topic) or "")
+    except ValueError as fault:
+        raise ConfigError(f"{fault}. Set it right: pyromq kv set {ORDER_TOPIC_CONFIG} {topic} BROKER:QUEUES") from None
 
 
 async def delete_in_broker(calls: Calls, address: str, topic: str) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from .wire_text import whole_number
+
 MASTER_ID = 0  # of the replicas of a broker name; the others are slaves
 
 
@@ -30,3 +34,26 @@ class TopicFlag:
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"  # namespace of name servers: order topic to `broker-a:4;broker-b:4`
 SYNC_BROKER_MEMBER_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
+
+
+def parse_order(topic: str, text: str) -> dict[str, int]:
+    """Return, by broker, how many queues an order topic has. ValueError for what is not like `broker-a:4;broker-b:4`.
+
+    What cannot be read is never left out: keys would move to the queues that remain.
+    """
+    found: dict[str, int] = {}
+    for part in filter(None, (part.strip() for part in text.split(";"))):
+        name, _, number = part.partition(":")
+        count = whole_number(number.strip())
+        if not name.strip() or count is None:
+            raise ValueError(
+                f"the name servers' {ORDER_TOPIC_CONFIG} of {topic} is {text!r}, "
+                f"and {part!r} is not BROKER:QUEUES as in broker-a:4;broker-b:4"
+            )
+        found[name.strip()] = count
+    return found
+
+
+def order_text(queues: Mapping[str, int]) -> str:
+    """Return what `parse_order` reads, without brokers that have no queue."""
+    return ";".join(f"{name}:{count}" for name, count in queues.items() if count)

@@ -21,7 +21,8 @@ from ..terminal.output_file import whole_file
 from ..terminal.printing import print_text, to_json
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, command
-from ..terminal.validation import check_topic
+from ..terminal.validation import check_group, check_topic
+from ..topic.queue_changes import check_queues
 
 if TYPE_CHECKING:
     from ...admin.cluster import BrokerPlace
@@ -59,8 +60,9 @@ async def export(shell: Shell, file: str, cluster: str | None) -> None:
 @command("pyromq apply cluster.toml --dry-run", "pyromq apply cluster.json -c DefaultCluster --yes", name="apply")
 @click.argument("file")
 @one_cluster
+@click.option("--move-keys", is_flag=True, help="Change queues of order topics though keys move by it.")
 @changes
-async def apply_file(shell: Shell, file: str, cluster: str | None) -> None:
+async def apply_file(shell: Shell, file: str, cluster: str | None, move_keys: bool) -> None:
     """Make and change topics and groups until they are as FILE says (.toml or .json, - is standard input).
 
     Shows each setting that becomes another, and asks. What FILE does not name is left alone; nothing is deleted.
@@ -79,10 +81,12 @@ async def apply_file(shell: Shell, file: str, cluster: str | None) -> None:
         return
     for one in of_topics:
         await check_topic(shell, [(one.place, one.config)], one.attributes, is_new=one.now is None)
-    await _warn_of_hidden(shell, of_topics)
-    shell.about_to(f"make {len(rows)} change{'s' * (len(rows) > 1)}", rows)
+    for group in of_groups:
+        check_group(group.config)
+    lost = [await _check_queues(shell, of_topics, name, move_keys) for name in sorted({one.name for one in of_topics})]
+    shell.about_to(f"make {len(rows)} change{'s' * (len(rows) > 1)}{''.join(lost)}", rows)
     for topic in of_topics:
-        await admin.topics.put(shell.calls, topic.place.address, topic.config, topic.attributes)
+        await admin.topics.put(shell.calls, topic.place.address, topic.config, topic.attributes, force=move_keys)
         if topic.then["order"] or (topic.now or topic.then)["order"]:
             queues = topic.config.write_queue_nums * topic.config.order
             await admin.topics.put_order(shell.calls, topic.name, {topic.place.name: queues})
@@ -91,14 +95,12 @@ async def apply_file(shell: Shell, file: str, cluster: str | None) -> None:
     shell.rows(rows)
 
 
-async def _warn_of_hidden(shell: Shell, changes: list[DefinitionChange[TopicConfig]]) -> None:
-    for one in changes:
-        if one.now is None or one.then["readQueues"] >= one.now["readQueues"]:
-            continue
-        hidden = await admin.offsets.unread_beyond(shell.calls, one.place.address, one.name, one.then["readQueues"])
-        if hidden:
-            text = f"{sum(hidden.values())} messages of {one.name} on {one.place.name} are not consumed yet"
-            print_text(f"WARNING: {text} and would be in queues that nobody reads", err=True)
+async def _check_queues(shell: Shell, of_topics: list[DefinitionChange[TopicConfig]], name: str, move: bool) -> str:
+    """Return what messages of a topic are lost by the changes, in words. Fail where `topic update` would."""
+    own = [one for one in of_topics if one.name == name]
+    now = [(one.place, one.before) for one in own if one.before is not None]
+    losses = await check_queues(shell, now, [(one.place, one.config) for one in own], move_keys=move)
+    return f"{losses.in_words()} in {name}" if losses else ""
 
 
 def _is_json(file: str) -> bool:

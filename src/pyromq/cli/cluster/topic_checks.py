@@ -19,6 +19,10 @@ from ..terminal.tree import closest
 from .checked import BROKEN, GOOD, WARNING, CheckedCluster, CheckResult
 
 _UNLESS_MEANT = "If that is not meant:"
+_MOVES_KEYS = (
+    "It is an order topic: with more brokers most keys move to other queues, where their next messages may overtake "
+    "those that wait, so it is refused until all is consumed (or with --move-keys). "
+)
 STUCK_S = 600  # the oldest message that waits is older, and nothing is consumed
 
 
@@ -77,7 +81,8 @@ async def _partly_placed(checked: CheckedCluster, name: str, having: set[str]) -
             text = f"{name} is on {len(here)} of {len(members)} brokers{where} ({', '.join(here)})"
             same = _create_like(checked.configs[here[0]][name])
             command = " && ".join(f"{same} -b {shell_word(one)} --dry-run" for one in sorted(members - having))
-            yield CheckResult("topic", WARNING, text, cure, command)
+            moves = _MOVES_KEYS if checked.configs[here[0]][name].order else ""
+            yield CheckResult("topic", WARNING, text, f"{moves}{cure}", command)
 
 
 def _create_like(config: TopicConfig) -> str:

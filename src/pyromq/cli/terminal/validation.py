@@ -20,6 +20,7 @@ from .tree import Fail
 
 if TYPE_CHECKING:
     from ...admin.cluster import BrokerPlace
+    from ...protocol.bodies.groups import SubscriptionGroupConfig
     from ...protocol.bodies.topics import TopicConfig
 
 _GUARD = "validateSystemTopicWhenUpdateTopic"
@@ -53,6 +54,18 @@ async def check_topic(
             found = await admin.settings.of_broker(shell.calls, place.address)
             if found.get("enableMixedMessageType") != "true":
                 raise Fail(f"{place.name} takes no type MIXED: set enableMixedMessageType=true there", REFUSED)
+
+
+def check_group(config: SubscriptionGroupConfig) -> None:
+    """Fail if a broker would refuse the group as it shall be."""
+    from ...broker.admin.view import MOST_QUEUES
+
+    if config.retry_max_times < -1 or not 0 <= config.retry_queue_nums <= MOST_QUEUES:
+        raise Fail(
+            f"group {config.group_name}: retries are -1 or more (not {config.retry_max_times}), and "
+            f"retryQueues from 0 to {MOST_QUEUES} (not {config.retry_queue_nums})",
+            REFUSED,
+        )
 
 
 async def check_setting(shell: Shell, place: BrokerPlace, key: str, value: str) -> str:

@@ -20,13 +20,13 @@ from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command
 from ..terminal.validation import check_name_servers, check_own_topic, check_topic
 from .forward import TYPE, forward
-from .queue_changes import check_order, hidden_messages, warn_of_hidden
+from .queue_changes import QueueLosses, broker_name, check_queues
 from .stats import is_internal, stats
 
 if TYPE_CHECKING:
     from ...admin.cluster import BrokerPlace
     from ...protocol.bodies.topics import TopicConfig
-    from .queue_changes import Hidden, Pairs
+    from .queue_changes import Pairs
 
 TYPES = ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "PRIORITY", "LITE")
 
@@ -132,6 +132,7 @@ _settings_options = together(
     click.option("--order/--no-order", default=None, help="Keys keep their queue while a broker is away."),
     click.option("--type", "kind", type=click.Choice(TYPES, case_sensitive=False), help="Which messages it takes."),
     click.option("--attr", "attributes", multiple=True, metavar="+KEY=VALUE|-KEY", help="Set or drop an attribute."),
+    click.option("--move-keys", is_flag=True, help="Change queues of an order topic though keys move by it."),
 )
 
 
@@ -143,8 +144,13 @@ _settings_options = together(
 )
 @_settings_options
 @changes
-async def create(shell: Shell, name: str, broker: str | None, cluster: str | None, **wanted: Any) -> None:
-    """Make a topic, 8 queues on each broker unless told otherwise. Nothing is asked: nothing is lost by it."""
+async def create(
+    shell: Shell, name: str, broker: str | None, cluster: str | None, move_keys: bool, **wanted: Any
+) -> None:
+    """Make a topic, 8 queues on each broker unless told otherwise. Nothing is asked where nothing is lost by it.
+
+    An order topic on a further broker moves keys to other queues: only when all is consumed, or with --move-keys.
+    """
     from ...protocol.bodies.topics import TopicConfig
 
     if (fault := topic_fault(name)) is not None:
@@ -155,14 +161,15 @@ async def create(shell: Shell, name: str, broker: str | None, cluster: str | Non
             raise Fail(f"topic {name!r} is on {place.name} already. Change it: pyromq topic update {name}")
     queues = wanted["queues"] or 8
     fresh = TopicConfig(topic_name=name, write_queue_nums=queues, read_queue_nums=queues)
-    await _put(shell, "make", [(place, _changed(fresh, wanted)) for place in places], wanted, ask=False)
+    made = [(place, _changed(fresh, wanted)) for place in places]
+    losses = await check_queues(shell, [], made, move_keys=move_keys)
+    await _put(shell, "make", made, wanted, losses, ask=bool(losses), force=move_keys)
 
 
 @command(
     "pyromq topic update orders --queues 16", "pyromq topic update orders --attr +cleanup.policy=DELETE --yes", of=topic
 )
 @_settings_options
-@click.option("--move-keys", is_flag=True, help="Change queues of an order topic though keys move by it.")
 @changes
 async def update(
     shell: Shell, name: str, broker: str | None, cluster: str | None, move_keys: bool, **wanted: Any
@@ -175,11 +182,8 @@ async def update(
         raise click.UsageError("say what to change: --queues, --perm, --order, --type or --attr")
     pairs = await _present(shell, name, broker, cluster)
     changed = [(place, _changed(now, wanted)) for place, now in pairs]
-    await check_order(shell, pairs, changed, move_keys)
-    hidden = await hidden_messages(shell, pairs, changed)
-    if hidden:
-        warn_of_hidden(name, pairs, changed, hidden)
-    await _put(shell, "change", changed, wanted, ask=True, hidden=hidden, force=move_keys)
+    losses = await check_queues(shell, pairs, changed, move_keys=move_keys)
+    await _put(shell, "change", changed, wanted, losses, ask=True, force=move_keys)
 
 
 @command("pyromq topic perm orders r --yes", "pyromq topic perm orders rw -b broker-a", of=topic)
@@ -191,7 +195,8 @@ async def update(
 async def perm(shell: Shell, name: str, perm: str, broker: str | None, cluster: str | None) -> None:
     """Let a topic be read (r), written (w), both or none."""
     pairs = await _present(shell, name, broker, cluster)
-    await _put(shell, "change", [(place, _changed(now, {"perm": perm})) for place, now in pairs], {}, ask=True)
+    changed = [(place, _changed(now, {"perm": perm})) for place, now in pairs]
+    await _put(shell, "change", changed, {}, QueueLosses({}, {}), ask=True)
 
 
 @command("pyromq topic delete orders --dry-run", "pyromq topic delete orders --yes", of=topic)
@@ -257,25 +262,24 @@ async def _put(
     verb: str,
     pairs: Pairs,
     wanted: dict[str, Any],
+    losses: QueueLosses,
     *,
     ask: bool,
-    hidden: Hidden | None = None,
     force: bool = False,
 ) -> None:
     name, attributes = pairs[0][1].topic_name, _attributes(wanted)
     await check_topic(shell, pairs, attributes, is_new=verb == "make")
     plan: list[dict[str, Any]] = [
         {"topic": name, "broker": place.name, **_settings(config), "attributes": attributes}
-        | ({"hides": {str(queue): count for queue, count in hidden.get(place.name, {}).items()}} if hidden else {})
+        | losses.columns(place.name)
         for place, config in pairs
     ]
     if ask or shell.is_dry:
         what = f"{verb} topic {name} on {len(pairs)} broker{'s' * (len(pairs) > 1)}"
-        count = sum(sum(queues.values()) for queues in (hidden or {}).values())
-        shell.about_to(what + (f" and hide {count} messages that are not consumed" if count else ""), plan)
+        shell.about_to(what + losses.in_words(), plan)
     for place, config in pairs:
         await admin.topics.put(shell.calls, place.address, config, attributes, force=force)
     if wanted.get("order") is not None or any(config.order for _, config in pairs):
-        queues = {place.name: config.write_queue_nums * config.order for place, config in pairs}
+        queues = {await broker_name(shell, place): config.write_queue_nums * config.order for place, config in pairs}
         await admin.topics.put_order(shell.calls, name, queues)
     shell.rows(plan)
