@@ -217,6 +217,7 @@ def test_a_replay_is_told_its_time_its_goal_and_its_queues(monkeypatch: pytest.M
     assert CliRunner().invoke(pipeline, words + more).exit_code == 0
     assert asked["source"] == {"nameServer": "h:1", "topic": "T", "tls": "true", "maxOffsetsPerTrigger": "500000"}
     assert asked["target"] == {"nameServer": "h:2", "topic": "U", "tls": "true"}
-    assert asked["widened"] == ("h:2", "U", 8)
+    net, *widened = asked["widened"]
+    assert (net.name_server, net.tls, widened) == (("h:2",), True, ["U", 8])
     assert (asked["since_ms"], asked["rate"], asked["every"]) == (1_794_700_800_000, 5, "5s")
     assert asked["folder"] == str(tmp_path)

@@ -9,9 +9,10 @@ import pytest
 
 from pyromq.client.errors import NoNameServer
 from pyromq.errors import ConnectionLost
+from pyromq.pipelines.run.brokers import ages, widen
 from pyromq.spark.connect.cluster import Cluster
 from pyromq.spark.connect.connection import BlockingConnection
-from pyromq.spark.options import Use, read_options, write_options
+from pyromq.spark.options import Use, connection_options, net_part, read_options, write_options
 from pyromq.spark.read.offsets import OffsetRange
 from pyromq.spark.read.pulling import read_range
 from pyromq.spark.schema import arrow_schema
@@ -107,3 +108,14 @@ def test_a_server_that_wants_our_certificate_gets_it(tmp_path: Path) -> None:
                 ask(verify, given)
     finally:
         names.stop()
+
+
+def test_what_a_job_asks_of_brokers_goes_by_tls_too(secured: dict[str, str]) -> None:
+    """More queues and the ages of topics were asked for without TLS, and never answered."""
+    net = connection_options(net_part(secured), Use.BATCH)
+    assert widen(net, "T", 3) == {"broker-a": 3}
+    assert widen(net, "T", 2) == {"broker-a": 3}
+    assert ages(net, now_ms=0) == []
+    writing = write_options(secured)
+    assert RowWriter(writing, "query/0/0", 0, BatchSender(writing)).write(chunks(1)).rows == 1
+    assert [(each.topic, each.broker) for each in ages(net, now_ms=0)] == [("T", "broker-a")]

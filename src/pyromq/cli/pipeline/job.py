@@ -23,13 +23,12 @@ from ...files import replace_file
 from ...model.names import topic_fault
 from ...pipelines.run.streaming import Stop, Stopped
 from ...pipelines.run.times import Times
-from ...spark.options import Use, connection_options, net_part
 from ...spark.session import check_machine, new_session
 from ..terminal.exits import NO
 from ..terminal.options import together
 from ..terminal.printing import columns, print_drawn, print_lines
 from .faults import JobFailed, is_debugging, plain_faults, quieten
-from .options import SEVERAL, SHARED
+from .options import SEVERAL, SHARED, reach_of
 from .stop import run_stoppable
 
 if TYPE_CHECKING:
@@ -229,7 +228,7 @@ def check_source(source: Mapping[str, str]) -> None:
             plan(store.strip(), 1)
     topics = [each.strip() for each in source.get("topic", "").split(",") if each.strip()]
     if topics and source.get("nameServer") and "archive" not in source:
-        with Cluster(connection_options(net_part(source), Use.BATCH)) as cluster:
+        with Cluster(reach_of(source)) as cluster:
             cluster.queues(topics)
 
 
@@ -240,7 +239,7 @@ def check_target(goal: Mapping[str, str], *, is_made: bool = False) -> None:
 
     if (fault := topic_fault(goal["topic"])) is not None:
         raise ConfigError(fault)
-    with Cluster(connection_options(net_part(goal), Use.BATCH)) as cluster, suppress(*[TopicNotFound] * is_made):
+    with Cluster(reach_of(goal)) as cluster, suppress(*[TopicNotFound] * is_made):
         cluster.route_to_write(goal["topic"], make=False)
 
 

@@ -11,7 +11,7 @@ from ...model.names import TRACE_TOPIC, dlq_topic
 from ..terminal.printing import print_lines
 from ..terminal.tree import command
 from .job import Job, check_target, job
-from .options import OPTION, Options, checkpoint_of, name_server, reading, target_of
+from .options import OPTION, Options, checkpoint_of, name_server, reach_of, reading, target_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,7 +63,7 @@ def archive(
     source |= {name: value for name, value in which.items() if value}
     if not (topic or topic_pattern or expiring or dead_letters):
         raise click.UsageError("--topic, --topic-pattern, --expiring or --dead-letters says what to keep; give one")
-    first = _first(namesrv, expiring, dead_letters)
+    first = _first(source, expiring, dead_letters)
     if not (topic or topic_pattern or first or job.every):
         print_lines("archive: nothing goes within that time, nothing to keep", err=True)
         return
@@ -72,14 +72,14 @@ def archive(
     by_age = bool(expiring or dead_letters)  # which topics these are changes: they are asked for again each time
 
     def work(spark: SparkSession) -> Summary:
-        soon = _first(namesrv, expiring, dead_letters) if job.every else first
+        soon = _first(source, expiring, dead_letters) if job.every else first
         kept_as = {"form": form, "catalog": catalog, "table": table}
         return run(spark, source, folder, first=soon, every="" if by_age else job.every, dry_run=job.dry_run, **kept_as)
 
     job.run("archive", work, source, every=job.every if by_age else "", goes_on=True)
 
 
-def _first(namesrv: str, expiring: str, dead_letters: bool) -> list[str]:
+def _first(source: Options, expiring: str, dead_letters: bool) -> list[str]:
     """Return the topics to archive first. Asked before Spark is started: a wrong address fails at once."""
     if not (expiring or dead_letters):
         return []
@@ -87,7 +87,7 @@ def _first(namesrv: str, expiring: str, dead_letters: bool) -> list[str]:
     from ...pipelines.run.times import span_s
 
     within_ms = round(span_s("expiring", expiring) * 1000) if expiring else -(1 << 62)
-    found = soon(ages(namesrv, SystemClock().now_ms()), within_ms, dead_letters=dead_letters)
+    found = soon(ages(reach_of(source), SystemClock().now_ms()), within_ms, dead_letters=dead_letters)
     for row in rows(found):
         print_lines(f"archive: first {row['topic']} of {row['broker']}, {row['hours left']} h left", err=True)
     return names(found)
@@ -127,7 +127,7 @@ def replay(job: Job, source: Options, target: str, to_namesrv: str, rate: int, q
 
     def work(spark: SparkSession) -> Summary:
         if queues and not job.dry_run:
-            widen(namesrv, target, queues)
+            widen(reach_of(goal), target, queues)
         return run(
             spark,
             source,

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ...spark.options import net_part
+from ...spark.options import NetOptions, Use, connection_options, net_part
 from ..terminal.options import together
 from ..terminal.printing import print_lines
 from ..terminal.profiles import chosen_reach
@@ -128,6 +128,11 @@ def target_of(namesrv: str, topic: str) -> dict[str, str]:
     """Return where the running command writes, with the connection options of its read (-o)."""
     options = click.get_current_context().params["options"]
     return {"nameServer": namesrv, "topic": topic} | net_part(options)
+
+
+def reach_of(options: Mapping[str, str]) -> NetOptions:
+    """Return how a job reaches the cluster that it reads or writes, for what is asked without Spark."""
+    return connection_options(net_part(options), Use.BATCH)
 
 
 def checkpoint_of(name: str, folder: str) -> str:

@@ -13,10 +13,13 @@ from typing import Any, NamedTuple
 
 from ...admin import cluster, offsets, settings, topics
 from ...admin.calls import Calls
-from ...client.client import connect
+from ...client.client import Client, connect
+from ...client.keywords import ClientSettings
 from ...model.names import DLQ_PREFIX, is_retry, is_system_topic
 from ...model.wire_text import whole_number
 from ...protocol.bodies.topics import TopicConfig
+from ...spark.connect.connection import tls_settings
+from ...spark.options import NetOptions
 
 _HOUR_MS = 3_600_000
 
@@ -48,14 +51,14 @@ def rows(found: Iterable[ExpiringTopic]) -> list[dict[str, Any]]:
     ]
 
 
-def ages(name_server: str, now_ms: int) -> list[ExpiringTopic]:
+def ages(net: NetOptions, now_ms: int) -> list[ExpiringTopic]:
     """Return every topic that holds something, RocketMQ's own and retries left out."""
-    return asyncio.run(_ages(name_server, now_ms))
+    return asyncio.run(_ages(net, now_ms))
 
 
-async def _ages(name_server: str, now_ms: int) -> list[ExpiringTopic]:
+async def _ages(net: NetOptions, now_ms: int) -> list[ExpiringTopic]:
     found: list[ExpiringTopic] = []
-    async with connect(name_server) as client:
+    async with _client(net) as client:
         calls = Calls(client.session)
         for place in await cluster.masters(calls):
             hours = whole_number((await settings.of_broker(calls, place.address)).get("fileReservedTime"))
@@ -73,14 +76,14 @@ async def _ages(name_server: str, now_ms: int) -> list[ExpiringTopic]:
     return found
 
 
-def widen(name_server: str, topic: str, count: int) -> dict[str, int]:
+def widen(net: NetOptions, topic: str, count: int) -> dict[str, int]:
     """Make the topic, or give it more queues, on every master; never fewer. Return the queues by broker."""
-    return asyncio.run(_widen(name_server, topic, count))
+    return asyncio.run(_widen(net, topic, count))
 
 
-async def _widen(name_server: str, topic: str, count: int) -> dict[str, int]:
+async def _widen(net: NetOptions, topic: str, count: int) -> dict[str, int]:
     found: dict[str, int] = {}
-    async with connect(name_server) as client:
+    async with _client(net) as client:
         calls = Calls(client.session)
         for place in await cluster.masters(calls):
             known = await topics.config(calls, place.address, topic)
@@ -90,3 +93,13 @@ async def _widen(name_server: str, topic: str, count: int) -> dict[str, int]:
             await topics.put(calls, place.address, config)
             found[place.name] = wanted
     return found
+
+
+def _client(net: NetOptions) -> Client:
+    """Return a client that reaches the cluster as reads and writes of the job do."""
+    settings: ClientSettings = {"call_timeout_s": net.call_timeout_ms / 1000}
+    if net.access_key:
+        settings |= {"access_key": net.access_key, "secret_key": net.secret_key, "security_token": net.security_token}
+    if net.tls:
+        settings["tls"] = tls_settings(net)
+    return connect(net.name_server, **settings)
