@@ -62,6 +62,17 @@ def test_tls_clients_just_connect_and_find_the_same_certificate_after_a_restart(
     send(names.address, pyromq.ClientTls(ca=both))
 
 
+def test_a_name_server_takes_the_broker_s_as_the_documents_say(start: Callable[..., Started], tmp_path: Path) -> None:
+    start()
+    made = tmp_path / "broker" / "store" / "pyromq" / "tls" / "self-signed.pem"
+    paths = {"tls.server.certPath": str(made), "tls.server.keyPath": str(made)}
+    other = ours.NameServer(tmp_path / "other", paths)
+    try:
+        assert shown_by(other.address) == made.with_suffix(".crt").read_text()
+    finally:
+        other.kill()
+
+
 def test_switched_off_tls_clients_are_refused_and_nothing_is_made(
     start: Callable[..., Started], tmp_path: Path
 ) -> None:

@@ -108,9 +108,10 @@ def test_it_is_made_once_for_its_owner_and_said_at_each_start(tmp_path: Path, ca
     folder = tmp_path / "deep" / "tls"
     before = certified(folder)
     key = (folder / FILE).read_bytes()
+    (folder / FOR_CLIENTS).chmod(0o600)  # as older versions made it
     assert certified(folder) == before
     assert (folder / FILE).read_bytes() == key
-    assert {one.name: one.stat().st_mode & 0o777 for one in folder.iterdir()} == {FILE: 0o600, FOR_CLIENTS: 0o600}
+    assert {one.name: one.stat().st_mode & 0o777 for one in folder.iterdir()} == {FILE: 0o600, FOR_CLIENTS: 0o644}
     assert b"PRIVATE" in key
     assert "PRIVATE" not in (folder / FOR_CLIENTS).read_text()
     first, second = caplog.messages

@@ -1,9 +1,9 @@
 """The certificate that a daemon makes for itself where none is configured, so that TLS clients just connect.
 
 Java's test mode (`tls.test.mode.enable`, on by default), except that the certificate is kept: `self-signed.pem` has it
-with its key, for the owner alone, and `self-signed.crt` without, for clients that shall trust it. It is made at the
-first start and when it is past its time; any other start only loads it. Daemons call `with_certificate` before they
-listen and `log_certificate` after.
+with its key, for the owner alone, and `self-signed.crt` without, for clients of any user that shall trust it. It is
+made at the first start and when it is past its time; any other start only loads it. Daemons call `with_certificate`
+before they listen and `log_certificate` after.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import ipaddress
 import socket
 import ssl
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -33,6 +34,7 @@ log = logs.get("pyromq.transport")
 C = TypeVar("C")
 
 FILE, FOR_CLIENTS = "self-signed.pem", "self-signed.crt"
+READABLE = 0o644  # a certificate is no secret, and clients are other users
 VALID = timedelta(days=3650)
 _BEFORE = timedelta(days=1)  # clocks of clients may be behind ours
 _ALWAYS = ("localhost", "127.0.0.1", "::1")
@@ -101,6 +103,8 @@ def _make_sure(file: Path, hosts: Iterable[str], now: datetime) -> None:
     for_clients, text = file.with_name(FOR_CLIENTS), ssl.DER_cert_to_PEM_cert(found.certificate).encode()
     if not for_clients.exists() or for_clients.read_bytes() != text:
         replace_file(for_clients, text, keep_backup=False)
+    with suppress(PermissionError):  # somebody else's file: as readable as that one made it
+        for_clients.chmod(READABLE)
 
 
 def _load(file: Path) -> SelfSigned:
