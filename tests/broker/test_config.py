@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,39 @@ def test_a_log_in_another_folder_is_refused_unless_it_is_linked(tmp_path: Path) 
     root.mkdir()
     (root / "commitlog").symlink_to(other)
     assert loaded(tmp_path, f"{lines}{other}").store_path_commit_log == other
+
+
+def hint(root: Path, other: Path) -> str:
+    with pytest.raises(ConfigError) as raised:
+        BrokerConfig(store_path_root_dir=root, store_path_commit_log=other)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("inside", [None, [], ["00000000000000000000"]])
+def test_the_commands_that_move_a_log_do_it(tmp_path: Path, inside: list[str] | None) -> None:
+    """The `ln -s` alone would have made a link inside of a folder that is there."""
+    root, other = tmp_path / "a store", tmp_path / "disk 2" / "commitlog"
+    if inside is not None:
+        (root / "commitlog").mkdir(parents=True)
+        for name in inside:
+            (root / "commitlog" / name).write_text("records")
+    subprocess.run(["sh", "-ec", "mkdir -p" + hint(root, other).partition("mkdir -p")[2]], check=True)
+    assert BrokerConfig(store_path_root_dir=root, store_path_commit_log=other).store_path_commit_log == other
+    assert (root / "commitlog").is_symlink()
+    assert [one.name for one in other.iterdir()] == (inside or [])
+
+
+def test_a_log_in_two_places_or_linked_elsewhere_is_no_command_away(tmp_path: Path) -> None:
+    root, other, third = tmp_path / "store", tmp_path / "disk-2", tmp_path / "disk-3"
+    for folder in (root / "commitlog", other):
+        folder.mkdir(parents=True)
+        (folder / "00000000000000000000").write_text("records")
+    assert "both have files" in hint(root, other)
+    assert "ln -s" not in hint(root, other)
+    root = tmp_path / "linked"
+    root.mkdir()
+    (root / "commitlog").symlink_to(third)
+    assert f"is a link to {third} already" in hint(root, other)
 
 
 def test_no_setting_of_the_broker_also_stands_among_the_keys_that_are_none() -> None:

@@ -146,6 +146,21 @@ def test_an_error_that_comes_from_another_is_not_named(tmp_path: Path) -> None:
     assert told["brokerIP1"] is None
 
 
+def test_flags_of_the_daemon_count_where_they_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text("bindAddress=0.0.0.0\nbrokerIP1=192.0.2.7\n")
+    assert "start it with --insecure, or set allowUnauthenticated=true" in check(file).output
+    assert check(file, "--insecure").exit_code == 0
+    file.write_text("bindAddress=0.0.0.0\n")
+    assert "start it with --insecure, or set" in check(file, "--daemon", "namesrv").output
+    assert check(file, "--daemon", "namesrv", "--insecure").exit_code == 0
+    assert "set brokerIP1" in check(file, "--insecure").output  # the flag permits, it does not name an address
+    file.write_text(f"storePathCommitLog={tmp_path}/store/commitlog\n")
+    assert check(file).exit_code == 1
+    assert check(file, "--store-path-root-dir", f"{tmp_path}/store").exit_code == 0
+    assert check(file, "--store-path-root-dir", "", "--daemon", "namesrv").exit_code == 64
+
+
 def test_a_key_that_is_given_twice_is_named_as_the_start_does(tmp_path: Path) -> None:
     file = tmp_path / "broker.conf"
     file.write_text("listenPort=10911\nlistenPort=10921\n")

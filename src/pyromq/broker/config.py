@@ -18,7 +18,7 @@ from ..config import check_ranges, setting
 from ..errors import ConfigError
 from ..model import names
 from ..store.config import StoreConfig
-from ..store.layout import COMMIT_LOG
+from ..store.layout import COMMIT_LOG, how_to_link
 from ..store.log.retention import RetentionConfig
 from ..store.timer.timer_store import TimerSettings
 from ..store.timer.timer_wheel import SLOTS
@@ -355,13 +355,13 @@ class BrokerConfig(StoreConfig):
         commit_log = self.store_path_root_dir / COMMIT_LOG
         if self.store_path_commit_log is not None and self.store_path_commit_log.resolve() != commit_log.resolve():
             raise ConfigError(
-                f"storePathCommitLog = {self.store_path_commit_log}: the log is in {commit_log} here; to have it on "
-                f"another disk, link it: ln -s {self.store_path_commit_log} {commit_log}"
+                f"storePathCommitLog = {self.store_path_commit_log}: the log is in {commit_log} here "
+                f"(storePathRootDir); {how_to_link(commit_log, self.store_path_commit_log)}"
             )
         if not self.is_loopback and not self.allow_unauthenticated:
             raise ConfigError(
                 f"bindAddress = {self.bind_address}: beyond loopback anybody could read and write, since there are no "
-                "users yet; on a trusted network say --insecure (allowUnauthenticated=true)"
+                "users yet; on a trusted network start it with --insecure, or set allowUnauthenticated=true"
             )
         if self.broker_ip1 is not None and self.broker_ip1 != self.bind_address and self.is_loopback:
             raise ConfigError(

@@ -42,10 +42,17 @@ def list_settings(daemon: str, as_json: bool) -> None:
 @command("pyromq config check broker.conf", "pyromq config check namesrv.conf --daemon namesrv", of=config)
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @_daemon
+@click.option("--insecure", is_flag=True, help="Check as for a daemon that is started with --insecure.")
+@click.option("--store-path-root-dir", metavar="PATH", help="The same for this option of a broker.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per key instead of a table.")
-def check(file: Path, daemon: str, as_json: bool) -> None:
-    """Print what each key of FILE would do. Exit code 1 if the daemon would not start with it."""
-    findings = check_file(file, *_tables(daemon))
+def check(file: Path, daemon: str, insecure: bool, store_path_root_dir: str | None, as_json: bool) -> None:
+    """Print what each key of FILE would do. Exit code 1 if the daemon would not start with it.
+
+    What flags of the daemon's command say counts too: name them here as there."""
+    if store_path_root_dir is not None and daemon != "broker":
+        raise click.UsageError("--store-path-root-dir: a name server has no store")
+    flags = {"allow_unauthenticated": insecure or None, "store_path_root_dir": store_path_root_dir}
+    findings = check_file(file, *_tables(daemon), flags)
     if as_json:
         for one in findings:
             entry = {"where": one.where, "key": one.key, "value": one.shown, "effect": one.effect, "error": one.error}

@@ -119,13 +119,20 @@ def examine_file(path: Path, config_class: type, keys: JavaKeys) -> list[Setting
     return examine_properties(text, str(path), config_class, keys)
 
 
-def check_file(path: Path, config_class: type, keys: JavaKeys) -> list[SettingFinding]:
-    """Return every key of a file with all that a start would say of it, at the key that it concerns."""
+def check_file(
+    path: Path, config_class: type, keys: JavaKeys, flags: Mapping[str, object] | None = None
+) -> list[SettingFinding]:
+    """Return every key of a file with all that a start with these flags would say of it, at the key that it concerns.
+
+    ConfigError if a flag itself is wrong."""
+    given = _examine_flags(flags or {}, config_class, {})
+    if (wrong_flag := first_error(given)) is not None:
+        raise ConfigError(wrong_flag)
     findings = examine_file(path, config_class, keys)
     for one, before in _replaced(findings):
         findings[findings.index(one)] = replace(one, effect=f"{one.effect}, {_replaces(before)}")
     used = [one for one in findings if one.error is None]
-    while (fault := _fault_of(config_class, used)) is not None:
+    while (fault := _fault_of(config_class, [*used, *given])) is not None:
         wrong = [one.setting.java if one.setting is not None else one.key for one in findings if one.error]
         at = _concerned(fault, used)
         if at is None:

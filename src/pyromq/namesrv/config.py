@@ -76,8 +76,8 @@ class NamesrvConfig(TransportSettings):
         if not self.allow_unauthenticated and not is_loopback(self.bind_address):
             raise ConfigError(
                 f"bindAddress = {self.bind_address}: other machines might reach it, and there are no users and "
-                "permissions yet; listen on 127.0.0.1, or, in a trusted network, say --insecure "
-                "(allowUnauthenticated=true)"
+                "permissions yet; listen on 127.0.0.1, or, in a trusted network, start it with --insecure, or set "
+                "allowUnauthenticated=true"
             )
 
     @property
