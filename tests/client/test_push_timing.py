@@ -511,6 +511,35 @@ async def test_a_broker_that_comes_later_is_asked_too_and_turns_a_running_group_
     assert consumer.facts()["PROP_CONSUMEORDERLY"] == "true"
 
 
+async def test_a_strategy_that_raises_while_the_group_turns_orderly_is_tried_again(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = broker_with(cluster, b"0")
+    first.script[RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG] = lambda _: Reply(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
+    handler, average = Handler(), Average()
+    fails = False
+
+    def strategy(*group: Any) -> Any:
+        if fails:
+            raise RuntimeError("my strategy")
+        return average(*group)
+
+    _, consumer = await consume(cluster, handler, strategy=strategy)
+    second = cluster.broker("b", T=1)
+    body = encode_body(SubscriptionGroupConfig(group_name="g", consume_message_orderly=True))
+    second.script[RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG] = lambda _: Reply(body=body)
+    fails = True
+    await cluster.clock.advance(60)
+    assert (consumer.facts()["PROP_CONSUMEORDERLY"], len(consumer.assigned)) == ("true", 0)
+    assert any("my strategy" in text for text in caplog.messages)
+    fails = False
+    first.put("T", 0, b"1")
+    second.put("T", 0, b"2")
+    await cluster.clock.advance(20)
+    assert sorted(handler.calls) == [(b"0", 1), (b"1", 1), (b"2", 1)]
+    assert not any("died" in text for text in caplog.messages)
+
+
 async def test_without_an_answer_about_the_groups_bound_an_ordered_message_is_kept(cluster: Cluster) -> None:
     broker = broker_with(cluster, b"0", b"1")
     broker.script[RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG] = lambda request: Reply(ResponseCode.SYSTEM_ERROR)

@@ -45,9 +45,12 @@ class Assignment:
         self.queues: dict[MessageQueue, AssignedQueue] = {}
         self.changed = Bell(session.clock)  # the group's members, or what they may have
 
-    async def start(self) -> None:
-        """Take the first share of the queues, then keep it up to date."""
-        complete = await self.rebalance()
+    async def start(self, *, is_running: bool = False) -> None:
+        """Take the first share of the queues, then keep it up to date.
+
+        What a strategy of the user's raises goes to the caller; in a consumer that runs already it is tried again.
+        """
+        complete = await (self._try_rebalance() if is_running else self.rebalance())
         if self._is_closed:
             return
         self._tasks.start(self._rebalance_loop(complete))
@@ -61,11 +64,14 @@ class Assignment:
                 await self.changed.wait(self._options.rebalance_s)
             else:
                 await self._clock.sleep(INCOMPLETE_PAUSE_S)
-            try:
-                complete = await self.rebalance()
-            except Exception as fault:  # a strategy of the user's, at the id of a member that anybody can choose
-                complete = False
-                self._few.warning("queues not shared out, they stay as they are", group=self._group, fault=repr(fault))
+            complete = await self._try_rebalance()
+
+    async def _try_rebalance(self) -> bool:
+        try:
+            return await self.rebalance()
+        except Exception as fault:  # a strategy of the user's, at the id of a member that anybody can choose
+            self._few.warning("queues not shared out, they stay as they are", group=self._group, fault=repr(fault))
+            return False
 
     async def rebalance(self) -> bool:
         """Take and give up queues. False: something was not known or not granted, try again soon."""

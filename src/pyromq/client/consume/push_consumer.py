@@ -210,7 +210,7 @@ class PushConsumer(Lifecycle):
         if self.is_open:
             self._turn_orderly()
             self._service.start()
-            await self._assignment.start()
+            await self._assignment.start(is_running=True)
 
     async def _read_route(self, topic: str) -> None:
         """Read the route before the first heartbeat, which goes to known brokers only.
