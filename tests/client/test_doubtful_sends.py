@@ -9,14 +9,24 @@ from typing import Any
 import pytest
 
 from pyromq.client.client import Client
-from pyromq.client.errors import BadAnswer, BadMessage, Closed, Error, NoBroker, Refused, TimedOut, Unreachable
+from pyromq.client.errors import (
+    BadAnswer,
+    BadMessage,
+    Closed,
+    Error,
+    NoBroker,
+    NoNameServer,
+    Refused,
+    TimedOut,
+    Unreachable,
+)
 from pyromq.client.produce.batches import Batching
 from pyromq.client.produce.producer import Producer
 from pyromq.client.produce.sending import SendPolicy
 from pyromq.model.codes import ResponseCode
 from pyromq.protocol.requests import RequestCode
 from pyromq.transport.dispatch import Answer, Reply, Request
-from tests.client.cluster import Cluster, FakeBroker
+from tests.client.cluster import NAMES, Cluster, FakeBroker
 
 SEND = RequestCode.SEND_MESSAGE_V2
 BATCH = RequestCode.SEND_BATCH_MESSAGE
@@ -161,3 +171,29 @@ async def test_a_commit_that_gets_lost_leaves_a_stored_message(cluster: Cluster,
     async with client.producer("shop") as producer:
         fault = await fails(cluster, transaction(producer))
     assert (type(fault), fault.may_be_stored) == (Unreachable, True)
+
+
+# --- no name server ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_first_send_waits_for_a_name_server_that_is_away(cluster: Cluster, client: Client) -> None:
+    cluster.network.unlisten(NAMES)
+    async with client.producer() as producer:
+        sending = asyncio.ensure_future(producer.send("T", b"x", timeout=30))
+        await cluster.clock.advance(20)
+        assert not sending.done()
+        cluster.network.listen(NAMES, cluster.names.attach)
+        await cluster.clock.advance(9)
+        assert (await sending).queue_offset == 0
+
+
+async def test_if_none_comes_back_in_time_the_error_names_them(cluster: Cluster, client: Client) -> None:
+    cluster.network.unlisten(NAMES)
+    async with client.producer(policy=SendPolicy(timeout_s=5)) as producer:
+        sending = asyncio.ensure_future(producer.send("T", b"x"))
+        await cluster.clock.advance(4)
+        assert not sending.done()
+        fault = await fails(cluster, sending)
+    assert type(fault) is NoNameServer
+    assert (fault.address, fault.may_be_stored) == (NAMES, False)
+    assert "pyromq up" in fault.hint

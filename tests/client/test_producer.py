@@ -330,6 +330,35 @@ async def test_statuses_other_than_ok_are_results_unless_asked_otherwise(cluster
     assert len(broker.requests(SEND)) == 4
 
 
+async def test_the_wait_for_earlier_sends_of_an_order_key_counts_to_the_timeout(cluster: Cluster) -> None:
+    broker = cluster.broker("a", T=1)
+    answers: list[asyncio.Future[Reply]] = []
+
+    async def late(request: Request) -> Reply:
+        answers.append(asyncio.get_running_loop().create_future())
+        return await answers[-1]
+
+    broker.script[SEND] = late
+    client = await cluster.client()
+    async with client.producer(policy=SendPolicy(timeout_s=60)) as producer:
+        first = asyncio.create_task(producer.send("T", "0", order_key="k"))
+        await cluster.clock.settle()
+        second = asyncio.create_task(producer.send("T", "1", order_key="k", timeout=5))
+        third = asyncio.create_task(producer.send("T", "2", order_key="k", timeout=20))
+        await cluster.clock.advance(6)
+        with pytest.raises(TimedOut, match=r"earlier sends of order key 'k' to 'T' took longer than 5 s") as fault:
+            await second
+        assert not fault.value.may_be_stored
+        answers[0].set_result(Reply(fields={"msgId": "7F", "queueId": "0", "queueOffset": "0"}))
+        await first
+        await cluster.clock.advance(13.5)  # the third has its turn, and half a second is left to it
+        assert not third.done()
+        await cluster.clock.advance(1)
+        with pytest.raises(TimedOut):
+            await third
+        assert len(answers) == 2
+
+
 async def test_one_order_key_leaves_one_after_another_under_busy_and_cuts(cluster: Cluster) -> None:
     """Retries are never overtaken by a later send of the key; other keys are not slowed."""
     broker = cluster.broker("a", T=4)

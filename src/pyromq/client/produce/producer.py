@@ -120,7 +120,7 @@ class Producer(Lifecycle):
         self._replies = replies or AwaitedReplies()
         self._introduced: set[str] = set()  # topics whose brokers know us, so that replies find us
         self._middleware = tuple(middleware)
-        self._lanes = OrderLanes()
+        self._lanes = OrderLanes(session.clock)
         self._batcher = (
             AutoBatcher(session.clock, batching, self._packing, self._lanes, self._sender) if batching else None
         )
@@ -198,11 +198,16 @@ class Producer(Lifecycle):
                 out = pack(name, value, properties, self._packing, codec)
                 return (await self._sender.send(out, choose, limit_s))[0]
 
+        until = None if limit_s is None else self._session.clock.monotonic() + limit_s
+
         def send(out: Outgoing) -> Sending:
-            return self._sender.send(out, choose, limit_s)
+            return self._sender.send(out, choose, self._left_s(until))
 
         draft = Draft(topic, value, properties, codec)
-        return (await self._post_one(draft, send, order_key, batcher))[0]
+        return (await self._post_one(draft, send, order_key, batcher, until))[0]
+
+    def _left_s(self, until: float | None) -> float | None:
+        return None if until is None else max(0.0, until - self._session.clock.monotonic())
 
     def _on_wire(self, topic: str) -> str:
         if type(topic) is not str:
@@ -281,9 +286,17 @@ class Producer(Lifecycle):
             return await (around_sending(deliver, self._middleware) if self._middleware else deliver)(drafts)
 
     async def _post_one(
-        self, draft: Draft, send: Send, order_key: str | None = None, batcher: AutoBatcher | None = None
+        self,
+        draft: Draft,
+        send: Send,
+        order_key: str | None = None,
+        batcher: AutoBatcher | None = None,
+        until: float | None = None,
     ) -> list[SendResult]:
-        """Send one message, with others in a batch, or alone and in its turn where it has an order key."""
+        """Send one message, with others in a batch, or alone and in its turn where it has an order key.
+
+        It does not wait for its turn longer than `until`, in seconds of the clock.
+        """
 
         async def deliver(drafts: list[Draft]) -> list[SendResult]:
             (draft,) = drafts
@@ -293,7 +306,7 @@ class Producer(Lifecycle):
             out = pack(name, value, about, self._packing, codec)
             if order_key is None:
                 return await send(out) or []
-            async with self._lanes.turn(name, order_key):
+            async with self._lanes.turn(name, order_key, self._left_s(until)):
                 return await send(out) or []
 
         return await self._post([draft], deliver)

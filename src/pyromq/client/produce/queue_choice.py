@@ -10,10 +10,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
 
+from ...ambient import Clock
 from ...protocol.bodies.keyed import MessageQueue
 from ..arguments import check_text
 from ..core.routing import queue_for_key
-from ..errors import BadMessage
+from ..errors import BadMessage, TimedOut
 
 QueueChoice = Callable[[Sequence[MessageQueue]], MessageQueue]
 
@@ -51,15 +52,30 @@ def always(queue: MessageQueue) -> QueueChoice:
 class OrderLanes:
     """Event loop only. A lane is there as long as somebody uses it."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager
-    async def turn(self, topic: str, order_key: str | None) -> AsyncIterator[None]:
-        """Wait for the sends of this key that came before. asyncio's lock is fair: a retry is never overtaken."""
+    async def turn(self, topic: str, order_key: str | None, limit_s: float | None = None) -> AsyncIterator[None]:
+        """Wait for the sends of this key that came before. asyncio's lock is fair: a retry is never overtaken.
+
+        TimedOut, if they take longer than the limit.
+        """
         if order_key is None:
             yield
             return
         lock = self._locks.setdefault((topic, order_key), asyncio.Lock())
-        async with lock:
+        try:
+            if limit_s is None:
+                await lock.acquire()
+            else:
+                async with self._clock.timeout(limit_s):
+                    await lock.acquire()
+        except TimeoutError:
+            text = f"earlier sends of order key {order_key!r} to {topic!r} took longer than {limit_s:.3g} s"
+            raise TimedOut(text, hint="Nothing was sent. Raise timeout, or leave it out") from None
+        try:
             yield
+        finally:
+            lock.release()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from itertools import count
 
 import msgspec
 
@@ -19,7 +20,7 @@ from ..connect.answers import header_of
 from ..connect.session import Session, master_of
 from ..core.retry import RETRIED_CODES, busy_pause_s
 from ..core.routing import Latencies, Rotation, Route
-from ..errors import Error, NoBroker, TimedOut, Unreachable, refused
+from ..errors import Error, NoBroker, NoNameServer, TimedOut, Unreachable, refused
 from .outgoing import Outgoing, SendHeaders
 from .queue_choice import QueueChoice, always
 
@@ -134,11 +135,22 @@ class Sender:
         await self._session.send_oneway(address, message.code, fields, message.body)
 
     async def _route(self, topic: str, left_s: float, *, by_key: bool) -> Route:
+        """Return the route. While no name server answers they are asked again: NoNameServer once the time is over."""
+        clock = self._session.clock
+        fault: Error = TimedOut(f"no route of {topic!r} within {left_s:g} s", hint="Are the name servers well?")
         try:
-            async with self._session.clock.timeout(left_s):
-                return await self._route_to_write(topic, by_key=by_key)
+            async with clock.timeout(left_s):
+                for attempt in count(1):
+                    try:
+                        return await self._route_to_write(topic, by_key=by_key)
+                    except NoNameServer as away:
+                        if away.is_explained:  # by the certificate, for instance: that does not pass
+                            raise
+                        fault = away
+                    await clock.sleep(busy_pause_s(attempt, self._session.rng))
         except TimeoutError:
-            raise TimedOut(f"no route of {topic!r} within {left_s:g} s", hint="Are the name servers well?") from None
+            pass
+        raise fault
 
     async def _route_to_write(self, topic: str, *, by_key: bool) -> Route:
         route = await self._session.route_to_write(topic, by_key=by_key)
