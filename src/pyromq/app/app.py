@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -36,6 +36,7 @@ from ..client.handle.handlers import (
     Handler,
     arguments_of,
     check_handler,
+    fault_of,
     is_async,
     returned_types,
     settled,
@@ -254,9 +255,11 @@ class App(Lifecycle):
         arguments, loop = arguments_of(function), asyncio.get_running_loop()
         answers = Replies(self.producer, logs.Limited(log, self.client.session.clock))
 
-        async def pass_on(msg: Received, returned: Any) -> None:
-            if (value := await settled(returned)) is None:
+        async def pass_on(msg: Received, work: Awaitable[Any]) -> None:
+            if (value := await work) is None:
                 return
+            if (fault := fault_of(value)) is not None:
+                raise fault
             for each in publishing:
                 order_key = each.order_key(value) if callable(each.order_key) else each.order_key
                 await self.producer.send(each.topic, value, order_key=order_key, **each.arguments)
@@ -265,17 +268,17 @@ class App(Lifecycle):
 
         async def handle(msg: Received) -> None:
             if not needs:
-                await pass_on(msg, await function(*arguments(msg)))
+                await pass_on(msg, function(*arguments(msg)))
                 return
             async with AsyncExitStack() as stack:
                 provided = await Provision(msg, self.overrides).provide(function, stack)
-                await pass_on(msg, await function(*arguments(msg), **provided))
+                await pass_on(msg, function(*arguments(msg), **provided))
 
         def handle_in_thread(msg: Received) -> None:
             with ExitStack() as stack:
                 provided = Provision(msg, self.overrides).provide_plain(function, stack) if needs else {}
                 value = function(*arguments(msg), **provided)
-                asyncio.run_coroutine_threadsafe(pass_on(msg, value), loop).result()
+                asyncio.run_coroutine_threadsafe(pass_on(msg, settled(value)), loop).result()
 
         handler = handle if is_async(function) else handle_in_thread
         handler.__qualname__ = getattr(function, "__qualname__", handler.__qualname__)  # the log names it

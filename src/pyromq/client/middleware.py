@@ -21,7 +21,7 @@ from typing import Any
 from .arguments import check_kind
 from .errors import Error
 from .handle.attempts import Attempt, failure
-from .handle.handlers import Outcomes, is_generator
+from .handle.handlers import Outcomes, is_context, is_generator
 from .produce.sending import SendResult
 from .received import Received
 from .values import JSON, Codec
@@ -63,7 +63,7 @@ def check_middleware(middleware: Sequence[Middleware]) -> tuple[Middleware, ...]
         hint = f"Write {each.__name__}()" if isinstance(each, type) else "Derive it from pyromq.Middleware"
         check_kind("a middleware", each, Middleware, "an object of a pyromq.Middleware", hint=hint)
         for method in (each.send, each.handle):
-            if is_generator(method):
+            if is_generator(method) or is_context(method):
                 raise Error(f"{method!r} has a `yield`: it would never run", hint="Return what `call_next` returned")
     return layers
 
@@ -78,6 +78,9 @@ def _handling_layer(inner: Attempt, layer: Middleware) -> Attempt:
             outcomes = await layer.handle(list(messages), inner)
             if len(outcomes) != len(messages):
                 raise TypeError(f"{layer!r} gave {len(outcomes)} outcomes for {len(messages)} messages")
+            for each in outcomes:
+                if each is not None and not isinstance(each, Exception):
+                    raise TypeError(f"{layer!r} gave the outcome {each!r}, which is neither None nor an exception")
         except (Exception, asyncio.CancelledError) as fault:  # of the middleware's: the messages are not done
             return [failure(fault)] * len(messages)
         return outcomes

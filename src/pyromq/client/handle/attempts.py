@@ -20,7 +20,7 @@ from ..consume.options import PushWay
 from ..core.retry import Reject
 from ..received import Received
 from . import places
-from .handlers import AdaptedHandler, Outcomes, Work
+from .handlers import AdaptedHandler, Outcomes, Work, fault_of
 
 log = logs.get("pyromq.client")
 
@@ -135,11 +135,15 @@ class HandlerRunner:
             await self._threads.free(self._clock)
         began = self._clock.monotonic()
         outcomes: Outcomes
+        work: Coroutine[Any, Any, Any] | None = None
         try:
             work = self._work(messages)
             waits_for = work.send(None)
         except StopIteration as end:
-            outcomes = end.value if self._is_batch else [None]
+            if work is None:  # a model raised it, which failed to decode the body
+                outcomes = [end] * len(messages)
+            else:
+                outcomes = [None] if end.value is None else self._outcomes(end.value)
         except (Exception, asyncio.CancelledError) as fault:
             outcomes = [failure(fault)] * len(messages)
         else:
@@ -161,14 +165,16 @@ class HandlerRunner:
                 renew = deadline.renew if self._threads is None else _from_thread(deadline)
                 for each in messages:
                     each.deadline = renew
-                found = await work
-                return found if self._is_batch else [None]
+                return self._outcomes(await work)
         except (Exception, asyncio.CancelledError) as fault:
             return [failure(fault)] * len(messages)
         finally:
             self._waiting.end(waiting)
             for each in messages:  # it may be handled once more
                 each.deadline = each.wanted_s = None
+
+    def _outcomes(self, returned: Any) -> Outcomes:
+        return returned if self._is_batch else [fault_of(returned)]
 
     def _log_slow(self, waiting: _Waiting) -> None:
         first = waiting.messages[0]

@@ -6,8 +6,11 @@ A handler takes the message, its value by type hint, or both. With `max_batch` i
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import _AsyncGeneratorContextManager, _GeneratorContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -21,6 +24,10 @@ Outcomes = list[Exception | None]  # of each message: what went wrong with it, N
 Work = Callable[[Sequence[Received]], Coroutine[Any, Any, Any]]  # a batch: its `Outcomes`; one: its value
 
 TAKES = "a handler takes (message), (value) or both"
+
+# Of these nothing has run yet, or nobody waits for their end.
+_NOT_RUN = (Awaitable, Future, Generator, AsyncGenerator, _GeneratorContextManager, _AsyncGeneratorContextManager)
+_CONTEXTS: Any = (contextmanager, asynccontextmanager)
 
 
 class ComeAgain(Exception):
@@ -81,7 +88,7 @@ def worker(handler: Handler, concurrency: int = 1, is_batch: bool = False) -> Ad
     if is_batch:
         return _batch_worker(handler, concurrency)
     arguments = arguments_of(handler)
-    call, threads = _callable(handler, concurrency, is_batch)
+    call, threads = _callable(handler, concurrency)
     return AdaptedHandler(lambda messages: call(*arguments(messages[0])), threads, name=_name(handler))
 
 
@@ -93,7 +100,7 @@ def _batch_worker(handler: Handler, concurrency: int) -> AdaptedHandler:
     names, kind = _first_argument(handler, "a batch handler takes (messages), (values) or both")
     item = _item_of(handler, names[0], kind)
     wants_values = len(names) == 2 or item not in (Received, Any)
-    call, threads = _callable(handler, concurrency, is_batch=True)
+    call, threads = _callable(handler, concurrency)
 
     async def work(messages: Sequence[Received]) -> Outcomes:
         if not wants_values:
@@ -109,12 +116,31 @@ def _batch_worker(handler: Handler, concurrency: int) -> AdaptedHandler:
     return AdaptedHandler(work, threads, is_batch=True, name=_name(handler))
 
 
+def fault_of(returned: Any) -> Exception | None:
+    """Return why a message is not done although its handler returned: it returned work that nobody has done, or an
+    exception, which counts as raised. None for any other value."""
+    if isinstance(returned, _NOT_RUN):
+        return TypeError(
+            f"the handler returned {returned!r}, which has not run or not ended: inside the handler, await it, "
+            "iterate over it, or enter it by `with`"
+        )
+    if not isinstance(returned, Exception) and not (inspect.isclass(returned) and issubclass(returned, Exception)):
+        return None
+    try:
+        raise returned  # of a class: an object of it
+    except Exception as fault:
+        return fault.with_traceback(None)
+
+
 def outcomes_of(messages: Sequence[Received], returned: Any) -> Outcomes:
     """Return each message's outcome by a batch handler's result. TypeError if the result is no outcome."""
     if returned is None:
         return [None] * len(messages)
     if isinstance(returned, Mapping):
-        failed = dict(returned)
+        failed = {each: fault_of(fault) for each, fault in returned.items()}
+        odd = [fault for each, fault in returned.items() if fault is not None and failed[each] is None]
+        if odd:
+            raise TypeError(f"a batch handler returned {odd[0]!r} as a message's outcome, which is no exception")
     elif isinstance(returned, Iterable) and not isinstance(returned, str | bytes):
         failed = {each: ComeAgain("the batch handler returned it") for each in returned}
     else:
@@ -151,11 +177,14 @@ def _item_of(handler: Handler, name: str, kind: Any) -> Any:
 
 
 def check_handler(handler: Handler, shape: str = TAKES) -> None:
-    """Raise Error for what is no function, and for a generator, of which a call runs nothing."""
+    """Raise Error for what is no function, and for generators and context managers, of which a call runs nothing."""
     if not callable(handler):
         raise Error(f"the handler is {handler!r}, and not a function", hint=f"Give one: {shape}")
     if is_generator(handler):
         raise Error(f"{handler!r} has a `yield`: it would never run", hint="Return, or take the `yield` out")
+    if is_context(handler):
+        hint = "Take the decorator off, and enter a context inside the handler by `with`"
+        raise Error(f"{handler!r} is a context manager by its decorator: it would never run", hint=hint)
 
 
 def _first_argument(handler: Handler, shape: str) -> tuple[list[str], Any]:
@@ -177,17 +206,14 @@ def _first_argument(handler: Handler, shape: str) -> tuple[list[str], Any]:
 
 
 def _callable(
-    handler: Handler, concurrency: int, is_batch: bool
+    handler: Handler, concurrency: int
 ) -> tuple[Callable[..., Coroutine[Any, Any, Any]], HandlerThreads | None]:
     if is_async(handler):
         return handler, None
     threads = HandlerThreads(concurrency)
 
     async def call(*arguments: Any) -> Any:
-        found = await settled(await threads.call(handler, *arguments))
-        if not is_batch and (inspect.isgenerator(found) or inspect.isasyncgen(found)):
-            raise TypeError(f"the handler returned {found!r}, of which nothing has run")
-        return found
+        return await settled(await threads.call(handler, *arguments))
 
     return call, threads
 
@@ -218,6 +244,13 @@ def is_async(handler: Handler) -> bool:
 
 def is_generator(handler: Handler) -> bool:
     return any(inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each) for each in _functions_of(handler))
+
+
+def is_context(function: Handler, decorators: Any = _CONTEXTS) -> bool:
+    """Return whether a function was decorated by one of these, contextlib's own two."""
+    while isinstance(function, partial):
+        function = function.func
+    return getattr(function, "__code__", None) in [each(iter).__code__ for each in decorators]
 
 
 def _functions_of(handler: Handler) -> tuple[Any, Any]:
