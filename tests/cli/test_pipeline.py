@@ -86,7 +86,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(job, "spark_for", session)
     monkeypatch.setattr(job, "check_target", lambda goal, is_made: None)
-    monkeypatch.setattr(job, "check_source", lambda source: None)
+    monkeypatch.setattr(job, "check_source", lambda source, use: None)
     monkeypatch.setattr("pyromq.pipelines.run.progress.ProgressListener", Quiet)
     monkeypatch.setattr("pyromq.pipelines.backlog.backlog", lambda spark, source, groups: SUMMARY)
 

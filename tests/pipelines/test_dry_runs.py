@@ -67,8 +67,29 @@ REFUSED = {
 }
 
 
-@pytest.mark.usefixtures("one_session")
-def test_no_yes_to_what_then_fails(servers: Servers, topic: str, tmp_path: Path) -> None:
+# Of those above, what only Spark can judge: expressions, and the settings of a checkpoint.
+SPARKS_OWN = ("nonsense", "began with", "(")
+# What needs no Spark to be refused, besides those above.
+EARLY = {
+    "backlog --topic-pattern (": "topicPattern = '('",
+    "backlog --topic TOPIC -o nonsense=1": "nonsense = '1': there is no such option",
+    "backlog --topic TOPIC -o maxOffsetsPerTrigger=5": "this option is for streams",
+    "backlog --topic TOPIC -n nowhere": "nameServer = 'nowhere': allowed is host:port",
+    "backlog --topic-pattern x -n nowhere": "nameServer = 'nowhere': allowed is host:port",
+    "backlog --archive FOLDER/none -o tags=a": "an archive takes topic and topicPattern alone",
+    "search --archive FOLDER --key k": "holds no archive",
+    "search --topic TOPIC --key k --since today --until yesterday": "the end is not after the beginning",
+    "archive FOLDER/x --topic TOPIC --catalog c": "they are of Iceberg",
+    "archive FOLDER/x --dead-letters --topic-pattern none -o tgas=a": "did you mean tags?",
+    "archive FOLDER/x --topic TOPIC -o endingOffsets=latest": "this option is for batch reads",
+    "analytics --topic TOPIC --checkpoint FOLDER/z --late soon": "late = 'soon'",
+    "replay --archive FOLDER --to TOPIC --every 1s": "an archive has an end",
+    "trace --trace-topic TOPIC --since soon": "since = 'soon'",
+}
+
+
+@pytest.fixture
+def names(servers: Servers, topic: str, tmp_path: Path) -> dict[str, Path | str]:
     servers.send(topic, 4)
     CliRunner().invoke(cli, ["topic", "create", "closed", "--perm", "r", "-n", servers.namesrv])
     file, elsewhere, folder = tmp_path / "file", tmp_path / "elsewhere", tmp_path / "folder"
@@ -76,17 +97,45 @@ def test_no_yes_to_what_then_fails(servers: Servers, topic: str, tmp_path: Path)
     folder.mkdir()
     elsewhere.mkdir()
     (elsewhere / "run.json").write_text('{"run": "x", "told": {"another": "job"}, "fixed": {}}')
-    names = {"TOPIC": topic, "FOLDER": folder, "FILE": file, "ELSEWHERE": elsewhere}
+    return {"TOPIC": topic, "FOLDER": folder, "FILE": file, "ELSEWHERE": elsewhere}
+
+
+def named(text: str, names: dict[str, Path | str]) -> str:
+    for name, value in names.items():
+        text = text.replace(name, str(value))
+    return text
+
+
+def test_what_needs_no_spark_is_refused_before_it_starts(
+    servers: Servers, names: dict[str, Path | str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*given: Any, **named: Any) -> Any:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr(job, "new_session", never)
+    cases = EARLY | {words: said for words, said in REFUSED.items() if not said.startswith(SPARKS_OWN)}
+    done = {words: run(servers, named(words, names)) for words in cases}
+    wrong = {
+        words: (each.exit_code, each.stderr, each.exception)
+        for words, each in done.items()
+        if not each.exit_code
+        or named(cases[words], names) not in each.stderr
+        or "Spark was started" in str(each.exception)
+    }
+    assert wrong == {}
+
+
+@pytest.mark.usefixtures("one_session")
+def test_no_yes_to_what_then_fails(servers: Servers, names: dict[str, Path | str]) -> None:
     wrong = {}
     for words, said in REFUSED.items():
-        for name, value in names.items():
-            words, said = words.replace(name, str(value)), said.replace(name, str(value))
+        words, said = named(words, names), named(said, names)
         dry, wet = run(servers, words, "--dry-run"), run(servers, words)
         told = [each.stderr.splitlines()[-1] if each.stderr else repr(each.exception) for each in (dry, wet)]
         if (dry.exit_code, told[0]) != (wet.exit_code, told[1]) or not dry.exit_code or said not in told[0]:
             wrong[words] = [(dry.exit_code, told[0]), (wet.exit_code, told[1])]
     assert wrong == {}
-    assert not any(folder.iterdir()), "a run that was refused has written something"
+    assert not any(Path(names["FOLDER"]).iterdir()), "a run that was refused has written something"
 
 
 @pytest.mark.usefixtures("one_session")

@@ -19,7 +19,7 @@ from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession, functions
 
-from ..errors import ConfigError, PyroError
+from ..errors import PyroError
 from ..spark.read.offsets import Offsets, from_json
 from .lake import lake
 from .lake.files import read_text, read_texts
@@ -53,9 +53,7 @@ def archive(
     the others: `brokers.py` finds those whose messages go soon. `catalog` and `table` say where an Iceberg table is.
     """
     given = {"startingOffsets": "earliest", **source}
-    if (catalog or table) and form != lake.ICEBERG:
-        raise ConfigError(f"catalog, table: they are of Iceberg, and the format is {form!r}; leave them out")
-    lake.check(form)
+    lake.check(form, catalog, table)
     where = {name: value for name, value in (("catalog", catalog), ("table", table)) if value}
     settings = {"format": form, **where}
     before = {int(each["batch"]) for each in manifests(spark, folder)}
@@ -109,8 +107,12 @@ def batches(spark: SparkSession, folder: str) -> list[int]:
     """Return the numbers of the batches that hold something. PyroError if there is none."""
     numbers = [int(each["batch"]) for each in manifests(spark, folder) if each["queues"]]
     if not numbers:
-        raise PyroError(f"{folder} holds no archive: it has no manifest. Make one by `pyromq pipeline archive`")
+        raise no_archive(folder)
     return numbers
+
+
+def no_archive(folder: str) -> PyroError:
+    return PyroError(f"{folder} holds no archive: it has no manifest. Make one by `pyromq pipeline archive`")
 
 
 def open_archive(spark: SparkSession, folder: str) -> Lake:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...model.names import TRACE_TOPIC
+from ...pipelines.run.times import span_s
+from ...spark.options import Use, net_part
 from ..terminal.tree import command
 from .job import Job, job
 from .options import COUNT, OPTION, Options, name_server, pairs_option, reading, source_of
@@ -32,7 +34,7 @@ def backlog(job: Job, source: Options, groups: tuple[str, ...]) -> None:
 
     if groups and "nameServer" not in source:
         raise click.UsageError("--group: lag is known to brokers alone; leave out --archive or --store")
-    job.run_or_plan("backlog", lambda spark: run(spark, source, groups), source, every=job.every)
+    job.run_or_plan("backlog", lambda spark: run(spark, source, groups), source, repeats=True)
 
 
 @command(
@@ -51,10 +53,12 @@ def trace(job: Job, namesrv: str, trace_topic: str, topic: str, slowest: int, op
     source = {"nameServer": namesrv, "topic": trace_topic} | options
     topics = [each.strip() for each in topic.split(",") if each.strip()]
 
+    job.times()  # refused before Spark is started
+
     def work(spark: SparkSession) -> Summary:  # `1h ago` is another time each time
         return run(spark, source, topics=topics, since_ms=job.times()["since_ms"], slowest=slowest)
 
-    job.run_or_plan("trace", work, source, *(source | {"topic": each} for each in topics), every=job.every)
+    job.run_or_plan("trace", work, source, *(source | {"topic": each} for each in topics), repeats=True)
 
 
 @command(
@@ -79,7 +83,8 @@ def reconcile(job: Job, source: Options, by: str, examples: int, **given: str) -
     topic, archive, store, namesrv = (given[f"with_{name}"] for name in ("topic", "archive", "store", "namesrv"))
     if not (topic or archive or store):
         raise click.UsageError("--with-topic, --with-archive or --with-store says what to compare with; give one")
-    other = source_of(namesrv or context.params["namesrv"], topic or source.get("topic", ""), "", archive, store, {})
+    names, net = topic or source.get("topic", ""), net_part(context.params["options"]) if topic else {}
+    other = source_of(namesrv or context.params["namesrv"], names, "", archive, store, net)
     times = job.times()
     agree: list[bool] = []
 
@@ -169,6 +174,8 @@ def analytics(job: Job, source: Options, window: str, late: str) -> None:
             "--checkpoint: a stream reads brokers, from their first message on; leave out the others"
         )
     times = job.times()
+    for name, length in {"window": window, "late": late}.items():
+        span_s(name, length)
 
     def work(spark: SparkSession) -> Summary:
         if not job.checkpoint:
@@ -182,4 +189,5 @@ def analytics(job: Job, source: Options, window: str, late: str) -> None:
         }
         return analytics_stream(spark, source, job.checkpoint, **how)
 
-    job.run("analytics", work, source, goes_on=bool(job.checkpoint))
+    use = Use.STREAM if job.checkpoint else Use.BATCH
+    job.run("analytics", work, source, use=use, folder=job.checkpoint, goes_on=bool(job.checkpoint))

@@ -7,7 +7,6 @@ A command is decorated with `job`; it gets a `Job` and calls `job.run` with what
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -20,15 +19,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ...ambient import SystemClock
 from ...errors import ConfigError
 from ...files import replace_file
-from ...model.names import topic_fault
 from ...pipelines.run.streaming import Stop, Stopped
-from ...pipelines.run.times import Times
+from ...pipelines.run.times import Times, moment, span_s
+from ...spark.options import Use
 from ...spark.session import check_machine, new_session
 from ..terminal.exits import NO
 from ..terminal.options import together
 from ..terminal.printing import columns, print_drawn, print_lines
+from .checks import check_file, check_folder, check_source, check_target
 from .faults import JobFailed, is_debugging, plain_faults, quieten
-from .options import SEVERAL, SHARED, reach_of
+from .options import SEVERAL, SHARED
 from .stop import run_stoppable
 
 if TYPE_CHECKING:
@@ -61,39 +61,41 @@ class Job:
     dry_run: bool = False
 
     def times(self) -> Times:
-        """Return --since and --until, as of now."""
-        from ...pipelines.run.times import moment
-
+        """Return --since and --until, as of now. ConfigError if nothing can be in between."""
         now_ms = SystemClock().now_ms()
-        return {
-            "since_ms": moment("since", self.since, now_ms) if self.since else None,
-            "until_ms": moment("until", self.until, now_ms) if self.until else None,
-        }
+        since_ms = moment("since", self.since, now_ms) if self.since else None
+        until_ms = moment("until", self.until, now_ms) if self.until else None
+        if since_ms is not None and until_ms is not None and since_ms >= until_ms:
+            raise ConfigError(f"since = {self.since!r}, until = {self.until!r}: the end is not after the beginning")
+        return {"since_ms": since_ms, "until_ms": until_ms}
 
     def run(
         self,
         name: str,
         work: Work,
         *reads: Mapping[str, str],
+        use: Use = Use.BATCH,
         to: Mapping[str, str] | None = None,
         is_made: bool = False,
-        every: str = "",
+        folder: str = "",
+        repeats: bool = False,
         goes_on: bool = False,
     ) -> None:
-        """Run the work once, or again and again: for reports, which have no end of their own.
+        """Run the work once; with `repeats` again after each --every: for reports, which have no end of their own.
 
-        `reads` are the sources and `to` the topic that is written (`is_made` by the command itself), checked before
-        Spark is started; `goes_on` says that a second start goes on where a stopped one was.
+        `reads` are the sources and how they are used, `to` is the topic that is written (`is_made` by the command
+        itself), `folder` the one that is: all are checked before Spark is started. `goes_on` says that a second start
+        goes on where a stopped one was.
         """
-        from ...pipelines.run.times import span_s
-
-        wait = span_s("every", every or self.every) if every or self.every else 0.0
-        wait = wait if every else 0.0  # a stream waits by itself
+        every_s = span_s("every", self.every) if self.every else 0.0
+        wait = every_s if repeats else 0.0  # a stream waits by itself
         for path in (self.report, self.metrics):
             if path is not None:
                 check_file(path)
+        if folder:
+            check_folder(folder)
         for source in reads:
-            check_source(source)
+            check_source(source, use)
         if to is not None:
             check_target(to, is_made=is_made)
         sessions: list[SparkSession] = []
@@ -127,7 +129,7 @@ class Job:
         work: Work,
         *reads: Mapping[str, str],
         built: Callable[[SparkSession], object] | None = None,
-        every: str = "",
+        repeats: bool = False,
     ) -> None:
         """Run the work; with --dry-run only show what it would read of its first source.
 
@@ -141,7 +143,7 @@ class Job:
             built(spark) if built else messages(spark, reads[0], **times)
             return plan_of(spark, reads[0], name, **times)
 
-        self.run(name, plan if self.dry_run else work, *reads, every="" if self.dry_run else every)
+        self.run(name, plan if self.dry_run else work, *reads, repeats=repeats and not self.dry_run)
 
     def _once(self, spark: SparkSession, name: str, work: Work) -> None:
         from ...pipelines.run.progress import ProgressListener
@@ -216,38 +218,3 @@ def _stops_as_stopped(stop: Stop) -> Iterator[None]:
         raise Stopped("stopped") from None
     if stop.asked.is_set() and not stop.ends_itself:
         raise Stopped("stopped")
-
-
-def check_source(source: Mapping[str, str]) -> None:
-    """Raise for topics and stores that do not exist, before Spark is started. Patterns are left to the read."""
-    from ...spark.connect.cluster import Cluster
-    from ...spark.store.store_scan import plan
-
-    for store in source.get("store", "").split(","):
-        if store.strip():
-            plan(store.strip(), 1)
-    topics = [each.strip() for each in source.get("topic", "").split(",") if each.strip()]
-    if topics and source.get("nameServer") and "archive" not in source:
-        with Cluster(reach_of(source)) as cluster:
-            cluster.queues(topics)
-
-
-def check_target(goal: Mapping[str, str], *, is_made: bool = False) -> None:
-    """Raise for a topic that cannot be sent to, before Spark is started. `is_made`: it need not be there yet."""
-    from ...client.errors import TopicNotFound
-    from ...spark.connect.cluster import Cluster
-
-    if (fault := topic_fault(goal["topic"])) is not None:
-        raise ConfigError(fault)
-    with Cluster(reach_of(goal)) as cluster, suppress(*[TopicNotFound] * is_made):
-        cluster.route_to_write(goal["topic"], make=False)
-
-
-def check_file(path: Path) -> None:
-    """Raise ConfigError for a file that cannot be written, before hours of work are."""
-    if path.is_dir():
-        raise ConfigError(f"{path} is a folder; name a file")
-    if not path.parent.is_dir():
-        raise ConfigError(f"{path}: there is no folder {path.parent}")
-    if not os.access(path.parent, os.W_OK):
-        raise ConfigError(f"{path}: {path.parent} may not be written")

@@ -8,9 +8,12 @@ import click
 
 from ...ambient import SystemClock
 from ...model.names import TRACE_TOPIC, dlq_topic
+from ...pipelines.run.times import span_s
+from ...spark.options import Use
 from ..terminal.printing import print_lines
 from ..terminal.tree import command
-from .job import Job, check_target, job
+from .checks import check_target
+from .job import Job, job
 from .options import OPTION, Options, checkpoint_of, name_server, reach_of, reading, target_of
 
 if TYPE_CHECKING:
@@ -58,7 +61,7 @@ def archive(
     from ...pipelines.lake.lake import check
 
     which = {"topic": topic, "topicPattern": topic_pattern, "consumerGroup": group}
-    check(form)
+    check(form, catalog, table)
     source = {"nameServer": namesrv, "maxOffsetsPerTrigger": str(job.most)} | options
     source |= {name: value for name, value in which.items() if value}
     if not (topic or topic_pattern or expiring or dead_letters):
@@ -76,7 +79,9 @@ def archive(
         kept_as = {"form": form, "catalog": catalog, "table": table}
         return run(spark, source, folder, first=soon, every="" if by_age else job.every, dry_run=job.dry_run, **kept_as)
 
-    job.run("archive", work, source, every=job.every if by_age else "", goes_on=True)
+    # Of topics by age the options are checked, with all that there are.
+    read = source if source.keys() & {"topic", "topicPattern"} else source | {"topicPattern": ".*"}
+    job.run("archive", work, read, use=Use.STREAM, folder=folder, repeats=by_age, goes_on=True)
 
 
 def _first(source: Options, expiring: str, dead_letters: bool) -> list[str]:
@@ -84,7 +89,6 @@ def _first(source: Options, expiring: str, dead_letters: bool) -> list[str]:
     if not (expiring or dead_letters):
         return []
     from ...pipelines.run.brokers import ages, names, rows, soon
-    from ...pipelines.run.times import span_s
 
     within_ms = round(span_s("expiring", expiring) * 1000) if expiring else -(1 << 62)
     found = soon(ages(reach_of(source), SystemClock().now_ms()), within_ms, dead_letters=dead_letters)
@@ -122,8 +126,10 @@ def replay(job: Job, source: Options, target: str, to_namesrv: str, rate: int, q
         source["maxOffsetsPerTrigger"] = str(job.most)
     if backlog_of and (job.since or "archive" in source):
         raise click.UsageError("--backlog-of: the group says where a topic's read begins; leave out the other")
-    folder = job.checkpoint if job.dry_run else checkpoint_of("replay", job.checkpoint)
+    if job.every and "archive" in source:
+        raise click.UsageError("--every: an archive has an end; only a topic can be followed")
     times = job.times()
+    use, folder = Use.BATCH if job.dry_run else Use.STREAM, job.checkpoint
 
     def work(spark: SparkSession) -> Summary:
         if queues and not job.dry_run:
@@ -132,7 +138,7 @@ def replay(job: Job, source: Options, target: str, to_namesrv: str, rate: int, q
             spark,
             source,
             goal,
-            folder,
+            folder if job.dry_run else checkpoint_of("replay", folder),
             backlog_of=backlog_of,
             where=job.where,
             rate=rate,
@@ -141,7 +147,7 @@ def replay(job: Job, source: Options, target: str, to_namesrv: str, rate: int, q
             **times,
         )
 
-    job.run("replay", work, source, to=goal, is_made=bool(queues), goes_on=bool(job.checkpoint))
+    job.run("replay", work, source, use=use, to=goal, is_made=bool(queues), folder=folder, goes_on=bool(folder))
 
 
 @command(
@@ -176,22 +182,24 @@ def dlq(
         job.run_or_plan(
             "dlq",
             lambda spark: report(spark, source, group, job.where, traces=trace_of),
-            dead,
+            *(source | {"topic": name} for name in (dead["topic"], trace_of) if name),
             built=lambda spark: dead_letters(spark, source, group, job.where),
-            every=job.every,
+            repeats=True,
         )
         return
     goal = {name: value for name, value in target_of(namesrv, target).items() if value}
-    folder = job.checkpoint if job.dry_run else checkpoint_of("dlq", job.checkpoint)
+    use = Use.BATCH if job.dry_run else Use.STREAM
 
     def work(spark: SparkSession) -> Summary:
+        folder = job.checkpoint if job.dry_run else checkpoint_of("dlq", job.checkpoint)
         found = redrive(spark, source, goal, group, folder, job.where, every=job.every, dry_run=job.dry_run)
         if job.dry_run and not target:
             for origin in {row["origin"] for row in found.tables[0].rows}:
                 check_target(goal | {"topic": origin})
         return found
 
-    job.run("dlq", work, dead, to=goal if target else None, goes_on=bool(job.checkpoint))
+    to = goal if target else None
+    job.run("dlq", work, dead, use=use, to=to, folder=job.checkpoint, goes_on=bool(job.checkpoint))
 
 
 @command("pyromq pipeline dedup --topic orders --by keys --within 1h /data/orders-once")
@@ -210,6 +218,7 @@ def dedup(job: Job, folder: str, source: Options, by: str, within: str, target: 
     if not job.dry_run:
         source["maxOffsetsPerTrigger"] = str(job.most)
     goal = target_of(source["nameServer"], target) if target else None
+    span_s("within", within)
 
     def work(spark: SparkSession) -> Summary:
         how: dict[str, Any] = {
@@ -221,4 +230,4 @@ def dedup(job: Job, folder: str, source: Options, by: str, within: str, target: 
         }
         return run(spark, source, folder, target=goal, **how)
 
-    job.run("dedup", work, source, to=goal, goes_on=True)
+    job.run("dedup", work, source, use=Use.STREAM, to=goal, folder=folder, goes_on=True)

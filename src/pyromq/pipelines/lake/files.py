@@ -22,7 +22,11 @@ def check_writable(spark: SparkSession, folder: str) -> None:
     system, place = _place(spark, folder)
     if system.getUri().getScheme() != "file":
         return
-    path = Path(str(system.makeQualified(place).toUri().getPath()))
+    check_local(folder, Path(str(system.makeQualified(place).toUri().getPath())))
+
+
+def check_local(folder: str, path: Path) -> None:
+    """Raise ConfigError if nothing can be made at the path, which the user calls `folder`."""
     there = next(each for each in (path, *path.parents) if os.path.lexists(each))
     if not os.path.isdir(there):
         raise ConfigError(f"{folder}: {there} is no folder; name another one")

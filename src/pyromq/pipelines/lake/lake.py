@@ -13,7 +13,7 @@ from importlib.util import find_spec
 
 from pyspark.sql import DataFrame, SparkSession, functions
 
-from ...errors import PyroError
+from ...errors import ConfigError, PyroError
 from ...spark.schema import DDL
 from ...text.extras import install_command
 from .delta_table import DeltaLog
@@ -25,8 +25,10 @@ _PACKAGES = {DELTA: "deltalake", ICEBERG: "pyiceberg"}
 _TIMES = "spark.sql.parquet.outputTimestampType"
 
 
-def check(form: str) -> None:
-    """Raise PyroError, which says what to install, if something is missing."""
+def check(form: str, catalog: str = "", table: str = "") -> None:
+    """Raise PyroError, which says what to install, if something is missing; ConfigError for what is Iceberg's alone."""
+    if (catalog or table) and form != ICEBERG:
+        raise ConfigError(f"catalog, table: they are of Iceberg, and the format is {form!r}; leave them out")
     package = _PACKAGES.get(form)
     if package and find_spec(package) is None:
         raise PyroError(

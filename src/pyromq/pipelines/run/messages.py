@@ -30,15 +30,20 @@ def messages(
     columns = () if where else columns
     since_ms, until_ms = times.get("since_ms"), times.get("until_ms")
     if "archive" in source:
-        unknown = source.keys() - {"archive", "topic", "topicPattern", "nameServer"}
-        if unknown:
-            raise ConfigError(f"{sorted(unknown)[0]}: an archive takes topic and topicPattern alone; leave it out")
+        check_archive_options(source)
         kept = of_topics(read_archive(spark, source["archive"]), source)
         return chosen(between(kept, since_ms, until_ms).select(*(columns or COLUMNS)), where)
     options = _limited(source, since_ms)
     if until_ms is not None:
         options["endingTimestamp"] = str(until_ms)
     return chosen(spark.read.format("rocketmq").schema(_ddl(columns)).options(**options).load(), where)
+
+
+def check_archive_options(source: Source) -> None:
+    """Raise ConfigError for an option that means nothing for an archive."""
+    unknown = source.keys() - {"archive", "topic", "topicPattern", "nameServer"}
+    if unknown:
+        raise ConfigError(f"{sorted(unknown)[0]}: an archive takes topic and topicPattern alone; leave it out")
 
 
 def stream(
