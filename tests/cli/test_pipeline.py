@@ -25,6 +25,8 @@ from pyromq.pipelines.run.streaming import Stop
         ("backlog --store x --archive y", "each says what to read"),
         ("backlog --store x --group g", "lag is known to brokers alone"),
         ("backlog --topic T --conf x", "--conf x: write KEY=VALUE"),
+        ("backlog --topic T --memory abc", "--memory abc: write a number and k, m, g or t"),
+        ("backlog --topic T --master nowhere", "--master nowhere: write spark://HOST:PORT"),
         ("search --topic T", "says what to look for"),
         ("search --topic T --property x", "--property x: write KEY=VALUE"),
         ("replay --topic T", "Missing option '--to'"),

@@ -64,3 +64,11 @@ def test_a_process_of_sparks_that_is_gone_is_told_so() -> None:
 def test_an_error_of_our_own_is_no_fault_of_sparks() -> None:
     with pytest.raises(ZeroDivisionError), plain_faults():
         raise ZeroDivisionError
+
+
+def test_a_java_process_that_does_not_start_is_one_line() -> None:
+    from pyspark.errors import PySparkRuntimeError
+
+    with pytest.raises(JobFailed, match="did not start: its own words are above") as found, plain_faults():
+        raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
+    assert found.value.exit_code == 78

@@ -71,6 +71,9 @@ def plain_faults() -> Iterator[None]:
         if isinstance(fault, (Py4JNetworkError, ConnectionError)) or any(words in str(fault) for words in _GONE):
             gone = "Spark's Java process is gone; was it killed, or out of memory (--memory)?"
             raise JobFailed(gone, NO_ANSWER) from None
+        if "JAVA_GATEWAY_EXITED" in str(fault):
+            why = "Spark's Java process did not start: its own words are above (--memory, --master, --conf, JAVA_HOME)"
+            raise JobFailed(why, REFUSED) from None
         line, code = fault_in(f"{fault.java_exception}\n{fault}" if isinstance(fault, Py4JJavaError) else str(fault))
         raise JobFailed(line, code) from None
 

@@ -195,7 +195,8 @@ def spark_for(name: str, master: str, memory: str, conf: Mapping[str, str]) -> I
     from py4j.protocol import Py4JError
 
     print_lines(f"{name}: starting Spark on {master or 'this machine'}", err=True)
-    session = new_session(name, master=master, memory=memory, settings=conf, apart=True)
+    with plain_faults():
+        session = new_session(name, master=master, memory=memory, settings=conf, apart=True)
     if not is_debugging():
         quieten()
         session.sparkContext.setLogLevel("OFF")

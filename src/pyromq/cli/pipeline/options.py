@@ -5,6 +5,7 @@ A command is decorated with `reading` if it reads messages, and gets a source. P
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
@@ -34,9 +35,32 @@ def pairs_option(*names: str, **how: Any) -> Callable[[F], F]:
     return click.option(*names, multiple=True, callback=pairs, **how)
 
 
+def _spelt(like: str, allowed: str) -> Callable[[click.Context, click.Parameter, str], str]:
+    """Return the check of an option that Spark's Java process would refuse by a page of its own."""
+
+    def check(context: click.Context, option: click.Parameter, value: str) -> str:
+        if value and not re.fullmatch(like, value):
+            raise click.UsageError(f"{option.opts[-1]} {value}: write {allowed}")
+        return value
+
+    return check
+
+
+_MASTER = r"local-cluster\[.+\]|local(\[(\*|\d+)(, *\d+)?\])?|yarn|(spark|k8s)://.+"
 SESSION = (
-    click.option("--master", default="", help="Spark cluster, such as spark://host:7077.  [default: this machine]"),
-    click.option("--memory", default="2g", show_default=True, help="Of the driver."),
+    click.option(
+        "--master",
+        default="",
+        callback=_spelt(_MASTER, "spark://HOST:PORT, k8s://..., yarn, local or local[4]"),
+        help="Spark cluster, such as spark://host:7077.  [default: this machine]",
+    ),
+    click.option(
+        "--memory",
+        default="2g",
+        show_default=True,
+        callback=_spelt("[1-9][0-9]*[kmgtKMGT]", "a number and k, m, g or t, such as 2g"),
+        help="Of the driver.",
+    ),
     pairs_option("--conf", metavar="KEY=VALUE", help="Spark setting; may be given again."),
 )
 SHARED = (
