@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ from typing import Any
 import pytest
 
 from pyromq.admin.copies import Copies
+from pyromq.ambient import pause
 from pyromq.cli.msg.message_rows import imported
 from pyromq.model.message import Property
 from tests.cli.standing import Standing, standing
@@ -119,6 +123,29 @@ def test_export_as_columns(two: Standing, tmp_path: Path) -> None:
     assert sorted(parquet.read_table(file).column("body").to_pylist()) == sorted(one["body"].encode() for one in lines)
     assert "leave out --broker and --most" in two.refused("msg", "export", "orders", str(file), "--most", "1")
     assert "exists already" in two.refused("msg", "export", "orders", str(file), code=78)
+
+
+def test_ctrl_c_ends_an_export_as_columns_and_leaves_no_file(
+    two: Standing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = pytest.importorskip("pyromq.spark.codec.files")
+    read = files.read_range
+    batches = 0
+
+    def without_end(*given: Any) -> Iterator[Any]:
+        nonlocal batches
+        first = next(read(*given))
+        os.kill(os.getpid(), signal.SIGINT)
+        while batches < 1000:  # a broken test ends all the same
+            batches += 1
+            yield first
+            pause(0.02)
+
+    monkeypatch.setattr(files, "read_range", without_end)
+    told = two.refused("msg", "export", "orders", str(tmp_path / "orders.parquet"))
+    assert re.search(r"stopped: export of orders was \d+ % done. \S+orders.parquet was not written", told)
+    assert 0 < batches < 1000
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_bodies_that_are_no_text_survive(two: Standing, tmp_path: Path) -> None:

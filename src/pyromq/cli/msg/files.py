@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING
 
 import click
@@ -19,7 +20,7 @@ from ..terminal.interrupts import tells_if_stopped, typed_lines
 from ..terminal.options import one_broker
 from ..terminal.output_file import whole_file
 from ..terminal.printing import print_many, to_json
-from ..terminal.progress import counted, progress
+from ..terminal.progress import counted, until_stopped
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, command
 from ..terminal.validation import check_sendable
@@ -89,8 +90,20 @@ async def _export_columns(shell: Shell, topic: str, file: str, wanted: Window) -
     if wanted.end_ms is not None:
         given["endingTimestamp"] = str(wanted.end_ms)
     options = {name: value for name, value in given.items() if value}
-    with progress(topic, is_quiet=shell.as_json, in_bytes=False) as report_progress:
-        count = await asyncio.to_thread(topic_to_file, Path(file), report_progress, **options)
+    is_over = Event()
+    then = f"{file} was not written, the same command begins anew"
+    with until_stopped(f"export of {topic}", then, is_quiet=shell.as_json, in_bytes=False) as report:
+
+        def report_or_end(done: int, whole: int) -> None:
+            """End the thread, which no Ctrl-C reaches, and with it what it has written."""
+            if is_over.is_set():
+                raise Fail("stopped")
+            report(done, whole)
+
+        try:
+            count = await asyncio.to_thread(topic_to_file, Path(file), report_or_end, **options)
+        finally:
+            is_over.set()
     shell.rows([{"topic": topic, "file": file, "messages": count}])
 
 

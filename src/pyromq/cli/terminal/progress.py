@@ -47,13 +47,13 @@ def progress(what: str, *, is_quiet: bool = False, in_bytes: bool = True) -> Ite
 
 
 @contextmanager
-def until_stopped(what: str, then: str, *, is_quiet: bool = False) -> Iterator[Report]:
+def until_stopped(what: str, then: str, *, is_quiet: bool = False, in_bytes: bool = True) -> Iterator[Report]:
     """Yield what `progress` yields. Where Ctrl-C ends it, fail with how far it came, and `then`: how to go on."""
     percent = 0
 
     with (
         tells_if_stopped(lambda: f"{what} was {percent} % done. {then}"),
-        progress(what, is_quiet=is_quiet) as report,
+        progress(what, is_quiet=is_quiet, in_bytes=in_bytes) as report,
     ):
 
         def keep(done: int, whole: int) -> None:
