@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from pyromq.broker.config import BrokerConfig
 from pyromq.cli.main import cli
 from pyromq.config import Loaded
+from tests.interop.peers import ours
 
 
 def started(monkeypatch: pytest.MonkeyPatch, *words: str) -> Loaded[BrokerConfig]:
@@ -47,3 +48,27 @@ def test_a_wrong_variable_of_java_s_is_named(tmp_path: Path, monkeypatch: pytest
     assert "environment NAMESRV_ADDR: namesrvAddr = nowhere: " in done.output
     monkeypatch.setenv("NAMESRV_ADDR", "")
     assert started(monkeypatch, "--store-path-root-dir", str(tmp_path)).config.namesrv_addr == ()
+
+
+def test_no_store_inside_or_above_one_of_a_broker_that_runs(tmp_path: Path) -> None:
+    data = tmp_path / "shop" / "data"
+    store = data / "store"
+    running = ours.Broker(data, [])
+    try:
+        inside, above = f"would lie in {store}, the store of a broker", f"has {store} in it, the store of a broker"
+        up = ("up", "--namesrv-port", "0", "--broker-port", "0", "--data")
+        broker = ("broker", "--listen", "127.0.0.1:0", "--store-path-root-dir")
+        for words, folder, said in (
+            (up, store, inside),
+            (up, store / "deep" / "er", inside),
+            (up, data.parent, above),
+            (broker, store / "x", inside),
+            (broker, data, above),
+            (broker, data.parent, above),
+        ):
+            done = CliRunner().invoke(cli, [*words, str(folder)])
+            assert (done.exit_code, said in done.output) == (78, True), (words, folder, done.output)
+        assert {"store", "deep", "x", "tls"}.isdisjoint(one.name for one in store.iterdir())
+        assert [one.name for one in data.parent.iterdir()] == ["data"]
+    finally:
+        running.kill()

@@ -16,6 +16,7 @@ from ..config import Loaded
 from ..machine.budget import Budget, budget_of_process
 from ..store.files.real_disk import RealDisk
 from ..store.log.thread_flusher import thread_flusher
+from ..store.recovery.nesting import check_not_above, check_not_inside
 from ..transport.self_signed import log_certificate
 from ..transport.settings import TransportSettings
 from .broker import Broker
@@ -48,6 +49,8 @@ async def run(
         log.warning("configuration", notice=notice)
     async with AsyncExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(BLOCKING_THREADS, "pyromq-blocking"))
+        check_not_inside(config.store_path_root_dir)
+        check_not_above(config.store_path_root_dir)
         disk = RealDisk(config.store_path_root_dir, create=True, spares=SPARE_FILES)
         stack.callback(disk.close)
         broker = await Broker.open(

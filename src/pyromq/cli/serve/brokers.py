@@ -19,6 +19,7 @@ from pathlib import Path
 from ... import logs
 from ...ambient import Clock
 from ...errors import ConfigError, PyroError
+from ...store.recovery.nesting import check_not_above, check_not_inside
 from ...transport.address import format_address, parse_address
 
 log = logs.get("pyromq.up")
@@ -71,6 +72,12 @@ def places(data: Path, count: int, host: str, port: int) -> list[BrokerHome]:
         BrokerHome(name, data / name, host, port + number * PORT_STEP if port else 0)
         for number, name in enumerate(names)
     ]
+
+
+def check_apart(data: Path) -> None:
+    """Raise DiskError if a broker that runs has its store around the folder or below it, and it is none of its own."""
+    check_not_inside(data / "store")
+    check_not_above(data, lambda name: name == "store" or _NUMBERED.fullmatch(name) is not None)
 
 
 def check_single(data: Path) -> None:

@@ -30,7 +30,7 @@ from ...transport.self_signed import with_certificate
 from ...transport.settings import TransportSettings
 from ..terminal.called import as_called
 from ..terminal.printing import print_text
-from .brokers import BrokerProcess, check_single, places, run_brokers
+from .brokers import BrokerProcess, check_apart, check_single, places, run_brokers
 from .setting_options import load_daemon
 from .stopping import stop_on_signals
 
@@ -109,6 +109,7 @@ def up(data: str, host: str, advertise: str | None, brokers: int | None, insecur
         spelled={"bind_address": "--host", "listen_port": "--broker-port", "broker_ip1": "--advertise"}
         | {"store_path_root_dir": "--data"},
     )
+    check_apart(folder)
     if brokers is None:
         check_single(folder)
         names, store = _with_one_certificate(names, store, folder)
