@@ -60,12 +60,19 @@ async def delivered(stands: Standing, recheck: Callable[[], list[Any]]) -> list[
 def test_what_was_given_up_is_asked_about_again_and_comes_once(stands: Standing) -> None:
     message_id = stands.do(given_up(stands)).message_id
     assert message_id in stands.shown("msg", "query", GIVEN_UP)
+    (finding,) = [one for one in stands.rows("doctor") if one["check"] == "transactions"]
+    assert finding["text"] == "broker-a has given up 1 transactions: nobody said how they ended"
+    assert "producer group shop" in finding["cure"]
+    assert finding["command"].endswith(f"msg recheck {message_id}")
+    others = stands.rows("topic", "create", "bills") and stands.rows("doctor", "--topic", "bills")
+    assert "transactions" not in {one["check"] for one in others}
     assert f"of group shop be asked about {message_id} of topic orders again" in stands.shown(
         "msg", "recheck", message_id, "--dry-run"
     )
     stands.shown("broker", "config", "set", "transactionCheckMax", "1000", "--yes")
     (row,) = stands.do(delivered(stands, lambda: stands.rows("msg", "recheck", message_id)))
     assert row == {"messageId": message_id, "topic": "orders", "producerGroup": "shop", "broker": "broker-a"}
+    assert "transactions" not in stands.shown("doctor")
     assert "no longer given up, it is ready" in stands.refused("msg", "recheck", message_id)
     assert count(stands, "orders") == 1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -240,6 +241,79 @@ async def test_a_check_that_raises_or_answers_nonsense_decides_nothing(
         assert await delivered(quick, 1) == ["in the end"]
     for why in ("nonsense", "database is away", "was cancelled"):
         assert any("transaction check failed" in line and why in line for line in caplog.messages)
+
+
+async def soon(condition: Callable[[], bool]) -> None:
+    """A message that was given up is not asked about any more: then this ends with TimeoutError."""
+    async with asyncio.timeout(60):
+        await turns_until(condition)
+
+
+@pytest.mark.own_broker("Apache's counts each question")
+async def test_a_check_that_fails_for_long_does_not_use_up_the_questions(
+    world_with: NewWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A database that is away for many rounds, over restarts of both sides: then it is back, and the message comes."""
+    world = await world_with(transaction_check_interval=20, transaction_time_out=0)
+    asked = 0
+    is_away = True
+
+    async def check(msg: Received) -> bool:
+        nonlocal asked
+        asked += 1
+        if is_away:
+            raise OSError("database is away")
+        return True
+
+    async with world.client() as client, client.producer("P") as producer:
+        producer.transaction_check("T", check)
+        async with producer.transaction("T", "paid") as transaction:
+            transaction.leave_open()
+        await soon(lambda: asked > 40)
+    await world.restart_broker()
+    before = asked
+    async with world.client() as client, client.producer("P") as producer:
+        producer.transaction_check("T", check)
+        await soon(lambda: asked > before + 40)
+        is_away = False
+        assert await delivered(world, 1) == ["paid"]
+    failed = [one for one in caplog.records if "transaction check failed" in one.getMessage()]
+    assert sum(bool(one.exc_info) for one in failed) == 2, "a whole traceback by each producer, then short lines"
+    assert not any("GIVEN UP" in line for line in caplog.messages)
+
+
+@pytest.mark.own_broker("Apache's counts each question")
+async def test_neither_an_open_block_nor_a_busy_check_uses_up_the_questions(world_with: NewWorld) -> None:
+    world = await world_with(transaction_check_interval=20, transaction_time_out=0)
+    answers = 0
+    calls: list[str] = []
+    enough = asyncio.Event()
+
+    async with world.client() as client, client.producer("P") as producer:
+        transactions = producer.transactions
+        real = transactions.check
+
+        async def count(*arguments: object) -> None:
+            nonlocal answers
+            await real(*arguments)  # type: ignore[arg-type]
+            answers += 1
+
+        transactions.check = count  # type: ignore[method-assign, assignment]
+
+        @producer.transaction_check("T")
+        async def check(value: str) -> bool:
+            calls.append(value)
+            await enough.wait()
+            return True
+
+        async with producer.transaction("T", "long"):
+            await soon(lambda: answers > 40)
+        async with producer.transaction("T", "busy") as transaction:
+            transaction.leave_open()
+        await soon(lambda: answers > 80)
+        assert calls == ["busy"], "once for all those questions"
+        enough.set()
+        assert await delivered(world, 2) == ["busy", "long"]
 
 
 async def test_an_end_that_gets_lost_raises_unless_somebody_can_answer(cluster: Cluster) -> None:

@@ -194,7 +194,7 @@ async def test_producers_take_turns_and_closed_ones_are_passed_over(tmp_path: Pa
         assert (len(first.sent), len(second.sent)) == (2, 4)
 
 
-async def test_fifteen_checks_then_it_is_given_up(tmp_path: Path) -> None:
+async def test_fifteen_checks_then_it_is_given_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with virtual_broker(tmp_path) as life:
         producer = register(life)
         half = await send_half(life)
@@ -204,6 +204,8 @@ async def test_fifteen_checks_then_it_is_given_up(tmp_path: Path) -> None:
         (gone,) = life.stored(GONE)
         assert properties(gone) == properties(half) | {"TRANSACTION_CHECK_TIMES": "15"}
         assert (len(producer.sent), ops(life)) == (15, [0])
+        (line,) = [line for line in caplog.messages if "GIVEN UP" in line]
+        assert "pyromq msg recheck id-k" in line
         assert (await end(life, half, COMMIT)).code == ResponseCode.SYSTEM_ERROR
         again = await life.call(RequestCode.RESUME_CHECK_HALF_MESSAGE, msgId=_id(gone))
         assert again.code == 0
@@ -244,7 +246,7 @@ async def test_nobody_is_waited_for_longer_than_messages_are_kept(tmp_path: Path
 async def test_too_many_that_wait_are_counted_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
-    monkeypatch.setattr(f"pyromq.broker.transactions.check.{limit}", 0 if limit == "MOST_BEHIND" else 1)
+    monkeypatch.setattr(f"pyromq.broker.transactions.halves.{limit}", 0 if limit == "MOST_BEHIND" else 1)
     async with virtual_broker(tmp_path) as life:
         for key in ("a", "b"):
             await send_half(life, key)

@@ -1,9 +1,10 @@
 """The loop that asks producers about half messages that nobody ended, every `transactionCheckInterval`.
 
 A message is checked once it is older than `transactionTimeOut` (or its own immunity), at most `transactionCheckMax`
-times, then it goes to TRANS_CHECK_MAX_TIME_TOPIC. While its group has no producer it waits, for as long as messages are
-kept: a service that is down for an hour loses none. A check writes nothing but a number, so that many undecided
-messages do not fill the log. `wiring/` starts it.
+times, then it goes to TRANS_CHECK_MAX_TIME_TOPIC. While its group has no producer, or only ones that say they cannot
+tell yet (`end.py` takes that check back), it waits for as long as messages are kept: a service that is down for an hour
+loses none. A check writes nothing but a number, so that many undecided messages do not fill the log. `wiring/` starts
+it.
 """
 
 from __future__ import annotations
@@ -23,13 +24,12 @@ from ...protocol.command import ONEWAY_FLAG, Command
 from ...protocol.headers.send import CheckTransactionState
 from ...protocol.record import Record, encode_record
 from ...protocol.requests import RequestCode
-from ...store.log.retention import RetentionConfig
 from ...transport.peer import Peer
 from ..clients.producers import Producers
 from ..config import BrokerConfig
 from ..intake.intake import Outcome
 from .half_records import discarded, shown, text_of
-from .halves import Halves
+from .halves import Halves, longest_wait_ms
 from .states import Event
 from .undecided import Half
 
@@ -40,11 +40,7 @@ BYTES_AT_ONCE = 1 << 20
 PAUSE_S = 0.1
 BETWEEN_YIELDS = 1000  # messages, most of which are too young to be checked
 TRIED = 3  # producers of a group, before nobody counts as there
-# Undecided messages, and half messages that came after one of them: with more, rounds in vain count too, as in Java.
-# Each takes memory, and is read at the next start.
-MOST_WAITING, MOST_BEHIND = 100_000, 1_000_000
 TRANSACTION_ID = Property.TRANSACTION_ID.encode()
-_HOUR_MS = 3_600_000
 
 
 class TransactionChecks:
@@ -72,8 +68,7 @@ class TransactionChecks:
         self._halves.ops.gather_owed()
         await self._halves.catch_up()
         undecided = self._halves.undecided.all()
-        # The age at which a message is given up. Slow, so a round asks once.
-        oldest_ms = self._live.config.part(RetentionConfig).file_reserved_hours * _HOUR_MS if undecided else 0
+        oldest_ms = longest_wait_ms(self._live.config) if undecided else 0
         checks = size = 0
         for number, half in enumerate(undecided, 1):
             if number % BETWEEN_YIELDS == 0:
@@ -124,11 +119,12 @@ class TransactionChecks:
         immune_ms = config.transaction_time_out if half.immune_ms is None else half.immune_ms
         if 0 <= age_ms <= immune_ms:
             return None
-        is_over = half.checks >= config.transaction_check_max or age_ms > oldest_ms
+        is_old = age_ms > oldest_ms  # then one more question: an administrator may have it checked again
+        is_over = half.checks >= config.transaction_check_max or (is_old and half.checks > 0)
         peer = None if is_over else self._whom_to_ask(half.group)
-        if peer is None and not is_over:
+        if peer is None and not is_over and not is_old:
             self._in_vain[half.group] += 1
-            if len(self._halves.undecided) <= MOST_WAITING and self._halves.count_behind(half) <= MOST_BEHIND:
+            if self._halves.may_wait(half):
                 return None
             self._halves.undecided.count_checks(half, half.checks + 1)
             return 0
@@ -172,6 +168,7 @@ class TransactionChecks:
             group=half.group,
             id=half.unique,
             checks=half.checks,
+            cure=f"pyromq msg recheck {half.unique}: a producer of the group is asked anew",
         )
 
         def done(outcome: Outcome) -> None:

@@ -27,7 +27,7 @@ from ..intake.intake import LogAccess, Outcome
 from ..intake.parking import Park
 from ..intake.put_answers import answer, reply_to_put
 from .half_records import committed, half_copy, text_of
-from .halves import Halves
+from .halves import Halves, longest_wait_ms
 from .states import Event, IllegalTransition, State
 from .undecided import immunity_s
 
@@ -81,7 +81,9 @@ class TransactionEnds:
     def __call__(self, request: RequestOf[EndTransaction, None]) -> Answer:
         header = request.header
         if header.commit_or_rollback == UNKNOWN:
-            return None  # as Java: nothing happens, nobody is answered, and a check will ask again
+            if header.uncounted:
+                self._take_back_check(header)
+            return None  # as Java: nothing else happens, nobody is answered, and a check will ask again
         event = _EVENTS.get(header.commit_or_rollback)
         if event is None:
             raise RequestRefused(
@@ -94,6 +96,15 @@ class TransactionEnds:
         if record is None:  # rare: not even in the page cache any more
             return self._when_read(request, header, event)
         return self._end(request, header, event, _found(header, record, meant[0]))
+
+    def _take_back_check(self, header: EndTransaction) -> None:
+        """Let a check not count, since the producer could not say how the transaction ended."""
+        offset, _ = self.halves.stands_for(header.tran_state_table_offset, header.commit_log_offset)
+        half = self.halves.undecided.get(offset)
+        if half is None or half.group != header.producer_group or not half.checks or not self.halves.may_wait(half):
+            return
+        if self.access.clock.now_ms() - half.born_ms <= longest_wait_ms(self.live.config):
+            self.halves.undecided.count_checks(half, half.checks - 1)
 
     async def _when_read(self, request: Request, header: EndTransaction, event: Event) -> Reply | None:
         named = (header.tran_state_table_offset, header.commit_log_offset)

@@ -17,7 +17,9 @@ from ...kernel.records import Placed
 from ...model.names import HALF_TOPIC, OP_HALF_TOPIC
 from ...protocol.record import Record, decode_record
 from ...store.log.reader import GetStatus
+from ...store.log.retention import RetentionConfig
 from ...store.tables.json_tables import JsonTable
+from ..config import BrokerConfig
 from ..intake.intake import LogAccess
 from ..loop_quarantine import LoopQuarantine
 from ..metadata.offsets import Offsets
@@ -32,7 +34,18 @@ GROUP = "CID_RMQ_SYS_TRANS"  # whose offsets say how far both topics are done; e
 AT_ONCE = 256
 BYTES_AT_ONCE = 4 << 20
 REMEMBERED_COPIES = 100_000
+# Undecided messages, and half messages that came after one of them: with more, each round counts, as in Java.
+# Each takes memory, and is read at the next start.
+MOST_WAITING, MOST_BEHIND = 100_000, 1_000_000
 LOGGED_APART = 100  # of those that one deletion took; of the others only the number is logged
+
+
+_HOUR_MS = 3_600_000
+
+
+def longest_wait_ms(config: BrokerConfig) -> int:
+    """Return the age at which an undecided message waits no longer: that of the log. Slow, so a round asks once."""
+    return config.part(RetentionConfig).file_reserved_hours * _HOUR_MS
 
 
 class _Portion(NamedTuple):
@@ -198,9 +211,9 @@ class Halves:
 
     # --- decisions and progress -----------------------------------------------------------------------------------
 
-    def count_behind(self, half: Half) -> int:
-        """Return how many half messages came since: all of them are remembered while this one is undecided."""
-        return self._next_half - half.offset
+    def may_wait(self, half: Half) -> bool:
+        """Return whether a round without an answer may go uncounted: not while too many would have to be remembered."""
+        return len(self.undecided) <= MOST_WAITING and self._next_half - half.offset <= MOST_BEHIND
 
     def carried_out(self, offset: int) -> None:
         """Forget one whose decision is stored, and note it in the op topic with the others of this turn."""

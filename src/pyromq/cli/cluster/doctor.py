@@ -56,11 +56,11 @@ async def doctor(shell: Shell, topic: str | None, group: str | None) -> None:
 async def examine(checked: CheckedCluster) -> list[CheckResult]:
     """Run the checks in order, up to one after which nothing further can be checked."""
     from .server_checks import brokers, clocks, disks, loopback, name_servers, permissions, readiness
-    from .topic_checks import consumers, order_configs, routes
+    from .topic_checks import consumers, order_configs, routes, transactions
 
     found: list[CheckResult] = []
     servers = (name_servers, brokers, loopback, readiness, clocks, disks, permissions)
-    for check in (*servers, routes, order_configs, consumers):
+    for check in (*servers, routes, order_configs, transactions, consumers):
         async for one in check(checked):
             found.append(one)
             if one.ends_it:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from ...admin import groups, offsets, settings, topics
+from ...admin import groups, messages, offsets, settings, topics
 from ...admin.cluster import BrokerPlace
 from ...client.errors import Refused
 from ...errors import CallFailed
 from ...model import names
 from ...model.filters.canonical import canonical
 from ...model.foreign_text import shell_word
+from ...model.message import Property, StoredMessage
 from ...model.topic import ORDER_TOPIC_CONFIG, Perm, permission
 from ...protocol.bodies.topics import TopicConfig
 from ...protocol.headers.admin import QueryConsumeTimeSpan
 from ...protocol.requests import RequestCode
+from ..msg.recheck import GIVEN_UP
 from ..terminal.tree import closest
 from .checked import BROKEN, GOOD, WARNING, CheckedCluster, CheckResult
 
@@ -23,6 +25,7 @@ _MOVES_KEYS = (
     "It is an order topic: with more brokers most keys move to other queues, where their next messages may overtake "
     "those that wait, so it is refused until all is consumed (or with --move-keys). "
 )
+MOST_GIVEN_UP = 100  # of a broker: the newest ones are looked at
 STUCK_S = 600  # the oldest message that waits is older, and nothing is consumed
 
 
@@ -132,6 +135,31 @@ async def order_configs(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
         change = f"set {ORDER_TOPIC_CONFIG} {shell_word(name)} {shell_word(';'.join(left))}"
         command = f"pyromq kv {change if left else f'delete {ORDER_TOPIC_CONFIG} {shell_word(name)}'} --dry-run"
         yield CheckResult("order", BROKEN, text, cure, command)
+
+
+async def transactions(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
+    """Find transactions that our brokers have given up; Apache's do not say which were asked about again since."""
+    own = [place for place in checked.masters if place.address in checked.inspected]
+    for queue in await topics.queues(checked.calls, own, names.CHECKS_EXHAUSTED_TOPIC):
+        given_up: dict[str, StoredMessage] = {}
+        at = (checked.calls, queue.place.address, names.CHECKS_EXHAUSTED_TOPIC, queue.queue_id)
+        async for page in messages.pages(*at, max(queue.first, queue.end - MOST_GIVEN_UP), queue.end):
+            for each in page.messages:
+                topic = each.properties.get(Property.REAL_TOPIC, "")
+                if each.unique_id is None or checked.topic not in (None, topic):
+                    continue
+                life = await messages.life(checked.calls, queue.place.address, topic, each.unique_id)
+                if life is not None and life["state"] == GIVEN_UP:
+                    given_up[each.unique_id] = each
+        if not given_up:
+            continue
+        groups_of = sorted({each.properties.get(Property.PGROUP, "") for each in given_up.values()})
+        text = f"{queue.place.name} has given up {len(given_up)} transactions: nobody said how they ended"
+        cure = (
+            f"Let the check handlers of producer group {', '.join(groups_of)} run, then have them asked anew one by one"
+            f" (pyromq msg query {names.CHECKS_EXHAUSTED_TOPIC} lists them):"
+        )
+        yield CheckResult("transactions", WARNING, text, cure, f"pyromq msg recheck {next(iter(given_up))}")
 
 
 async def consumers(checked: CheckedCluster) -> AsyncIterator[CheckResult]:

@@ -1,4 +1,4 @@
-"""Failed attempts of one consumer: what counts as their outcome, and their lines in the log.
+"""Failed attempts of one consumer, or of one producer's checks: what counts as outcome, and their lines in the log.
 
 The consume services call it for each message that a handler could not deal with, before they act on it. An error of a
 new kind (type and place) gets its whole traceback; after it one short line in five seconds, which counts the others.
@@ -23,8 +23,11 @@ DEAD, DROPPED = "dead letter", "dropped"  # what becomes of a message that nobod
 class Failures:
     """Event loop only. One per consumer."""
 
-    def __init__(self, group: str, clock: Clock, undecodable_way: UndecodableWay) -> None:
+    def __init__(
+        self, group: str, clock: Clock, undecodable_way: UndecodableWay, event: str = "handler failed"
+    ) -> None:
         self._group = group
+        self._event = event
         self._way = undecodable_way
         self._few = logs.Limited(log, clock)
         self._kinds: set[str] = set()
@@ -57,11 +60,11 @@ class Failures:
         words = str(fault) if is_short and not is_undecodable else ""
         kind = f"{type(fault).__name__} {place} {words}"
         if not is_short and self._is_new(kind):
-            log.traceback("handler failed", fault, places.without_sdk(fault.__traceback__), **fields)
+            log.traceback(self._event, fault, places.without_sdk(fault.__traceback__), **fields)
         elif self._few.lets_through(kind, fields):
-            log.warning("message rejected" if isinstance(fault, Reject) else "handler failed", **fields)
+            log.warning("message rejected" if isinstance(fault, Reject) else self._event, **fields)
         else:
-            log.debug("handler failed", **fields)
+            log.debug(self._event, **fields)
 
     def _is_new(self, kind: str) -> bool:
         if kind in self._kinds:

@@ -1,7 +1,8 @@
 """Transactions of one producer: a half message first, the caller's own work, then commit or rollback.
 
 A half message is stored but not delivered. If the end never reaches the broker, it asks (39), and the check handler
-answers. While the block of a transaction is still open here, the answer is "not known yet" and no handler is asked.
+answers. While nobody can say (the handler raises or is still busy, or the block of the transaction is open here), the
+answer says that, and our broker does not count the question.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ..connect.answers import bad_answer
 from ..connect.session import Session
 from ..errors import Error, NoBroker, Refused, TimedOut, Unreachable
 from ..handle.attempts import failure
+from ..handle.failures import Failures
 from ..handle.handlers import AdaptedHandler, Handler, worker
 from ..received import Received
 from ..tracing.trace_writer import Tracer
@@ -123,7 +125,8 @@ class ProducerTransactions:
         self._tracer = tracer
         self._open: dict[str, Transaction] = {}
         self._checks: dict[str, AdaptedHandler] = {}
-        self.checking = 0  # messages that check handlers are busy with
+        self._failures = Failures(group, session.clock, "retry", "transaction check failed")
+        self._in_check: set[str] = set()  # ids of messages that check handlers are busy with
 
     @asynccontextmanager
     async def block(self, result: SendResult, properties: Mapping[str, str]) -> AsyncIterator[Transaction]:
@@ -197,7 +200,8 @@ class ProducerTransactions:
         self._checks[topic] = worker(handler, CHECKS_AT_ONCE)
 
     async def check(self, peer: Peer, header: CheckTransactionState, half: Received) -> None:
-        decision = await self._decide(half)
+        known = await self._decide(half)
+        decision = known or TransactionDecision.UNKNOWN
         if self._tracer is not None:
             trace_answer(self._tracer, self._group, _STATES[decision], half, peer.address)
         ended = EndTransaction(
@@ -209,28 +213,33 @@ class ProducerTransactions:
             from_transaction_check=True,
             msg_id=half.id,
             transaction_id=header.transaction_id,
+            uncounted=True if known is None else None,
         )
         answer = Command(code=RequestCode.END_TRANSACTION, flag=ONEWAY_FLAG, fields=ended.to_fields())
         if self._session.signer is not None:
             self._session.signer.sign(answer)
         peer.send(answer)
 
-    async def _decide(self, half: Received) -> TransactionDecision:
-        if half.id in self._open:
-            return TransactionDecision.UNKNOWN
+    @property
+    def checking(self) -> int:
+        return len(self._in_check)
+
+    async def _decide(self, half: Received) -> TransactionDecision | None:
+        """Return what the handler answers. None: it failed or is still busy, or the block is open."""
+        if half.id in self._open or half.id in self._in_check:
+            return None
         check = self._checks.get(half.wire_topic)
         if check is None:
             log.warning("a broker asks about a transaction, nobody answers", topic=half.topic, id=half.id)
             return TransactionDecision.UNKNOWN
-        self.checking += 1
+        self._in_check.add(half.id)
         try:
             return _DECISIONS[await check.run([half])]
         except (Exception, asyncio.CancelledError) as fault:
-            why = repr(failure(fault))
-            log.warning("transaction check failed", topic=half.topic, id=half.id, fault=why)
-            return TransactionDecision.UNKNOWN
+            self._failures.log(half, failure(fault), "asked again")
+            return None
         finally:
-            self.checking -= 1
+            self._in_check.remove(half.id)
 
     def close(self) -> None:
         for check in self._checks.values():

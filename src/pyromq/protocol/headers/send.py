@@ -140,6 +140,7 @@ class EndTransaction(RpcHeader, kw_only=True):
     from_transaction_check: bool = False
     msg_id: str
     transaction_id: str | None = None
+    uncounted: bool | None = None  # ours, with 0: nobody could say, the check does not count; Java's brokers ignore it
 
 
 class CheckTransactionState(RpcHeader, kw_only=True):
