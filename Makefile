@@ -30,13 +30,16 @@ DOCS := $(VENV)/.docs
 NATIVE := $(VENV)/.native
 KERNEL := $(wildcard src/pyromq/kernel/native/*.p* src/pyromq/kernel/native/*.h) scripts/native scripts/kernel_build.py
 
+# A copy that `pip install .` has left there is run and tested instead of this tree, and no pull changes it.
+COPY := $(firstword $(wildcard $(VENV)/lib/python*/site-packages/pyromq/__init__.py))
+
 setup: $(DEV) $(NATIVE) java
 
 $(VENV)/pyvenv.cfg:
 	@scripts/venv $(VENV)
 
-$(CORE): requirements/core.txt pyproject.toml | $(VENV)/pyvenv.cfg
-	@echo "installing what PyroMQ runs on"
+$(CORE): requirements/core.txt pyproject.toml $(if $(COPY),FORCE) | $(VENV)/pyvenv.cfg
+	@echo "installing what PyroMQ runs on$(if $(COPY), and this tree in place of the copy in $(dir $(COPY)))"
 	@$(INSTALL) --require-hashes -r requirements/core.txt
 	@$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@

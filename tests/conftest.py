@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+import pyromq
 from tests import workers
 from tests.support import IN_CI, require
 
@@ -20,6 +21,13 @@ __all__ = ["require"]
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("default"), derandomize=True, print_blob=True)
 settings.load_profile("ci" if IN_CI else "default")
+
+
+def pytest_configure() -> None:
+    """Refuse to test a copy that `pip install .` has made, of whatever sources: it would not be this tree."""
+    found, tree = Path(pyromq.__file__).parent, Path(__file__).parents[1] / "src" / "pyromq"
+    if not found.samefile(tree):
+        raise pytest.UsageError(f"pyromq is imported from {found}: to test {tree}, pip install --editable .")
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> workers.Units:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -98,4 +99,38 @@ def test_a_python_that_is_too_old_is_not_taken(machine: Path) -> None:
     assert done.returncode == 1
     assert done.stderr == (
         "pyromq needs Python 3.11 or later, which old is not; name one by: make PYTHON=/path/to/python3\n"
+    )
+
+
+def test_make_puts_the_tree_in_place_of_an_installed_copy(tmp_path: Path) -> None:
+    """After `pip install .` and a pull, `make quick` said "ready", and the commands were those of the old copy."""
+    for name in ("pyvenv.cfg", ".core", ".native"):
+        (tmp_path / name).touch()
+
+    def planned() -> str:
+        done = subprocess.run(
+            ["make", "-n", "quick", f"VENV={tmp_path}"], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    assert "--editable" not in planned()
+    copy = tmp_path / "lib" / "python3.11" / "site-packages" / "pyromq"
+    copy.mkdir(parents=True)
+    (copy / "__init__.py").touch()
+    assert f"this tree in place of the copy in {copy}/" in planned()
+    assert "--editable ." in planned()
+
+
+def test_the_suite_refuses_to_test_an_installed_copy(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "src" / "pyromq", tmp_path / "pyromq", ignore=shutil.ignore_patterns("__pycache__"))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "tests/house/test_names.py"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, f"pyromq is imported from {tmp_path / 'pyromq'}: to test" in done.stderr) == (4, True), (
+        done
     )
