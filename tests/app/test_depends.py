@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -82,12 +82,15 @@ async def test_a_handler_gets_what_functions_provide_once_per_message(
     assert calls == ["config", "open 1", "handled", "closed", "config", "open 2", "handled", "closed"]
 
 
-async def test_a_plain_handler_gets_what_plain_functions_provide(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:
+@pytest.mark.parametrize("provider", [plain_session, contextmanager(plain_session)])
+async def test_a_plain_handler_gets_what_plain_functions_provide(
+    rmq_broker: RmqBroker, rmq_client: RmqClient, provider: Any
+) -> None:
     app = pyromq.App()
 
     @app.subscriber("orders", group="g")
     @app.publisher("invoices")
-    def bill(order: str, db: str = Depends(plain_session), where: str = Depends(config)) -> str:
+    def bill(order: str, db: str = Depends(provider), where: str = Depends(config)) -> str:
         calls.append("handled")
         return f"{order}: {db}, {where}"
 
@@ -95,7 +98,15 @@ async def test_a_plain_handler_gets_what_plain_functions_provide(rmq_broker: Rmq
     assert calls == ["config", "open 1", "handled", "closed"]
 
 
-@pytest.mark.parametrize("provider", [session, plain_session])
+class CalledSession:
+    async def __call__(self, msg: pyromq.Received, config: str = Depends(config)) -> AsyncIterator[str]:
+        async with asynccontextmanager(session)(msg, config) as made:
+            yield made
+
+
+@pytest.mark.parametrize(
+    "provider", [session, plain_session, asynccontextmanager(session), contextmanager(plain_session), CalledSession()]
+)
 async def test_a_handler_that_fails_is_seen_by_the_generator_and_retried(
     rmq_broker: RmqBroker, rmq_client: RmqClient, provider: Any
 ) -> None:
@@ -103,6 +114,7 @@ async def test_a_handler_that_fails_is_seen_by_the_generator_and_retried(
 
     @app.subscriber("orders", group="g")
     async def bill(msg: pyromq.Received, db: str = Depends(provider)) -> None:
+        assert db == "session of dev"
         if msg.attempt == 1:
             raise ValueError("not yet")
 
@@ -124,7 +136,7 @@ async def swallowing_too(session: str = Depends(session)) -> AsyncIterator[str]:
         yield session
 
 
-@pytest.mark.parametrize("provider", [swallowing, swallowing_too])
+@pytest.mark.parametrize("provider", [swallowing, swallowing_too, contextmanager(swallowing)])
 @pytest.mark.parametrize("is_blocking", [False, True])
 async def test_a_generator_that_swallows_the_exception_does_not_ack_the_message(
     rmq_broker: RmqBroker, rmq_client: RmqClient, provider: Any, is_blocking: bool

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -170,6 +171,38 @@ async def test_a_handler_that_takes_too_long_is_cancelled_and_its_message_retrie
     await cluster.clock.advance(1)
     assert cancelled == [b"x"]
     assert len(broker.requests(BACK)) == 1
+
+
+@pytest.mark.parametrize("options", [{}, {"max_batch": 4}, {"orderly": True}])
+async def test_a_handler_that_hides_its_time_out_has_not_handled_its_message(
+    cluster: Cluster, options: dict[str, Any]
+) -> None:
+    broker_with(cluster, b"x")
+
+    async def handle(msg: Any) -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+    _, consumer = await consume(cluster, handle, timeout_s=10, **options)
+    await cluster.clock.advance(9)
+    assert (consumer.runner.done, consumer.runner.failed) == (0, 0)
+    await cluster.clock.advance(1)
+    assert (consumer.runner.done, consumer.runner.failed) == (0, 1)
+
+
+async def test_a_handler_that_hides_a_stop_has_not_handled_its_message(cluster: Cluster) -> None:
+    broker = broker_with(cluster, b"x")
+
+    async def handle(msg: Received) -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+    _, consumer = await consume(cluster, handle, grace_s=1)
+    stopping = asyncio.ensure_future(consumer.stop())
+    await cluster.clock.advance(1)
+    await stopping
+    assert consumer.runner.done == 0
+    assert broker.offsets.get(("T", 0), 0) == 0
 
 
 async def test_no_more_handlers_run_at_once_than_asked_for(cluster: Cluster) -> None:

@@ -298,3 +298,12 @@ async def test_a_model_that_raises_stop_iteration_has_not_decoded_the_body() -> 
     assert isinstance(fault, StopIteration)
     assert message.undecodable is fault
     assert done == []
+
+
+async def test_a_function_in_a_thread_that_raises_stop_iteration_has_failed() -> None:
+    def takes(msg: Received) -> None:
+        next(iter(()))
+
+    fault = await outcome(takes)
+    assert isinstance(fault, RuntimeError)
+    assert isinstance(fault.__cause__, StopIteration)

@@ -9,7 +9,8 @@
 
 A function is called once for a message, whoever depends on it. It may take the message, by type hint, and depend on
 others. Functions and generators are plain or async; those of a plain handler are plain, and run in its thread. A
-generator sees the exception of a handler that fails, and cannot make a success of it.
+generator sees the exception of a handler that fails, and cannot make a success of it. One decorated by contextmanager
+or asynccontextmanager is the same.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..client.errors import Error
-from ..client.handle.handlers import hints_of, is_async
+from ..client.handle.handlers import functions_of, hints_of, is_async, is_context
 from ..client.received import Received
 
 Provider = Callable[..., Any]
@@ -67,7 +68,7 @@ def check_dependencies(
         name = getattr(provider, "__qualname__", repr(provider))
         if provider in within:
             raise Error(f"Depends({name}) depends on itself", hint="Divide it, so that one of the two needs no other")
-        if not may_await and (is_async(provider) or inspect.isasyncgenfunction(provider)):
+        if not may_await and (is_async(provider) or _is_generator(provider, is_async=True)):
             raise Error(f"Depends({name}) is async, and its handler is a plain function", hint="Make both alike")
         unknown = _unknown_parameters(provider)
         if unknown:
@@ -91,8 +92,8 @@ class Provision:
             provider = self.overrides.get(declared, declared)
             if provider not in self.made:
                 arguments = self._message_arguments(provider) | await self.provide(provider, stack)
-                if inspect.isasyncgenfunction(provider):
-                    made = await _enter(asynccontextmanager(provider)(**arguments), stack)
+                if _is_generator(provider, is_async=True):
+                    made = await _enter(_context(provider, asynccontextmanager)(**arguments), stack)
                 elif is_async(provider):
                     made = await provider(**arguments)
                 else:
@@ -117,9 +118,9 @@ class Provision:
 
 
 def _call(provider: Provider, arguments: dict[str, Any], stack: AsyncExitStack | ExitStack) -> Any:
-    if not inspect.isgeneratorfunction(provider):
+    if not _is_generator(provider, is_async=False):
         return provider(**arguments)
-    generator = contextmanager(provider)(**arguments)
+    generator = _context(provider, contextmanager)(**arguments)
 
     def leave(*fault: Any) -> None:
         generator.__exit__(*fault)  # whether it re-raises the handler's exception or not: that goes on
@@ -138,6 +139,18 @@ async def _enter(generator: AbstractAsyncContextManager[Any], stack: AsyncExitSt
     made = await generator.__aenter__()
     stack.push_async_exit(leave)
     return made
+
+
+@lru_cache(maxsize=1024)
+def _is_generator(provider: Provider, *, is_async: bool) -> bool:
+    """Return whether what a call makes is entered and left: of a generator, or of one that is a context already."""
+    is_one = inspect.isasyncgenfunction if is_async else inspect.isgeneratorfunction
+    decorator = asynccontextmanager if is_async else contextmanager
+    return any(map(is_one, functions_of(provider))) or is_context(provider, [decorator])
+
+
+def _context(provider: Provider, decorator: Any) -> Provider:
+    return provider if is_context(provider) else decorator(provider)
 
 
 @lru_cache(maxsize=1024)

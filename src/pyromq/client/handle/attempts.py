@@ -68,7 +68,9 @@ class Deadline:
         self.timeouts.end(self)
         if self._is_late and self._task is not None:
             only_ours = self._task.uncancel() <= self._before
-            if only_ours and kind is not None and issubclass(kind, asyncio.CancelledError):
+            if kind is None:
+                raise TimeoutError("the handler took longer than its time-out, and returned although it was cancelled")
+            if only_ours and issubclass(kind, asyncio.CancelledError):
                 more = f": {fault}" if fault is not None and fault.args else ""
                 raise TimeoutError(f"the handler took longer than its time-out{more}") from fault
 
@@ -165,7 +167,10 @@ class HandlerRunner:
                 renew = deadline.renew if self._threads is None else _from_thread(deadline)
                 for each in messages:
                     each.deadline = renew
-                return self._outcomes(await work)
+                outcomes = self._outcomes(await work)
+            if waiting.task is not None and waiting.task.cancelling():  # the consumer stops, and the handler hid it
+                raise asyncio.CancelledError("the handler returned although it was cancelled")
+            return outcomes
         except (Exception, asyncio.CancelledError) as fault:
             return [failure(fault)] * len(messages)
         finally:

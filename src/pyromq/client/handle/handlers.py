@@ -239,11 +239,11 @@ def hints_of(handler: Handler) -> dict[str, Any]:
 
 
 def is_async(handler: Handler) -> bool:
-    return any(map(inspect.iscoroutinefunction, _functions_of(handler)))
+    return any(map(inspect.iscoroutinefunction, functions_of(handler)))
 
 
 def is_generator(handler: Handler) -> bool:
-    return any(inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each) for each in _functions_of(handler))
+    return any(inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each) for each in functions_of(handler))
 
 
 def is_context(function: Handler, decorators: Any = _CONTEXTS) -> bool:
@@ -253,5 +253,6 @@ def is_context(function: Handler, decorators: Any = _CONTEXTS) -> bool:
     return getattr(function, "__code__", None) in [each(iter).__code__ for each in decorators]
 
 
-def _functions_of(handler: Handler) -> tuple[Any, Any]:
+def functions_of(handler: Handler) -> tuple[Any, Any]:
+    """Return the functions by whose kind a handler is judged."""
     return handler, getattr(handler, "__call__", None)  # noqa: B004 - of an object its own method

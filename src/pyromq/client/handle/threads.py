@@ -72,7 +72,7 @@ class HandlerThreads:
             await self._next_end()
         thread = self._idle.pop() if self._idle else _Thread()
         # RuntimeError, if the machine has no thread left: then nothing is counted yet.
-        running: Future[Any] = thread.calls.submit(copy_context().run, handler, *arguments)
+        running: Future[Any] = thread.calls.submit(copy_context().run, _called, handler, arguments)
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         self._busy[task] = thread
         self._left -= 1
@@ -115,3 +115,11 @@ class HandlerThreads:
         """Let the loop know, on the thread itself. The loop may be closed by then."""
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(self._ended, thread)
+
+
+def _called(handler: Any, arguments: tuple[Any, ...]) -> Any:
+    """Call the function. RuntimeError for a StopIteration of its own, with which no future of asyncio could end."""
+    try:
+        return handler(*arguments)
+    except StopIteration as fault:
+        raise RuntimeError("the handler raised StopIteration") from fault
