@@ -11,7 +11,7 @@ import pytest
 from pyromq.admin.calls import Calls
 from pyromq.admin.cluster import BrokerPlace
 from pyromq.broker.clients.subscriptions import Conflict
-from pyromq.cli.cluster import server_checks, topic_checks
+from pyromq.cli.cluster import order_checks, server_checks, topic_checks
 from pyromq.cli.cluster.checked import CheckedCluster, CheckResult
 from pyromq.client.connect.answers import Answer
 from pyromq.client.connect.session import Session
@@ -117,15 +117,41 @@ async def test_a_broker_that_takes_connections_and_does_not_answer() -> None:
 async def test_an_order_configuration_that_names_a_broker_that_is_gone() -> None:
     orders = {"bills": "broker-a:4", "orders": "broker-a:4;broker-b:4", "shop": "broker-b:8"}
     calls = Told({(NAMES, RequestCode.GET_KVLIST_BY_NAMESPACE): KVTable(table=orders)})
-    first, second = await found(topic_checks.order_configs, calls, brokers=[PLACE])
+    first, second = await found(order_checks.order_configs, calls, brokers=[PLACE])
     assert (first.state, second.state) == ("broken", "broken")
     assert "orders is ordered over broker-a:4;broker-b:4, and broker-b is not registered" in first.text
     assert first.cure.startswith("Start broker-b again")
     assert first.command == "pyromq kv set ORDER_TOPIC_CONFIG orders broker-a:4 --dry-run"
     assert second.command == "pyromq kv delete ORDER_TOPIC_CONFIG shop --dry-run"
-    assert await found(topic_checks.order_configs, calls, brokers=[PLACE], topic="bills") == []
+    assert await found(order_checks.order_configs, calls, brokers=[PLACE], topic="bills") == []
     none = Told({(NAMES, RequestCode.GET_KVLIST_BY_NAMESPACE): ResponseCode.QUERY_NOT_FOUND})
-    assert await found(topic_checks.order_configs, none, brokers=[PLACE]) == []
+    assert await found(order_checks.order_configs, none, brokers=[PLACE]) == []
+
+
+async def test_an_order_configuration_that_nobody_can_read() -> None:
+    orders = {"old": "garbage", "orders": "broker-a"}
+    calls = Told({(NAMES, RequestCode.GET_KVLIST_BY_NAMESPACE): KVTable(table=orders)})
+    configs = {"broker-a": {"orders": TopicConfig(topic_name="orders", write_queue_nums=4, order=True)}}
+    old, now = await found(order_checks.order_configs, calls, brokers=[PLACE], configs=configs)
+    assert (old.state, now.state) == ("broken", "broken")
+    assert "ORDER_TOPIC_CONFIG of orders is 'broker-a', and 'broker-a' in it is not BROKER:QUEUES" in now.text
+    assert now.text.endswith("sends to orders fail")
+    assert now.command == "pyromq kv set ORDER_TOPIC_CONFIG orders broker-a:4 --dry-run"
+    assert old.command == "pyromq kv delete ORDER_TOPIC_CONFIG old --dry-run"
+
+
+async def test_an_order_configuration_that_is_missing_or_has_other_queues_than_the_brokers() -> None:
+    calls = Told({(NAMES, RequestCode.GET_KVLIST_BY_NAMESPACE): KVTable(table={"steps": "broker-a:4;broker-b:4"})})
+    ordered = {name: TopicConfig(topic_name=name, write_queue_nums=2, order=True) for name in ("moves", "steps")}
+    both = [PLACE, BrokerPlace("C", "broker-b", 0, B)]
+    of_both = {"broker-a": ordered, "broker-b": ordered}
+    missing, other = await found(order_checks.order_configs, calls, brokers=both, configs=of_both)
+    assert (missing.state, other.state) == ("warning", "warning")
+    assert "the name servers have no ORDER_TOPIC_CONFIG of it" in missing.text
+    assert missing.command == "pyromq kv set ORDER_TOPIC_CONFIG moves 'broker-a:2;broker-b:2' --dry-run"
+    assert other.text.endswith("and its brokers have broker-a:2;broker-b:2")
+    here = {"broker-a": {"moves": ordered["moves"]}}
+    assert await found(order_checks.order_configs, calls, brokers=both, configs=here) == [], "one broker has it"
 
 
 async def test_a_name_without_a_master() -> None:

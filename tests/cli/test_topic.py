@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pyromq.mqadmin.main import run as mqadmin
 from tests.cli.standing import Standing, standing
 
 
@@ -175,6 +176,9 @@ def test_fewer_queues_hide_messages_that_nobody_has_read(two: Standing) -> None:
     assert (row["readQueues"], row["hides"]) == (2, {"2": 1})
 
 
+KEY = "ORDER_TOPIC_CONFIG"
+
+
 def order_of(two: Standing, topic: str) -> str | None:
     done = two.run("kv", "get", "ORDER_TOPIC_CONFIG", topic, "--json")
     return json.loads(done.stdout)["value"] if done.exit_code == 0 else None
@@ -247,6 +251,33 @@ def test_an_order_topic_on_a_further_broker_moves_keys_as_other_numbers_do(two: 
         assert "2 messages of the order topic grows not consumed" in said
     done = two.run("apply", str(tmp_path / "all.toml"), "--move-keys", "--yes")
     assert (done.exit_code, order_of(two, "grows")) == (0, "broker-a:4;broker-b:4")
+
+
+def test_an_order_configuration_that_nobody_can_read_is_said_everywhere(two: Standing) -> None:
+    two.shown("topic", "create", "torn", "--queues", "2", "--order")
+    two.shown("pub", "torn", "first", "--order-key", "k")
+    assert "'garbage' in it is not BROKER:QUEUES" in two.refused("kv", "set", KEY, "torn", "garbage", code=64)
+    said = two.refused("kv", "set", KEY, "torn", "broker-a:1", text="n\n")
+    assert "change torn in ORDER_TOPIC_CONFIG and move order keys of topic torn to other queues" in said
+    assert "move order keys of topic torn to other queues" in two.shown("kv", "delete", KEY, "torn", "--dry-run")
+    words = ["updateKvConfig", "-n", two.names, "-s", KEY, "-k", "torn", "-v", "garbage"]
+    assert mqadmin(words, print, print) == 0
+    fault = "ORDER_TOPIC_CONFIG of torn is 'garbage', and 'garbage' in it is not BROKER:QUEUES"
+    for way in (["pub", "torn", "x"], ["pub", "torn", "x", "--order-key", "k"]):
+        said = two.refused(*way, code=78)
+        assert fault in said
+        assert "Set it right: pyromq kv set ORDER_TOPIC_CONFIG torn BROKER:QUEUES" in said
+    for how in ("--yes", "--dry-run"):
+        assert fault in two.refused("topic", "update", "torn", "--queues", "3", how, code=78)
+    rows = map(json.loads, two.run("doctor", "--topic", "torn", "--json").stdout.splitlines())
+    (found,) = [row for row in rows if row["check"] == "order"]
+    assert (found["state"], fault in found["text"]) == ("broken", True)
+    assert found["command"] == "pyromq kv set ORDER_TOPIC_CONFIG torn 'broker-a:2;broker-b:2' --dry-run"
+    assert [row["body"] for row in two.rows("sub", "torn", "--from", "first", "--count", "1")] == ["first"], (
+        "it is read"
+    )
+    two.shown("kv", "set", KEY, "torn", "broker-a:2;broker-b:2", "--yes")
+    two.shown("pub", "torn", "second", "--order-key", "k")
 
 
 def test_queues_that_are_written_and_not_read_are_asked_for(two: Standing, tmp_path: Path) -> None:

@@ -45,10 +45,10 @@ def parse_order(topic: str, text: str) -> dict[str, int]:
     for part in filter(None, (part.strip() for part in text.split(";"))):
         name, _, number = part.partition(":")
         count = whole_number(number.strip())
-        if not name.strip() or count is None:
+        if not name.strip() or name.strip() in found or count is None:
             raise ValueError(
-                f"the name servers' {ORDER_TOPIC_CONFIG} of {topic} is {text!r}, "
-                f"and {part!r} is not BROKER:QUEUES as in broker-a:4;broker-b:4"
+                f"the name servers' {ORDER_TOPIC_CONFIG} of {topic} is {text[:100]!r}, and {part[:100]!r} in it is not "
+                "BROKER:QUEUES, each broker once, as in broker-a:4;broker-b:4"
             )
         found[name.strip()] = count
     return found

@@ -3,6 +3,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pytest
+
 from pyromq.client.config import ClientConfig
 from pyromq.client.connect.name_servers import NameServers
 from pyromq.client.connect.outages import Outages
@@ -44,12 +46,18 @@ def test_permissions_and_masters_decide() -> None:
 
 
 def test_an_order_topic_keeps_its_queues_while_a_broker_is_away() -> None:
-    data = TopicRouteData(
-        broker_datas=brokers(a={0: "A"}), queue_datas=[part("a")], order_topic_conf="a:1;gone:2;broken;x:y"
-    )
+    data = TopicRouteData(broker_datas=brokers(a={0: "A"}), queue_datas=[part("a")], order_topic_conf="a:1; gone:2;")
     route = route_of("T", data)
     assert short(route.writable) == ["a0", "gone0", "gone1"]
     assert route.master("gone") is None
+
+
+@pytest.mark.parametrize("nonsense", ["garbage", "a:1;garbage", "a:x", ":4", "a:-1", "a:1;a:2"])
+def test_an_order_that_cannot_be_read_lets_nothing_be_written(nonsense: str) -> None:
+    data = TopicRouteData(broker_datas=brokers(a={0: "A"}), queue_datas=[part("a")], order_topic_conf=nonsense)
+    route = route_of("T", data)
+    assert (route.writable, short(route.readable)) == ((), ["a0", "a1"])
+    assert f"ORDER_TOPIC_CONFIG of T is '{nonsense}'" in route.write_fault
 
 
 def test_reading_follows_the_suggestion_then_the_master_then_any_slave() -> None:

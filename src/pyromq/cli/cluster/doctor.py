@@ -1,6 +1,7 @@
 """`pyromq doctor`: a set-up checked from where this command runs, which is where clients run. Reads only.
 
-Each check is a function of its own in server_checks.py or topic_checks.py; here they are put in a row and printed.
+Each check is a function of its own in server_checks.py, topic_checks.py or order_checks.py; here they are put in a row
+and printed.
 """
 
 from __future__ import annotations
@@ -55,8 +56,9 @@ async def doctor(shell: Shell, topic: str | None, group: str | None) -> None:
 
 async def examine(checked: CheckedCluster) -> list[CheckResult]:
     """Run the checks in order, up to one after which nothing further can be checked."""
+    from .order_checks import order_configs
     from .server_checks import brokers, clocks, disks, loopback, name_servers, permissions, readiness
-    from .topic_checks import consumers, order_configs, routes, transactions
+    from .topic_checks import consumers, routes, transactions
 
     found: list[CheckResult] = []
     servers = (name_servers, brokers, loopback, readiness, clocks, disks, permissions)

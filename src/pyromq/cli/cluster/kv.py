@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ... import admin
+from ...model.topic import ORDER_TOPIC_CONFIG, parse_order
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command, unknown
 from ..terminal.validation import check_name_servers
@@ -45,11 +46,16 @@ async def get(shell: Shell, namespace: str, key: str) -> None:
 @changes
 async def put(shell: Shell, namespace: str, key: str, value: str) -> None:
     """Set KEY to VALUE on every name server."""
+    if namespace == ORDER_TOPIC_CONFIG:
+        try:
+            parse_order(key, value)
+        except ValueError as fault:
+            raise click.UsageError(str(fault).replace("the name servers' ", "")) from None
     now = await admin.settings.kv_get(shell.calls, namespace, key)
     await check_name_servers(shell)
-    if now is not None or shell.is_dry:
+    if now is not None or shell.is_dry or namespace == ORDER_TOPIC_CONFIG:
         plan = [{"namespace": namespace, "key": key, "now": now, "value": value}]
-        shell.about_to(f"change {key} in {namespace}", plan)
+        shell.about_to(f"change {key} in {namespace}{_moved(namespace, key)}", plan)
     await admin.settings.kv_put(shell.calls, namespace, key, value)
     shell.rows([{"namespace": namespace, "key": key, "value": value}])
 
@@ -65,9 +71,15 @@ async def delete(shell: Shell, namespace: str, key: str) -> None:
         raise await _no_key(shell, namespace, key)
     row = {"namespace": namespace, "key": key, "value": now}
     await check_name_servers(shell)
-    shell.about_to(f"delete {key} of {namespace}", [row])
+    shell.about_to(f"delete {key} of {namespace}{_moved(namespace, key)}", [row])
     await admin.settings.kv_delete(shell.calls, namespace, key)
     shell.rows([row | {"deleted": True}])
+
+
+def _moved(namespace: str, key: str) -> str:
+    """Return what the change does to messages: nothing, unless clients choose queues by it."""
+    moved = f" and move order keys of topic {key} to other queues: their next messages may overtake those that wait"
+    return moved if namespace == ORDER_TOPIC_CONFIG else ""
 
 
 async def _no_key(shell: Shell, namespace: str, key: str) -> Fail:

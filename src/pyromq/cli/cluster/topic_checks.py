@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from ...admin import groups, messages, offsets, settings, topics
+from ...admin import groups, messages, offsets, topics
 from ...admin.cluster import BrokerPlace
 from ...client.errors import Refused
 from ...errors import CallFailed
@@ -12,7 +12,7 @@ from ...model import names
 from ...model.filters.canonical import canonical
 from ...model.foreign_text import shell_word
 from ...model.message import Property, StoredMessage
-from ...model.topic import ORDER_TOPIC_CONFIG, Perm, permission
+from ...model.topic import Perm, permission
 from ...protocol.bodies.topics import TopicConfig
 from ...protocol.headers.admin import QueryConsumeTimeSpan
 from ...protocol.requests import RequestCode
@@ -117,24 +117,6 @@ async def _route(checked: CheckedCluster, name: str) -> AsyncIterator[CheckResul
             text = f"{name} on {broker} has {writes} queues to write and {reads} to read"
             command = f"pyromq topic update {shell_word(name)} --read-queues {writes} -b {shell_word(broker)}"
             yield CheckResult("queues", BROKEN, text, "Nobody reads the rest. Let all be read:", command)
-
-
-async def order_configs(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
-    """Find order topics whose keys belong to a broker that is gone: clients wait for it, as Java's do."""
-    registered = {place.name for place in checked.brokers}
-    for name, order in sorted((await settings.kv_list(checked.calls, ORDER_TOPIC_CONFIG)).items()):
-        parts = [part for part in order.split(";") if part]
-        left = [part for part in parts if part.partition(":")[0] in registered]
-        if left == parts or checked.topic not in (None, name):
-            continue
-        gone = ", ".join(part.partition(":")[0] for part in parts if part not in left)
-        text = f"{name} is ordered over {order}, and {gone} is not registered: sends with the keys of its queues fail"
-        cure = (
-            f"Start {gone} again. Only if it never returns, and its keys shall go to other queues, without --dry-run:"
-        )
-        change = f"set {ORDER_TOPIC_CONFIG} {shell_word(name)} {shell_word(';'.join(left))}"
-        command = f"pyromq kv {change if left else f'delete {ORDER_TOPIC_CONFIG} {shell_word(name)}'} --dry-run"
-        yield CheckResult("order", BROKEN, text, cure, command)
 
 
 async def transactions(checked: CheckedCluster) -> AsyncIterator[CheckResult]:

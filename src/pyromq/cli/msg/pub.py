@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ... import admin
+from ...client.connect.answers import bad_order
 from ...client.errors import NoBroker, TimedOut, TopicNotFound
 from ...model.foreign_text import shell_word
 from ...model.names import topic_fault
@@ -128,6 +129,8 @@ async def _check(shell: Shell, topic: str) -> None:
             hint = "Start one: pyromq broker -n NAMESRV, or pyromq up, which is both"
             raise NoBroker("no broker is registered with the name server", hint=hint) from None
         return  # the first send may make it
+    if route.write_fault:
+        raise bad_order(route)
     masters = [name for name in route.addresses if route.master(name) is not None]
     if masters and not route.writable:
         cure = (

@@ -11,10 +11,13 @@ from typing import Any, Generic, TypeVar
 
 from ...errors import Malformed
 from ...model.codes import ResponseCode
+from ...model.foreign_text import shell_word
+from ...model.topic import ORDER_TOPIC_CONFIG
 from ...protocol.command import Command
 from ...protocol.headers.header import Header
 from ...protocol.json import DEFAULT_LIMITS, JsonLimits
 from ...protocol.row import Row
+from ..core.routing import Route
 from ..errors import BadAnswer
 
 A = TypeVar("A", bound=Header | None)
@@ -64,6 +67,12 @@ class Answer(Generic[A, R]):
     def body_or_none(self) -> R | None:
         """Return the typed body; None if the code is another than success, or if there is none."""
         return self.body if self.code == ResponseCode.SUCCESS and self.command.body else None
+
+
+def bad_order(route: Route) -> BadAnswer:
+    """Return the error of a send to an order topic whose queues nobody can tell."""
+    cure = f"pyromq kv set {ORDER_TOPIC_CONFIG} {shell_word(route.topic)} BROKER:QUEUES"
+    return BadAnswer(route.write_fault, hint=f"Set it right: {cure} (several with ; between)")
 
 
 def bad_answer(whose: str, why: str, *, may_be_stored: bool = True) -> BadAnswer:

@@ -21,7 +21,7 @@ from ...protocol.headers.header import TopicName
 from ...protocol.requests import RequestCode
 from ..core.routing import Route
 from ..errors import Error, NoBroker, TimedOut, TopicNotFound
-from .answers import Answer
+from .answers import Answer, bad_order
 
 log = logs.get("pyromq.client")
 
@@ -120,6 +120,8 @@ class KeyedTopics:
             except (TopicNotFound, NoBroker):
                 pass
             else:
+                if route.write_fault:
+                    raise bad_order(route)
                 if route.writers >= brokers:
                     return route
             await self.clock.sleep(_PAUSE_S)

@@ -30,7 +30,7 @@ from ...transport.peer import Peer
 from ..config import ClientConfig, own_ip, with_namespace
 from ..core.routing import Route
 from ..errors import BadMessage, Closed, Error, NoBroker, TimedOut, TopicNotFound, refused, unreachable
-from .answers import Answer
+from .answers import Answer, bad_order
 from .background import Bell, Tasks
 from .heartbeats import Heartbeats
 from .name_servers import NameServers
@@ -212,7 +212,9 @@ class Session:
             if by_key and (being_made := self.new_topics.being_made(topic)) is not None:
                 return await asyncio.shield(being_made)
             route = await self.route(topic)
-            if by_key:
+            if route.write_fault:
+                route = await self._read_route(topic)  # it may be mended by now
+            if by_key and not route.write_fault:
                 route = await self.new_topics.complete(route)
         except TopicNotFound as missing:
             try:
@@ -222,6 +224,8 @@ class Session:
             route = _inherited(topic, pattern)
             if by_key and len(route.writers) > 1:
                 route = await self.new_topics.make(route)
+        if route.write_fault:
+            raise bad_order(route)
         if not route.writable:
             hint = "Are its masters running (mqadmin clusterList), and does its permission allow writing?"
             raise NoBroker(f"topic {topic!r} has no queue that can be written", hint=hint)

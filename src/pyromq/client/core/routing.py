@@ -6,13 +6,12 @@ brokers that were slow or failed alone for a while, by Java 5's table. No awaits
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...ambient import Random
 from ...model.java_hash import java_hash
-from ...model.topic import MASTER_ID, Perm
-from ...model.wire_text import whole_number
+from ...model.topic import MASTER_ID, Perm, parse_order
 from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.bodies.route import QueueData, TopicRouteData
 
@@ -32,6 +31,7 @@ class Route:
     writable: tuple[MessageQueue, ...] = ()
     readable: tuple[MessageQueue, ...] = ()
     is_static: bool = False  # queues of its own kind, which this client does not know
+    write_fault: str = ""  # why nothing can be written although it is there: its order setting cannot be read
     writers: frozenset[str] = field(init=False, compare=False)  # names of the brokers of `writable`
 
     def __post_init__(self) -> None:
@@ -49,18 +49,25 @@ class Route:
 
 
 def route_of(topic: str, data: TopicRouteData) -> Route:
-    """Return the route: writable queues have a known master, readable ones need the permission alone."""
+    """Return the route: writable queues have a known master, readable ones need the permission alone.
+
+    An order topic whose setting cannot be read has no writable queue: among others its keys would move.
+    """
     _check_sizes(data)
     addresses = {broker.broker_name: dict(broker.broker_addrs) for broker in data.broker_datas}
-    ordered = _ordered_queues(topic, data.order_topic_conf)
+    try:
+        ordered, fault = _ordered_queues(topic, parse_order(topic, data.order_topic_conf or "")), ""
+    except ValueError as nonsense:
+        ordered, fault = (), str(nonsense)
     parts = sorted(data.queue_datas, key=lambda part: part.broker_name)
     masters = [part for part in parts if MASTER_ID in addresses.get(part.broker_name, {})]
     return Route(
         topic=topic,
         addresses=addresses,
-        writable=ordered or _queues(topic, masters, Perm.WRITE, lambda part: part.write_queue_nums),
+        writable=ordered or (() if fault else _queues(topic, masters, Perm.WRITE, lambda part: part.write_queue_nums)),
         readable=_queues(topic, parts, Perm.READ, lambda part: part.read_queue_nums),
         is_static=bool(data.topic_queue_mapping_by_broker),
+        write_fault=fault,
     )
 
 
@@ -86,17 +93,15 @@ def _queues(
     )
 
 
-def _ordered_queues(topic: str, setting: str | None) -> tuple[MessageQueue, ...]:
-    """Read `broker-a:4;broker-b:4` of an order topic: queues in this order, whichever brokers are there."""
-    found: list[MessageQueue] = []
-    for part in (setting or "").split(";"):
-        name, _, text = part.partition(":")
-        count = whole_number(text.strip())
-        if name.strip() and count is not None:
-            if len(found) + count > MOST_QUEUES:
-                raise ValueError(f"its order setting names more than {MOST_QUEUES} queues")
-            found += [MessageQueue(broker_name=name.strip(), queue_id=each, topic=topic) for each in range(count)]
-    return tuple(found)
+def _ordered_queues(topic: str, counts: Mapping[str, int]) -> tuple[MessageQueue, ...]:
+    """Return the queues of an order topic in the order of its setting, whichever brokers are there."""
+    if sum(counts.values()) > MOST_QUEUES:
+        raise ValueError(f"the order setting of {topic} names more than {MOST_QUEUES} queues")
+    return tuple(
+        MessageQueue(broker_name=name, queue_id=each, topic=topic)
+        for name, count in counts.items()
+        for each in range(count)
+    )
 
 
 def queue_for_key(queues: Sequence[MessageQueue], key: str) -> MessageQueue:

@@ -1,0 +1,62 @@
+"""The check of `pyromq doctor` that concerns order topics: what name servers tell clients of their queues."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from ...admin import settings
+from ...model.foreign_text import shell_word
+from ...model.topic import ORDER_TOPIC_CONFIG, order_text, parse_order
+from .checked import BROKEN, WARNING, CheckedCluster, CheckResult
+
+
+async def order_configs(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
+    """Find order topics whose entry at the name servers is nonsense, missing, or names other brokers and queues."""
+    entries = await settings.kv_list(checked.calls, ORDER_TOPIC_CONFIG)
+    by_topic: dict[str, dict[str, int]] = {}
+    for broker, each in checked.configs.items():
+        for name, config in each.items():
+            if config.order:
+                by_topic.setdefault(name, {})[broker] = config.write_queue_nums
+    for name in sorted(entries.keys() | by_topic.keys()):
+        if checked.topic in (None, name):
+            found = _order_config(checked, name, entries.get(name), by_topic.get(name, {}))
+            if found is not None:
+                yield found
+
+
+def _order_config(
+    checked: CheckedCluster, name: str, entry: str | None, at_brokers: dict[str, int]
+) -> CheckResult | None:
+    registered = {place.name for place in checked.brokers}
+    if entry is None:
+        if len(at_brokers) < 2:
+            return None
+        text = f"{name} is an order topic, and the name servers have no {ORDER_TOPIC_CONFIG} of it"
+        cure = "While one of its brokers is away, keys move to the others. Set it, without --dry-run:"
+        return CheckResult("order", WARNING, text, cure, _set_order(name, at_brokers))
+    try:
+        queues = parse_order(name, entry)
+    except ValueError as fault:
+        cure = "Set it to what its brokers have, without --dry-run:" if at_brokers else "It is no order topic:"
+        return CheckResult("order", BROKEN, f"{fault}: sends to {name} fail", cure, _set_order(name, at_brokers))
+    if gone := ", ".join(broker for broker in queues if broker not in registered):
+        # Clients wait for it, as Java's do.
+        text = f"{name} is ordered over {entry}, and {gone} is not registered: sends with the keys of its queues fail"
+        cure = (
+            f"Start {gone} again. Only if it never returns, and its keys shall go to other queues, without --dry-run:"
+        )
+        left = {broker: count for broker, count in queues.items() if broker in registered}
+        return CheckResult("order", BROKEN, text, cure, _set_order(name, left))
+    if at_brokers and queues != at_brokers and {*queues, *at_brokers} <= checked.configs.keys():
+        text = f"{name} is ordered over {entry} by the name servers, and its brokers have {order_text(at_brokers)}"
+        cure = (
+            "Sends to queues that are not there fail. When all is consumed, since keys move by it, without --dry-run:"
+        )
+        return CheckResult("order", WARNING, text, cure, _set_order(name, at_brokers))
+    return None
+
+
+def _set_order(name: str, queues: dict[str, int]) -> str:
+    change = f"set {ORDER_TOPIC_CONFIG} {shell_word(name)} {shell_word(order_text(queues))}"
+    return f"pyromq kv {change if queues else f'delete {ORDER_TOPIC_CONFIG} {shell_word(name)}'} --dry-run"
