@@ -42,6 +42,32 @@ async def test_poll_returns_everything_once_and_what_was_returned_is_committed_a
             assert await consumer.poll(0.01) == []
 
 
+@pytest.mark.parametrize("wanted", ["*", "odd"])
+async def test_a_poll_that_waits_for_nothing_returns_what_is_there(world: Servers, wanted: str) -> None:
+    await fill(world)
+    async with world.client() as client, client.pull_consumer("g", filter=tag(wanted), begin=FIRST) as consumer:
+        await consumer.assign(await consumer.queues("T"))
+        found: list[int] = []
+        while batch := await consumer.poll(timeout=0):
+            found += [int(message.body) for message in batch]
+        assert sorted(found) == list(range(100) if wanted == "*" else range(1, 100, 2))
+        assert await consumer.poll(timeout=0.01) == []  # its pulls are suspended now
+        await fill(world, 8)
+        while batch := await consumer.poll(timeout=0):
+            found += [int(message.body) for message in batch]
+    assert len(found) == (108 if wanted == "*" else 54)
+
+
+async def test_it_ends_while_the_broker_is_away(cluster: Cluster) -> None:
+    broker = cluster.broker(T=1)
+    client = await cluster.client()
+    async with client.pull_consumer("g") as consumer:
+        await consumer.assign(await consumer.queues("T"))
+        cluster.network.unlisten(broker.address)
+        broker.cut()
+        assert await consumer.poll(timeout=0) == []
+
+
 async def test_a_batch_that_was_not_dealt_with_comes_again(world: Servers) -> None:
     await fill(world, 5)
     async with world.client() as client:

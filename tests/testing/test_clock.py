@@ -138,6 +138,15 @@ async def test_timeout_raises_in_the_block_once_the_seconds_have_passed() -> Non
         await task
 
 
+@pytest.mark.parametrize("seconds", [0, -1])
+async def test_a_timeout_of_0_is_over_while_the_clock_stands(seconds: float) -> None:
+    clock = ManualClock()
+    with pytest.raises(TimeoutError):
+        async with clock.timeout(seconds):
+            await asyncio.get_running_loop().create_future()
+    assert clock.timers == 0
+
+
 async def test_timeout_is_silent_when_the_block_ends_in_time_and_when_none() -> None:
     clock = ManualClock()
     for seconds in (3, None):

@@ -47,6 +47,27 @@ async def test_nothing_comes_and_that_is_told(rmq_client: RmqClient) -> None:
         await rmq_client.expect_nothing("T", group="g")
 
 
+async def test_poll_while_the_clock_stands(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:
+    await rmq_broker.create_topic("T", 4)
+    async with rmq_client.client.pull_consumer("g") as consumer:
+        await consumer.assign(await consumer.queues("T"))
+        assert await consumer.poll(timeout=0) == []
+        waiting = asyncio.create_task(consumer.poll(timeout=5))
+        await rmq_broker.clock.advance(4.9)
+        assert not waiting.done()
+        await rmq_broker.clock.advance(0.1)
+        assert await waiting == []
+        await rmq_client.send("T", b"hello")
+        assert [msg.body for msg in await consumer.poll(timeout=0)] == [b"hello"]
+        assert await consumer.poll(timeout=0) == []
+        waiting = asyncio.create_task(consumer.poll(timeout=5))
+        await rmq_client.send("T", b"again")
+        assert [msg.body for msg in await waiting] == [b"again"]
+        await rmq_broker.clock.advance(5)  # what was polled is committed
+        assert await consumer.poll(timeout=0) == []
+    assert rmq_broker.lag("T", "g") == 0
+
+
 async def test_a_filter(rmq_client: RmqClient) -> None:
     for name in ("a", "b"):
         await rmq_client.send("T", name, tag=name)

@@ -69,11 +69,11 @@ class ManualClock:
 
     @asynccontextmanager
     async def timeout(self, seconds: float | None) -> AsyncIterator[object]:
-        async with asyncio.Timeout(None) as scope:
-            if seconds is None:
+        # A moment in the loop's past fires at once: asyncio's own rules for nested cancellation apply.
+        async with asyncio.Timeout(None if seconds is None or seconds > 0 else 0.0) as scope:
+            if seconds is None or seconds <= 0:
                 yield scope
                 return
-            # A moment in the loop's past fires at once: asyncio's own rules for nested cancellation apply.
             timer = self.call_later(seconds, scope.reschedule, 0.0)
             try:
                 yield scope

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from ... import logs
 from ...errors import ProtocolError
@@ -27,6 +28,8 @@ log = logs.get("pyromq.client")
 
 ERROR_PAUSE_S = 1.0
 
+Pull: TypeAlias = asyncio.Task[PullResult | None]
+
 
 @dataclass(slots=True, eq=False, repr=False)
 class PolledQueue:
@@ -37,7 +40,7 @@ class PolledQueue:
     returned: int
     done: int  # one past what the caller is through with
     committed: int = -1
-    pull: asyncio.Task[PullResult | None] | None = None
+    pull: Pull | None = None
 
 
 class PolledQueues(dict[MessageQueue, PolledQueue]):
@@ -83,11 +86,11 @@ class PolledQueues(dict[MessageQueue, PolledQueue]):
         One pull per queue is under way. The first that ends is used, and its queue goes to the end of the row.
         """
         self._changed.clear()
-        pulls: dict[asyncio.Task[PullResult | None], PolledQueue] = {}
+        pulls: dict[Pull, PolledQueue] = {}
         for polled in self.values():
             if polled.queue not in self.paused:
                 if polled.pull is None:
-                    polled.pull = self.tasks.start(self._pull(polled))
+                    polled.pull = self.tasks.start(self._pull(polled, self._options.hold_s))
                 pulls[polled.pull] = polled
         changed = asyncio.ensure_future(self._changed.wait())
         try:
@@ -95,24 +98,51 @@ class PolledQueues(dict[MessageQueue, PolledQueue]):
         finally:
             changed.cancel()
         for pull, polled in pulls.items():
-            if pull.done() and self.get(polled.queue) is polled and polled.pull is pull:
-                polled.pull = None
-                self[polled.queue] = self.pop(polled.queue)
-                result = pull.result()
-                return [] if result is None else self._returned(polled, result)
+            if pull.done() and self._is_current(pull, polled):
+                return self._result(pull, polled)
         return []
 
-    async def _pull(self, polled: PolledQueue) -> PullResult | None:
+    async def available(self) -> list[Received]:
+        """Return messages of the first queue that has some now. Brokers are asked at once, and suspend no pull."""
+        asked = [polled for polled in self.values() if polled.queue not in self.paused]
+        for polled in asked:
+            if polled.pull is None or not _has_messages(polled.pull):
+                self.drop_pull(polled)
+                polled.pull = self.tasks.start(self._pull(polled, 0))
+        for polled in asked:
+            while (pull := polled.pull) is not None:
+                before = polled.position
+                await asyncio.wait((pull,))
+                if not self._is_current(pull, polled):
+                    break
+                if found := self._result(pull, polled):
+                    return found
+                if polled.position != before:  # nothing there fits the filter: on behind it
+                    polled.pull = self.tasks.start(self._pull(polled, 0))
+        return []
+
+    def _is_current(self, pull: Pull, polled: PolledQueue) -> bool:
+        return self.get(polled.queue) is polled and polled.pull is pull
+
+    def _result(self, pull: Pull, polled: PolledQueue) -> list[Received]:
+        """Return the messages of a pull that has ended, and let its queue go to the end of the row."""
+        polled.pull = None
+        self[polled.queue] = self.pop(polled.queue)
+        result = pull.result()
+        return [] if result is None else self._returned(polled, result)
+
+    async def _pull(self, polled: PolledQueue, hold_s: float) -> PullResult | None:
         """Return the result of one pull; None after a failure and a pause: the next `poll` tries again."""
         try:
-            most, hold_s, plain_bytes = self._options.pull_messages, self._options.hold_s, self._options.plain_bytes
+            most, plain_bytes = self._options.pull_messages, self._options.plain_bytes
             wanted = PullRequest(polled.queue, polled.position, self._wanted, most, hold_s, plain_bytes=plain_bytes)
             return await self._puller.pull(wanted)
         except (Error, ProtocolError) as fault:
             self._outages.warn("pull failed", fault, group=self._group, queue=str(polled.queue))
             if self._puller.is_gone(polled.queue, fault):  # another topic of that name is read from its first message
                 polled.position = polled.returned = polled.done = 0
-            await self._clock.sleep(ERROR_PAUSE_S)
+            if hold_s:
+                await self._clock.sleep(ERROR_PAUSE_S)
             return None
 
     def _returned(self, polled: PolledQueue, result: PullResult) -> list[Received]:
@@ -139,6 +169,11 @@ class PolledQueues(dict[MessageQueue, PolledQueue]):
             self.unreadable += 1
             raise _unreadable_error(queue, first, result.next_offset)
         return before, first.queue_offset
+
+
+def _has_messages(pull: Pull) -> bool:
+    result = pull.result() if pull.done() else None
+    return result is not None and bool(result.messages)
 
 
 def _unreadable_error(queue: MessageQueue, message: UnreadableMessage, end: int) -> Unreadable:

@@ -279,6 +279,7 @@ class PullConsumer(Lifecycle):
     async def poll(self, timeout: Seconds = 5.0) -> list[Received]:  # noqa: ASYNC109 - running out is no error here
         """Return the next messages of one queue; an empty list if none came in time. What was returned before is done.
 
+        A timeout of 0 returns what the brokers have now: they are asked, and nobody waits for what may come.
         Unreadable (unless on_unreadable="skip"): the next record of a queue cannot be read. Messages before it were
         returned, and it is raised again until the caller seeks elsewhere. SubscriptionConflict: a broker refuses this
         consumer since what the group's members subscribe to has changed; it is asked again every second.
@@ -295,18 +296,24 @@ class PullConsumer(Lifecycle):
         if self._options.auto_commit and clock.monotonic() >= self._next_commit:
             self._next_commit = clock.monotonic() + self._options.commit_s
             await self.commit()
+        limit_s = seconds(timeout)
         try:
-            async with clock.timeout(seconds(timeout)):
-                found: list[Received] = []
-                while not found:
-                    if not self._topics and self._queues.keys() <= self._queues.paused:
-                        hint = "Call assign(...) or resume(...) first"
-                        raise Error("no queue is assigned, or all are paused", hint=hint)
-                    found = await self._queues.next()
+            async with clock.timeout(limit_s if limit_s > 0 else self._session.config.call_timeout_s):
+                found = await self._next(may_wait=limit_s > 0)
         except TimeoutError:
             return []
         if self._tracer is not None:
             trace_pulled(self._tracer, found, self.group)
+        return found
+
+    async def _next(self, *, may_wait: bool) -> list[Received]:
+        found: list[Received] = []
+        while not found:
+            if not self._topics and self._queues.keys() <= self._queues.paused:
+                raise Error("no queue is assigned, or all are paused", hint="Call assign(...) or resume(...) first")
+            if not may_wait:
+                return await self._queues.available()
+            found = await self._queues.next()
         return found
 
     async def __aiter__(self) -> AsyncIterator[Received]:
