@@ -181,6 +181,21 @@ def test_a_missing_topic_is_told_with_the_closest(servers: Servers, topic: str) 
         rows(servers, f"{topic}s")
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"topic": "x"}, "nameServer: it is needed"),
+        ({"nameServer": "127.0.0.1:1"}, "topic, topicPattern, assign: one of them is needed"),
+        ({"nameServer": "127.0.0.1:1", "maxOffsetsPerTrigger": "5"}, "topic, topicPattern, assign: one of them"),
+        ({"nameServer": "127.0.0.1:1", "topic": "x", "tags": "a", "sql": "b = 1"}, "tags and sql: a broker filters by"),
+    ],
+)
+def test_what_no_read_can_do_without_is_told_at_load(spark: SparkSession, given: dict[str, str], told: str) -> None:
+    for reader in (spark.read, spark.readStream):
+        with pytest.raises(PySparkException, match=rf"^[^\n]*{told}"):
+            reader.format("rocketmq").options(**given).load()
+
+
 def test_a_wrong_address_fails_in_seconds(spark: SparkSession) -> None:
     reader = spark.read.format("rocketmq").option("nameServer", "127.0.0.1:1").option("topic", "x")
     began = time.monotonic()

@@ -22,7 +22,7 @@ from pyromq.spark.write.writing import RowWriter, check_columns
 from tests.spark.reading import numbers, rows
 from tests.spark.servers import Servers
 
-SPARK_TYPES = {"properties": "map<string,string>", "queueId": "int"}
+SPARK_TYPES = {"flag": "bigint", "properties": "map<string,string>", "queueId": "int"}
 
 
 def write(frame: DataFrame, servers: Servers, topic: str, **options: Any) -> None:
@@ -99,6 +99,7 @@ def test_a_delayed_row_comes_later(spark: SparkSession, servers: Servers, topic:
         ({"body": ["x"], "properties": [[("TRAN_MSG", "true")]]}, "no transactional messages"),
         ({"body": ["x"], "queueId": [44]}, "there is no queue 44 to write"),
         ({"body": ["x"], "topic": ["a b"]}, "topic"),
+        ({"body": ["x"], "flag": [1 << 40]}, "column flag: a value does not become int32"),
     ],
 )
 def test_rows_that_cannot_be_sent_are_told(servers: Servers, topic: str, given: dict[str, Any], told: str) -> None:
@@ -123,6 +124,8 @@ def test_rows_that_cannot_be_sent_are_told(servers: Servers, topic: str, given: 
         ("properties", "string", "map<string,string>"),
         ("properties", "map<string,int>", "map<string,string>"),
         ("queueId", "string", "int"),
+        ("queueId", "double", "int"),
+        ("delayTimeLevel", "decimal(2,1)", "int"),
         ("deliverTimestamp", "string", "timestamp, or bigint in milliseconds"),
     ],
 )
@@ -139,13 +142,25 @@ def test_types_that_fit_are_written() -> None:
         "body": ["binary", "string", "varchar(9)"],
         "keys": ["string", "bigint", "void", "array<string>", "array<bigint>"],
         "tags": ["string", "int", "void"],
-        "properties": ["map<string,string>"],
+        "properties": ["map<string,string>", "void", "map<string,void>", "map<void,void>"],
         "queueId": ["int", "bigint", "void"],
         "deliverTimestamp": ["timestamp", "timestamp_ntz", "bigint", "void"],
     }
     for name, kinds in fitting.items():
         for kind in kinds:
             check_columns({"body": "string", name: kind}, asked)
+
+
+def test_columns_without_a_type_are_as_if_they_were_not_there(
+    spark: SparkSession, servers: Servers, topic: str
+) -> None:
+    write(some(spark, 2, "null AS properties", "null AS keys", "null AS tags", "null AS flag"), servers, topic)
+    write(some(spark, 2, "map() AS properties", "array() AS keys"), servers, topic)
+    write(some(spark, 2, "map('a', null) AS properties", "array(null) AS keys"), servers, topic)
+    found = rows(servers, topic)
+    assert numbers(found) == [0, 0, 0, 1, 1, 1]
+    assert {(row.keys, row.tags, row.flag) for row in found} == {(None, None, 0)}
+    assert not any("a" in dict(row.properties) for row in found)
 
 
 def test_spark_is_told_too_and_nothing_is_overwritten(spark: SparkSession, servers: Servers, topic: str) -> None:

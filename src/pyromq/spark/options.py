@@ -236,6 +236,25 @@ def check_options(given: Mapping[str, str]) -> None:
             raise _unknown(key, value, writes | reads, Use.READ)
 
 
+def check_read(given: Mapping[str, str]) -> None:
+    """Raise ConfigError for options that neither a batch read nor a stream takes: which it is, Spark does not say."""
+    if any(key.lower().startswith("option.") for key in given):
+        return  # CREATE TABLE
+    faults: list[ConfigError] = []
+    for use in (Use.BATCH, Use.STREAM):
+        try:
+            read_options(given, use)
+        except ConfigError as fault:
+            faults.append(fault)
+        else:
+            return
+    raise next((each for each in faults if not isinstance(each, _OfAnotherUse)), faults[0]) from None
+
+
+class _OfAnotherUse(ConfigError):
+    """An option that means something, and nothing for this use."""
+
+
 def _check_value(found: list[Declared], value: str) -> None:
     faults = []
     for each in found:
@@ -258,7 +277,7 @@ def _read(kind: type[O], given: Mapping[str, str], use: Use) -> O:
         name, found = known[key.lower()]
         if not found.uses & use:
             uses = " and ".join(said for each, said in _WORDS.items() if each & found.uses)
-            raise ConfigError(
+            raise _OfAnotherUse(
                 f"{found.name} = {value!r}: this option is for {uses}, not for {_WORDS[use]}; leave it out"
             )
         try:

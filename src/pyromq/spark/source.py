@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from ..errors import ConfigError
 from .failures import shown_in_a_sentence
-from .options import Use, check_options, read_options, write_options
+from .options import Use, check_options, check_read, read_options, write_options
 from .schema import DDL
 
 
@@ -35,7 +35,10 @@ class RocketMQSource(DataSource):
     def name(cls) -> str:
         return "rocketmq"
 
+    @shown_in_a_sentence()
     def schema(self) -> str:
+        """Return the columns of a read, which Spark asks for in `load`, of reads alone, unless they are given."""
+        check_read(self.options)
         if str(self.options.get("content", "")).strip().lower() == "damage":
             from .store.store_read import DAMAGE_DDL
 

@@ -35,13 +35,17 @@ class BadRows(PyroError):
 
 
 def column(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array | None:
-    """Return a column in the type that is needed; None if there is none, or nothing in it."""
+    """Return a column in the type that is needed; None if there is none, or nothing in it. BadRows for a value that
+    this type cannot hold."""
     if name not in batch.schema.names:
         return None
     found = batch.column(name)
     if found.null_count == len(found):
         return None
-    return found if found.type.equals(kind) else found.cast(kind)
+    try:
+        return found if found.type.equals(kind) else found.cast(kind)
+    except pa.ArrowInvalid as fault:
+        raise BadRows(f"column {name}: a value does not become {kind} ({fault})") from None
 
 
 def bodies(batch: pa.RecordBatch) -> pa.Array:
@@ -104,9 +108,11 @@ def deliver_ms(batch: pa.RecordBatch) -> pa.Array | None:
 def _map_strings(batch: pa.RecordBatch, columns: dict[str, pa.Array]) -> tuple[pa.Array, npt.NDArray[np.int64]]:
     """Return the map's own pairs as one string per row, and how many each row has. A column wins over the map."""
     count = batch.num_rows
-    if "properties" not in batch.schema.names:
+    found = batch.column("properties") if "properties" in batch.schema.names else pa.nulls(count)
+    # A map without a type is what Spark makes of `map()` and `map('a', null)`: it has nothing that could be sent.
+    if pa.types.is_null(found.type) or pa.types.is_null(found.type.item_type):
         return pa.repeat("", count), np.zeros(count, np.int64)
-    rows = batch.column("properties").take(pa.array(np.arange(count)))  # a slice would still show all children
+    rows = found.take(pa.array(np.arange(count)))  # a slice would still show all children
     offsets = np.asarray(rows.offsets.to_numpy())
     names, values = rows.keys, rows.items
     parents = np.repeat(np.arange(count), np.diff(offsets))

@@ -34,7 +34,7 @@ COLUMNS = {
     "topic": ("string", _TEXT),
     "keys": ("string or array<string>", rf"{_TEXT}|array<{_TEXT}"),
     "tags": ("string", _TEXT),
-    "properties": ("map<string,string>", "map<string,string>"),
+    "properties": ("map<string,string>", "void|map<(string|void),(string|void)>"),
     "flag": ("int", _WHOLE),
     "queueId": ("int", _WHOLE),
     "brokerName": ("string", _TEXT),
