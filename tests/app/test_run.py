@@ -168,11 +168,12 @@ async def test_changed_sources_start_the_workers_anew(shop: Servers) -> None:
         async with shop.client() as client, client.producer() as producer:
             await send(producer, "1")
             await invoices(shop, 1)
-            (shop.folder / "shop.py").write_text(SHOP.replace("v1", "v2"))
+            # Longer than before: compiled sources are told apart by their size and the second they were written in.
+            (shop.folder / "shop.py").write_text(SHOP.replace("v1", "v2-anew"))
             await service.ready(2)
             await send(producer, "2")
             found = await invoices(shop, 2)
-        assert [each[::2] for each in found] == [["v1", "1"], ["v2", "2"]]
+        assert [each[::2] for each in found] == [["v1", "1"], ["v2-anew", "2"]]
     finally:
         assert await service.stop() == 0, service.lines
 

@@ -241,7 +241,7 @@ async def test_a_request_that_held_the_loop_is_told(tmp_path: Path) -> None:
         assert int(table["pyromqLoopHolds"]) >= 2
         assert table["pyromqLoopHolds_317"] == "2 times, 800 ms at most"
         told = json.loads(bytes((await broker.call(RequestCode.INSPECT)).body))["loopHolds"]
-        assert told[0] == {"code": 317, "name": "GET_BROKER_CONSUME_STATS", "times": 2, "longestMs": 800.0}
+        assert {"code": 317, "name": "GET_BROKER_CONSUME_STATS", "times": 2, "longestMs": 800.0} in told
 
 
 async def test_a_broker_watches_its_handlers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

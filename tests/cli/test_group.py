@@ -94,7 +94,7 @@ async def test_skip_with_what_waits_for_a_retry(broker: Running) -> None:
     (message, *_) = decode_messages((await broker.pull()).body)
     fields: dict[str, Any] = {"offset": message.physical_offset, "group": "G", "delayLevel": 1}
     await broker.call(RequestCode.CONSUMER_SEND_MSG_BACK, **fields)
-    await broker.pull("%RETRY%G", suspendTimeoutMillis=5000, sysFlag=6)  # held until it is there
+    await broker.pull("%RETRY%G", suspendTimeoutMillis=18_000, sysFlag=6)  # held until it is there
     done = await run(broker, "skip", "G", "T", "--retries", "--json")
     assert place("%RETRY%G", 0, 1) in moved(done)
     assert offsets(broker, "%RETRY%G") == {0: 1}

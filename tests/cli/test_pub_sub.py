@@ -49,10 +49,12 @@ def test_files_lines_and_counts(one: Standing, tmp_path: Path) -> None:
 
 def test_a_message_for_a_time_of_day(one: Standing) -> None:
     due = datetime.now() + timedelta(seconds=2)
-    assert "waits until it is due" in one.shown("pub", "noon", "lunch", "--at", due.isoformat())
+    one.shown("pub", "noon", "lunch", "--at", due.isoformat())
     (found,) = one.rows("sub", "noon", "--from", "first", "--count", "1")
     assert found["body"] == "lunch"
     assert found["storedMs"] >= int(due.timestamp() * 1000)
+    tomorrow = (due + timedelta(days=1)).isoformat()
+    assert "waits until it is due" in one.shown("pub", "noon", "breakfast", "--at", tomorrow)
     (told,) = one.rows("pub", "noon", "late", "--at", "2020-01-01")
     assert told["status"] == "OK"
     assert "--delay and --at are 2 ways" in one.refused("pub", "noon", "x", "--at", "0", "--delay", "1", code=64)

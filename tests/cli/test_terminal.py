@@ -86,7 +86,7 @@ class Screen:
     def interrupt(self) -> None:
         """Press Ctrl-C once it waits: Python does not see a signal that comes just before a read blocks."""
         before = None
-        while (now := self._stat()) != before:
+        while (now := self._stat()) != before or now[0] != "S":  # one that runs may be kept waiting by others
             before = now
             time.sleep(0.5)
         self.process.send_signal(signal.SIGINT)

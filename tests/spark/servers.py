@@ -23,6 +23,8 @@ SMALL = {
     "maxHashSlotNum": 10_000,
     "maxIndexNum": 40_000,
     "duplicateWindowEnable": "true",
+    "waitTimeMillsInSendQueue": 60_000,  # a busy machine is no overload
+    "osPageCacheBusyTimeOutMills": 60_000,
 }
 
 
