@@ -73,6 +73,7 @@ class UsualClock:
 
     def __init__(self) -> None:
         self._source: Clock = SystemClock()
+        self._sources: dict[object, Clock] = {object(): self._source}  # in the order in which they came
 
     def now_ms(self) -> int:
         return self._source.now_ms()
@@ -82,11 +83,14 @@ class UsualClock:
 
     @contextmanager
     def replaced_by(self, clock: Clock) -> Iterator[None]:
-        before, self._source = self._source, clock
+        """Read this clock in the block. Of blocks that overlap the latest counts, in whatever order they end."""
+        own = object()
+        self._sources[own] = self._source = clock
         try:
             yield
         finally:
-            self._source = before
+            del self._sources[own]
+            self._source = [*self._sources.values()][-1]
 
 
 usual_clock = UsualClock()

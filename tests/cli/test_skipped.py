@@ -17,12 +17,13 @@ from pyromq.admin import cluster
 from pyromq.admin.calls import Calls
 from pyromq.protocol.compression import Compression, compress, compressed_flag
 from pyromq.protocol.requests import RequestCode
+from pyromq.text.extras import install_command
 from tests.cli.standing import Standing, standing
 from tests.cli.test_dlq import consume
 from tests.mqadmin.conftest import call
 
 NO_ZLIB = compressed_flag(Compression.ZLIB), b"no zlib"
-INSTALL = "pip install 'pyromq[compress]'"
+INSTALL = install_command("compress")
 
 
 @pytest.fixture(scope="module")

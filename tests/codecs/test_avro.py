@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import io
+import re
 import sys
 from dataclasses import dataclass
 from decimal import Decimal
@@ -16,6 +17,7 @@ import pydantic
 import pytest
 
 import pyromq
+from pyromq.text.extras import install_command
 from tests.codecs.shop import ORDER_1, ORDER_2, OldOrder, Order
 
 CODEC = pyromq.Avro({Order: ORDER_2}, known=[ORDER_1])
@@ -193,5 +195,7 @@ def test_what_asyncapi_says_of_a_type() -> None:
 
 def test_without_the_package_one_line_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fastavro", None)
-    with pytest.raises(pyromq.NotSupported, match=r"fastavro is not installed. Type: pip install 'pyromq\[avro\]'"):
+    with pytest.raises(
+        pyromq.NotSupported, match=re.escape(f"fastavro is not installed. Type: {install_command('avro')}")
+    ):
         pyromq.Avro({Order: ORDER_2})

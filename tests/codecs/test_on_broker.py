@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
@@ -254,6 +255,22 @@ def test_types_that_the_codecs_of_an_app_lack_are_found_before_it_runs() -> None
         else:
             with pytest.raises(ConfigError, match=f"subscriber of group 'g': .*{said}"):
                 app.check()
+
+
+async def test_a_draft_in_the_place_of_another_has_the_codec_of_its_app(
+    rmq_broker: RmqBroker, rmq_client: RmqClient
+) -> None:
+    class Twice(pyromq.Middleware):
+        async def send(self, drafts: list[pyromq.Draft], call_next: SendNext) -> list[SendResult]:
+            return await call_next([replace(each, value=Int64Value(value=2 * each.value.value)) for each in drafts])
+
+    with pytest.raises(TypeError, match="codec"):
+        pyromq.Draft("orders", 1, {})  # type: ignore[call-arg]
+    await rmq_broker.create_topic("orders")
+    app = pyromq.App(codec=PROTOBUF, middleware=[Twice()])
+    async with app.on(rmq_client.client):
+        await app.publish("orders", Int64Value(value=21))
+    assert PROTOBUF.decode(rmq_broker.messages("orders")[0].body, Int64Value).value == 42
 
 
 async def test_middleware_sees_the_codec_and_may_choose_another(rmq_broker: RmqBroker) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
@@ -10,6 +11,7 @@ from google.protobuf.struct_pb2 import Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
 import pyromq
+from pyromq.text.extras import install_command
 from tests.codecs.shop import ORDER
 
 CODEC = pyromq.Protobuf()
@@ -57,5 +59,7 @@ def test_what_asyncapi_says_of_a_message() -> None:
 
 def test_without_the_package_one_line_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "google.protobuf.message", None)
-    with pytest.raises(pyromq.NotSupported, match=r"protobuf is not installed. Type: pip install 'pyromq\[protobuf\]'"):
+    with pytest.raises(
+        pyromq.NotSupported, match=re.escape(f"protobuf is not installed. Type: {install_command('protobuf')}")
+    ):
         pyromq.Protobuf()

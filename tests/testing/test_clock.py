@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from pyromq.ambient import Clock
+from pyromq.ambient import Clock, UsualClock
 from pyromq.testing.clock import ManualClock
 
 
@@ -181,3 +181,16 @@ async def test_a_failing_timer_fails_the_test() -> None:
     clock.call_later(1, lambda: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         await clock.advance(1)
+
+
+def test_clocks_in_the_place_of_the_usual_one_may_end_in_any_order() -> None:
+    usual, first, second = UsualClock(), ManualClock(1_000), ManualClock(2_000)
+    blocks = [usual.replaced_by(each) for each in (first, second, first)]
+    for block in blocks:
+        block.__enter__()
+    blocks[0].__exit__(None, None, None)
+    assert usual.now_ms() == 1_000  # of the last block
+    blocks[2].__exit__(None, None, None)
+    assert usual.now_ms() == 2_000
+    blocks[1].__exit__(None, None, None)
+    assert usual.now_ms() > 1_000_000_000_000

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 import sys
 
 import pytest
 import uvloop
 
 from pyromq.errors import ConfigError
+from pyromq.text.extras import install_command
 from pyromq.transport.loop import loop_factory, run
 
 
@@ -29,7 +31,7 @@ def test_without_uvloop_plain_asyncio_serves(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.delenv("PYROMQ_LOOP", raising=False)
     monkeypatch.setitem(sys.modules, "uvloop", None)
     assert loop_factory() is asyncio.new_event_loop
-    with pytest.raises(ConfigError, match=r"pip install 'pyromq\[fast\]'"):
+    with pytest.raises(ConfigError, match=re.escape(install_command("fast"))):
         loop_factory("uvloop")
 
 

@@ -24,7 +24,7 @@ from .handle.attempts import Attempt, failure
 from .handle.handlers import Outcomes, is_context, is_generator
 from .produce.sending import SendResult
 from .received import Received
-from .values import JSON, Codec
+from .values import Codec
 
 SendNext = Callable[[list["Draft"]], Awaitable[list[SendResult]]]
 HandleNext = Callable[[list[Received]], Awaitable[Outcomes]]
@@ -32,12 +32,15 @@ HandleNext = Callable[[list[Received]], Awaitable[Outcomes]]
 
 @dataclass(slots=True)
 class Draft:
-    """A message before it is packed. Middleware may change value, properties (which have its id already) and codec."""
+    """A message before it is packed. Middleware may change value, properties (which have its id already) and codec.
+
+    One that is to stand in its place has its codec: `dataclasses.replace(draft, value=...)`.
+    """
 
     topic: str
     value: Any
     properties: dict[str, str]
-    codec: Codec = JSON
+    codec: Codec
 
 
 class Middleware:

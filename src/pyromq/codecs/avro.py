@@ -18,6 +18,7 @@ from typing import Any, TypeVar, cast, get_origin
 import msgspec
 
 from ..client.errors import BadMessage, Error, NotSupported
+from ..text.extras import install_command
 
 T = TypeVar("T")
 Schema = Mapping[str, Any]
@@ -39,7 +40,7 @@ class Avro:
         try:
             import fastavro
         except ImportError:
-            raise NotSupported("fastavro is not installed", hint="Type: pip install 'pyromq[avro]'") from None
+            raise NotSupported("fastavro is not installed", hint=f"Type: {install_command('avro')}") from None
         self._fastavro = fastavro
         if not isinstance(schemas, Mapping) or not schemas:
             hint = "Write pyromq.Avro({Order: ORDER_SCHEMA}), or {dict: ORDER_SCHEMA} for dicts"

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from ..client.errors import BadMessage, NotSupported
+from ..text.extras import install_command
 
 T = TypeVar("T")
 
@@ -29,8 +30,7 @@ class Protobuf:
         try:
             from google.protobuf.message import DecodeError, Message
         except ImportError:
-            hint = "Type: pip install 'pyromq[protobuf]'"
-            raise NotSupported("protobuf is not installed", hint=hint) from None
+            raise NotSupported("protobuf is not installed", hint=f"Type: {install_command('protobuf')}") from None
         self._message, self._decode_error = Message, DecodeError
 
     def __repr__(self) -> str:

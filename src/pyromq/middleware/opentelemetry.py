@@ -17,6 +17,7 @@ from ..client.middleware import Draft, HandleNext, Middleware, SendNext
 from ..client.produce.sending import SendResult
 from ..client.received import Received
 from ..model.message import Property
+from ..text.extras import install_command
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
@@ -31,7 +32,7 @@ class OpenTelemetry(Middleware):
         try:
             from opentelemetry import propagate, trace
         except ImportError:
-            hint = "Type: pip install 'pyromq[otel]' (and an SDK with an exporter)"
+            hint = f"Type: {install_command('otel')} (and an SDK with an exporter)"
             raise NotSupported("OpenTelemetry is not installed", hint=hint) from None
         self._trace: Any = trace
         self._propagate: Any = propagate

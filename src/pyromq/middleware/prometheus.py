@@ -16,6 +16,7 @@ from ..client.handle.handlers import Outcomes
 from ..client.middleware import Draft, HandleNext, Middleware, SendNext
 from ..client.produce.sending import SendResult
 from ..client.received import Received
+from ..text.extras import install_command
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -28,7 +29,7 @@ class Prometheus(Middleware):
         try:
             from prometheus_client import REGISTRY, Counter, Gauge, Histogram
         except ImportError:
-            hint = "Type: pip install 'pyromq[prometheus]'"
+            hint = f"Type: {install_command('prometheus')}"
             raise NotSupported("prometheus_client is not installed", hint=hint) from None
         where = REGISTRY if registry is None else registry
         self._clock = clock or SystemClock()

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..errors import ProtocolError, PyroError
 from ..model.message import SysFlag
+from ..text.extras import install_command
 
 DEFAULT_PLAIN_LIMIT = 64 << 20
 DEFAULT_LEVEL = 5
@@ -97,5 +98,5 @@ def _package(module: str, package: str) -> Any:
         return importlib.import_module(module)
     except ImportError:
         raise CompressionMissing(
-            f"this message is compressed with {package}, which is not installed: pip install 'pyromq[compress]'"
+            f"this message is compressed with {package}, which is not installed: {install_command('compress')}"
         ) from None

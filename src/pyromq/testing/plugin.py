@@ -49,7 +49,9 @@ else:
 
     @pytest.fixture
     def rmq_broker() -> None:
-        pytest.fail("rmq_broker needs pytest-asyncio: pip install 'pyromq[testing]'", pytrace=False)
+        from ..text.extras import install_command
+
+        pytest.fail(f"rmq_broker needs pytest-asyncio: {install_command('testing')}", pytrace=False)
 
     @pytest.fixture
     def rmq_client(rmq_broker: None) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from ..errors import ConfigError
+from ..text.extras import install_command
 
 T = TypeVar("T")
 
@@ -33,7 +34,7 @@ def loop_factory(wanted: str | None = None) -> LoopFactory:
         import uvloop
     except ImportError:
         if wanted == "uvloop":
-            raise ConfigError("PYROMQ_LOOP=uvloop, but it is not installed: pip install 'pyromq[fast]'") from None
+            raise ConfigError(f"PYROMQ_LOOP=uvloop, but it is not installed: {install_command('fast')}") from None
         return asyncio.new_event_loop
     return uvloop.new_event_loop
 

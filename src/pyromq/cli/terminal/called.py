@@ -1,8 +1,7 @@
 """Hints that can be typed where they stand: `pyromq topic list` becomes what this program was called by.
 
-Who has it on the PATH types `pyromq`, who cloned it `.venv/bin/pyromq`; the pip on the PATH may be
-another Python's. The way out (`printing.py`) asks for what goes to stderr, help (`tree.py`) for its examples; who
-prints a hint on stdout asks itself.
+Who has it on the PATH types `pyromq`, who cloned it `.venv/bin/pyromq`. The way out (`printing.py`) asks for what goes
+to stderr, help (`tree.py`) for its examples; who prints a hint on stdout asks itself.
 Nothing is looked up before there is a hint.
 """
 
@@ -15,7 +14,6 @@ import sys
 from ...model.foreign_text import shell_word
 
 NAME = "pyromq"
-EXTRA = f"pip install '{NAME}["  # the beginning of every hint to install an extra
 # All commands of main.py, which imports this module: the word alone is also the package's name.
 COMMANDS = (
     "up|dev|namesrv|broker|pub|sub|req|run|topic|group|msg|dlq|cluster|export|"
@@ -24,10 +22,9 @@ COMMANDS = (
 
 
 def as_called(text: str) -> str:
-    """Return the text with each `pyromq COMMAND` in it as the user has to type it, and the pip of this Python."""
-    if (f"{NAME} " not in text and EXTRA not in text) or (program := _program(sys.argv[0])) == NAME:
+    """Return the text with each `pyromq COMMAND` in it as the user has to type it."""
+    if f"{NAME} " not in text or (program := _program(sys.argv[0])) == NAME:
         return text
-    text = text.replace(EXTRA, f"{shell_word(sys.executable)} -m {EXTRA}")
     return re.sub(rf"(?<![\w./-]){NAME}(?= (?:{COMMANDS})\b)", lambda _: program, text)
 
 
