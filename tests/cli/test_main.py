@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -65,10 +66,47 @@ def test_a_reader_that_has_enough_is_no_error(words: list[str]) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_an_unknown_command_is_refused() -> None:
-    done = run("nosuch")
-    assert done.returncode == 64
-    assert "No such command 'nosuch'" in done.stderr
+def shell(line: str) -> subprocess.CompletedProcess[str]:
+    """Run the line with `$PYROMQ` for the command."""
+    code = "import sys; sys.argv[0] = 'pyromq'; from pyromq.cli.main import main; main()"
+    command = f'{shlex.quote(sys.executable)} -c "{code}"'
+    script = line.replace("$PYROMQ", command)
+    return subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "said"),
+    [
+        ("config list >&-", 0, ""),
+        ("--help >&-", 0, ""),
+        ("topic --help >&- 2>&-", 0, ""),
+        ("topic create 2>&-", 64, ""),
+        ("apply - <&-", 78, "pyromq: standard input: it is closed, and nothing can be read from it\n"),
+        ("--help >/dev/full", 78, "pyromq: [Errno 28] No space left on device\n"),
+    ],
+)
+def test_a_closed_stream_is_no_traceback(line: str, code: int, said: str) -> None:
+    done = shell(f"$PYROMQ {line}")
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", said)
+
+
+@pytest.mark.parametrize(
+    ("line", "fault", "usage"),
+    [
+        ("nosuch", "No such command 'nosuch'.", "pyromq [OPTIONS] COMMAND [ARGS]..."),
+        (
+            "topic crate",
+            "No such command 'crate'. Closest: 'create', 'route'.",
+            "pyromq topic [OPTIONS] COMMAND [ARGS]...",
+        ),
+        ("topic create", "Missing argument 'NAME'.", "pyromq topic create [OPTIONS] NAME"),
+        ("group skip g", "Missing argument 'TOPIC'.", "pyromq group skip [OPTIONS] GROUP TOPIC"),
+    ],
+)
+def test_an_error_of_usage_is_two_lines(line: str, fault: str, usage: str) -> None:
+    done = shell(f"$PYROMQ {line}")
+    assert (done.returncode, done.stdout) == (64, "")
+    assert done.stderr == f"pyromq: {fault}\nusage: {usage} (more: --help)\n"
 
 
 @pytest.mark.parametrize(

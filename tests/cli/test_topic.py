@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -278,6 +281,22 @@ def test_an_order_configuration_that_nobody_can_read_is_said_everywhere(two: Sta
     )
     two.shown("kv", "set", KEY, "torn", "broker-a:2;broker-b:2", "--yes")
     two.shown("pub", "torn", "second", "--order-key", "k")
+
+
+def test_a_question_without_an_input_is_a_no(two: Standing) -> None:
+    two.shown("topic", "create", "stays", "-b", "broker-a")
+    program = f"{shlex.quote(sys.executable)} -m pyromq -n '{two.names}'"
+    for ending in ("<&-", "</dev/null", "<&- >&-"):
+        done = subprocess.run(
+            ["sh", "-c", f"{program} topic delete stays {ending}"], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "nobody answered: nothing was changed. Give --yes" in done.stderr
+        assert "Traceback" not in done.stderr
+    assert [row["topic"] for row in two.rows("topic", "list", "stays")] == ["stays"]
+    done = subprocess.run(["sh", "-c", f"{program} pub stays <&-"], capture_output=True, text=True, check=False)
+    assert (done.returncode, "standard input: it is closed" in done.stderr) == (78, True)
+    assert two.report("topic", "describe", "stays")["messages"] == 0
 
 
 def test_queues_that_are_written_and_not_read_are_asked_for(two: Standing, tmp_path: Path) -> None:

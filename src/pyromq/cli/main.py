@@ -16,17 +16,26 @@ from importlib import import_module
 from typing import Any, cast
 
 import click
-from click.exceptions import NoArgsIsHelpError
 
 from .. import __version__
 from ..errors import CallFailed, PyroError
 from ..model.foreign_text import one_line
 from ..text.extras import install_command
 from ..text.screen import screen_width, wrapped
+from ..text.standard_streams import open_closed_streams
 from .terminal.exits import DONE, NO, NO_ANSWER, REFUSED, USAGE
 from .terminal.interrupts import end_line
 from .terminal.printing import print_prose
-from .terminal.tree import HelpFormatter, Resolved, Tree, importing, log_options, take_given, with_log_options
+from .terminal.tree import (
+    HelpFormatter,
+    Resolved,
+    Tree,
+    importing,
+    log_options,
+    show_usage,
+    take_given,
+    with_log_options,
+)
 
 # name: (module below this package, attribute, short help shown without importing the module)
 COMMANDS = {
@@ -71,6 +80,7 @@ EXTRAS = {
 }
 
 click.UsageError.exit_code = USAGE  # click's own is 2, which commands use for an answer
+click.UsageError.show = show_usage  # type: ignore[method-assign, assignment]  # click's own has four lines
 click.Context.formatter_class = HelpFormatter
 
 
@@ -116,7 +126,7 @@ class LazyTree(Tree):
                 sys.stdout.flush()
                 return result
         except click.ClickException as refusal:  # click prints it; there may be names from elsewhere in it
-            if not isinstance(refusal, NoArgsIsHelpError):
+            if not isinstance(refusal, click.UsageError):
                 lines = wrapped(f"Error: {one_line(refusal.format_message())}", screen_width(sys.stderr), "  ")
                 text = "\n".join(lines).removeprefix("Error: ")
                 refusal.format_message = lambda: text  # type: ignore[method-assign]
@@ -178,8 +188,12 @@ def cli() -> None:
 
 
 def main() -> None:
+    open_closed_streams()
     try:
         cli(standalone_mode=True)
+    except OSError as error:  # what --help and --version print cannot be written
+        print_prose(f"pyromq: {_as_words(error)}")
+        sys.exit(REFUSED)
     finally:
         gc.freeze()  # nothing is worth collecting at the end of a process: a tenth of a short command's time
 

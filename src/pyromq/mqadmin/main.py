@@ -18,6 +18,7 @@ from ..client.errors import NoNameServer, Refused
 from ..errors import CallFailed, PyroError
 from ..model.codes import ResponseCode
 from ..model.foreign_text import visible
+from ..text.standard_streams import open_closed_streams
 from . import catalogue
 from .command import Failed, NotServed, Run, Subcommand
 from .files import credentials
@@ -33,6 +34,7 @@ Print = Callable[[str], object]
 def main() -> None:
     if sys.flags.optimize > 1:
         sys.exit("mqadmin: docstrings declare options here: run it without -OO and PYTHONOPTIMIZE=2")
+    open_closed_streams()
     try:
         code = run(sys.argv[1:], sys.stdout.write, sys.stderr.write)
         sys.stdout.flush()

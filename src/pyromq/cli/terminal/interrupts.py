@@ -42,7 +42,7 @@ def confirm(question: str) -> None:
     try:
         with interruptible():
             is_wanted = click.confirm(question, err=True)
-    except click.Abort:
+    except (click.Abort, OSError):  # the input has ended, or was closed from the beginning
         end_line()
         raise Fail("nobody answered: nothing was changed. Give --yes to go on without a question") from None
     if not is_wanted:

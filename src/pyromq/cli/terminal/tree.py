@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import click
 
+from ...model.foreign_text import one_line
 from .called import as_called
 from .options import TLS_OPTIONS
 from .printing import print_prose, print_text
@@ -64,6 +65,14 @@ class HelpFormatter(click.HelpFormatter):
 
     def write_dl(self, rows: Any, *layout: Any, **more: Any) -> None:
         super().write_dl([(term, as_called(text)) for term, text in rows], *layout, **more)
+
+
+def show_usage(error: click.UsageError, file: Any = None) -> None:
+    """Print what is wrong and how the command is used, a line for each."""
+    print_prose(f"pyromq: {one_line(error.format_message())}")
+    if error.ctx is not None:
+        usage = " ".join(error.ctx.get_usage().split()).replace("Usage: ", "usage: ")
+        print_prose(f"{usage} (more: --help)")
 
 
 class TakesNegatives(click.Command):
