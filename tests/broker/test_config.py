@@ -92,7 +92,7 @@ def test_beyond_loopback_needs_a_word_of_consent() -> None:
 def test_an_address_that_the_listener_does_not_serve_is_not_advertised() -> None:
     with pytest.raises(ConfigError, match=r"brokerIP1 = 10.1.1.1: .*listens on 127.0.0.1 alone"):
         BrokerConfig(broker_ip1="10.1.1.1")
-    with pytest.raises(ConfigError, match="set brokerIP1 to one of this machine's"):
+    with pytest.raises(ConfigError, match=r"set brokerIP1 .* to one of this machine's"):
         _ = BrokerConfig(bind_address="0.0.0.0", allow_unauthenticated=True).advertised_host
     assert BrokerConfig(bind_address="127.0.0.2").advertised_host == "127.0.0.2"
 

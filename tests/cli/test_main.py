@@ -167,6 +167,9 @@ def test_a_setting_without_flag_has_none() -> None:
         (["--broker-port", "99999"], "--broker-port = 99999: must be from 0 to 65535"),
         (["--namesrv-port", "-1"], "--namesrv-port = -1: must be from 0 to 65535"),
         (["--data", "/proc/nowhere"], "cannot make the folder /proc/nowhere/store"),
+        (["--host", "0.0.0.0", "--insecure"], "set brokerIP1 (of `pyromq up` --advertise)"),
+        (["--advertise", "192.0.2.7"], "set bindAddress (of `pyromq up` --host; 0.0.0.0 for all)"),
+        (["--host", "192.0.2.7", "--insecure"], "name one that is, or 0.0.0.0 for all (--host of `pyromq up`"),
     ],
 )
 def test_up_names_its_own_flags(tmp_path: Path, words: list[str], said: str) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,8 +12,9 @@ from click.testing import CliRunner
 
 from pyromq.broker.config import BrokerConfig
 from pyromq.cli.main import cli
-from pyromq.config import Loaded
+from pyromq.config import Loaded, settings_of
 from tests.interop.peers import ours
+from tests.interop.peers.process import Program
 
 
 def started(monkeypatch: pytest.MonkeyPatch, *words: str) -> Loaded[BrokerConfig]:
@@ -40,6 +44,49 @@ def test_the_file_s_name_servers_win_over_java_s_variable(tmp_path: Path, monkey
     flag = started(monkeypatch, "-c", str(file), "-n", "flag:1")
     assert flag.config.namesrv_addr == ("flag:1",)
     assert flag.notices[-1] == "command line: -n = flag:1 replaces ours:1 of environment"
+
+
+def test_what_replaces_an_empty_value_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text(f"storePathRootDir={tmp_path / 'store'}\nnamesrvAddr=\n")
+    found = started(monkeypatch, "-c", str(file), "-n", "flag:1")
+    assert found.notices == [f"command line: -n = flag:1 replaces nothing of {file} line 2"]
+
+
+def test_every_setting_may_be_given_in_every_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a file of each kind, with the byte order mark and the line ends of Windows, and by the environment."""
+    store = tmp_path / "store"
+    config = BrokerConfig(store_path_root_dir=store, store_path_commit_log=store / "commitlog")
+    settings = settings_of(BrokerConfig)
+    values = {name: one.render(getattr(config, name)) for name, one in settings.items()}
+    java, toml = tmp_path / "broker.conf", tmp_path / "broker.toml"
+    lines = [f"{settings[name].java}={value}" for name, value in values.items()]
+    java.write_text("\ufeff" + "\r\n".join(lines), "utf-8", newline="")
+    toml.write_text("\ufeff" + "\r\n".join(f"{name} = {json.dumps(value)}" for name, value in values.items()), "utf-8")
+    assert started(monkeypatch, "-c", str(java)).config == config
+    assert started(monkeypatch, "-c", str(toml)).config == config
+    for name, value in values.items():
+        monkeypatch.setenv(f"PYROMQ_BROKER_{name.upper()}", value)
+    assert started(monkeypatch).config == config
+    monkeypatch.setenv("PYROMQ_BROKER_LISTEN_PORT", "")
+    done = CliRunner().invoke(cli, ["broker"])
+    assert "PYROMQ_BROKER_LISTEN_PORT = : must be a whole number, not empty; leave it out" in done.output
+
+
+@pytest.mark.parametrize("daemon", ["namesrv", "broker"])
+def test_a_terminal_that_is_closed_stops_it_in_order(tmp_path: Path, daemon: str) -> None:
+    where = ["--store-path-root-dir" if daemon == "broker" else "--kv-config-path", str(tmp_path / "data")]
+    command = [sys.executable, "-m", "pyromq.cli.main", daemon, "--listen", "127.0.0.1:0", *where]
+    with Program(command, name=daemon, env={"HOME": str(tmp_path)}, cwd=tmp_path) as program:
+        program.wait_for("ready on")
+        program.signal(signal.SIGHUP)
+        assert program.wait() == 0
+    assert not (tmp_path / "data" / "abort").exists()
+    ignored = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh", *command]  # as nohup does
+    with Program(ignored, name=daemon, env={"HOME": str(tmp_path)}, cwd=tmp_path) as program:
+        program.wait_for("ready on")
+        status = Path(f"/proc/{program.pid}/status").read_text()
+        assert int(status.partition("SigIgn:")[2].split()[0], 16) & 1 << signal.SIGHUP - 1
 
 
 def test_a_wrong_variable_of_java_s_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

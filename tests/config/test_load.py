@@ -140,10 +140,10 @@ OTHERS = "Java takes every other word for false"
         ("listen_port=1", "line 1: unknown key 'listen_port': in this kind of file it is called 'listenPort'"),
         ("listenPort=65536", "line 1: listenPort = 65536: must be from 0 to 65535"),
         ("listenPort=x", "line 1: listenPort = x: must be a whole number"),
-        ("listenPort=", "line 1: listenPort = : must be a whole number, not empty; remove the line for the default"),
+        ("listenPort=", "line 1: listenPort = : must be a whole number, not empty; leave it out for the default"),
         (
             "storePathRootDir=",
-            "line 1: storePathRootDir = : must be a path, not empty; remove the line for the default",
+            "line 1: storePathRootDir = : must be a path, not empty; leave it out for the default",
         ),
         ("loadRatio=nan", "line 1: loadRatio = nan: must be from 0 to 1"),
         ("scanNotActiveBrokerInterval=0", "line 1: scanNotActiveBrokerInterval = 0: must be at least 1"),

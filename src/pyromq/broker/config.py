@@ -366,7 +366,8 @@ class BrokerConfig(StoreConfig):
         if self.broker_ip1 is not None and self.broker_ip1 != self.bind_address and self.is_loopback:
             raise ConfigError(
                 f"brokerIP1 = {self.broker_ip1}: clients would be sent there, but the broker listens on "
-                f"{self.bind_address} alone; set bindAddress (0.0.0.0 for all) or drop brokerIP1"
+                f"{self.bind_address} alone; set bindAddress (of `pyromq up` --host; 0.0.0.0 for all), or leave out "
+                "brokerIP1 (--advertise)"
             )
         _ = self.advertised_host  # raises where there is none
 
@@ -400,8 +401,8 @@ class BrokerConfig(StoreConfig):
             return self.broker_ip1
         if self.bind_address in ("0.0.0.0", "::", ""):
             raise ConfigError(
-                f"bindAddress = {self.bind_address} names no address that clients could use: set brokerIP1 to one of "
-                "this machine's"
+                f"bindAddress = {self.bind_address} names no address that clients could use: set brokerIP1 (of "
+                "`pyromq up` --advertise) to one of this machine's"
             )
         return "127.0.0.1" if self.bind_address == "localhost" else self.bind_address
 

@@ -32,6 +32,7 @@ from .messages.dead_letters import DeadLetterAdmin
 from .messages.inspection import Inspection
 from .messages.message_life import MessageLife
 from .messages.message_queries import MessageQueries
+from .metadata.saving import for_administrators
 from .wiring.delivery import RetryParts, TimingParts, TransactionParts
 from .wiring.foundation import Foundation
 from .wiring.naming import Naming
@@ -73,9 +74,9 @@ def surface(parts: Parts) -> dict[int, Handler]:
     address = base.environment.address
     view = (live, address, base.topics, base.groups, base.offsets, base.consumers, store, Slices(base.clock))
     saved = {
-        "topics": tables.topic_save.saved,
-        "subscriptionGroups": tables.group_save.saved,
-        "consumerOffsets": tables.offsets_saved,
+        "topics": for_administrators(tables.topic_save.saved),
+        "subscriptionGroups": for_administrators(tables.group_save.saved),
+        "consumerOffsets": for_administrators(tables.offsets_saved),
     }
     send, replies, ends = sends.handler, sends.replies, transactions.ends
     pulls, clients = parts.pulls.handler, base.clients.handlers

@@ -154,7 +154,7 @@ def _replaced(findings: Iterable[SettingFinding]) -> Iterator[tuple[SettingFindi
 
 
 def _replaces(before: SettingFinding) -> str:
-    return f"replaces {before.shown} of {before.where}"
+    return f"replaces {before.shown or 'nothing'} of {before.where}"
 
 
 def examine_properties(text: str, source: str, config_class: type, keys: JavaKeys) -> list[SettingFinding]:

@@ -105,7 +105,7 @@ class Setting:
         if not text and self.optional:
             return None
         if not text and self.default != "" and self.kind != tuple[str, ...]:
-            raise ValueError(f"must be {self.kind_name}, not empty; remove the line for the default")
+            raise ValueError(f"must be {self.kind_name}, not empty; leave it out for the default")
         if self.kind is bool:
             if text.lower() not in ("true", "false"):
                 raise ValueError(f"must be {self.kind_name}; Java takes every other word for false")

@@ -19,6 +19,7 @@ from ..supervision import Loops
 from ..transport.client import Connect, RemotingClient
 from ..transport.dispatch import Dispatcher
 from ..transport.limits import Limits
+from ..transport.listening import NoSuchHost
 from ..transport.peer import Peer
 from ..transport.self_signed import log_certificate, with_certificate
 from ..transport.server import Server
@@ -93,6 +94,8 @@ class NameServer:
         host, port = self._config.bind_address.strip("[]"), self._config.listen_port
         try:
             return await self.server.start(host, port)
+        except NoSuchHost:
+            raise
         except ConfigError as fault:
             ways = f"pyromq up --namesrv-port PORT, pyromq namesrv --listen {host}:PORT"
             raise ConfigError(f"{fault} ({ways}, or listenPort in the configuration file)") from None

@@ -48,14 +48,23 @@ class Listening(NamedTuple):
             each.close()
 
 
+class NoSuchHost(ConfigError):
+    """The host to listen on is no address of this machine: another port would not help."""
+
+
 async def bind(host: str, port: int) -> Listening:
-    """Bind every address of the host. ConfigError says why that cannot be."""
+    """Bind every address of the host. ConfigError says why that cannot be, NoSuchHost that the host is to blame."""
     listening = Listening([])
     try:
         for family, kind, protocol, _, address in dict.fromkeys(await _addresses(host, port)):
             listening.sockets.append(_bound(family, kind, protocol, address))
     except OSError as fault:
         listening.close()
+        if isinstance(fault, socket.gaierror) or fault.errno == errno.EADDRNOTAVAIL:
+            raise NoSuchHost(
+                f"cannot listen on {host}, which is no address of this machine ({fault.strerror}): name one that is, "
+                "or 0.0.0.0 for all (--host of `pyromq up`, --listen HOST:PORT, or bindAddress)"
+            ) from None
         raise ConfigError(_cannot_listen(host, port, fault)) from None
     return listening
 

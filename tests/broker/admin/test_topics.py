@@ -42,6 +42,17 @@ async def test_a_topic_is_on_disk_when_it_is_answered(broker: Running) -> None:
     assert (kept["readQueueNums"], kept["attributes"]) == (3, {"message.type": "FIFO"})
 
 
+async def test_a_topic_that_cannot_be_written_is_no_internal_error(broker: Running, tmp_path: Path) -> None:
+    aside = tmp_path / "config" / "topics.json.tmp"
+    await broker.broker.tables.topic_save.saved()
+    aside.mkdir()
+    answer = await create(broker)
+    assert (answer.code, "not on disk yet" in (answer.remark or "")) == (ResponseCode.SYSTEM_ERROR, True), answer
+    assert str(aside) in (answer.remark or "")
+    aside.rmdir()
+    assert (await create(broker)).code == ResponseCode.SUCCESS
+
+
 async def test_a_change_keeps_what_it_does_not_name(broker: Running) -> None:
     await create(broker, attributes="+message.type=FIFO")
     await create(broker, perm=4, attributes="")

@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable
 
 from ... import logs
 from ...ambient import Clock, RunBlocking
-from ...errors import PyroError
+from ...errors import PyroError, RequestRefused
+from ...store.files.disk import DiskError
 from ...store.tables.json_tables import JsonTable
 from ...store.tables.table_saver import FOLD_S, TableSaver
 
@@ -62,6 +63,20 @@ class SaveSoon:
             await self._saver.close()
         except PyroError as fault:
             log.error("a table could not be written at the end", table=self.table.name, why=str(fault))
+
+
+def for_administrators(saved: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+    """Return `saved` with a refusal for whoever waits, where the table cannot be written."""
+
+    async def wait() -> None:
+        try:
+            await saved()
+        except DiskError as fault:
+            raise RequestRefused(
+                f"changed, but not on disk yet, and lost if the broker stops before it is: {fault}. It is tried again"
+            ) from None
+
+    return wait
 
 
 class NewTopics:

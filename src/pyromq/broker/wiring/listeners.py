@@ -11,7 +11,7 @@ from ...protocol.row import RequestClass
 from ...store.config import FlushMode
 from ...transport.connection.buffered_bytes import BufferedBytes
 from ...transport.dispatch import Dispatcher, Handler
-from ...transport.listening import Listening, bind
+from ...transport.listening import Listening, NoSuchHost, bind
 from ...transport.peer import Peer
 from ...transport.server import Server
 from ...transport.turns.slices import Slices
@@ -52,6 +52,8 @@ async def bind_ports(config: BrokerConfig) -> Ports:
     ways = f"pyromq up --broker-port PORT, pyromq broker --listen {host}:PORT, or listenPort in the configuration file"
     try:
         main = await bind(host, config.listen_port)
+    except NoSuchHost:
+        raise
     except ConfigError as fault:
         raise ConfigError(f"{fault} ({ways})") from None
     try:

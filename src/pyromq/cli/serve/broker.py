@@ -1,4 +1,4 @@
-"""`pyromq broker`: run a broker in the foreground until SIGTERM or SIGINT. The rest is in broker_admin.py."""
+"""`pyromq broker`: run a broker in the foreground until SIGTERM, SIGINT or SIGHUP. The rest is in broker_admin.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pyromq namesrv`: run a name server in the foreground until SIGTERM or SIGINT."""
+"""`pyromq namesrv`: run a name server in the foreground until SIGTERM, SIGINT or SIGHUP."""
 
 from __future__ import annotations
 

@@ -7,8 +7,14 @@ import signal
 
 
 def stop_on_signals() -> asyncio.Event:
-    """Return an event that SIGTERM and SIGINT set, to end a daemon in order. Called inside the running loop."""
+    """Return an event that SIGTERM, SIGINT and SIGHUP (its terminal is closed) set, to end a daemon in order.
+
+    Called inside the running loop. As in Java; and under `nohup` SIGHUP stays ignored.
+    """
     stop_wanted = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    for number in numbers:
         asyncio.get_running_loop().add_signal_handler(number, stop_wanted.set)
     return stop_wanted
