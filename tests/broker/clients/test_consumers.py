@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from pyromq.broker.clients.consumers import Consumers
+from pyromq.broker.clients.consumers import Consumers, Notice
 from pyromq.broker.clients.subscriptions import Conflict
 from pyromq.model.filters.canonical import canonical
 from pyromq.model.group import MessageModel
@@ -100,6 +100,40 @@ def test_a_member_that_leaves_is_told_to_those_that_stay() -> None:
     assert consumers.unregister(first, "G") is None
     assert consumers.unregister(second, "G") is None
     assert consumers.find("G") is None
+
+
+def test_a_heartbeat_that_overlaps_with_a_farewell_makes_nobody_a_member_for_long() -> None:
+    """Java's clients make up a heartbeat in one thread while another one says that a consumer leaves."""
+    consumers = Consumers()
+    left, stays = FakePeer("a:1"), FakePeer("b:1")
+    consumers.register(left, "c1", data(T="*"), now=0)
+    consumers.register(stays, "c2", data(T="*"), now=0)
+    consumers.unregister(left, "G")
+    consumers.register(left, "c1", data(T="*"), now=1)
+    assert consumers.leave_unnamed(left, "c1", {"G"}, silent=-119) == {}
+    assert consumers.leave_unnamed(left, "another client of this connection", set(), silent=-119) == {}
+    assert consumers.leave_unnamed(left, "c1", set(), silent=-118) == {"G": Notice("G", (stays,))}
+    assert consumers.leave_unnamed(left, "c1", set(), silent=-117) == {}
+
+
+def test_a_client_that_comes_back_to_its_group_is_a_member_by_its_second_heartbeat() -> None:
+    consumers = Consumers()
+    peer = FakePeer()
+    consumers.register(peer, "c1", data(T="*"), now=0)
+    consumers.unregister(peer, "G")
+    for now in (1, 2):
+        consumers.register(peer, "c1", data(T="*"), now=now)
+    assert consumers.leave_unnamed(peer, "c1", set(), silent=1) == {}
+    assert consumers.leave_unnamed(peer, "c1", set(), silent=3) == {"G": None}  # as of one that never says farewell
+
+
+def test_a_client_may_name_its_groups_in_heartbeats_of_their_own() -> None:
+    consumers = Consumers()
+    peer = FakePeer()
+    for now in range(0, 120, 30):
+        for group in ("G", "H"):
+            consumers.register(peer, "c1", data(group, T="*"), now=now)
+            assert consumers.leave_unnamed(peer, "c1", {group}, silent=now - 120) == {}
 
 
 def test_a_lost_connection_leaves_every_group_that_it_was_in() -> None:

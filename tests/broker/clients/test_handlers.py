@@ -201,6 +201,20 @@ def test_members_are_listed_until_they_leave(room: Room) -> None:
     assert room.producers.all() == {}
 
 
+def test_a_member_that_left_during_its_heartbeat_goes_with_the_next_one_and_the_others_know(room: Room) -> None:
+    left, stays = FakePeer("a:1"), FakePeer("b:1")
+    room.beat(left, "c1")
+    room.beat(stays, "c2")
+    room.handlers.unregister(request(RequestCode.UNREGISTER_CLIENT, left, clientID="c1", consumerGroup="G"))
+    room.beat(left, "c1")  # it was under way
+    stays.sent.clear()
+    room.beat(left, "c1", consumerDataSet=[])  # its connection goes on serving a producer
+    group = room.consumers.find("G")
+    assert group is not None
+    assert group.client_ids == ["c2"]
+    assert [one.code for one in stays.sent] == [RequestCode.NOTIFY_CONSUMER_IDS_CHANGED]
+
+
 def test_a_lost_connection_takes_the_client_away_at_once(room: Room) -> None:
     lost, stays = FakePeer("a:1"), FakePeer("b:1")
     room.beat(lost, "c1")

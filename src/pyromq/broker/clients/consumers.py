@@ -81,6 +81,7 @@ class Consumers(Watched):
         self._by_topic = GroupsByTopic()
         self._groups_of: dict[Peer, set[str]] = {}
         self._heard: dict[Peer, float] = {}
+        self._left: dict[Peer, set[str]] = {}  # groups that clients left, of connections that are still open
 
     def find(self, group: str) -> ConsumerGroup | None:
         return self._groups.get(group)
@@ -152,6 +153,7 @@ class Consumers(Watched):
             self._by_topic.move(group.name, () if member is None else member.subscriptions, ())
             member = group.members[peer] = Member(peer, client_id, peer.version, now, bytes=_MEMBER_BYTES)
             self._groups_of.setdefault(peer, set()).add(group.name)
+        member.is_doubtful = joined and group.name in self._left.get(peer, ())
         member.seen = self._heard[peer] = now
         member.from_where = data.consume_from_where
         wants = fingerprint != 0 and group.fingerprint not in (0, fingerprint)
@@ -193,10 +195,27 @@ class Consumers(Watched):
         if group is None or leaves is None:
             return None
         its = [one.peer for one in group.members.values() if one.client_id == leaves.client_id]
+        for each in its:
+            self._left.setdefault(each, set()).add(group_name)
         return self._remove(group, its)
+
+    def leave_unnamed(self, peer: Peer, client_id: str, named: set[str], silent: float) -> dict[str, Notice | None]:
+        """Remove a client from groups that it does not name in its heartbeat, and has not named since `silent`.
+
+        At once, if it had left before: Java's clients may send a heartbeat that they had made up before they left. It
+        would keep the queues of a member that is gone, for as long as its connection serves others.
+        """
+        removed: dict[str, Notice | None] = {}
+        for name in sorted(self._groups_of.get(peer, set()) - named):
+            member = self._groups[name].members[peer]
+            if member.client_id == client_id and (member.is_doubtful or member.seen < silent):
+                removed[name] = self._remove(self._groups[name], [peer])
+                self._left.get(peer, set()).discard(name)
+        return removed
 
     def lose(self, peer: Peer) -> list[Notice]:
         """Remove the client of a connection that is gone."""
+        self._left.pop(peer, None)
         self.conflicts.lose(peer)
         names = sorted(self._groups_of.get(peer, ()))
         notices = [self._remove(self._groups[name], [peer]) for name in names]

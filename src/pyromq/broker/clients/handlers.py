@@ -114,6 +114,7 @@ class ClientHandlers:
         return self._answer(peer, beat, heard) if peer.is_open else None
 
     def _answer(self, peer: Peer, beat: HeartbeatData, heard: list[bool | Conflict]) -> Reply:
+        self._leave_unnamed(peer, beat)
         if self.live.config.enable_register_producer:
             now, now_ms = self.clock.monotonic(), self.clock.now_ms()
             for producer in beat.producer_data_set:
@@ -128,6 +129,14 @@ class ClientHandlers:
         # To a full heartbeat Java answers "changed" too, which makes the client send another full one next time.
         changed = any(heard) if beat.heartbeat_fingerprint else True
         return Reply(header=HeartbeatAnswer(is_support_heart_beat_v2=True, is_sub_change=changed))
+
+    def _leave_unnamed(self, peer: Peer, beat: HeartbeatData) -> None:
+        named = {one.group_name for one in beat.consumer_data_set}
+        removed = self.consumers.leave_unnamed(peer, beat.client_id, named, self._silent_since())
+        self._end_filters(removed)
+        for name, notice in removed.items():
+            log.info("a client has left a group: its heartbeat does not name it", group=name, client=beat.client_id)
+            self._notify_of(notice, self.groups.find(name))
 
     def _consumer(self, peer: Peer, beat: HeartbeatData, data: ConsumerData) -> bool | Conflict:
         """Return True if the client must say again what it subscribes to; how it differs, if that is why it is no
@@ -239,13 +248,15 @@ class ClientHandlers:
 
     def housekeep(self) -> None:
         """Close connections whose clients fell silent (their end makes `lost` happen), forget expired locks."""
-        now = self.clock.monotonic()
-        silent = now - self.live.config.channel_expired_timeout / 1000
+        now, silent = self.clock.monotonic(), self._silent_since()
         for peer in {*self.consumers.silent_since(silent), *self.producers.silent_since(silent)}:
             log.warning("client fell silent", peer=peer.address)
             self.lost(peer)
             peer.close("no heartbeat")
         self.locks.sweep(now)
+
+    def _silent_since(self) -> float:
+        return self.clock.monotonic() - self.live.config.channel_expired_timeout / 1000
 
     def _notify_of(self, notice: Notice | None, group: SubscriptionGroupConfig | None) -> None:
         if notice is not None and (group is None or group.notify_consumer_ids_changed_enable):

@@ -40,6 +40,7 @@ class Member:
     bytes: int = 0
     from_where: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
     message_model: MessageModel = MessageModel.CLUSTERING
+    is_doubtful: bool = False  # it had left, and one heartbeat has named it since
 
 
 @dataclass(frozen=True, slots=True)
