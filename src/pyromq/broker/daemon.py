@@ -14,6 +14,7 @@ from .. import logs
 from ..ambient import Clock, RunBlocking
 from ..config import Loaded
 from ..machine.budget import Budget, budget_of_process
+from ..protocol.json import load_dialect
 from ..store.files.real_disk import RealDisk
 from ..store.log.thread_flusher import thread_flusher
 from ..store.recovery.nesting import check_not_above, check_not_inside
@@ -42,6 +43,7 @@ async def run(
     """Serve until `stop_wanted` is set. `ready` gets the address once name servers know it.
 
     `budget`: of this process, where something else runs in it too."""
+    load_dialect()
     config = loaded.config
     reserved = config.part(TransportSettings).reserved_descriptors
     shared, budget = budget, budget or budget_of_process(queue_files=config.max_open_queue_files, reserved=reserved)

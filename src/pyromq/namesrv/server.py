@@ -15,6 +15,7 @@ from ..ambient import Clock
 from ..config import Live, Loaded
 from ..errors import ConfigError
 from ..machine.budget import Budget, budget_of_process
+from ..protocol.json import load_dialect
 from ..supervision import Loops
 from ..transport.client import Connect, RemotingClient
 from ..transport.dispatch import Dispatcher
@@ -128,6 +129,7 @@ async def run(
     """Serve until `stop_wanted` is set. `ready` gets the address once connections are taken.
 
     `budget`: of this process, where something else runs in it too."""
+    load_dialect()
     shared, budget = budget, budget or budget_of_process(reserved=loaded.config.reserved_descriptors)
     for notice in loaded.notices:
         log.warning("configuration", notice=notice)

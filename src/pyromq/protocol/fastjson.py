@@ -7,6 +7,7 @@ how fastjson quotes it.
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 
@@ -14,6 +15,7 @@ import msgspec
 
 from ..errors import ProtocolError
 
+codecs.lookup("utf-16-le")  # imported here, and not by its first use
 # Possessive repeats (*+) keep no way back, so that a long string costs no memory of its own.
 _TEXT_BYTES = rb'"(?:[^"\\]++|\\.)*+"'
 _NUMBER_KEY = rb"-?[0-9]++(?=:)"

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
+from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -101,12 +102,20 @@ def read_json(decode: Callable[[bytes | memoryview], T], data: bytes | memoryvie
     if isinstance(refusal, msgspec.ValidationError) and b"null" in text:
         with suppress(*_REFUSALS):
             return decode(_without_nulls(text))
-    from .fastjson import quote_keys, standard_json  # not at the top: its patterns take 3 ms, and few need them
+    from .fastjson import quote_keys, standard_json  # not at the top: see `load_dialect`
 
     with suppress(*_REFUSALS):
         return decode(text[:odd_from] + quote_keys(text[odd_from:], limits.quoted_keys))
     scanned = standard_json(text, longest=limits.scanned_bytes, most_steps=limits.scanned_steps, deepest=limits.depth)
     return decode(scanned)
+
+
+def load_dialect() -> None:
+    """Import `fastjson.py` now, as daemons do: short of descriptors or memory, they could not with the first odd text.
+
+    Others import it with that text: its patterns take 3 ms, and few need them.
+    """
+    import_module(f"{__package__}.fastjson")
 
 
 def _check_size(data: bytes | memoryview, limits: JsonLimits) -> None:
