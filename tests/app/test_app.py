@@ -9,7 +9,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +169,30 @@ async def test_a_publisher_whose_sends_would_all_be_refused_does_not_start(
     with pytest.raises(ConfigError, match=re.escape(said)):
         app.check()
     with pytest.raises(ConfigError, match=re.escape(said)):
+        await app.start(await rmq_broker.client())
+
+
+async def test_a_publisher_of_a_function_that_nobody_calls_does_not_start(rmq_broker: RmqBroker) -> None:
+    """The message would be acked, and nothing sent."""
+    app = pyromq.App()
+
+    def logged(function: Any) -> Any:
+        @wraps(function)
+        async def call(order: Order) -> Any:
+            return await function(order)
+
+        return call
+
+    @app.subscriber("orders", group="billing")
+    @logged
+    @app.publisher("invoices")
+    async def bill(order: Order) -> dict[str, int]:
+        return {"order": order.id}
+
+    said = r"publisher to 'invoices': .*bill.* is no subscriber, so nothing would be sent\. Write @app.subscriber above"
+    with pytest.raises(ConfigError, match=said):
+        app.check()
+    with pytest.raises(ConfigError, match=said):
         await app.start(await rmq_broker.client())
 
 

@@ -14,6 +14,7 @@ from pyromq.client.consume.push_consumer import PushConsumer
 from pyromq.client.core.allocation import Average
 from pyromq.client.core.process_queue import FlowLimits
 from pyromq.client.core.retry import Reject, Retry, RetryLater
+from pyromq.client.errors import Error
 from pyromq.client.received import Received
 from pyromq.model.codes import ResponseCode
 from pyromq.model.group import ConsumeFromWhere
@@ -201,7 +202,42 @@ async def test_a_handler_that_hides_a_stop_has_not_handled_its_message(cluster: 
     stopping = asyncio.ensure_future(consumer.stop())
     await cluster.clock.advance(1)
     await stopping
-    assert consumer.runner.done == 0
+    assert broker.offsets.get(("T", 0), 0) == 0
+
+
+async def test_a_handler_that_leaves_a_cancellation_behind_is_no_trouble(cluster: Cluster) -> None:
+    """Old time-outs of libraries cancel the task, and never say that this is over (`uncancel`)."""
+    broker_with(cluster, b"0", b"1", b"2")
+
+    async def handle(msg: Received) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        await asyncio.sleep(0)
+
+    _, consumer = await consume(cluster, handle, concurrency=1)
+    await cluster.clock.advance(1)
+    assert (consumer.runner.done, consumer.runner.failed) == (3, 0)
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+async def test_a_handler_that_cancels_its_own_task_does_not_stop_it_without_a_word(
+    cluster: Cluster, orderly: bool
+) -> None:
+    broker = broker_with(cluster, b"x")
+
+    async def handle(msg: Received) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.Event().wait()
+
+    _, consumer = await consume(cluster, handle, concurrency=1, orderly=orderly)
+    with pytest.raises(Error, match="did it cancel its own task"):
+        await consumer.wait()
+    await consumer.stop()
     assert broker.offsets.get(("T", 0), 0) == 0
 
 

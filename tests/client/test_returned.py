@@ -307,3 +307,25 @@ async def test_a_function_in_a_thread_that_raises_stop_iteration_has_failed() ->
     fault = await outcome(takes)
     assert isinstance(fault, RuntimeError)
     assert isinstance(fault.__cause__, StopIteration)
+
+
+class Biller:
+    def __init__(self, database: Any) -> None:
+        done.append("made")
+
+    def __call__(self, msg: Received) -> None:
+        done.append("billed")
+
+
+async def test_a_class_is_no_handler() -> None:
+    """A call of it makes an object and bills nobody."""
+    app = App()
+    gives: list[Callable[[], Any]] = [
+        lambda: connect().push_consumer("T", Biller, group="g"),
+        lambda: app.subscriber("T", group="g")(Biller),
+    ]
+    for give in gives:
+        with pytest.raises(Error, match=r"the handler is the class Biller: .* Give an object of it, Biller\(\.\.\.\)"):
+            give()
+    assert await outcome(Biller("db")) is None
+    assert done == ["made", "billed"]

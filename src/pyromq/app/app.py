@@ -21,7 +21,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
 from typing import Any, Self, TypeVar, Unpack
 
 from .. import logs
@@ -49,7 +48,7 @@ from ..client.received import Received
 from ..client.subscription import Filter
 from ..client.values import JSON, Codec, check_type, choose_codec
 from .asyncapi import AsyncApi, Document
-from .declared import Publication, Subscription
+from .declared import Publication, Subscription, check_publications
 from .depends import OverrideTable, Provision, check_dependencies, dependencies
 from .replies import Replies
 from .settings import check_settings, checked_lifespan
@@ -163,7 +162,7 @@ class App(Lifecycle):
         client = check_settings("App(...)", self._settings, ClientConfig, make)
         check_settings("App(...)", (), ClientConfig, partial(client.producer, self._producer_group))
 
-        self._check_publications()
+        check_publications(self._publishing, [each.function for each in self._subscriptions])
 
         def declare(subscription: Subscription) -> None:
             self._check_function(subscription)
@@ -201,7 +200,7 @@ class App(Lifecycle):
     async def start(self, client: Client | None = None) -> None:
         """Start on a client of its own, or on this one, which is started already (tests)."""
         self._check_stopped()
-        self._check_publications()
+        check_publications(self._publishing, [each.function for each in self._subscriptions])
         async with AsyncExitStack() as stack:
             stack.callback(setattr, self, "_run", None)
             if client is None:
@@ -290,11 +289,6 @@ class App(Lifecycle):
     def _check_stopped(self) -> None:
         if self._run is not None:
             raise Error("this app runs already", hint="Declare subscribers and publishers before, and start it once")
-
-    def _check_publications(self) -> None:
-        """Raise ConfigError for arguments of publishers that a send would refuse."""
-        for each in chain(*self._publishing.values()):
-            check_settings(f"publisher to {each.topic!r}", each.arguments, PublishArguments, each.check)
 
     def _check_types(self, subscription: Subscription) -> None:
         """Raise Error for types of a function that the codecs have no bodies of."""

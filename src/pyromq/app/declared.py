@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,8 @@ from ..client.keywords import ConsumeSettings, PublishArguments
 from ..client.produce.outgoing import check_sendable, message_properties
 from ..client.produce.queue_choice import queue_choice
 from ..client.subscription import Filter
+from ..errors import ConfigError
+from .settings import check_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +51,16 @@ class Publication:
         queue_choice(order_key, queue)
         if timeout is not None:
             time_limit("timeout", timeout)
+
+
+def check_publications(publishing: Mapping[Handler, Sequence[Publication]], called: Collection[Handler]) -> None:
+    """Raise ConfigError for arguments that a send would refuse, and for functions that no subscriber calls."""
+    for function, publications in publishing.items():
+        for each in publications:
+            where = f"publisher to {each.topic!r}"
+            check_settings(where, each.arguments, PublishArguments, each.check)
+            if function not in called:
+                raise ConfigError(
+                    f"{where}: {function!r} is no subscriber, so nothing would be sent. Write @app.subscriber above "
+                    "@app.publisher, with no other decorator between them"
+                )

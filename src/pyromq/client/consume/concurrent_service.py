@@ -122,11 +122,13 @@ class ConcurrentService(ConsumeService):
             if count > 1:
                 received += [self.describe(message, assigned.queue) for message in messages[1:]]
             outcomes = await self.attempt(received)
+        except asyncio.CancelledError as cancelled:
+            raise self.interruption(cancelled) from None
         finally:
             self.running -= count
             in_flight.leave(offsets)
         assigned.handled_ms = self.clock.now_ms()
-        if process.is_dropped:
+        if process.is_dropped or self.is_cut:
             self.log_uncounted(received, outcomes)
             return
         if outcomes.count(None) == count:

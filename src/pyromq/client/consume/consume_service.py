@@ -145,6 +145,7 @@ class ConsumeService(ABC):
     tasks: Tasks
     running: int = field(init=False, default=0)  # messages that handlers are busy with
     is_stopping: bool = field(init=False, default=False)
+    is_cut: bool = field(init=False, default=False)  # handlers were cancelled: what they return does not count
     handlers: set[asyncio.Task[None]] = field(init=False, default_factory=set)  # that `finish` waits for
 
     @abstractmethod
@@ -158,6 +159,12 @@ class ConsumeService(ABC):
     @abstractmethod
     async def left(self, assigned: AssignedQueue) -> None:
         """Return when the queue, which is leaving already, may go to another member."""
+
+    def interruption(self, fault: asyncio.CancelledError) -> BaseException:
+        """Return what ends a task whose handler was cancelled: the same at a stop, else an error, which kills the
+        consumer. Its message would wait for good, and nobody would know."""
+        text = "a handler was cancelled while its consumer runs: did it cancel its own task?"
+        return fault if self.is_stopping else RuntimeError(text)
 
     def log_uncounted(self, received: Sequence[Received], outcomes: Outcomes) -> None:
         """Log what failed of a queue that was given up meanwhile."""
@@ -181,6 +188,7 @@ class ConsumeService(ABC):
 
     async def _cut(self, handlers: Collection[asyncio.Task[None]]) -> None:
         """Cancel the handlers, and leave those behind that go on all the same."""
+        self.is_cut = True
         for task in handlers:
             task.cancel()
         with suppress(TimeoutError):

@@ -65,10 +65,12 @@ class OrderlyService(ConsumeService):
                 self.running += len(left)
                 try:
                     outcomes = await self.attempt(left)
+                except asyncio.CancelledError as cancelled:
+                    raise self.interruption(cancelled) from None
                 finally:
                     self.running -= len(left)
             assigned.handled_ms = self.clock.now_ms()
-            if assigned.process.is_dropped:
+            if assigned.process.is_dropped or self.is_cut:
                 self.log_uncounted(left, outcomes)
                 return
             failed = []

@@ -167,10 +167,7 @@ class HandlerRunner:
                 renew = deadline.renew if self._threads is None else _from_thread(deadline)
                 for each in messages:
                     each.deadline = renew
-                outcomes = self._outcomes(await work)
-            if waiting.task is not None and waiting.task.cancelling():  # the consumer stops, and the handler hid it
-                raise asyncio.CancelledError("the handler returned although it was cancelled")
-            return outcomes
+                return self._outcomes(await work)
         except (Exception, asyncio.CancelledError) as fault:
             return [failure(fault)] * len(messages)
         finally:

@@ -180,6 +180,9 @@ def check_handler(handler: Handler, shape: str = TAKES) -> None:
     """Raise Error for what is no function, and for generators and context managers, of which a call runs nothing."""
     if not callable(handler):
         raise Error(f"the handler is {handler!r}, and not a function", hint=f"Give one: {shape}")
+    if inspect.isclass(handler):
+        hint = f"Give an object of it, {handler.__name__}(...), or a method"
+        raise Error(f"the handler is the class {handler.__qualname__}: a message would only make an object", hint=hint)
     if is_generator(handler):
         raise Error(f"{handler!r} has a `yield`: it would never run", hint="Return, or take the `yield` out")
     if is_context(handler):
