@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from pyromq.spark.options import Use, read_options
 from pyromq.spark.read.batch_read import QueuePart
 from pyromq.spark.read.stream_read import StreamReader
+from pyromq.spark.schema import DDL
 from pyromq.spark.source import RocketMQSource
 
 
@@ -46,6 +47,9 @@ class DyingSource(RocketMQSource):
     @classmethod
     def name(cls) -> str:
         return "dying"
+
+    def schema(self) -> str:
+        return DDL  # and `marks` is not looked at
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         given = {key: value for key, value in self.options.items() if key != "marks"}
