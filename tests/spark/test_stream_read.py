@@ -22,8 +22,9 @@ from pyromq.client.errors import TopicNotFound
 from pyromq.errors import ConfigError
 from pyromq.spark.connect.cluster import Cluster
 from pyromq.spark.options import Use, read_options
+from pyromq.spark.read import made_anew
 from pyromq.spark.read.listener import OffsetPublisher
-from pyromq.spark.read.offsets import DataLoss, from_json
+from pyromq.spark.read.offsets import STORED, DataLoss, Queue, from_json
 from pyromq.spark.read.stream_read import StreamReader
 from pyromq.testing.clock import ManualClock
 from tests.spark.dying_reader import DyingSource
@@ -330,7 +331,7 @@ def test_new_queues_of_a_topic_join_a_stream_that_runs(
     made = reader(servers, topic, startingOffsets="earliest")
     readers.append(made)
     first = made.latestOffset(made.initialOffset(), ReadAllAvailable())
-    assert first == {topic: {"broker-a": {"0": 20}}}
+    assert from_json(first) == {Queue(topic, "broker-a", 0): 20}
     make_topic(servers, "broker-a", topic, queues=3)
     second = first
     while set(second[topic]["broker-a"]) != {"0", "1", "2"}:  # until the name server has heard of it
@@ -360,16 +361,15 @@ def test_a_topic_that_is_deleted_does_not_stop_a_stream_of_others(
     )
     readers += [many, one]
     first = many.latestOffset(many.initialOffset(), ReadAllAvailable())
-    assert one.latestOffset(one.initialOffset(), ReadAllAvailable()) == {f"{topic}-a": {"broker-a": {"0": 10}}}
+    a, b = (Queue(f"{topic}-{name}", "broker-a", 0) for name in "ab")
+    assert from_json(one.latestOffset(one.initialOffset(), ReadAllAvailable())) == {a: 10}
     delete_topic(servers, "broker-a", f"{topic}-a")
     servers.send(f"{topic}-b", 5, first=10)
     many._refreshed_at = one._refreshed_at = -1.0
     second = many.latestOffset(first, ReadAllAvailable())
-    assert second == {f"{topic}-a": {"broker-a": {"0": 10}}, f"{topic}-b": {"broker-a": {"0": 15}}}
+    assert from_json(second) == {a: 10, b: 15}
     assert [part.part.size for part in many.partitions(first, second)] == [5]
-    assert one.latestOffset(one.initialOffset(), ReadAllAvailable()) == one.initialOffset() | {
-        f"{topic}-a": {"broker-a": {"0": 10}}
-    }
+    assert from_json(one.latestOffset(one.initialOffset(), ReadAllAvailable())) == {a: 10}
     one._answered_at = one._refreshed_at = -1000.0
     with pytest.raises(TopicNotFound):
         one.latestOffset(one.initialOffset(), ReadAllAvailable())
@@ -379,6 +379,40 @@ def test_a_topic_that_is_deleted_does_not_stop_a_stream_of_others(
     third = many.latestOffset(second, ReadAllAvailable())
     with pytest.raises(DataLoss, match=f"{topic}-a/broker-a/0: offsets 3 to 10 were there before: the queue was made"):
         many.partitions(second, third)
+
+
+@pytest.mark.parametrize("is_planned", [True, False], ids=["the next batch", "a batch that is repeated"])
+def test_a_topic_that_was_made_anew_and_has_grown_past_the_checkpoint_is_a_loss(
+    servers: Servers, topic: str, readers: list[StreamReader], monkeypatch: pytest.MonkeyPatch, is_planned: bool
+) -> None:
+    """Its offsets fit: the stream went on in the middle of the new topic, without a word."""
+    monkeypatch.setattr(made_anew, "_MARGIN_MS", 0)
+    make_topic(servers, "broker-a", topic, queues=1)
+    servers.send(topic, 10)
+    before = reader(servers, topic, startingOffsets="earliest")
+    first = before.latestOffset(before.initialOffset(), ReadAllAvailable())
+    servers.send(topic, 5, first=10)
+    before._refreshed_at = -1.0
+    second = json.loads(json.dumps(before.latestOffset(first, ReadAllAvailable())))  # as in the checkpoint
+    assert [part.part.size for part in before.partitions(first, second)] == [5]  # it is the same topic
+    while SystemClock().now_ms() <= second[STORED]["broker-a"] + 1:
+        pause(0.001)
+    delete_topic(servers, "broker-a", topic)
+    make_topic(servers, "broker-a", topic, queues=1)
+    servers.send(topic, 40, first=100)
+    strict, lax = (
+        reader(servers, topic, startingOffsets="earliest", failOnDataLoss=str(each).lower()) for each in (True, False)
+    )
+    readers += [before, strict, lax]
+    if is_planned:
+        start, end, told = second, strict.latestOffset(second, ReadAllAvailable()), "offsets 0 to 15"
+        assert from_json(lax.latestOffset(second, ReadAllAvailable())) == from_json(end)
+    else:
+        start, end, told = first, second, "offsets 0 to 10"
+    with pytest.raises(DataLoss, match=f"{topic}/broker-a/0: {told} were stored after the stream had passed them"):
+        strict.partitions(start, end)
+    [part] = lax.partitions(start, end)
+    assert (part.part.begin, part.part.end) == (0, 40 if is_planned else 15)
 
 
 def rows_of(made: StreamReader, part: Any) -> list[dict[str, Any]]:

@@ -27,6 +27,7 @@ from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.heartbeat import ConsumerData, HeartbeatData
 from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.headers.clients import UnregisterClient
+from ...protocol.headers.header import TopicName
 from ...protocol.requests import RequestCode
 from ..options import NetOptions
 from ..read.offsets import Bounds, Offsets, Queue
@@ -98,6 +99,32 @@ class Cluster(AbstractContextManager["Cluster"]):
         """Return the offset of the first message stored at that time or later; the queue's end if there is none."""
         times = {_message_queue(queue): time_ms for queue, time_ms in times_ms.items()}
         return self._each(times_ms, lambda queue: offset_at(self._session, queue, times[queue]))
+
+    def last_stored(self, queues: Mapping[Queue, str]) -> dict[str, int]:
+        """Return by broker when the last message of these topics was stored, in the broker's own time.
+
+        One that does not say (it is away, or the key may not ask) is left out.
+        """
+        places = {(queue.broker, queue.topic): address for queue, address in queues.items()}
+
+        async def ask_all() -> list[int | BaseException]:
+            asked = (self._last_stored(topic, address) for (_, topic), address in places.items())
+            return await asyncio.gather(*asked, return_exceptions=True)
+
+        found: dict[str, int] = {}
+        silent: set[str] = set()
+        for (broker, _), answer in zip(places, self._portal.call(ask_all()), strict=True):
+            if isinstance(answer, Error):
+                silent.add(broker)
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                found[broker] = max(found.get(broker, 0), answer)
+        return {broker: time_ms for broker, time_ms in found.items() if time_ms > 0 and broker not in silent}
+
+    async def _last_stored(self, topic: str, address: str) -> int:
+        stats = await self._session.ask(address, RequestCode.GET_TOPIC_STATS_INFO, TopicName(topic=topic))
+        return max((at.last_update_timestamp for at in stats.body.offset_table.values()), default=0)
 
     def committed(self, group: str, queues: Iterable[Queue]) -> Offsets:
         """Return the group's offsets; queues where it has not been are left out."""

@@ -14,6 +14,8 @@ from ...errors import PyroError
 from ...model.lag import lag
 from ..option_kinds import json_object, time_ms
 
+# In a checkpoint beside the topics, none of which can have this name: by broker, when its last message had been stored.
+STORED = "@stored"
 EARLIEST, LATEST, GROUP = "earliest", "latest", "group"
 _FIRST, _LAST = -2, -1
 _OFFSETS_LIKE = 'earliest, latest, group or JSON such as {"orders": {"broker-a": {"0": 23, "1": -2}}}'
@@ -48,6 +50,7 @@ def from_json(nested: Mapping[str, Any]) -> Offsets:
     return {
         Queue(topic, broker, int(queue_id)): int(offset)
         for topic, brokers in nested.items()
+        if topic != STORED
         for broker, queues in brokers.items()
         for queue_id, offset in queues.items()
     }

@@ -22,6 +22,7 @@ from ..failures import shown_in_a_sentence
 from ..options import ReadOptions
 from ..schema import arrow_of
 from .batch_read import QueuePart, parts_of, read_part
+from .made_anew import losses, made_anew, with_times
 from .offsets import LATEST, Bounds, DataLoss, Offsets, Queue, from_json, limited, ranges, to_json, waiting
 from .starting import report, starting, with_retries
 
@@ -81,7 +82,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._triggered_at = self._clock.monotonic()
         if isinstance(limit, ReadMaxRows):
             latest = limited(begin, latest, limit.max_rows)
-        return to_json(latest)
+        if latest == from_json(start):
+            return start  # any other text would be a batch
+        return with_times(latest, self._cluster().last_stored(self._queues))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         return to_json(self._latest({})) if self._bounds else None
@@ -93,8 +96,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._refresh()
         if not self._is_planned and self._initial is not None and begin == self._initial:
             begin = self._first_start(begin, until)
-        found, lost = ranges(begin, until, self._bounds_for(until))
-        report(lost, self._options)
+        bounds = self._bounds_for(until)
+        anew = made_anew(self._cluster(), begin, until, start, None if self._is_planned else end)
+        lost = losses(anew, begin, bounds)
+        found, more = ranges({queue: at for queue, at in begin.items() if queue not in anew}, until, bounds)
+        report(lost + more, self._options)
         return parts_of(found, self._queues, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
