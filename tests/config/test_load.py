@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.config import Live, examine_file, load, settings_of
+from pyromq.config import Live, check_file, examine_file, load, settings_of
 from pyromq.errors import ConfigError
 from tests.config.bakery import BAKERY_KEYS, BakeryConfig, Flush
 
@@ -89,6 +89,18 @@ def test_the_overlay_may_hold_only_what_the_wire_may_change(tmp_path: Path) -> N
     overlay.write_text("listenPort=3\n")
     with pytest.raises(ConfigError, match=r"overlay\.properties line 1: listenPort cannot be changed over the wire"):
         load(BakeryConfig, BAKERY_KEYS, daemon="bakery", overlay=lambda config: overlay)
+
+
+def test_what_looks_like_a_comment_behind_a_value_is_said_to_be_part_of_it(tmp_path: Path) -> None:
+    """The data went into a folder of that name, without a word."""
+    file, hint = tmp_path / "bakery.conf", "# begins a comment only at the start of a line"
+    file.write_text("storePathRootDir=/data # the large disk\n")
+    loaded = load(BakeryConfig, BAKERY_KEYS, daemon="bakery", file=file)
+    assert loaded.config.data_dir == Path("/data # the large disk")
+    assert loaded.notices == [f"{file} line 1: storePathRootDir = /data # the large disk: {hint}"]
+    (checked,) = check_file(file, BakeryConfig, BAKERY_KEYS)
+    assert checked.effect == f"sets data_dir, with all of '/data # the large disk': {hint}"
+    assert error_of(file, "listenPort=1 # one\n").endswith(f"must be a whole number; {hint}")
 
 
 def test_an_overlay_of_an_older_version_is_read_in_its_words(tmp_path: Path) -> None:
@@ -183,6 +195,7 @@ def test_what_is_said_about_a_properties_file(tmp_path: Path, text: str, expecte
     [
         ("#\nlisten_prt = 1", " line 2: unknown key 'listen_prt': did you mean 'listen_port'?"),
         ("listenPort = 1", " line 1: unknown key 'listenPort': in this kind of file it is called 'listen_port'"),
+        ("[broker]\nlisten_port = 1", " line 1: [broker]: settings stand in no table; drop it"),
         ("listen_port = true", " line 1: listen_port = true: must be a whole number, not bool"),
         ("listen_port = 1.5", " line 1: listen_port = 1.5: must be a whole number, not float"),
         ("listen_port = -1", " line 1: listen_port = -1: must be from 0 to 65535"),

@@ -43,7 +43,9 @@ def with_changes(config: C, text: str, source: str, keys: JavaKeys) -> tuple[C, 
     if (error := first_error(findings)) is not None:
         raise ConfigError(error)
     for one in findings:
-        if one.setting is None or not one.setting.live:
+        if one.setting is None:
+            raise NotLive(f"{one.key} cannot be changed while running: it {one.effect}")
+        if not one.setting.live:
             can = ", ".join(may_change(type(config)))
             raise NotLive(f"{one.key} cannot be changed while running; these can: {can}")
     fields: dict[str, Any] = {one.setting.name: one.parsed for one in findings if one.setting is not None}

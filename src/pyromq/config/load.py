@@ -215,7 +215,7 @@ def _judge(where: str, key: str, raw: object, setting: Setting) -> SettingFindin
 
 def _judge_java(where: str, key: str, value: str, by_java: Mapping[str, Setting], keys: JavaKeys) -> SettingFinding:
     if key in by_java:
-        return _judge(where, key, value, by_java[key])
+        return _without_comment(_judge(where, key, value, by_java[key]))
     if key not in keys:
         unknown = _unknown(key, [*by_java, *keys.names()], {one.name: one.java for one in by_java.values()})
         return SettingFinding(where, key, value, "unknown", error=unknown)
@@ -232,6 +232,18 @@ def _judge_java(where: str, key: str, value: str, by_java: Mapping[str, Setting]
     return SettingFinding(where, key, value, "refused", error=f"{key} = {shown} is refused: {group.reason}; {remedy}")
 
 
+def _without_comment(one: SettingFinding) -> SettingFinding:
+    """Return the finding with a word on what looks like a comment behind the value: it is part of it, as in Java."""
+    if not re.search(r"\s#", one.value):
+        return one
+    hint = "# begins a comment only at the start of a line"
+    if one.error is not None:
+        return replace(one, error=f"{one.error}; {hint}")
+    return replace(
+        one, effect=f"{one.effect}, with all of {one.shown!r}: {hint}", notice=f"{one.key} = {one.shown}: {hint}"
+    )
+
+
 def _examine_toml(path: Path, text: str, settings: Mapping[str, Setting]) -> Iterator[SettingFinding]:
     try:
         table = tomllib.loads(text)
@@ -243,6 +255,10 @@ def _examine_toml(path: Path, text: str, settings: Mapping[str, Setting]) -> Ite
         where = f"{path} line {text.count(chr(10), 0, found.start()) + 1 if found else 1}"
         if key in settings:
             yield _judge(where, key, value, settings[key])
+        elif isinstance(value, dict):
+            yield SettingFinding(
+                where, key, str(value), "unknown", error=f"[{key}]: settings stand in no table; drop it"
+            )
         else:
             unknown = _unknown(key, settings, {one.java: one.name for one in settings.values()})
             yield SettingFinding(where, key, str(value), "unknown", error=unknown)

@@ -14,7 +14,7 @@ from ..terminal.exits import REFUSED
 from ..terminal.options import one_broker
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, TakesNegatives, Tree, command, unknown
-from ..terminal.validation import check_name_servers, check_setting
+from ..terminal.validation import check_name_servers, check_setting, is_broker_key
 
 if TYPE_CHECKING:
     from ...admin.calls import Calls
@@ -64,11 +64,12 @@ async def put(shell: Shell, key: str, value: str, broker: str | None) -> None:
     was = {}
     for place in places:
         found = await admin.settings.of_broker(shell.calls, place.address)
-        if key not in found:
+        if key not in found and not is_broker_key(key):
+            raise unknown("setting", key, found)
+        value = await check_setting(shell, place, key, value)
+        if key not in found:  # Apache's broker, or it would have been refused
             raise unknown("setting", key, found)
         was[place] = found[key]
-    for place in places:
-        value = await check_setting(shell, place, key, value)
     shown, before = masked(key, value), {place.name: masked(key, old) for place, old in was.items()}
     shell.about_to(
         f"set {key} to {shown}",

@@ -83,12 +83,23 @@ async def check_setting(shell: Shell, place: BrokerPlace, key: str, value: str) 
         return value
     try:
         changed, _ = with_changes(BrokerConfig(), properties.render({key: value}), "--", BROKER_KEYS)
-    except NotLive:
+    except NotLive as fault:
+        if key in BROKER_KEYS:
+            raise Fail(str(fault), REFUSED) from None
         cure = "set it in the broker's file and start it again. Which can: pyromq config list"
         raise Fail(f"{key} of {place.name} cannot be changed while running: {cure}", REFUSED) from None
     except ConfigError as fault:
         raise Fail(str(fault).removeprefix("-- line 1: "), REFUSED) from None
     return render_all(changed)[key]
+
+
+def is_broker_key(key: str) -> bool:
+    """Return whether our broker knows the key, be it that it shows no value of it."""
+    from ...broker.config import BrokerConfig
+    from ...broker.java_keys import BROKER_KEYS
+    from ...config import settings_of
+
+    return key in BROKER_KEYS or any(one.java == key for one in settings_of(BrokerConfig).values())
 
 
 async def check_sendable(shell: Shell, topics: Iterable[str]) -> None:
