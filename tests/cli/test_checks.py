@@ -150,6 +150,7 @@ async def test_an_order_configuration_that_is_missing_or_has_other_queues_than_t
     assert "the name servers have no ORDER_TOPIC_CONFIG of it" in missing.text
     assert missing.command == "pyromq kv set ORDER_TOPIC_CONFIG moves 'broker-a:2;broker-b:2' --dry-run"
     assert other.text.endswith("and its brokers have broker-a:2;broker-b:2")
+    assert other.cure.startswith("Sends to queues that are not there fail. ")
     here = {"broker-a": {"moves": ordered["moves"]}}
     assert await found(order_checks.order_configs, calls, brokers=both, configs=here) == [], "one broker has it"
 

@@ -85,6 +85,10 @@ def test_figures_and_draining_of_brokers(two: Standing) -> None:
     assert "bootTimestamp" in two.shown("broker", "stats")
     assert "Closest: 'putTps'" in two.refused("broker", "stats", "putTp")
     assert "would keep producers from writing to broker-b" in two.shown("broker", "drain", "broker-b", "--dry-run")
+    two.shown("topic", "create", "alone", "-b", "broker-b")
+    said = two.run("broker", "drain", "broker-b", "--dry-run").stderr
+    assert said == "WARNING: no other broker takes messages of alone: sends to them will fail\n"
+    two.shown("topic", "delete", "alone", "--yes")
     (drained,) = two.rows("broker", "drain", "broker-b", "--yes")
     assert drained["topics"] > 1
     assert "WARN  permission: broker-b is drained" in two.shown("doctor")

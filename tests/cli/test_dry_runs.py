@@ -45,6 +45,8 @@ def stands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
         ("group reset billing orders -b broker-a --queue 0 --offset 99", "offset 99: queue 0 of orders"),
         ("group skip billing orders --queue 7", "no broker of these has queue 7 of orders"),
         ("msg replay orders --into closed", "closed"),
+        ("group delete CID_RMQ_SYS_TRANS", "group CID_RMQ_SYS_TRANS is the system's own and stays as it is"),
+        ("group update TOOLS_CONSUMER --no-consume", "group TOOLS_CONSUMER is the system's own"),
     ],
 )
 def test_no_yes_to_what_then_fails(stands: Standing, words: str, said: str) -> None:
@@ -60,6 +62,7 @@ def test_no_yes_to_what_then_fails(stands: Standing, words: str, said: str) -> N
         ("[topics.ordered]\nwriteQueues = 3\nreadQueues = 3", "of the order topic ordered not consumed"),
         ("[topics.orders]\nwriteQueues = 70000\nreadQueues = 70000", "at most 65536 queues"),
         ("[topics.BenchmarkTest]\npermission = 'r'", "is broker-a's own"),
+        ("[groups.TOOLS_CONSUMER]\nconsumes = false", "group TOOLS_CONSUMER is the system's own"),
         ("[groups.billing]\nretries = -2", "group billing: retries are -1 or more (not -2)"),
         ("[groups.billing]\nretryQueues = 70000", "retryQueues from 0 to 65536 (not 70000)"),
     ],

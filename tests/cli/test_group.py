@@ -147,6 +147,6 @@ async def test_a_dry_run_shows_where_it_would_go(broker: Running) -> None:
     done = await run(broker, "skip", "G", "T", "--queue", "0", "--dry-run")
     assert done.exit_code == 0, done.output
     assert "would let group G skip what waits in T" in done.stdout
-    assert ["T", "broker-a", "0", "2", "5"] in [line.split() for line in done.stdout.splitlines()]
+    assert ["T", "broker-a", "0", "2", "5", "3", "0"] in [line.split() for line in done.stdout.splitlines()]
     assert "nothing was changed" in done.stdout
     assert offsets(broker) == {0: 2, 1: 0}

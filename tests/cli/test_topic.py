@@ -283,6 +283,22 @@ def test_an_order_configuration_that_nobody_can_read_is_said_everywhere(two: Sta
     two.shown("pub", "torn", "second", "--order-key", "k")
 
 
+def test_offsets_that_are_moved_say_how_many_messages_that_is(two: Standing) -> None:
+    two.shown("topic", "create", "counted", "--queues", "1", "-b", "broker-a")
+    two.send("counted", *"abc")
+    for group in ("counter", "copy"):
+        two.shown("group", "create", group)
+    dry = two.shown("group", "skip", "counter", "counted", "--dry-run")
+    assert "would let group counter skip what waits in counted: 3 messages are left out\n" in dry
+    assert "3 messages are left out" in two.refused("group", "skip", "counter", "counted", text="n\n")
+    two.shown("group", "skip", "counter", "counted", "--yes")
+    assert "at first: 3 come again\n" in two.shown("group", "reset", "counter", "counted", "--to", "first", "--dry-run")
+    (row,) = two.rows("group", "clone", "counter", "copy", "counted", "--dry-run")
+    assert (row["goesOnAt"], row["leftOut"], row["again"]) == (3, 3, 0)
+    assert "is: 3 messages are left out" in two.shown("group", "clone", "counter", "copy", "counted", "--dry-run")
+    assert "at last\n" in two.shown("topic", "reset", "counted", "--to", "last", "--dry-run"), "nothing happens"
+
+
 def test_a_question_without_an_input_is_a_no(two: Standing) -> None:
     two.shown("topic", "create", "stays", "-b", "broker-a")
     program = f"{shlex.quote(sys.executable)} -m pyromq -n '{two.names}'"

@@ -10,8 +10,10 @@ import click
 
 from ... import admin
 from ...config import masked
+from ...model.topic import Perm
 from ..terminal.exits import REFUSED
 from ..terminal.options import one_broker
+from ..terminal.printing import print_lines
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, TakesNegatives, Tree, command, unknown
 from ..terminal.validation import check_name_servers, check_setting, is_broker_key
@@ -108,14 +110,31 @@ async def drain(shell: Shell, name: str, undo: bool) -> None:
     """Tell producers, by way of the name servers, to write to BROKER no more; consumers go on. For taking it down."""
     if ":" in name:
         raise click.UsageError(f"{name}: name servers know brokers by name; pyromq cluster brokers shows them")
-    await shell.masters(name)
+    (place,) = await shell.masters(name)
     await check_name_servers(shell)
+    if not undo:
+        await _warn_of_last(shell, place)
     what = f"let producers write to {name} again" if undo else f"keep producers from writing to {name}"
     servers = shell.session.config.name_servers
     shell.about_to(what, [{"broker": name, "nameServer": address} for address in servers])
     topics = [await admin.cluster.let_be_written(shell.calls, address, name, may=undo) for address in servers]
     counts = zip(servers, topics, strict=True)
     shell.rows([{"broker": name, "nameServer": address, "topics": count} for address, count in counts])
+
+
+async def _warn_of_last(shell: Shell, place: BrokerPlace) -> None:
+    """Warn of topics that no other broker takes messages of: sends to them fail from then on."""
+    only = []
+    for topic in sorted(await admin.topics.configs(shell.calls, place.address)):
+        if admin.topics.is_internal(topic) or topic in (place.name, place.cluster):
+            continue
+        route = await admin.topics.route(shell.calls, topic)
+        parts = [] if route is None else route.queue_datas
+        writable = {one.broker_name for one in parts if one.perm & Perm.WRITE}
+        only += [topic] if writable == {place.name} else []
+    if only:
+        shown = ", ".join(only[:5]) + (f" and {len(only) - 5} more" if len(only) > 5 else "")
+        print_lines(f"WARNING: no other broker takes messages of {shown}: sends to them will fail", err=True)
 
 
 COMMANDS = {"config": config, "stats": stats, "drain": drain}

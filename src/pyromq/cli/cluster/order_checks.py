@@ -50,9 +50,9 @@ def _order_config(
         return CheckResult("order", BROKEN, text, cure, _set_order(name, left))
     if at_brokers and queues != at_brokers and {*queues, *at_brokers} <= checked.configs.keys():
         text = f"{name} is ordered over {entry} by the name servers, and its brokers have {order_text(at_brokers)}"
-        cure = (
-            "Sends to queues that are not there fail. When all is consumed, since keys move by it, without --dry-run:"
-        )
+        is_beyond = any(count > at_brokers.get(broker, 0) for broker, count in queues.items())
+        effect = "Sends to queues that are not there fail" if is_beyond else "Nothing is sent to the queues left out"
+        cure = f"{effect}. Set it when all is consumed, since keys move by it, without --dry-run:"
         return CheckResult("order", WARNING, text, cure, _set_order(name, at_brokers))
     return None
 

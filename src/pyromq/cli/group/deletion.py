@@ -12,7 +12,7 @@ from ...model.names import dlq_topic, retry_topic
 from ..msg.dlq import delete_letters, delete_topic
 from ..terminal.shell import Shell, changes
 from ..terminal.tree import command
-from ..terminal.validation import check_name_servers
+from ..terminal.validation import check_name_servers, check_own_group
 from .group_state import online_in, queues_of
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ async def delete(shell: Shell, name: str, keep_offsets: bool, with_dead: bool) -
     `pyromq dlq list GROUP` goes on showing those that stay, and `dlq resend GROUP --to-topic` sends them.
     """
     places = await shell.masters_with(name)
+    check_own_group(name)
     plan = await _plan(shell, name, places, keep_offsets)
     await check_name_servers(shell)
     dead = sum(one["deadLetters"] for one in plan)

@@ -21,6 +21,7 @@ from ..terminal.options import one_broker, one_cluster, together
 from ..terminal.printing import print_lines, print_text
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command, unknown
+from ..terminal.validation import check_own_group
 from .deletion import delete
 from .group_state import online_in, queues_of
 from .lag import Load, advise
@@ -280,6 +281,7 @@ async def update(shell: Shell, name: str, broker: str | None, cluster: str | Non
     if all(value is None for value in wanted.values()):
         raise click.UsageError("say what to change: --retries, --orderly, --broadcast or --consume")
     places = await shell.masters_with(name, broker, cluster)
+    check_own_group(name)
     found = [(place, await admin.groups.config(shell.calls, place.address, name)) for place in places]
     await _put(shell, "change", [(place, _changed(now, wanted)) for place, now in found if now is not None], ask=True)
 

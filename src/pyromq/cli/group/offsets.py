@@ -7,7 +7,7 @@ would drop its queues at its first pull, and stand still for ten seconds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -143,15 +143,32 @@ async def clone(shell: Shell, source: str, target: str, topic: str) -> None:
         theirs = (await admin.offsets.progress(shell.calls, place.address, source, topic)).offset_table
         for queue, at in admin.topics.by_number(theirs):
             now = await admin.offsets.committed(shell.calls, place.address, target, topic, queue.queue_id)
-            goal = {"now": now, "goesOnAt": at.consumer_offset}
+            first = await admin.offsets.first(shell.calls, place.address, topic, queue.queue_id)
+            goal = _goal(now, at.consumer_offset, first)
             plan.append({"topic": topic, "broker": place.name, "queue": queue.queue_id} | goal)
     if not plan:
         raise Fail(f"group {source} has no offsets in {topic}")
-    shell.about_to(f"let group {target} go on in {topic} where group {source} is", plan)
+    shell.about_to(f"let group {target} go on in {topic} where group {source} is{_consequence(plan)}", plan)
     header = CloneGroupOffset(src_group=source, dest_group=target, topic=topic, offline=True)
     for place in places:
         await shell.calls.ask(place.address, RequestCode.CLONE_GROUP_OFFSET, header)
     shell.rows(plan)
+
+
+def _goal(now: int | None, to: int, first: int) -> dict[str, Any]:
+    """Return the columns of a queue: from where to where, and how many messages that leaves out or brings again."""
+    begin = max(first, now or 0)
+    return {"now": now, "goesOnAt": to, "leftOut": max(0, to - begin), "again": max(0, begin - max(first, to))}
+
+
+def _consequence(plan: Sequence[dict[str, Any]]) -> str:
+    out, again = (sum(row[column] for row in plan) for column in ("leftOut", "again"))
+    words = [f"{out} messages are left out"] if out else []
+    return f": {' and '.join(words + ([f'{again} come again'] if again else []))}" if out or again else ""
+
+
+def _results(plan: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in row.items() if key not in ("now", "leftOut", "again")} for row in plan]
 
 
 @dataclass(slots=True)
@@ -177,7 +194,8 @@ async def _move(shell: Shell, what: str, work: Sequence[OffsetMove]) -> None:
     plans = [(each, place, await _plan(shell, each, place)) for each in work for place in each.places]
     if not any(plan for _, _, plan in plans):
         raise Fail(f"no broker of these has queue {work[0].queue} of {work[0].topic}")
-    shell.about_to(what, [row for _, _, plan in plans for row in plan])
+    whole = [row for _, _, plan in plans for row in plan]
+    shell.about_to(what + _consequence(whole), whole)
     rows: list[dict[str, Any]] = []
     faults: list[str] = []
     for each, place, plan in plans:
@@ -199,7 +217,7 @@ async def _commit_on(
         await admin.offsets.commit(shell.calls, *goal, row["goesOnAt"])
         if await admin.offsets.committed(shell.calls, *goal) != row["goesOnAt"]:
             return False
-    rows += [{key: value for key, value in row.items() if key != "now"} for row in plan]
+    rows += _results(plan)
     return True
 
 
@@ -235,5 +253,5 @@ async def _plan(shell: Shell, work: OffsetMove, place: BrokerPlace) -> list[dict
             raise Fail(f"offset {to}: queue {queue.queue_id} of {work.topic} on {place.name} {reached}")
         if work.offset is None and work.time_ms != TO_THE_END:
             to = await admin.offsets.at_time(shell.calls, place.address, work.topic, queue.queue_id, work.time_ms)
-        rows.append(work.row(queue.broker_name, queue.queue_id, {"now": now, "goesOnAt": to}))
+        rows.append(work.row(queue.broker_name, queue.queue_id, _goal(now, to, reach.min_offset)))
     return rows

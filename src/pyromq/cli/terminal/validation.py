@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ... import admin
 from ...client.errors import Refused
 from ...errors import ConfigError, RequestRefused
-from ...model.names import is_system_topic, topic_fault
+from ...model.names import is_system_group, is_system_topic, topic_fault
 from .exits import REFUSED
 from .printing import print_lines
 from .shell import Shell
@@ -56,10 +56,17 @@ async def check_topic(
                 raise Fail(f"{place.name} takes no type MIXED: set enableMixedMessageType=true there", REFUSED)
 
 
+def check_own_group(name: str) -> None:
+    """Fail for a group of the system's own: brokers and tools work by it."""
+    if is_system_group(name):
+        raise Fail(f"group {name} is the system's own and stays as it is", REFUSED)
+
+
 def check_group(config: SubscriptionGroupConfig) -> None:
-    """Fail if a broker would refuse the group as it shall be."""
+    """Fail if a broker would refuse the group as it shall be, or it is the system's own."""
     from ...broker.admin.view import MOST_QUEUES
 
+    check_own_group(config.group_name)
     if config.retry_max_times < -1 or not 0 <= config.retry_queue_nums <= MOST_QUEUES:
         raise Fail(
             f"group {config.group_name}: retries are -1 or more (not {config.retry_max_times}), and "
