@@ -7,6 +7,7 @@ import concurrent.futures
 import threading
 from collections.abc import Iterator
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import pytest
@@ -42,6 +43,9 @@ class Stuck:
         self.done.append(text)
 
 
+STANDS = f"{__file__}:{Stuck.handle.__code__.co_firstlineno + 3} in handle"
+
+
 @pytest.fixture
 def stuck() -> Iterator[Stuck]:
     made = Stuck()
@@ -71,7 +75,7 @@ async def test_a_plain_function_that_takes_too_long_is_given_up_and_the_others_g
     (line,) = lines(caplog, "handler failed")
     assert line.fields["then"] == "dead letter"
     assert "the handler took longer than its time-out: its thread runs on, at " in line.fields["fault"]
-    assert f"{__file__}:41 in handle" in line.fields["fault"]
+    assert STANDS in line.fields["fault"]
     if not ON_JAVA:
         assert "in handle" in seen.messages[0].properties["PYRO_REASON"]
 
@@ -206,11 +210,14 @@ async def test_a_slow_handler_is_named_with_its_line(
             busy = [each for each in lines(caplog, "a handler is still busy") if each.fields["group"] == group]
             return [each for each in busy if place in each.fields["at"]]
 
+        def is_named(group: str, place: str) -> bool:
+            return len(named(group, place)) >= 2
+
         for group, name, place in (
-            ("threads", "Stuck.handle", f"{__file__}:41 in handle"),
+            ("threads", "Stuck.handle", STANDS),
             ("tasks", "waits", "in waits"),
         ):
-            await turns_until(lambda group=group, place=place: len(named(group, place)) >= 2)
+            await turns_until(partial(is_named, group, place))
             fields = named(group, place)[0].fields
             assert fields["handler"].endswith(name)
             assert (fields["offset"], fields["attempt"], len(fields["id"])) == (0, 1, 32)

@@ -11,7 +11,7 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import cycle
 from pathlib import Path
@@ -68,7 +68,7 @@ class Daemon(Running):
 
 
 async def start(
-    *arguments: str, limits: dict[int, int], environment: dict[str, object] | None = None
+    *arguments: str, limits: dict[int, int], environment: Mapping[str, object] | None = None
 ) -> asyncio.subprocess.Process:
     """`limits`: of the system, as soft and hard ones."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("PYROMQ_")}

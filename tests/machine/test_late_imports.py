@@ -28,6 +28,9 @@ from pyromq.cli.main import main
 main()
 """
 ODD = b"{clientID:'c',producerDataSet:[{groupName:\"\\u00e4\"}],consumerDataSet:[],}"  # as fastjson reads it
+ODD_TOPICS = (
+    b"{topicConfigSerializeWrapper:{topicConfigTable:{},dataVersion:{counter:1,timestamp:1,}},filterServerList:[],}"
+)
 DAEMONS = {
     "namesrv": ("--listen", "127.0.0.1:0", "--kv-config-path", "{folder}/kv.json"),
     "up": ("--data", "{folder}", "--namesrv-port", "0", "--broker-port", "0"),
@@ -37,18 +40,19 @@ DAEMONS = {
 async def use(client: RemotingClient, *addresses: str) -> None:
     """The name server first, then the broker, if there is one."""
 
-    async def call(address: str, code: int, body: bytes = b"", **fields: str) -> int:
+    async def call(address: str, code: int, fields: dict[str, str], body: bytes = b"") -> int:
         return (await client.call(address, Command(code=code, fields=fields, body=body), PATIENCE_S)).code
 
     put = {"namespace": "N", "key": "k", "value": "v"}
-    assert await call(addresses[0], RequestCode.PUT_KV_CONFIG, **put) == 0
-    await call(addresses[0], RequestCode.REGISTER_BROKER, ODD, brokerName="b", brokerAddr="b:1", clusterName="c")
+    assert await call(addresses[0], RequestCode.PUT_KV_CONFIG, put) == 0
+    known = {"brokerName": "b", "brokerAddr": "127.0.0.1:1", "clusterName": "c", "haServerAddr": "", "brokerId": "0"}
+    assert await call(addresses[0], RequestCode.REGISTER_BROKER, known, ODD_TOPICS) == 0
     for broker in addresses[1:]:
         made = {"topic": "T", "defaultTopic": "TBW102", "readQueueNums": "2", "writeQueueNums": "2", "perm": "6"}
-        filtered = {"topicFilterType": "SINGLE_TAG", "order": "false"}
-        assert await call(broker, RequestCode.UPDATE_AND_CREATE_TOPIC, **made, **filtered) == 0
-        assert await call(broker, RequestCode.HEART_BEAT, ODD) == 0
-        await call(broker, RequestCode.GET_BROKER_RUNTIME_INFO)
+        made |= {"topicFilterType": "SINGLE_TAG", "order": "false"}
+        assert await call(broker, RequestCode.UPDATE_AND_CREATE_TOPIC, made) == 0
+        assert await call(broker, RequestCode.HEART_BEAT, {}, ODD) == 0
+        await call(broker, RequestCode.GET_BROKER_RUNTIME_INFO, {})
 
 
 @pytest.mark.parametrize("daemon", DAEMONS)
