@@ -1,8 +1,9 @@
-"""Settings of the daemons: declared once (settings), read from every source (load), changed while running (live)."""
+"""Settings of the daemons: declared (settings), judged (findings), read from every source (load), changed (live)."""
 
+from .findings import SettingFinding, examine_properties, first_error
 from .java_keys import IgnoredKeys, JavaKeys, PlannedKeys, RefusedKeys
 from .live import Live, NotLive, may_change, with_changes
-from .load import Loaded, SettingFinding, check_file, examine_file, examine_properties, first_error, load
+from .load import Loaded, check_file, examine_file, load
 from .settings import Setting, check_ranges, masked, render_all, setting, settings_of
 
 __all__ = [

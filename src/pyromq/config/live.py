@@ -14,8 +14,9 @@ from typing import Any, Generic, TypeVar
 from ..errors import ConfigError
 from ..files import replace_file
 from . import properties
+from .findings import examine_properties, first_error
 from .java_keys import JavaKeys
-from .load import Loaded, examine_properties, first_error
+from .load import Loaded
 from .settings import masked, render_all, settings_of
 
 C = TypeVar("C")

@@ -6,48 +6,30 @@ names the file, the line, the key and what to do.
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from ..errors import ConfigError
-from . import properties
-from .java_keys import IgnoredKeys, JavaKeys, PlannedKeys
-from .settings import Setting, masked, settings_of
+from .findings import (
+    IN_ANY_CASE,
+    SettingFinding,
+    examine_properties,
+    examine_toml,
+    first_error,
+    judge,
+    unknown_key,
+)
+from .java_keys import JavaKeys
+from .settings import Setting, settings_of
 
 C = TypeVar("C")
 
-# A value that is the only one: nobody is surprised, so a start says nothing about it.
-IN_ANY_CASE = "changes nothing: it runs so in any case, and any other value is refused"
-
 # What versions before these rules kept in overlays, as it was typed.
 OLD_WORDS = {"yes": "true", "on": "true", "1": "true", "no": "false", "off": "false", "0": "false"}
-
-
-@dataclass(frozen=True, slots=True)
-class SettingFinding:
-    """What became of one key of one source."""
-
-    where: str  # `namesrv.conf line 3`, `environment`, `command line`
-    key: str
-    value: str
-    effect: str
-    error: str | None = None
-    setting: Setting | None = None
-    parsed: Any = None
-    notice: str = ""  # what a start says of a value that is used all the same
-
-    @property
-    def shown(self) -> str:
-        """Return the value for people, without passwords."""
-        return masked(self.key, self.value)
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.error}" if self.error else f"{self.where}: {self.key} {self.effect}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +75,7 @@ def load(
     `spelled`: what a command calls a setting's flag, where it is not the setting's name."""
     environment, settings = environment or {}, settings_of(config_class)
     findings = [
-        _judge(f"environment {variable}", variable, environment[variable], settings[name])
+        judge(f"environment {variable}", variable, environment[variable], settings[name])
         for variable, name in (java_variables or {}).items()
         if variable in environment
     ]
@@ -115,7 +97,7 @@ def examine_file(path: Path, config_class: type, keys: JavaKeys) -> list[Setting
     text = _read(path)
     settings = settings_of(config_class)
     if _is_toml(path, text, settings):
-        return list(_examine_toml(path, text, settings))
+        return list(examine_toml(path, text, settings))
     return examine_properties(text, str(path), config_class, keys)
 
 
@@ -157,22 +139,6 @@ def _replaces(before: SettingFinding) -> str:
     return f"replaces {before.shown or 'nothing'} of {before.where}"
 
 
-def examine_properties(text: str, source: str, config_class: type, keys: JavaKeys) -> list[SettingFinding]:
-    """Return what `examine_file` does for properties text from anywhere, a request body for instance."""
-    by_java = {one.java: one for one in settings_of(config_class).values()}
-    return [
-        _judge_java(f"{source} line {entry.line}", entry.key, entry.value, by_java, keys)
-        for entry in properties.parse(text, source)
-    ]
-
-
-def first_error(findings: Iterable[SettingFinding]) -> str | None:
-    """Return the first error in one line, saying how many more there are."""
-    errors = [str(one) for one in findings if one.error]
-    more = f" (and {len(errors) - 1} more: `pyromq config check` lists them)" if len(errors) > 1 else ""
-    return errors[0] + more if errors else None
-
-
 def _build(config_class: type[C], findings: list[SettingFinding]) -> C:
     if (error := first_error(findings)) is not None:
         raise ConfigError(error)
@@ -204,92 +170,22 @@ def _concerned(fault: str, findings: Sequence[SettingFinding]) -> SettingFinding
     return None
 
 
-def _judge(where: str, key: str, raw: object, setting: Setting) -> SettingFinding:
-    value = raw if isinstance(raw, str) else setting.render(raw)
-    effect = f"sets {setting.name}"
-    try:
-        return SettingFinding(where, key, value, effect, setting=setting, parsed=setting.parse(raw))
-    except ValueError as fault:
-        return SettingFinding(where, key, value, effect, f"{key} = {masked(key, value)}: {fault}", setting)
-
-
-def _judge_java(where: str, key: str, value: str, by_java: Mapping[str, Setting], keys: JavaKeys) -> SettingFinding:
-    if key in by_java:
-        return _without_comment(_judge(where, key, value, by_java[key]))
-    if key not in keys:
-        unknown = _unknown(key, [*by_java, *keys.names()], {one.name: one.java for one in by_java.values()})
-        return SettingFinding(where, key, value, "unknown", error=unknown)
-    group = keys.group(key)
-    if isinstance(group, IgnoredKeys):
-        return SettingFinding(where, key, value, f"has no effect: {group.reason}")
-    if isinstance(group, PlannedKeys):
-        return SettingFinding(where, key, value, f"has no effect yet: nothing reads it here ({group.feature})")
-    if keys.is_harmless(key, value):
-        return SettingFinding(where, key, value, IN_ANY_CASE)
-    default = keys.harmless(key)
-    shown = masked(key, value)
-    remedy = f"{group.remedy}, or {f'set {key}={default}' if default else 'remove the line'}"
-    return SettingFinding(where, key, value, "refused", error=f"{key} = {shown} is refused: {group.reason}; {remedy}")
-
-
-def _without_comment(one: SettingFinding) -> SettingFinding:
-    """Return the finding with a word on what looks like a comment behind the value: it is part of it, as in Java."""
-    if not re.search(r"\s#", one.value):
-        return one
-    hint = "# begins a comment only at the start of a line"
-    if one.error is not None:
-        return replace(one, error=f"{one.error}; {hint}")
-    return replace(
-        one, effect=f"{one.effect}, with all of {one.shown!r}: {hint}", notice=f"{one.key} = {one.shown}: {hint}"
-    )
-
-
-def _examine_toml(path: Path, text: str, settings: Mapping[str, Setting]) -> Iterator[SettingFinding]:
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as fault:
-        raise ConfigError(f"{path}: not valid TOML: {fault}") from None
-    for key, value in table.items():
-        # tomllib does not tell the line of a key: it stands at its start.
-        found = re.search(rf"""^[ \t]*\[?["']?{re.escape(key)}\b""", text, re.MULTILINE)
-        where = f"{path} line {text.count(chr(10), 0, found.start()) + 1 if found else 1}"
-        if key in settings:
-            yield _judge(where, key, value, settings[key])
-        elif isinstance(value, dict):
-            yield SettingFinding(
-                where, key, str(value), "unknown", error=f"[{key}]: settings stand in no table; drop it"
-            )
-        else:
-            unknown = _unknown(key, settings, {one.java: one.name for one in settings.values()})
-            yield SettingFinding(where, key, str(value), "unknown", error=unknown)
-
-
-def _unknown(key: str, known: Iterable[str], translations: Mapping[str, str]) -> str:
-    """Return the error for a key. `translations`: the settings as the other kind of file spells them."""
-    if key in translations:
-        return f"unknown key {key!r}: in this kind of file it is called {translations[key]!r}"
-    by_lower = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(key.lower(), by_lower, n=1, cutoff=0.5)
-    hint = f"did you mean {by_lower[near[0]]!r}?" if near else "no known key resembles it"
-    return f"unknown key {key!r}: {hint}"
-
-
 def _examine_environment(environment: Mapping[str, str], daemon: str, config_class: type) -> list[SettingFinding]:
     prefix = f"PYROMQ_{daemon.upper()}_"
     by_name = {prefix + name.upper(): one for name, one in settings_of(config_class).items()}
     findings = []
     for key, value in sorted(environment.items()):
         if key in by_name:
-            findings.append(_judge("environment", key, value, by_name[key]))
+            findings.append(judge("environment", key, value, by_name[key]))
         elif key.startswith(prefix):
-            findings.append(SettingFinding("environment", key, value, "unknown", error=_unknown(key, by_name, {})))
+            findings.append(SettingFinding("environment", key, value, "unknown", error=unknown_key(key, by_name, {})))
     return findings
 
 
 def _examine_flags(flags: Mapping[str, object], config_class: type, spelled: Mapping[str, str]) -> list[SettingFinding]:
     settings = settings_of(config_class)
     return [
-        _judge("command line", spelled.get(name, "--" + name.replace("_", "-")), value, settings[name])
+        judge("command line", spelled.get(name, "--" + name.replace("_", "-")), value, settings[name])
         for name, value in flags.items()
         if value is not None
     ]
