@@ -224,6 +224,27 @@ async def test_a_fault_that_the_handler_caught_does_not_count(cluster: Cluster) 
     assert broker.requests(BACK)[0].fields["delayLevel"] == "0"
 
 
+class WithoutText(Exception):
+    def __str__(self) -> str:
+        return str(self.args[1])
+
+    __repr__ = __str__
+
+
+async def test_an_exception_without_a_text_fails_its_message_and_not_the_consumer(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = broker_with(cluster, b"x", b"y")
+    broker.script[BACK] = lambda request: Reply()
+
+    async def handle(msg: Received) -> None:
+        raise WithoutText("one alone")
+
+    _, consumer = await consume(cluster, handle, concurrency=1)
+    assert (consumer.runner.failed, len(broker.requests(BACK))) == (2, 2)
+    assert "the handler raised WithoutText, whose text cannot be made (IndexError)" in lines(caplog)[0].fields["fault"]
+
+
 async def test_words_that_are_no_way_are_refused(cluster: Cluster) -> None:
     client = await cluster.client()
     options: dict[str, Any] = {"group": "g", "begin": ConsumeFromWhere.FIRST_OFFSET}

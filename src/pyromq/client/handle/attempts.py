@@ -203,11 +203,21 @@ def failure(fault: Exception | asyncio.CancelledError) -> Exception:
     Else something was cancelled that the handler waits for: its message fails, and the consumer goes on.
     """
     if isinstance(fault, Exception):
-        return fault
+        return _printable(fault)
     task = asyncio.current_task()
     if task is None or task.cancelling():
         raise fault
     return RuntimeError("what the handler waits for was cancelled").with_traceback(fault.__traceback__)
+
+
+def _printable(fault: Exception) -> Exception:
+    """Return the fault; in place of one whose own text raises, which would kill the consumer, another one."""
+    try:
+        str(fault), repr(fault)
+    except Exception as broken:
+        text = f"the handler raised {type(fault).__name__}, whose text cannot be made ({type(broken).__name__})"
+        return RuntimeError(text).with_traceback(fault.__traceback__)
+    return fault
 
 
 def _from_thread(deadline: Deadline) -> Callable[[float | None], None]:
