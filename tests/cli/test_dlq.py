@@ -73,9 +73,9 @@ def test_dead_letters_are_listed_sent_again_once_and_purged(one: Standing) -> No
     assert one.rows("dlq", "resend", "billing", "--again", "--to-topic", "--yes")[0]["sent"] == 2
     assert len(one.rows("msg", "query", "orders")) == 4
 
-    assert "would throw away the dead letters of billing" in one.shown("dlq", "purge", "billing", "--dry-run")
+    assert "would throw away the 2 dead letters of billing\n" in one.shown("dlq", "purge", "billing", "--dry-run")
     assert one.rows("dlq", "purge", "billing", "--yes") == [
-        {"group": "billing", "broker": "broker-a", "messages": 2, "purged": True}
+        {"group": "billing", "broker": "broker-a", "messages": 2, "notSentAgain": 0, "purged": True}
     ]
     assert one.shown("dlq", "list") == "no dead letters\n"
 
@@ -116,9 +116,12 @@ def test_a_deleted_group_keeps_its_dead_letters_unless_they_are_named(one: Stand
 def test_a_letter_that_was_sent_by_its_id_is_not_sent_again(one: Standing) -> None:
     one.shown("group", "create", "named")
     ids = one.send(dlq_topic("named"), "first", "second", "third")
+    lost = "throw away the 3 dead letters of named, of which `dlq resend` has not sent 3"
+    assert lost in one.refused("dlq", "purge", "named", text="n\n")
     for letter in (ids[1], ids[2]):
         assert one.rows("dlq", "resend", "named", letter, "--yes")[0]["sent"] == 1
     assert [row["messageId"] for row in one.rows("dlq", "resend", "named", "--dry-run")] == [ids[0]]
+    assert one.rows("dlq", "purge", "named", "--dry-run")[0]["notSentAgain"] == 1
     assert one.rows("dlq", "resend", "named", "--yes")[0]["sent"] == 1
     assert one.rows("dlq", "resend", "named", "--yes") == []
     got = one.do(consume(one, "named", 3, rejects=True, topic="empty"))  # all die once more, with the same ids

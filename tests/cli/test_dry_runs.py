@@ -46,6 +46,7 @@ def stands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
         ("group skip billing orders --queue 7", "no broker of these has queue 7 of orders"),
         ("msg replay orders --into closed", "closed"),
         ("group delete CID_RMQ_SYS_TRANS", "group CID_RMQ_SYS_TRANS is the system's own and stays as it is"),
+        ("group create big --retries 99999999999", "group big: the body is no SubscriptionGroupConfig"),
         ("group update TOOLS_CONSUMER --no-consume", "group TOOLS_CONSUMER is the system's own"),
     ],
 )

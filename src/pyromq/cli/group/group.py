@@ -21,7 +21,7 @@ from ..terminal.options import one_broker, one_cluster, together
 from ..terminal.printing import print_lines, print_text
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command, unknown
-from ..terminal.validation import check_own_group
+from ..terminal.validation import check_group
 from .deletion import delete
 from .group_state import online_in, queues_of
 from .lag import Load, advise
@@ -281,7 +281,6 @@ async def update(shell: Shell, name: str, broker: str | None, cluster: str | Non
     if all(value is None for value in wanted.values()):
         raise click.UsageError("say what to change: --retries, --orderly, --broadcast or --consume")
     places = await shell.masters_with(name, broker, cluster)
-    check_own_group(name)
     found = [(place, await admin.groups.config(shell.calls, place.address, name)) for place in places]
     await _put(shell, "change", [(place, _changed(now, wanted)) for place, now in found if now is not None], ask=True)
 
@@ -301,6 +300,7 @@ def _changed(config: SubscriptionGroupConfig, wanted: dict[str, Any]) -> Subscri
 
 async def _put(shell: Shell, verb: str, pairs: list[tuple[BrokerPlace, SubscriptionGroupConfig]], *, ask: bool) -> None:
     name = pairs[0][1].group_name
+    check_group(pairs[0][1])
     plan = [{"group": name, "broker": place.name} | admin.definitions.group_settings(config) for place, config in pairs]
     if ask or shell.is_dry:
         shell.about_to(f"{verb} group {name} on {len(pairs)} broker{'s' * (len(pairs) > 1)}", plan)

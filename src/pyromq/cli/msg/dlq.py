@@ -237,12 +237,24 @@ async def purge(shell: Shell, group: str) -> None:
     """Throw the dead letters of GROUP away, by deleting their topic; the next death makes it again."""
     topic, places = dlq_topic(group), await shell.masters()
     counts: Counter[admin.cluster.BrokerPlace] = Counter()
+    unsent: Counter[admin.cluster.BrokerPlace] = Counter()
+    by_id = {letter.rpartition(":")[0] for letter in await _sent_by_id(shell, group)}
     for queue in await admin.topics.queues(shell.calls, places, topic):
+        at = (shell.calls, queue.place.address)
+        sent = await admin.offsets.committed(*at, PROGRESS_GROUP, topic, queue.queue_id)
         counts[queue.place] += queue.count
+        begin = max(queue.first, sent or 0)
+        letters = (f"{queue.place.name}:{queue.queue_id}:{offset}" for offset in range(begin, queue.end))
+        unsent[queue.place] += sum(letter not in by_id for letter in letters)
     if not counts:
         raise await _none(shell, places, group)
-    plan = [{"group": group, "broker": place.name, "messages": count} for place, count in counts.items()]
-    shell.about_to(f"throw away the dead letters of {group}", plan)
+    await check_name_servers(shell)
+    plan = [
+        {"group": group, "broker": place.name, "messages": count, "notSentAgain": unsent[place]}
+        for place, count in counts.items()
+    ]
+    left = f", of which `dlq resend` has not sent {unsent.total()}" if unsent.total() else ""
+    shell.about_to(f"throw away the {counts.total()} dead letters of {group}{left}", plan)
     await delete_letters(shell, group, counts)
     shell.rows([row | {"purged": True} for row in plan])
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ... import admin
 from ...client.errors import Refused
-from ...errors import ConfigError, RequestRefused
+from ...errors import ConfigError, Malformed, RequestRefused
 from ...model.names import is_system_group, is_system_topic, topic_fault
 from .exits import REFUSED
 from .printing import print_lines
@@ -65,8 +65,13 @@ def check_own_group(name: str) -> None:
 def check_group(config: SubscriptionGroupConfig) -> None:
     """Fail if a broker would refuse the group as it shall be, or it is the system's own."""
     from ...broker.admin.view import MOST_QUEUES
+    from ...protocol.bodies.body import decode_body, encode_body
 
     check_own_group(config.group_name)
+    try:
+        decode_body(type(config), encode_body(config))  # numbers that do not fit are found by whoever reads them
+    except Malformed as fault:
+        raise Fail(f"group {config.group_name}: {fault}", REFUSED) from None
     if config.retry_max_times < -1 or not 0 <= config.retry_queue_nums <= MOST_QUEUES:
         raise Fail(
             f"group {config.group_name}: retries are -1 or more (not {config.retry_max_times}), and "
