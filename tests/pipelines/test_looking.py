@@ -22,7 +22,7 @@ from pyromq.pipelines.search import search
 from pyromq.pipelines.trace import events, trace
 from pyromq.protocol.trace import encode_trace
 from pyromq.spark.connect.cluster import Cluster
-from pyromq.spark.options import Use, connection_options
+from pyromq.spark.options import NetOptions, Use, connection_options
 from tests.pipelines.faults import Killed, after
 from tests.spark.reading import rows
 from tests.spark.servers import Servers
@@ -180,7 +180,7 @@ def test_what_is_no_trace_is_left_out() -> None:
 
 def test_topics_with_the_time_that_is_left(servers: Servers, topic: str) -> None:
     servers.send(topic, 1)
-    found = {each.topic: each for each in ages(servers.namesrv, 0)}
+    found = {each.topic: each for each in ages(NetOptions(name_server=(servers.namesrv,)), 0)}
     stored = found[topic].oldest_ms
     assert stored > 0
     assert found[topic].left_ms == stored + 72 * 3_600_000  # of a broker that keeps three days

@@ -17,7 +17,7 @@ from pyromq.pipelines.replay import limited, replay
 from pyromq.pipelines.run import checkpoint, sending
 from pyromq.pipelines.run.brokers import widen
 from pyromq.spark.connect.cluster import Cluster
-from pyromq.spark.options import Use, connection_options, write_options
+from pyromq.spark.options import NetOptions, Use, connection_options, write_options
 from pyromq.spark.write.sending import BatchSender
 from pyromq.spark.write.writing import RowWriter
 from tests.pipelines.faults import Killed, after, instead
@@ -79,8 +79,8 @@ def test_a_backlog_is_spread_over_more_queues(
         bounds = cluster.bounds(cluster.queues([topic]))
         cluster.commit("slow", {queue: found.high - 5 for queue, found in bounds.items() if found.high >= 5})
         waiting = sum(min(5, found.high) for found in bounds.values())
-        assert widen(servers.namesrv, f"{topic}-wide", 9) == {"broker-a": 9}
-        assert widen(servers.namesrv, f"{topic}-wide", 4) == {"broker-a": 9}
+        assert widen(NetOptions(name_server=(servers.namesrv,)), f"{topic}-wide", 9) == {"broker-a": 9}
+        assert widen(NetOptions(name_server=(servers.namesrv,)), f"{topic}-wide", 4) == {"broker-a": 9}
         options = {"maxBatchBytes": "200"}
         target = write_to(servers, f"{topic}-wide") | options
         done = replay(spark, write_to(servers, topic), target, str(tmp_path), backlog_of="slow")

@@ -11,6 +11,7 @@ from pyromq.broker.java_keys import BROKER_KEYS
 from pyromq.config import load, properties
 from pyromq.model.codes import ResponseCode
 from pyromq.protocol.requests import RequestCode
+from pyromq.store.log.retention import RetentionConfig
 from tests.broker.running import running_broker
 
 
@@ -61,7 +62,7 @@ async def test_a_wrong_value_is_no_lack_of_permission(tmp_path: Path) -> None:
         (tmp_path / "pyromq" / "broker-overlay.properties").mkdir()
         answer = await broker.call(RequestCode.UPDATE_BROKER_CONFIG, b"fileReservedTime=48")
         assert "not changed: cannot write" in (answer.remark or "")
-        assert broker.broker.live.config.file_reserved_hours == 72
+        assert broker.broker.live.config.part(RetentionConfig).file_reserved_hours == 72
 
 
 @pytest.mark.parametrize(
