@@ -149,7 +149,8 @@ def test_what_is_well_is_planned(servers: Servers, topic: str, tmp_path: Path) -
         f"search --topic {topic} --body-pattern m.*",
         f"analytics --topic {topic} --checkpoint {tmp_path}/windows",
         f"reconcile --topic {topic} --with-topic {topic}",
-        f"backlog --topic {topic}",
+        f"backlog --topic {topic} -o endingOffsets=latest",
+        f"replay --topic {topic} --to {topic} -o minOffsetsPerTrigger=1",
     ):
         done = run(servers, words, "--dry-run")
         assert (done.exit_code, "(dry run)" in done.stdout) == (0, True), (words, done.output, done.exception)

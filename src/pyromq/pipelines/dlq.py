@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions
 
 from ..model.message import Property
 from ..model.names import DLQ_PREFIX
+from ..spark.options import batch_part
 from .report.grouping import AGES, COUNTS, Fold, folded, grouped, least, most, rows_of
 from .report.summary import Metrics, Plot, Summary, Table, utc
 from .run import checkpoint
@@ -104,7 +105,7 @@ def redrive(
     if dry_run:
         if folder:
             checkpoint.check(spark, folder, wanted)
-        found = report(spark, source, group, where)
+        found = report(spark, batch_part(source), group, where)
         return Summary("dlq redrive (dry run)", found.facts, found.tables)
     dead_letters(spark, source, group, where)  # refused before anything is written
     run = checkpoint.begin(spark, folder, wanted)["run"]

@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions
 from ..errors import ConfigError
 from ..model.message import Property
 from ..spark.connect.cluster import Cluster
-from ..spark.options import Use, read_options
+from ..spark.options import Use, batch_part, read_options
 from ..spark.read.offsets import to_json
 from ..spark.read.starting import with_retries
 from .archive import batches, open_archive
@@ -90,7 +90,7 @@ def replay(
 
 
 def _counted(spark: SparkSession, source: Source, goal: str, where: str, **times: Unpack[Times]) -> Summary:
-    frame = messages(spark, source, ("topic", "storeTimestamp"), where=where, **times)
+    frame = messages(spark, batch_part(source), ("topic", "storeTimestamp"), where=where, **times)
     tables = [Table("from", rows_of(grouped(frame, ["topic"], "count(*) AS messages").orderBy("topic")))]
     if "nameServer" in source and "archive" not in source:
         tables += planned(source, **times).tables

@@ -238,16 +238,28 @@ def check_options(given: Mapping[str, str]) -> None:
 
 def check_read(given: Mapping[str, str]) -> None:
     """Raise ConfigError for options that neither a batch read nor a stream takes: which it is, Spark does not say."""
-    if any(key.lower().startswith("option.") for key in given):
-        return  # CREATE TABLE
+    if not any(key.lower().startswith("option.") for key in given):  # CREATE TABLE
+        any_read_options(given)
+
+
+def batch_part(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the options without those that only streams have."""
+    known = declared(ReadOptions)
+    return {
+        name: value
+        for name, value in given.items()
+        if name.lower() not in known or known[name.lower()][1].uses & ~Use.STREAM
+    }
+
+
+def any_read_options(given: Mapping[str, str]) -> ReadOptions:
+    """Return the options of a batch read, or else those of a stream. ConfigError if they are those of neither."""
     faults: list[ConfigError] = []
     for use in (Use.BATCH, Use.STREAM):
         try:
-            read_options(given, use)
+            return read_options(given, use)
         except ConfigError as fault:
             faults.append(fault)
-        else:
-            return
     raise next((each for each in faults if not isinstance(each, _OfAnotherUse)), faults[0]) from None
 
 

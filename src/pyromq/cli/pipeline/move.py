@@ -129,7 +129,7 @@ def replay(job: Job, source: Options, target: str, to_namesrv: str, rate: int, q
     if job.every and "archive" in source:
         raise click.UsageError("--every: an archive has an end; only a topic can be followed")
     times = job.times()
-    use, folder = Use.BATCH if job.dry_run else Use.STREAM, job.checkpoint
+    folder = job.checkpoint
 
     def work(spark: SparkSession) -> Summary:
         if queues and not job.dry_run:
@@ -147,7 +147,7 @@ def replay(job: Job, source: Options, target: str, to_namesrv: str, rate: int, q
             **times,
         )
 
-    job.run("replay", work, source, use=use, to=goal, is_made=bool(queues), folder=folder, goes_on=bool(folder))
+    job.run("replay", work, source, use=Use.STREAM, to=goal, is_made=bool(queues), folder=folder, goes_on=bool(folder))
 
 
 @command(
@@ -188,7 +188,6 @@ def dlq(
         )
         return
     goal = {name: value for name, value in target_of(namesrv, target).items() if value}
-    use = Use.BATCH if job.dry_run else Use.STREAM
 
     def work(spark: SparkSession) -> Summary:
         folder = job.checkpoint if job.dry_run else checkpoint_of("dlq", job.checkpoint)
@@ -199,7 +198,7 @@ def dlq(
         return found
 
     to = goal if target else None
-    job.run("dlq", work, dead, use=use, to=to, folder=job.checkpoint, goes_on=bool(job.checkpoint))
+    job.run("dlq", work, dead, use=Use.STREAM, to=to, folder=job.checkpoint, goes_on=bool(job.checkpoint))
 
 
 @command("pyromq pipeline dedup --topic orders --by keys --within 1h /data/orders-once")

@@ -11,7 +11,7 @@ from typing import Unpack
 from pyspark.sql import SparkSession
 
 from ...spark.connect.cluster import Cluster
-from ...spark.options import Use, read_options
+from ...spark.options import any_read_options
 from ...spark.read.offsets import Offsets, waiting
 from ...spark.read.starting import ending, starting, with_retries
 from ...spark.store.store_scan import plan as log_parts
@@ -40,11 +40,13 @@ def planned(given: Mapping[str, str], begin: Offsets | None = None, **times: Unp
     """Plan from `begin` where a checkpoint has it, else where time or options say, up to `until_ms` or now."""
     since_ms, until_ms = times.get("since_ms"), times.get("until_ms")
     start_at = {"startingTimestamp": str(since_ms), "startingOffsetsByTimestampStrategy": "latest"}
-    options = read_options({**given, **start_at} if since_ms is not None else given, Use.STREAM)
+    options = any_read_options({**given, **start_at} if since_ms is not None else given)
+    if until_ms is not None:
+        options = replace(options, ending_timestamp=until_ms)
     with Cluster(options) as cluster:
         _, bounds = with_retries(cluster, options)
         start = begin or starting(cluster, options, bounds, "earliest")
-        latest = ending(cluster, replace(options, ending_timestamp=until_ms), bounds)
+        latest = ending(cluster, options, bounds)
     first = {**{queue: found.low for queue, found in bounds.items()}, **start}
     rows = [
         {**queue.as_row(), "from": first[queue], "to": max(first[queue], until)}
