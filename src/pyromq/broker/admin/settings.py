@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from ... import logs
 from ...config import Live, NotLive, properties
+from ...config.live import check_length
 from ...errors import ConfigError, RequestRefused
 from ...model.codes import ResponseCode
 from ...protocol.bodies.body import DataVersion, encode_body
@@ -20,6 +21,8 @@ from ..config import BrokerConfig
 from ..metadata.table_content import next_version
 
 log = logs.get("pyromq.broker")
+
+BLACK_LIST = frozenset(("brokerConfigPath", "configBlackList", "rocketmqHome"))  # Java's, with its words
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -48,6 +51,9 @@ class SettingsAdmin:
         except UnicodeDecodeError as fault:
             raise RequestRefused(f"the body is no UTF-8 at byte {fault.start}") from None
         try:
+            check_length(text)
+            if not BLACK_LIST.isdisjoint(entry.key for entry in properties.parse(text, "the request")):
+                raise RequestRefused("Can not update config in black list.", ResponseCode.NO_PERMISSION)
             changed = self.live.change(text, "the request")
         except NotLive as fault:
             raise RequestRefused(str(fault), ResponseCode.NO_PERMISSION) from None
