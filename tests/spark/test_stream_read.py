@@ -415,6 +415,23 @@ def test_a_topic_that_was_made_anew_and_has_grown_past_the_checkpoint_is_a_loss(
     assert (part.part.begin, part.part.end) == (0, 40 if is_planned else 15)
 
 
+def test_a_clock_that_was_set_back_makes_no_topic_another(
+    servers: Servers, topic: str, readers: list[StreamReader]
+) -> None:
+    """Messages from before have later times than those behind them, for as long as the clock is behind."""
+    make_topic(servers, "broker-a", topic, queues=1)
+    servers.send(topic, 10)
+    made = reader(servers, topic, startingOffsets="earliest")
+    readers.append(made)
+    first = made.latestOffset(made.initialOffset(), ReadAllAvailable())
+    first[STORED]["broker-a"] += 3_600_000
+    servers.send(topic, 5, first=10)
+    made._refreshed_at = -1.0
+    second = made.latestOffset(first, ReadAllAvailable())
+    assert second[STORED] == first[STORED]
+    assert from_json(second) != from_json(first)
+
+
 def rows_of(made: StreamReader, part: Any) -> list[dict[str, Any]]:
     return [row for batch in made.read(part) for row in batch.to_pylist()]
 

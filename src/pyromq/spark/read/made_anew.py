@@ -16,9 +16,14 @@ from .offsets import STORED, Bounds, Loss, Offsets, Queue, to_json
 _MARGIN_MS = 1000  # a broker's clock may be set back a little
 
 
-def with_times(offsets: Offsets, stored_ms: Mapping[str, int]) -> dict[str, Any]:
-    """Return the offsets for a checkpoint, with when the last message of each broker was stored."""
-    return to_json(offsets) | ({STORED: dict(sorted(stored_ms.items()))} if stored_ms else {})
+def with_times(offsets: Offsets, stored_ms: Mapping[str, int], start: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the offsets for a checkpoint, with when the last message of each broker was stored.
+
+    A time of the batch before, `start`, counts if it is later: the broker's clock was set back since.
+    """
+    before = start.get(STORED, {})
+    times = {broker: max(time_ms, before.get(broker, 0)) for broker, time_ms in sorted(stored_ms.items())}
+    return to_json(offsets) | ({STORED: times} if times else {})
 
 
 def made_anew(

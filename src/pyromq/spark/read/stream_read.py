@@ -84,7 +84,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             latest = limited(begin, latest, limit.max_rows)
         if latest == from_json(start):
             return start  # any other text would be a batch
-        return with_times(latest, self._cluster().last_stored(self._queues))
+        return with_times(latest, self._cluster().last_stored(self._queues), start)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         return to_json(self._latest({})) if self._bounds else None
