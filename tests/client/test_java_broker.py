@@ -321,7 +321,7 @@ async def test_a_namespace_of_ones_own(client: Client, address: str) -> None:
 async def test_over_tls(client: Client, address: str) -> None:
     """Apache's servers take it beside plain connections, with a certificate that they make for themselves."""
     async with connect(address, tls=ClientTls(verify=Verify.NONE)) as secret, secret.producer() as producer:
-        sent = await producer.send("Secret", b"z" * 50_000)
+        sent = await producer.send("Secret", b"z" * 50_000, timeout=60)
         async with secret.pull_consumer("secret", begin=FIRST) as consumer:
             await consumer.assign(await consumer.queues("Secret"))
             (found,) = await consumer.poll(timeout=60)
