@@ -7,8 +7,18 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from pyromq.admin import cluster, groups, topics
+from pyromq.admin.calls import Calls
+from pyromq.protocol.bodies.groups import (
+    CustomizedRetryPolicy,
+    GroupRetryPolicy,
+    SimpleSubscriptionData,
+    SubscriptionGroupConfig,
+)
+from pyromq.protocol.bodies.topics import TopicConfigAndQueueMapping
 from tests.cli.standing import Standing, standing
 
 
@@ -25,6 +35,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
 def test_what_is_exported_is_what_is_there(two: Standing, tmp_path: Path) -> None:
     found = tomllib.loads(two.shown("export"))
     orders = {"writeQueues": 2, "readQueues": 2, "permission": "rw", "order": False}
+    orders |= {"topicFilterType": "SINGLE_TAG", "topicSysFlag": 0}
     assert found["topics"]["orders"] == orders | {
         "attributes": {"message.type": "FIFO"},
         "on": {"broker-b": {"writeQueues": 3, "readQueues": 3}},
@@ -85,6 +96,64 @@ def test_a_file_makes_and_changes(two: Standing, tmp_path: Path) -> None:
     assert two.rows("topic", "list", "fresh")[0]["type"] == "UNSPECIFIED"
 
 
+def _fields(kind: type[msgspec.Struct]) -> set[str]:
+    return {field.name for field in msgspec.structs.fields(kind)}
+
+
+def test_everything_that_brokers_keep_comes_back(two: Standing, tmp_path: Path) -> None:
+    policy = GroupRetryPolicy(customized_retry_policy=CustomizedRetryPolicy(next=[1000, 3000]))
+    odd = SubscriptionGroupConfig(
+        attributes={"priority.factor": "7"},
+        broker_id=1,
+        consume_broadcast_enable=False,
+        consume_enable=False,
+        consume_from_min_enable=False,
+        consume_message_orderly=True,
+        consume_timeout_minute=20,
+        group_name="odd",
+        group_retry_policy=policy,
+        group_sys_flag=1,
+        notify_consumer_ids_changed_enable=False,
+        retry_max_times=9,
+        retry_queue_nums=2,
+        subscription_data_set=[SimpleSubscriptionData(topic="orders", expression="*", expression_type="TAG")],
+        which_broker_when_consume_slowly=2,
+    )
+    usual = SubscriptionGroupConfig(group_name="usual")
+    assert not [name for name in _fields(SubscriptionGroupConfig) if getattr(odd, name) == getattr(usual, name)]
+    multi = TopicConfigAndQueueMapping(topic_name="multi", topic_filter_type="MULTI_TAG", topic_sys_flag=2, perm=4)
+
+    multi.write_queue_nums = multi.read_queue_nums = 3
+
+    async def put_and_fetch(*, puts: bool) -> list[object]:
+        async with two.world.client() as client:
+            calls = Calls(client.session, timeout_s=20)
+            first, _ = sorted(await cluster.masters(calls), key=lambda place: place.name)
+            if puts:
+                await groups.put(calls, first.address, odd, {"+priority.factor": "7"})
+                await topics.put(calls, first.address, multi, "+message.type=DELAY")
+            return [
+                await groups.config(calls, first.address, "odd"),
+                await topics.config(calls, first.address, "multi"),
+            ]
+
+    is_there = two.do(put_and_fetch(puts=True))
+    assert is_there == [odd, msgspec.structs.replace(multi, attributes={"message.type": "DELAY"})]
+    for name in ("all.toml", "all.json"):
+        file = str(tmp_path / name)
+        two.shown("export", file)
+        two.shown("group", "delete", "odd", "--yes")
+        two.shown("topic", "delete", "multi", "--yes")
+        two.shown("apply", file, "--yes")
+        assert two.do(put_and_fetch(puts=False)) == is_there
+        assert "nothing to change" in two.shown("apply", file)
+    two.shown("group", "update", "odd", "--retries", "4", "--yes")  # its attributes and policy stay
+    assert two.do(put_and_fetch(puts=False))[0] == msgspec.structs.replace(odd, retry_max_times=4)
+    (settings,) = two.report("group", "describe", "odd")["settings"]
+    assert "1000, 3000" in settings["groupRetryPolicy"]
+    two.shown("group", "delete", "odd", "--yes")
+
+
 def test_what_would_be_hidden_is_said(two: Standing, tmp_path: Path) -> None:
     two.shown("topic", "create", "shrinks", "--queues", "2", "-b", "broker-a")
     two.send("shrinks", "a", "b", queue=lambda queues: queues[1])
@@ -112,6 +181,12 @@ def test_what_would_be_hidden_is_said(two: Standing, tmp_path: Path) -> None:
         (
             '{"groups": {"billing": {"on": {"broker-a": {"retry": 1}}}}}',
             "groups.billing.on.broker-a: 'retry' is unknown",
+        ),
+        ('{"groups": {"billing": {"groupRetryPolicy": {"kind": "CUSTOMIZED"}}}}', "a name in it is unknown"),
+        ('{"groups": {"billing": {"groupRetryPolicy": {"type": "LINEAR"}}}}', "'LINEAR' is none of CUSTOMIZED, EXPO"),
+        (
+            '{"groups": {"billing": {"groupRetryPolicy": {"customizedRetryPolicy": {"next": ["soon"]}}}}}',
+            "groups.billing.groupRetryPolicy: ",
         ),
     ],
 )

@@ -5,7 +5,7 @@
 
 An entry is for all masters. `brokers` names those that have it, if others have not; `on` has, by broker, what is
 different there. A setting that is left out stays as it is. What the document does not name is left alone: nothing is
-ever deleted.
+ever deleted. Settings that only Java's tools set have Java's names: `groupRetryPolicy`, `topicFilterType`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import msgspec
 from ..errors import ConfigError
 from ..model.names import group_fault, topic_fault
 from ..model.topic import PERMISSIONS, permission
-from ..protocol.bodies.groups import SubscriptionGroupConfig
+from ..protocol.bodies.groups import GroupRetryPolicy, SimpleSubscriptionData, SubscriptionGroupConfig
 from ..protocol.bodies.topics import TopicConfig
 from . import groups, topics
 from .calls import Calls
@@ -32,7 +32,8 @@ Document = dict[str, dict[str, dict[str, Any]]]
 Definitions = tuple[dict[str, TopicConfig], dict[str, SubscriptionGroupConfig]]
 
 _COUNTS = {"writeQueues": "write_queue_nums", "readQueues": "read_queue_nums"}
-_OF_GROUPS = {
+_OF_TOPICS = _COUNTS | {"order": "order", "topicFilterType": "topic_filter_type", "topicSysFlag": "topic_sys_flag"}
+_USUAL = {
     "consumes": "consume_enable",
     "broadcast": "consume_broadcast_enable",
     "orderly": "consume_message_orderly",
@@ -40,6 +41,17 @@ _OF_GROUPS = {
     "retryQueues": "retry_queue_nums",
     "timeoutMinutes": "consume_timeout_minute",
 }
+_OF_GROUPS = _USUAL | {
+    "consumeFromMinEnable": "consume_from_min_enable",
+    "notifyConsumerIdsChangedEnable": "notify_consumer_ids_changed_enable",
+    "brokerId": "broker_id",
+    "whichBrokerWhenConsumeSlowly": "which_broker_when_consume_slowly",
+    "groupSysFlag": "group_sys_flag",
+    "groupRetryPolicy": "group_retry_policy",
+    "subscriptionDataSet": "subscription_data_set",
+}
+_TABLES: dict[str, Any] = {"groupRetryPolicy": GroupRetryPolicy, "subscriptionDataSet": list[SimpleSubscriptionData]}
+_RETRY_POLICIES = ("CUSTOMIZED", "EXPONENTIAL")
 
 PLACES = ("brokers", "on")  # of an entry, besides its settings
 _FAULTS = {"topics": topic_fault, "groups": group_fault}
@@ -52,11 +64,25 @@ def topic_settings(config: TopicConfig) -> dict[str, Any]:
         "permission": permission(config.perm),
         "order": config.order,
         "attributes": dict(sorted(config.attributes.items())),
+        "topicFilterType": config.topic_filter_type,
+        "topicSysFlag": config.topic_sys_flag,
     }
 
 
 def group_settings(config: SubscriptionGroupConfig) -> dict[str, Any]:
-    return {name: getattr(config, field) for name, field in _OF_GROUPS.items()}
+    found = {name: getattr(config, field) for name, field in _OF_GROUPS.items()}
+    tables = {name: msgspec.to_builtins(found[name] or []) for name in _TABLES}
+    return found | tables | {"attributes": dict(sorted(config.attributes.items()))}
+
+
+def shown_settings(config: SubscriptionGroupConfig) -> dict[str, Any]:
+    """Return a group's settings for people: the usual ones, and of the others those that are not as in a new group."""
+    usual = group_settings(SubscriptionGroupConfig())
+    return {
+        name: value if name in _USUAL else shown(value)
+        for name, value in group_settings(config).items()
+        if name in _USUAL or value != usual[name]
+    }
 
 
 # --- from a cluster ---------------------------------------------------------------------------------------------------
@@ -115,20 +141,25 @@ class DefinitionChange(Generic[T]):
     def rows(self) -> list[dict[str, Any]]:
         where = {self.kind: self.name, "broker": self.place.name}
         if self.now is None:
-            return [where | {"setting": "(is made)", "now": None, "then": _shown(self.then)}]
+            return [where | {"setting": "(is made)", "now": None, "then": shown(self.then)}]
         return [
-            where | {"setting": key, "now": _shown(self.now[key]), "then": _shown(value)}
+            where | {"setting": key, "now": shown(self.now[key]), "then": shown(value)}
             for key, value in self.then.items()
             if value != self.now[key]
         ]
 
     @property
+    def changed_attributes(self) -> dict[str, str]:
+        """Return the changed attributes with a sign before each key, as brokers take them of a group."""
+        now, then = (self.now or {}).get("attributes", {}), self.then["attributes"]
+        added = {f"+{key}": value for key, value in then.items() if now.get(key) != value}
+        return added | {f"-{key}": "" for key in now if key not in then}
+
+    @property
     def attributes(self) -> str | None:
-        """Return the changed attributes as `+key=value,-key`, as brokers take them."""
-        now = (self.now or {}).get("attributes", {})
-        then = self.then.get("attributes", {})
-        words = [f"+{key}={value}" for key, value in then.items() if now.get(key) != value]
-        return ",".join(words + [f"-{key}" for key in now if key not in then]) or None
+        """Return the changed attributes as `+key=value,-key`, as brokers take them of a topic."""
+        changed = self.changed_attributes.items()
+        return ",".join(f"{key}={value}" if key[0] == "+" else key for key, value in changed) or None
 
 
 async def changes(
@@ -157,7 +188,8 @@ def _change(
         return []
     wanted = {key: value for key, value in entry.items() if key not in PLACES} | entry.get("on", {}).get(place.name, {})
     is_now = None if now is None else _settings(now)
-    then = (is_now or _settings(fresh)) | wanted
+    tables = {key: msgspec.to_builtins(msgspec.convert(wanted[key], _TABLES[key])) for key in _TABLES if key in wanted}
+    then = (is_now or _settings(fresh)) | wanted | tables
     if is_now == then:
         return []
     config = now or fresh
@@ -172,13 +204,19 @@ def _settings(config: TopicConfig | SubscriptionGroupConfig) -> dict[str, Any]:
 
 def _fields(config: TopicConfig | SubscriptionGroupConfig, then: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(config, SubscriptionGroupConfig):
-        return {field: then[name] for name, field in _OF_GROUPS.items()}
+        tables = {name: msgspec.convert(then[name], kind) or None for name, kind in _TABLES.items()}
+        return {field: tables.get(name, then[name]) for name, field in _OF_GROUPS.items()}
     bits = (config.perm & ~6) | PERMISSIONS[then["permission"]]
-    return {field: then[name] for name, field in _COUNTS.items()} | {"perm": bits, "order": then["order"]}
+    return {field: then[name] for name, field in _OF_TOPICS.items()} | {"perm": bits}
 
 
-def _shown(value: Any) -> Any:
-    return value if not isinstance(value, dict) else ", ".join(f"{key}={one}" for key, one in value.items()) or None
+def shown(value: Any) -> Any:
+    """Return a setting's value for people: tables and lists as text."""
+    if isinstance(value, list):
+        return "; ".join(str(shown(one)) for one in value) or None
+    if not isinstance(value, dict):
+        return value
+    return ", ".join(f"{key}={one}" for key, one in value.items()) or None
 
 
 # --- what a document may hold -----------------------------------------------------------------------------------------
@@ -218,6 +256,26 @@ def _check_values(where: str, settings: Mapping[str, Any], pattern: Mapping[str,
             raise ConfigError(f"{where}.{key}: at least one queue is needed, not {value}")
         if key == "attributes" and not all(isinstance(one, str) for one in value.values()):
             raise ConfigError(f"{where}.{key}: the values of attributes are texts")
+        if key in _TABLES:
+            _check_table(f"{where}.{key}", value, _TABLES[key])
+
+
+def _check_table(where: str, value: Any, kind: Any) -> None:
+    try:
+        found = msgspec.convert(value, kind)
+    except msgspec.ValidationError as fault:
+        raise ConfigError(f"{where}: {fault}") from None
+    if not _is_kept(value, msgspec.to_builtins(found)):
+        raise ConfigError(f"{where}: {value!r} is read as {msgspec.to_builtins(found)!r}: a name in it is unknown")
+    if isinstance(found, GroupRetryPolicy) and found.type not in _RETRY_POLICIES:
+        raise ConfigError(f"{where}.type: {found.type!r} is none of {', '.join(_RETRY_POLICIES)}")
+
+
+def _is_kept(value: Any, found: Any) -> bool:
+    """Return whether everything in the value is in what was read of it."""
+    if isinstance(value, dict):
+        return all(key in found and _is_kept(one, found[key]) for key, one in value.items())
+    return all(map(_is_kept, value, found)) if isinstance(value, list) else bool(value == found)
 
 
 def _table(where: str, value: Any) -> dict[str, Any]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import msgspec
+
 from ..model.codes import ResponseCode
 from ..model.names import is_system_group
 from ..protocol.bodies.connections import ConsumerConnection, ConsumerRunningInfo
@@ -36,8 +40,12 @@ async def config(calls: Calls, address: str, group: str) -> SubscriptionGroupCon
     return (await configs(calls, address)).get(group)
 
 
-async def put(calls: Calls, address: str, group: SubscriptionGroupConfig) -> None:
-    await calls.ask(address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=group)
+async def put(
+    calls: Calls, address: str, group: SubscriptionGroupConfig, attributes: Mapping[str, str] | None = None
+) -> None:
+    """Make or change the group on one broker. `attributes` has `+key` or `-key`; the config's own are not sent."""
+    body = msgspec.structs.replace(group, attributes=dict(attributes or {}))
+    await calls.ask(address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
 
 
 async def delete(calls: Calls, address: str, group: str, *, with_offsets: bool) -> None:

@@ -37,8 +37,10 @@ if TYPE_CHECKING:
 async def export(shell: Shell, file: str, cluster: str | None) -> None:
     """Write topics and groups to FILE, .toml or .json; without one to standard output, as TOML or with --json.
 
-    The system's own are left out, and so are retry and dead-letter topics. Exit code 1 if a broker does not answer:
-    then its topics and groups are missing.
+    Every setting that brokers keep of them is written. The system's own are left out, and so are retry and dead-letter
+    topics. Not in the file: offsets, queue mappings of static topics, topics that a group is forbidden to read.
+
+    Exit code 1 if a broker does not answer: then its topics and groups are missing.
     """
     is_json = shell.as_json if file == "-" else _is_json(file)
     definitions: dict[BrokerPlace, admin.definitions.Definitions] = {}
@@ -82,7 +84,7 @@ async def apply_file(shell: Shell, file: str, cluster: str | None, move_keys: bo
     for one in of_topics:
         await check_topic(shell, [(one.place, one.config)], one.attributes, is_new=one.now is None)
     for group in of_groups:
-        check_group(group.config)
+        check_group(group.config, group.changed_attributes)
     lost = [await _check_queues(shell, of_topics, name, move_keys) for name in sorted({one.name for one in of_topics})]
     shell.about_to(f"make {len(rows)} change{'s' * (len(rows) > 1)}{''.join(lost)}", rows)
     for topic in of_topics:
@@ -91,7 +93,7 @@ async def apply_file(shell: Shell, file: str, cluster: str | None, move_keys: bo
             queues = topic.config.write_queue_nums * topic.config.order
             await admin.topics.put_order(shell.calls, topic.name, {topic.place.name: queues})
     for group in of_groups:
-        await admin.groups.put(shell.calls, group.place.address, group.config)
+        await admin.groups.put(shell.calls, group.place.address, group.config, group.changed_attributes)
     shell.rows(rows)
 
 
@@ -142,4 +144,6 @@ def _value(value: Any) -> str:
     """Return the value in TOML: JSON's spelling, except of tables."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{to_json(key)} = {_value(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_value, value)) + "]"
     return to_json(value)

@@ -96,7 +96,7 @@ async def describe(shell: Shell, name: str, broker: str | None) -> None:
     found: dict[str, Any] = {"group": name, "lag": 0, "mode": "", "settings": [], "members": [], "subscriptions": []}
     for place in places:
         if (config := await admin.groups.config(shell.calls, place.address, name)) is not None:
-            found["settings"].append({"broker": place.name} | admin.definitions.group_settings(config))
+            found["settings"].append({"broker": place.name} | admin.definitions.shown_settings(config))
     online = await online_in(shell, places, name)
     for each in online.values():
         found["mode"] = _mode(each)
@@ -301,7 +301,7 @@ def _changed(config: SubscriptionGroupConfig, wanted: dict[str, Any]) -> Subscri
 async def _put(shell: Shell, verb: str, pairs: list[tuple[BrokerPlace, SubscriptionGroupConfig]], *, ask: bool) -> None:
     name = pairs[0][1].group_name
     check_group(pairs[0][1])
-    plan = [{"group": name, "broker": place.name} | admin.definitions.group_settings(config) for place, config in pairs]
+    plan = [{"group": name, "broker": place.name} | admin.definitions.shown_settings(config) for place, config in pairs]
     if ask or shell.is_dry:
         shell.about_to(f"{verb} group {name} on {len(pairs)} broker{'s' * (len(pairs) > 1)}", plan)
     for place, config in pairs:

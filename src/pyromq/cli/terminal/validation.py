@@ -6,7 +6,7 @@ rules are the broker's own functions, which Apache's brokers share; what only ou
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from ... import admin
@@ -62,15 +62,18 @@ def check_own_group(name: str) -> None:
         raise Fail(f"group {name} is the system's own and stays as it is", REFUSED)
 
 
-def check_group(config: SubscriptionGroupConfig) -> None:
-    """Fail if a broker would refuse the group as it shall be, or it is the system's own."""
+def check_group(config: SubscriptionGroupConfig, attributes: Mapping[str, str] | None = None) -> None:
+    """Fail if a broker would refuse the group as it shall be, with these changes of attributes (`+key`, `-key`), or it
+    is the system's own."""
     from ...broker.admin.view import MOST_QUEUES
+    from ...broker.metadata.attributes import GROUP_ATTRIBUTES, alter
     from ...protocol.bodies.body import decode_body, encode_body
 
     check_own_group(config.group_name)
     try:
         decode_body(type(config), encode_body(config))  # numbers that do not fit are found by whoever reads them
-    except Malformed as fault:
+        alter(GROUP_ATTRIBUTES, config.attributes, attributes or {})
+    except (Malformed, RequestRefused) as fault:
         raise Fail(f"group {config.group_name}: {fault}", REFUSED) from None
     if config.retry_max_times < -1 or not 0 <= config.retry_queue_nums <= MOST_QUEUES:
         raise Fail(

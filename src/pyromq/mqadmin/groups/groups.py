@@ -54,7 +54,7 @@ async def update_sub_group(run: Run) -> None:
     if "p" in run:
         config.group_retry_policy = decode_body(GroupRetryPolicy, run["p"].encode())
     for address in await run.masters():
-        await groups.put(run.calls, address, config)
+        await groups.put(run.calls, address, config, config.attributes)
         run.say(f"create subscription group to {address} success.")
     settings = ", ".join(f"{name}={text}" for name, text in _settings(config).items())
     run.say(f"SubscriptionGroupConfig{{{settings}}}")
