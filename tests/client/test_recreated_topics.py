@@ -66,6 +66,23 @@ async def test_a_running_member_reads_the_new_topic_from_its_first_message(
 
 
 @OURS
+async def test_a_group_that_was_offline_meanwhile_reads_it_from_its_first_message_too(world: Servers) -> None:
+    await world.create_topic("T", 2)
+    seen = Seen()
+    async with world.client() as client:
+        async with client.push_consumer("T", seen, group="g", commit_s=0.1):
+            await send(world, 40)
+            await seen.count(40)
+        await delete(world)
+        await world.restart_broker()
+        await world.create_topic("T", 2)
+        await send(world, 5, start=100)
+        async with client.push_consumer("T", seen, group="g"):
+            await seen.count(45)
+    assert sorted(map(int, seen.bodies)) == [*range(40), *range(100, 105)]
+
+
+@OURS
 async def test_what_a_late_handler_of_the_old_topic_has_done_is_not_committed(world: Servers) -> None:
     """Its member had not been answered that the topic was gone, since it was busy."""
     await world.create_topic("T", 1)

@@ -147,6 +147,36 @@ async def test_members_of_a_topic_that_was_deleted_are_sent_to_the_first_message
         assert await stored(broker) == ["5", None, None, None]
 
 
+@pytest.mark.parametrize("restarts", [False, True], ids=["", "restart"])
+async def test_a_group_that_is_offline_while_its_topic_is_made_again_reads_the_new_one(
+    tmp_path: Path, restarts: bool
+) -> None:
+    async with AsyncExitStack() as stack:
+        broker = await stack.enter_async_context(running_broker(tmp_path))
+        await topic(broker, 1)
+        await beat(broker, "Other")
+        await commit(broker, 0, 2)
+        for _ in range(2):  # a topic that nobody consumed in between changes nothing
+            assert (await broker.call(RequestCode.DELETE_TOPIC_IN_BROKER, topic="T")).code == 0
+            if restarts:
+                await stack.pop_all().aclose()
+                broker = await stack.enter_async_context(running_broker(tmp_path))
+            assert await stored(broker) == [None] * 4
+            await topic(broker, 2)
+            assert await stored(broker) == ["0", "0", None, None]
+
+
+async def test_a_group_that_is_deleted_meanwhile_is_forgotten(broker: Running) -> None:
+    await topic(broker, 1)
+    await beat(broker, "Other")
+    await commit(broker, 0, 2)
+    assert (await broker.call(RequestCode.DELETE_TOPIC_IN_BROKER, topic="T")).code == 0
+    deleted = await broker.call(RequestCode.DELETE_SUBSCRIPTIONGROUP, groupName="G", cleanOffset=True)
+    assert deleted.code == 0
+    await topic(broker, 1)
+    assert await stored(broker) == [None] * 4
+
+
 async def test_members_that_may_seek_are_left_where_they_are(broker: Running) -> None:
     await beat(broker, consumeType="CONSUME_ACTIVELY")
     for _ in range(5):

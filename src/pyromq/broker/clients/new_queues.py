@@ -4,8 +4,9 @@ A client that finds no offset of a queue begins where its settings say, by defau
 was sent before it noticed the queue. Watches the table of topics: each group gets its offset of a new queue before
 anything can be sent there, whether the topic was made larger or made anew while consumers already subscribe to it.
 
-Consumers that were online when a topic of that name was deleted still pull from where they were in it, and commit that.
-The broker sends them to the first message of the new one. A restart in between changes nothing: whoever pushes to
+Groups that had consumed a topic of that name when it was deleted read the new one too, although their offsets are gone.
+Their consumers that were online still pull from where they were in it, and commit that. The broker sends them to the
+first message of the new one. A restart in between changes nothing: whoever pushes to
 handlers, and so never seeks, is sent there if it pulls from anywhere else.
 """
 
@@ -52,17 +53,18 @@ class NewQueues:
         if not new or names.is_retry(name):
             return
         first = {queue_id: self._first(name, queue_id) for queue_id in new}
+        former = self.offsets.take_former_groups(name) if is_made else []
         groups = [
             group
-            for group in self._groups(name)
+            for group in self._groups(name, former)
             if self.offsets.commit_missing(name, group, first, send=is_made and self._is_pushing(group))
         ]
         if groups:
             log.info("groups read new queues from their first message", topic=name, queues=len(new), groups=len(groups))
 
-    def _groups(self, topic: str) -> set[str]:
+    def _groups(self, topic: str, former: list[str]) -> set[str]:
         """Return the groups with an offset of the topic or a consumer of it. Broadcast ones keep their own offsets."""
-        found = {*self.offsets.groups_of(topic), *self.consumers.groups_on(topic)}
+        found = {*former, *self.offsets.groups_of(topic), *self.consumers.groups_on(topic)}
         return {group for group in found if not self._is_broadcast(group)}
 
     def _is_broadcast(self, group: str) -> bool:

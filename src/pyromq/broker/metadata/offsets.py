@@ -14,6 +14,7 @@ import msgspec
 
 from ...kernel import state
 from ...kernel.state import PulledOffset
+from ...model import names
 from ...store.tables.json_tables import JsonTable
 from .config_table import Watched
 from .table_content import entry, next_version, read_version, section
@@ -21,8 +22,10 @@ from .table_content import entry, next_version, read_version, section
 OFFSETS = "offsetTable"
 PULL_OFFSETS = "pullOffsetTable"
 GROUP_TOPICS = "groupTopicMap"
+FORMER_GROUPS = "pyromqFormerGroups"  # ours: Java ignores it, and leaves it out when it writes the file
 SEPARATOR = "@"
 MANY_PAIRS = 200_000
+MOST_FORMER = 10_000  # deleted topics whose groups are remembered
 _BY_QUEUE = dict[str, dict[int, int]]
 
 
@@ -58,6 +61,9 @@ class Offsets(Watched):
         self._groups_changed: set[str] | None = None
         for key in self._offsets:
             self._note(key)
+        former = section(content, FORMER_GROUPS)
+        self._former = entry(dict[str, list[str]], former, f"{FORMER_GROUPS} in {table.name}")  # by deleted topic
+        self._former_changed: set[str] = set()
         self._resets: dict[str, dict[int, int | None]] = {}  # None: a member was sent there, and has not pulled since
         self._changed: set[str] = set()
         self._commits = 0
@@ -192,12 +198,33 @@ class Offsets(Watched):
         return True
 
     def drop_group(self, group: str) -> None:
+        for topic in [topic for topic, groups in self._former.items() if group in groups]:
+            self._set_former(topic, [each for each in self._former[topic] if each != group])
         pulled = [key for key in self._pulled if key.endswith(SEPARATOR + group)]
         self._drop([*(_key(topic, group) for topic in self.topics_of(group)), *pulled])
 
     def drop_topic(self, topic: str) -> None:
+        """Forget the offsets of a topic that is deleted. Which groups had some is remembered, for one made again."""
+        groups = self.groups_of(topic)
+        if not names.is_retry(topic):  # clients read those from the first message anyway
+            self._set_former(topic, sorted({*groups, *self._former.get(topic, ())}))
         pulled = [key for key in self._pulled if key.startswith(topic + SEPARATOR)]
-        self._drop([*(_key(topic, group) for group in self.groups_of(topic)), *pulled])
+        self._drop([*(_key(topic, group) for group in groups), *pulled])
+
+    def take_former_groups(self, topic: str) -> list[str]:
+        """Return, once, the groups that had consumed a topic of this name when it was deleted."""
+        groups = self._former.get(topic, [])
+        self._set_former(topic, [])
+        return groups
+
+    def _set_former(self, topic: str, groups: list[str]) -> None:
+        if groups:
+            self._former[topic] = groups
+            if len(self._former) > MOST_FORMER:
+                self._set_former(next(iter(self._former)), [])
+        elif self._former.pop(topic, None) is None:
+            return
+        self._former_changed.add(topic)
 
     def _drop(self, keys: list[str]) -> None:
         for key in keys:
@@ -215,15 +242,18 @@ class Offsets(Watched):
 
     def store_changed(self) -> bool:
         """Hand what changed to the table. False: nothing did."""
-        if not self._changed and not self._pulled_changed:
+        if not self._changed and not self._pulled_changed and not self._former_changed:
             return False
         for key in self._changed:
             self._store(OFFSETS, key, self._offsets.get(key))
         for key in self._pulled_changed:
             pulled = self._pulled.get(key)
             self._store(PULL_OFFSETS, key, None if pulled is None else {n: one.value for n, one in pulled.items()})
+        for topic in self._former_changed:
+            self._store(FORMER_GROUPS, topic, self._former.get(topic))
         self._changed.clear()
         self._pulled_changed.clear()
+        self._former_changed.clear()
         self._table.replace("dataVersion", msgspec.to_builtins(self.version))
         self._store_group_topics()
         return True
