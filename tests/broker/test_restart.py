@@ -13,9 +13,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pyromq.ambient import SystemClock
 from pyromq.protocol.command import Command
 from pyromq.protocol.requests import RequestCode
+from pyromq.store.queues.queue_table import QueueTable
 from pyromq.transport.client import RemotingClient
 from tests.broker.running import running_broker, turns_until
 from tests.wire import decode_messages
@@ -109,3 +112,79 @@ async def test_a_stop_by_signal_is_clean(tmp_path: Path) -> None:
         running.send_signal(signal.SIGTERM)
         assert await running.wait() == 0
     assert not (tmp_path / "abort").exists()
+
+
+async def ask(client: RemotingClient, address: str, code: int, **fields: object) -> Command:
+    texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in fields.items()}
+    answer = await client.call(address, Command(code=code, fields=texts), 20)
+    assert answer.code == 0, answer
+    return answer
+
+
+@asynccontextmanager
+async def with_offset_4_on_disk(folder: Path) -> AsyncIterator[tuple[RemotingClient, str]]:
+    """A process with a group that has consumed 4 messages, which is on disk. The process is killed at the end."""
+    async with running_broker(folder, **JAVA_SIZES) as broker:
+        for _ in range(4):
+            await broker.send()
+        await broker.call(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, b'{"groupName":"G"}')
+        await broker.pull(offset=4, commitOffset=4, sysFlag=5)
+    async with RemotingClient(clock=SystemClock(), rng=random.Random(1)) as client, process(folder) as (address, _):
+        yield client, address
+
+
+async def test_a_kill_after_a_deletion_brings_no_offset_of_the_topic_back(tmp_path: Path) -> None:
+    async with with_offset_4_on_disk(tmp_path) as (client, address):
+        await ask(client, address, RequestCode.DELETE_TOPIC_IN_BROKER, topic="T")
+    async with running_broker(tmp_path, **JAVA_SIZES) as broker:
+        assert "T" not in broker.broker.topics
+        assert broker.broker.offsets.find("T", "G", 0) is None
+        assert (await broker.send()).fields["queueOffset"] == "0"
+        assert broker.broker.offsets.find("T", "G", 0) == 0
+
+
+async def test_a_kill_after_a_topic_was_made_again_leaves_its_groups_at_the_first_message(tmp_path: Path) -> None:
+    async with with_offset_4_on_disk(tmp_path) as (client, address):
+        await ask(client, address, RequestCode.DELETE_TOPIC_IN_BROKER, topic="T")
+        topic = {"topic": "T", "defaultTopic": "TBW102", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6}
+        made = topic | {"topicFilterType": "SINGLE_TAG", "order": False}
+        await ask(client, address, RequestCode.UPDATE_AND_CREATE_TOPIC, **made)
+    async with running_broker(tmp_path, **JAVA_SIZES) as broker:
+        assert broker.broker.offsets.find("T", "G", 0) == 0
+
+
+async def test_a_kill_after_a_deletion_brings_no_offset_of_the_group_back(tmp_path: Path) -> None:
+    async with with_offset_4_on_disk(tmp_path) as (client, address):
+        await ask(client, address, RequestCode.DELETE_SUBSCRIPTIONGROUP, groupName="G", cleanOffset=True)
+    async with running_broker(tmp_path, **JAVA_SIZES) as broker:
+        assert "G" not in broker.broker.groups
+        assert broker.broker.offsets.find("T", "G", 0) is None
+
+
+async def test_a_kill_takes_no_offset_back_that_an_administrator_has_set(tmp_path: Path) -> None:
+    async with with_offset_4_on_disk(tmp_path) as (client, address):
+        of_group = {"consumerGroup": "G", "topic": "T", "queueId": 0}
+        await ask(client, address, RequestCode.UPDATE_CONSUMER_OFFSET, commitOffset=1, **of_group)
+    async with running_broker(tmp_path, **JAVA_SIZES) as broker:
+        assert broker.broker.offsets.find("T", "G", 0) == 1
+
+
+async def test_a_topic_on_its_way_out_has_no_offset_on_disk_once_its_queues_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill at that moment would leave the topic, queues that begin anew, and an offset that skips their messages."""
+    async with running_broker(tmp_path) as broker:
+        await broker.send()
+        await broker.pull(offset=1, commitOffset=1, sysFlag=5)
+        await broker.broker.tables.offsets_saved()
+        at_removal: list[str] = []
+        remove = QueueTable.remove_topic
+
+        def note(queues: QueueTable, topic: str) -> None:
+            at_removal.append((tmp_path / "config" / "consumerOffset.json").read_text())
+            remove(queues, topic)
+
+        monkeypatch.setattr(QueueTable, "remove_topic", note)
+        assert (await broker.call(RequestCode.DELETE_TOPIC_IN_BROKER, topic="T")).code == 0
+        assert at_removal
+        assert not any("T@G" in text for text in at_removal)

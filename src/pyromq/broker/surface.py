@@ -80,10 +80,11 @@ def surface(parts: Parts) -> dict[int, Handler]:
     }
     send, replies, ends = sends.handler, sends.replies, transactions.ends
     pulls, clients = parts.pulls.handler, base.clients.handlers
-    offsets = OffsetHandlers(live, base.topics, base.groups, base.offsets, base.consumers, store, memory_bytes)
+    tables_of_groups = (base.topics, base.groups, base.offsets, base.consumers)
+    offsets = OffsetHandlers(live, *tables_of_groups, store, memory_bytes, saved["consumerOffsets"])
     queries = MessageQueries(live, store)
-    topic = TopicAdmin(*view, saved["topics"], counters.forget_topic)
-    group = GroupAdmin(*view, saved["subscriptionGroups"], counters.forget_group)
+    topic = TopicAdmin(*view, saved["topics"], saved["consumerOffsets"], counters.forget_topic)
+    group = GroupAdmin(*view, saved["subscriptionGroups"], saved["consumerOffsets"], counters.forget_group)
     offset = OffsetAdmin(*view, saved["consumerOffsets"])
     progress = ProgressAdmin(*view, now_ms, counters, base.clients.filters)
     connection = ConnectionAdmin(*view, base.producers)

@@ -33,9 +33,11 @@ log = logs.get("pyromq.broker")
 
 @dataclass(slots=True, eq=False, repr=False)
 class GroupAdmin(BrokerView):
-    """Event loop only. `saved` returns once the table is on disk; `forget` is told of deleted groups."""
+    """Event loop only. `saved` and `offsets_saved` return once the table is on disk, or raise RequestRefused;
+    `forget` is called with each deleted group."""
 
     saved: Callable[[], Awaitable[None]]
+    offsets_saved: Callable[[], Awaitable[None]]
     forget: Callable[[str], None]
 
     async def update(self, request: RequestOf[None, SubscriptionGroupConfig]) -> Reply:
@@ -71,14 +73,24 @@ class GroupAdmin(BrokerView):
         return msgspec.structs.replace(wanted, attributes=attributes)
 
     async def delete(self, request: RequestOf[DeleteSubscriptionGroup, None]) -> Reply:
+        """Delete a group. Its offsets, if they go too, leave the disk first: at no moment does a kill leave them alone.
+
+        A new group of that name would begin where the deleted one was.
+        """
         header = request.header
+        if header.clean_offset:
+            await self._drop_offsets(header.group_name)
         if self.groups.delete(header.group_name):
             log.info("group deleted", group=header.group_name, peer=request.peer.address)
-        if header.clean_offset:
-            self.offsets.drop_group(header.group_name)
         self.forget(header.group_name)
+        if header.clean_offset:
+            await self._drop_offsets(header.group_name)  # what its members committed meanwhile
         await self.saved()
         return Reply()
+
+    async def _drop_offsets(self, group: str) -> None:
+        self.offsets.drop_group(group)
+        await self.offsets_saved()
 
     async def get_all(self, request: RequestOf[GetAllSubscriptionGroup, None]) -> Reply:
         """Answer 201: the whole table, or a page of it."""

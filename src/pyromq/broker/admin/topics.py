@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
@@ -33,10 +34,17 @@ PERMISSIONS = range(Perm.INHERIT | Perm.READ_WRITE | Perm.PRIORITY + 1)
 
 @dataclass(slots=True, eq=False, repr=False)
 class TopicAdmin(BrokerView):
-    """Event loop only. `saved` returns once the table is on disk; `forget` is told of deleted topics."""
+    """Event loop only. `saved` and `offsets_saved` return once the table is on disk, or raise RequestRefused;
+    `forget` is called with each deleted topic."""
 
     saved: Callable[[], Awaitable[None]]
+    offsets_saved: Callable[[], Awaitable[None]]
     forget: Callable[[str], None]
+
+    async def _all_saved(self) -> None:
+        """Wait for both tables: groups get offsets of new queues, and lose those of deleted ones."""
+        await self.offsets_saved()
+        await self.saved()
 
     # --- 17, 18 ---------------------------------------------------------------------------------------------------
 
@@ -53,7 +61,7 @@ class TopicAdmin(BrokerView):
             attributes=parse_changes(header.attributes),
         )
         self.topics.put(self._checked(wanted, header.force))
-        await self.saved()
+        await self._all_saved()
         return Reply()
 
     async def create_many(self, request: RequestOf[RpcHeader, CreateTopicListRequestBody]) -> Reply:
@@ -64,7 +72,7 @@ class TopicAdmin(BrokerView):
         checked = [self._checked(one, force=False) async for one in self.slices.each(wanted)]
         async for topic in self.slices.each(checked):
             self.topics.put(topic)
-        await self.saved()
+        await self._all_saved()
         return Reply()
 
     def _checked(self, wanted: TopicConfig, force: bool) -> TopicConfig:
@@ -120,7 +128,11 @@ class TopicAdmin(BrokerView):
     # --- 215 ------------------------------------------------------------------------------------------------------
 
     async def delete(self, request: RequestOf[TopicName, None]) -> Reply:
-        """Delete a topic. Its queues and offsets go too; its records leave the log when they expire."""
+        """Delete a topic. Its queues and offsets go too; its records leave the log when they expire.
+
+        The offsets are gone from the disk before the queues: a kill at no moment leaves offsets of queues that begin
+        anew, whose first messages would be skipped.
+        """
         name = request.header.topic
         if not name.strip():
             raise illegal("The specified topic is blank.")
@@ -130,12 +142,16 @@ class TopicAdmin(BrokerView):
             for group in self.offsets.groups_of(name):
                 doomed += [f"{names.RETRY_PREFIX}{group}+{name}", f"{names.RETRY_PREFIX}{group}_{name}"]
         for topic in doomed:
+            self.offsets.drop_topic(topic)
+        with suppress(RequestRefused):  # a disk that is full still is below, unless the queues made room
+            await self.offsets_saved()
+        for topic in doomed:
             if self.topics.delete(topic):
                 log.info("topic deleted", topic=topic, peer=request.peer.address)
             self.offsets.drop_topic(topic)
             self.store.queues.remove_topic(topic)
             self.forget(topic)
-        await self.saved()
+        await self._all_saved()
         return Reply()
 
     # --- 21, 305, 351 ---------------------------------------------------------------------------------------------

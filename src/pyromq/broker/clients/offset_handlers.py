@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from ...config import Live
@@ -22,7 +23,8 @@ from .consumers import Consumers
 
 @dataclass(slots=True, eq=False, repr=False)
 class OffsetHandlers:
-    """Event loop only. `memory_bytes` is the machine's: what fits into a share of it counts as still in memory."""
+    """Event loop only. `memory_bytes` is the machine's: what fits into a share of it counts as still in memory.
+    `saved` returns once the offsets are on disk, or raises RequestRefused."""
 
     live: Live[BrokerConfig]
     topics: Topics
@@ -31,6 +33,7 @@ class OffsetHandlers:
     consumers: Consumers
     store: MessageStore
     memory_bytes: int
+    saved: Callable[[], Awaitable[None]]
 
     def query(self, request: RequestOf[QueryConsumerOffset, None]) -> Answer:
         """Answer 14. A group that never committed begins at 0 if everything is still there, else as `_start` says."""
@@ -80,7 +83,8 @@ class OffsetHandlers:
         share = self.live.config.access_message_in_memory_max_ratio / 100
         return first is not None and self.store.commit_log.end - first.position <= self.memory_bytes * share
 
-    def update(self, request: RequestOf[UpdateConsumerOffset, None]) -> Reply:
+    def update(self, request: RequestOf[UpdateConsumerOffset, None]) -> Answer:
+        """Answer 15. An administrator's change is on disk by then; what members commit is written every few seconds."""
         header = request.header
         if header.consumer_group not in self.groups:
             raise RequestRefused(f"Group {header.consumer_group} not exist!", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
@@ -107,6 +111,12 @@ class OffsetHandlers:
                 f"(maxConsumerOffsets) is {most} pairs of group and topic",
                 ResponseCode.SYSTEM_BUSY,
             )
+        group = self.consumers.find(header.consumer_group)
+        is_member = group is not None and request.peer in group.members
+        return Reply() if is_member or request.command.is_oneway else self._answer_saved()
+
+    async def _answer_saved(self) -> Reply:
+        await self.saved()
         return Reply()
 
     def _has_queue(self, topic: TopicConfig, header: QueryConsumerOffset | UpdateConsumerOffset) -> bool:
