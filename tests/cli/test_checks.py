@@ -144,6 +144,8 @@ async def test_an_order_configuration_that_is_missing_or_has_other_queues_than_t
     calls = Told({(NAMES, RequestCode.GET_KVLIST_BY_NAMESPACE): KVTable(table={"steps": "broker-a:4;broker-b:4"})})
     ordered = {name: TopicConfig(topic_name=name, write_queue_nums=2, order=True) for name in ("moves", "steps")}
     both = [PLACE, BrokerPlace("C", "broker-b", 0, B)]
+    for name in ("%RETRY%ledger", "%DLQ%ledger"):  # of an orderly group: nobody chooses among their queues by key
+        ordered[name] = TopicConfig(topic_name=name, write_queue_nums=1, order=True)
     of_both = {"broker-a": ordered, "broker-b": ordered}
     missing, other = await found(order_checks.order_configs, calls, brokers=both, configs=of_both)
     assert (missing.state, other.state) == ("warning", "warning")

@@ -6,17 +6,21 @@ from collections.abc import AsyncIterator
 
 from ...admin import settings
 from ...model.foreign_text import shell_word
+from ...model.names import DLQ_PREFIX, RETRY_PREFIX
 from ...model.topic import ORDER_TOPIC_CONFIG, order_text, parse_order
 from .checked import BROKEN, WARNING, CheckedCluster, CheckResult
 
 
 async def order_configs(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
-    """Find order topics whose entry at the name servers is nonsense, missing, or names other brokers and queues."""
+    """Find order topics whose entry at the name servers is nonsense, missing, or names other brokers and queues.
+
+    Retry and dead-letter topics of orderly groups are order topics to a broker too, and need no entry: only brokers
+    write to them."""
     entries = await settings.kv_list(checked.calls, ORDER_TOPIC_CONFIG)
     by_topic: dict[str, dict[str, int]] = {}
     for broker, each in checked.configs.items():
         for name, config in each.items():
-            if config.order:
+            if config.order and not name.startswith((RETRY_PREFIX, DLQ_PREFIX)):
                 by_topic.setdefault(name, {})[broker] = config.write_queue_nums
     for name in sorted(entries.keys() | by_topic.keys()):
         if checked.topic in (None, name):
