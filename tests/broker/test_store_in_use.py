@@ -18,10 +18,12 @@ from pyromq.errors import ConfigError
 from pyromq.store.files.disk import StoreLocked
 from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.message_store import run_at_once
+from pyromq.store.recovery.checkpoint import was_stopped_cleanly
 from pyromq.store.recovery.claim import claim_store
 from pyromq.store.tables.json_tables import TableDamaged
 from pyromq.transport.address import parse_address
 from tests.broker.running import SMALL, running_broker, turn
+from tests.transport.certificates import Authority
 
 
 async def another_broker(folder: Path, **settings: Any) -> Broker:
@@ -66,6 +68,18 @@ async def test_the_lock_is_asked_for_before_a_table_is_read(tmp_path: Path) -> N
     with pytest.raises(StoreLocked):
         await another_broker(tmp_path)
     lock.release()
+
+
+async def test_tls_files_that_cannot_be_used_leave_the_store_as_it_was(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    async with running_broker(store) as running:
+        assert (await running.send()).code == 0
+    before = {each.relative_to(store) for each in store.rglob("*")}
+    one, other = Authority(tmp_path, "one").issue("a"), Authority(tmp_path, "other").issue("b")
+    with pytest.raises(ConfigError, match="belong together"):
+        await another_broker(store, tls_server_cert_path=one.certificate, tls_server_key_path=other.key)
+    assert was_stopped_cleanly(RealDisk(store))
+    assert {each.relative_to(store) for each in store.rglob("*")} == before
 
 
 async def test_a_store_that_cannot_be_opened_keeps_its_tables(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

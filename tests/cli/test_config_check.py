@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from pyromq.broker.config import BrokerConfig
@@ -12,6 +13,7 @@ from pyromq.broker.java_keys import BROKER_KEYS
 from pyromq.cli.main import cli
 from pyromq.config import Live, load, settings_of
 from pyromq.namesrv.config import NamesrvConfig
+from tests.transport.certificates import Authority
 
 BROKER_CONF = """\
 brokerClusterName = DefaultCluster
@@ -38,6 +40,29 @@ def test_each_key_of_a_broker_file_is_told_with_its_effect(tmp_path: Path) -> No
     assert told["flushDiskTyp"]["error"] == "unknown key 'flushDiskTyp': did you mean 'flushDiskType'?"
     assert told["flushDiskTyp"]["where"] == f"{file} line 4"
     assert told["storeType"]["error"] is None
+
+
+@pytest.mark.parametrize("daemon", ["broker", "namesrv"])
+def test_tls_files_are_loaded_as_by_the_start(tmp_path: Path, daemon: str) -> None:
+    authority = Authority(tmp_path, "ca")
+    one, other = authority.issue("one"), authority.issue("other")
+    file, missing = tmp_path / f"{daemon}.conf", tmp_path / "missing.key"
+    for key, said in (
+        (missing, "TLS files cannot be used"),
+        (other.key, "belong together"),
+        (None, "needs both files"),
+    ):
+        file.write_text(f"tls.server.certPath={one.certificate}\n" + (f"tls.server.keyPath={key}\n" if key else ""))
+        result = check(file, "--daemon", daemon)
+        assert (result.exit_code, said in result.output) == (1, True), result.output
+    file.write_text(f"tls.enable=true\ntls.client.trustCertPath={missing}\n")
+    assert check(file, "--daemon", daemon).exit_code == 1
+    for text in (
+        f"tls.server.certPath={one.certificate}\ntls.server.keyPath={one.key}\n",
+        "tls.server.mode=enforcing\n",
+    ):
+        file.write_text(text)
+        assert check(file, "--daemon", daemon).exit_code == 0
 
 
 NO_EFFECT = """\

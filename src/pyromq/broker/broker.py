@@ -71,6 +71,7 @@ class Broker:
             if tls_folder is not None:
                 loaded = _with_certificate(loaded, tls_folder, clock)
             config = loaded.config
+            config.part(TransportSettings).check_tls()  # a start that ends by it leaves the store as it was
             ports = await bind_ports(config)
             undo.callback(ports.close)
             environment = Environment(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -48,11 +49,12 @@ def list_settings(daemon: str, as_json: bool) -> None:
 def check(file: Path, daemon: str, insecure: bool, store_path_root_dir: str | None, as_json: bool) -> None:
     """Print what each key of FILE would do. Exit code 1 if the daemon would not start with it.
 
-    What flags of the daemon's command say counts too: name them here as there."""
+    Certificates and keys that FILE names are loaded as by the daemon. What flags of the daemon's command say counts
+    too: name them here as there."""
     if store_path_root_dir is not None and daemon != "broker":
         raise click.UsageError("--store-path-root-dir: a name server has no store")
     flags = {"allow_unauthenticated": insecure or None, "store_path_root_dir": store_path_root_dir}
-    findings = check_file(file, *_tables(daemon), flags)
+    findings = check_file(file, *_tables(daemon), flags, _check_tls)
     if as_json:
         for one in findings:
             entry = {"where": one.where, "key": one.key, "value": one.shown, "effect": one.effect, "error": one.error}
@@ -72,6 +74,12 @@ def _tables(daemon: str) -> tuple[type, JavaKeys]:
     from ..namesrv.config import NAMESRV_KEYS, NamesrvConfig
 
     return NamesrvConfig, NAMESRV_KEYS
+
+
+def _check_tls(config: Any) -> None:
+    from ..transport.settings import TransportSettings
+
+    (config if isinstance(config, TransportSettings) else config.part(TransportSettings)).check_tls()
 
 
 def _print_table(file: Path, findings: list[SettingFinding]) -> None:

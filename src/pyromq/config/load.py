@@ -102,11 +102,15 @@ def examine_file(path: Path, config_class: type, keys: JavaKeys) -> list[Setting
 
 
 def check_file(
-    path: Path, config_class: type, keys: JavaKeys, flags: Mapping[str, object] | None = None
+    path: Path,
+    config_class: type[C],
+    keys: JavaKeys,
+    flags: Mapping[str, object] | None = None,
+    check: Callable[[C], None] = lambda _: None,
 ) -> list[SettingFinding]:
     """Return every key of a file with all that a start with these flags would say of it, at the key that it concerns.
 
-    ConfigError if a flag itself is wrong."""
+    `check`: what a start checks besides. ConfigError if a flag itself is wrong."""
     given = _examine_flags(flags or {}, config_class, {})
     if (wrong_flag := first_error(given)) is not None:
         raise ConfigError(wrong_flag)
@@ -114,7 +118,7 @@ def check_file(
     for one, before in _replaced(findings):
         findings[findings.index(one)] = replace(one, effect=f"{one.effect}, {_replaces(before)}")
     used = [one for one in findings if one.error is None]
-    while (fault := _fault_of(config_class, [*used, *given])) is not None:
+    while (fault := _fault_of(config_class, [*used, *given], check)) is not None:
         wrong = [one.setting.java if one.setting is not None else one.key for one in findings if one.error]
         at = _concerned(fault, used)
         if at is None:
@@ -153,9 +157,9 @@ def _from_findings(config_class: type[C], findings: Iterable[SettingFinding]) ->
     return config_class(**{one.setting.name: one.parsed for one in findings if one.setting is not None})
 
 
-def _fault_of(config_class: type, findings: Iterable[SettingFinding]) -> str | None:
+def _fault_of(config_class: type[C], findings: Iterable[SettingFinding], check: Callable[[C], None]) -> str | None:
     try:
-        _from_findings(config_class, findings)
+        check(_from_findings(config_class, findings))
     except ConfigError as fault:
         return str(fault)
     return None

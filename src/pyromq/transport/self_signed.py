@@ -62,8 +62,7 @@ def with_certificate(
     `hosts`: under which clients reach the daemon. ConfigError if the file cannot be used, and if TLS is enforced and no
     certificate can be made. In permissive mode the latter is a warning, and TLS clients are refused.
     """
-    is_configured = settings.tls_server_cert_path or settings.tls_server_key_path
-    if is_configured or settings.tls_server_mode is TlsMode.DISABLED or not settings.tls_test_mode_enable:
+    if not settings.makes_certificate:
         return loaded
     file, now = (folder / FILE).absolute(), datetime.fromtimestamp(now_ms / 1000, UTC)
     try:

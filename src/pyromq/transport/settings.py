@@ -15,7 +15,7 @@ from ..machine.budget import Budget
 from ..protocol.frame import MOST_HEADER_BYTES, FrameLimits
 from ..protocol.properties import MAX_PROPERTIES_BYTES
 from .limits import Limits
-from .tls import ClientCertificates, ClientTls, ServerTls, TlsMode, Verify
+from .tls import Certificates, ClientCertificates, ClientTls, ServerTls, TlsMode, Verify, opening
 
 _HELD_SHARE = 8  # of memory: the rest is the page cache's, the tables' and the program's
 _LEAST_HELD, _MOST_HELD = 32 << 20, 4 << 30
@@ -119,6 +119,19 @@ class TransportSettings:
             queued_requests=self.queued_requests,
             loop_hold_ms=self.loop_hold_ms,
         )
+
+    @property
+    def makes_certificate(self) -> bool:
+        """Return whether a daemon with these settings makes a certificate for itself, or uses the one it made."""
+        is_configured = self.tls_server_cert_path or self.tls_server_key_path
+        return not is_configured and self.tls_server_mode is not TlsMode.DISABLED and self.tls_test_mode_enable
+
+    def check_tls(self) -> None:
+        """Load all TLS files that are named, to nobody's use. ConfigError if one cannot be used."""
+        if not self.makes_certificate:
+            opening(self.server_tls())
+        if (client := self.client_tls()) is not None:
+            Certificates(client)
 
     def server_tls(self) -> ServerTls | None:
         """Return the listener's TLS; None without a certificate. ConfigError if enforced, or one file is missing."""
