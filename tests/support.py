@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import functools
 import os
 import shutil
@@ -10,6 +11,7 @@ import subprocess
 import tarfile
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +27,18 @@ def require(condition: bool, reason: str) -> None:
     if IN_CI:
         pytest.fail(f"PYROMQ_CI=1 allows no skips: {reason}", pytrace=False)
     pytest.skip(reason)
+
+
+def deny_reads(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+    """Let a store not open this file, as one of another user: root, who runs the tests in CI, may open every file."""
+    system = os.open
+
+    def refusing(name: str, *others: int, **more: Any) -> int:
+        if name == str(path):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
+        return system(name, *others, **more)
+
+    monkeypatch.setattr(os, "open", refusing)
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
 from pyromq.config import Loaded
 from pyromq.errors import ConfigError
-from pyromq.store.files.disk import StoreLocked
+from pyromq.store.files.disk import AccessDenied, StoreLocked
 from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.message_store import run_at_once
 from pyromq.store.recovery.checkpoint import was_stopped_cleanly
@@ -23,6 +23,7 @@ from pyromq.store.recovery.claim import claim_store
 from pyromq.store.tables.json_tables import TableDamaged
 from pyromq.transport.address import parse_address
 from tests.broker.running import SMALL, running_broker, turn
+from tests.support import deny_reads
 from tests.transport.certificates import Authority
 
 
@@ -106,6 +107,26 @@ async def test_a_table_that_cannot_be_read_leaves_the_others_as_they_are(
     (tmp_path / "config" / name).write_bytes(b"{broken")
     before = tables(tmp_path)
     with pytest.raises(TableDamaged, match=rf"config/{name}: not JSON.*Put a good copy back"):
+        await another_broker(tmp_path)
+    await nothing_follows(caplog)
+    assert tables(tmp_path) == before
+
+
+@pytest.mark.parametrize("with_bak", [True, False])
+@pytest.mark.parametrize("name", ["topics.json", "subscriptionGroup.json", "consumerOffset.json", "delayOffset.json"])
+async def test_a_table_of_another_user_is_neither_damaged_nor_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str, with_bak: bool
+) -> None:
+    async with running_broker(tmp_path):
+        """It writes its first tables."""
+    file = tmp_path / "config" / name
+    if with_bak:
+        file.with_name(f"{name}.bak").write_text("{}")
+    else:
+        file.with_name(f"{name}.bak").unlink(missing_ok=True)
+    before = tables(tmp_path)
+    deny_reads(monkeypatch, file)
+    with pytest.raises(AccessDenied, match=rf"{file}: Permission denied; chown or chmod it for the user that runs"):
         await another_broker(tmp_path)
     await nothing_follows(caplog)
     assert tables(tmp_path) == before

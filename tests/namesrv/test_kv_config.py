@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable
 from pathlib import Path
 
@@ -135,6 +136,26 @@ def test_an_unreadable_file_is_refused_with_its_path_and_what_to_do(path: Path, 
     path.with_name("kvConfig.json.bak").write_text("")
     with pytest.raises(ConfigError, match="nor can"):
         KvConfig.open(path, at_once)
+
+
+def test_a_file_that_this_user_may_not_read_is_not_replaced_by_its_bak(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path.parent.mkdir()
+    for name in ("kvConfig.json", "kvConfig.json.bak"):
+        path.with_name(name).write_text('{"configTable":{"ns":{"a":"1"}}}')
+    readable = Path.read_bytes
+
+    def read_bytes(file: Path) -> bytes:
+        if file == path:
+            raise PermissionError(errno.EACCES, "Permission denied", str(file))
+        return readable(file)
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    with pytest.raises(ConfigError) as refusal:
+        KvConfig.open(path, at_once)
+    assert f"{path}: Permission denied; chown or chmod it" in str(refusal.value)
+    assert ".bak" not in str(refusal.value)
 
 
 def test_a_folder_in_place_of_the_file_is_refused(path: Path) -> None:

@@ -11,12 +11,17 @@ from typing import Any
 
 import pytest
 
-from pyromq.store.files.disk import DiskFull, SyncFailed, read_whole
+from pyromq.store.files.disk import AccessDenied, DiskError, DiskFull, SyncFailed, read_whole
 from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.tables import table_text
 from pyromq.store.tables.json_tables import JsonTable, TableDamaged, table_names
+from pyromq.store.tables.quarantine import TABLE as QUARANTINE
+from pyromq.store.tables.quarantine import Quarantine
 from pyromq.store.tables.table_saver import TableSaver
+from pyromq.store.tools.verify import verify_store
 from pyromq.testing.simulated_disk import PowerCut, SimulatedDisk
+from tests.store.small import SMALL
+from tests.support import deny_reads
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 TOPICS = "config/topics.json"
@@ -107,10 +112,45 @@ def test_both_damaged_is_refused_by_name() -> None:
     assert "good copy" in str(refusal.value)
 
 
-def test_an_unreadable_sector_counts_as_damage() -> None:
+def test_an_unreadable_sector_is_refused_with_the_cure_and_the_bak_is_left_to_the_owner() -> None:
     disk = saved_twice()
     disk.fail_reads(TOPICS, 0)
+    with pytest.raises(DiskError, match=r"config/topics.json.*Input/output error.*move it away to go on with its .bak"):
+        JsonTable(disk, TOPICS).load()
+    disk.rename(TOPICS, "aside")
     assert list(JsonTable(disk, TOPICS).load()["topicConfigTable"]) == ["first"]
+
+
+@pytest.mark.parametrize("with_bak", [True, False])
+def test_a_table_that_this_user_may_not_read_is_no_damaged_one(
+    with_bak: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = RealDisk(tmp_path)
+    table = JsonTable(disk, TOPICS)
+    for name in ("first", "second"):
+        table.put("topicConfigTable", name, {"perm": 6})
+        table.save()
+    if not with_bak:
+        disk.remove(TOPICS + ".bak")
+    with monkeypatch.context() as denied:
+        deny_reads(denied, tmp_path / TOPICS)
+        with pytest.raises(
+            AccessDenied, match=r"config/topics.json: Permission denied; chown or chmod it for the user"
+        ):
+            JsonTable(disk, TOPICS).load()
+        [finding] = [one for one in verify_store(disk, SMALL).findings if one.file == TOPICS]
+        assert "Permission denied" in finding.what
+    assert list(JsonTable(disk, TOPICS).load()["topicConfigTable"]) == ["first", "second"]
+
+
+def test_a_list_of_quarantined_records_that_this_user_may_not_read_does_not_begin_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = JsonTable(RealDisk(tmp_path), QUARANTINE)
+    table.save()
+    deny_reads(monkeypatch, tmp_path / QUARANTINE)
+    with pytest.raises(AccessDenied, match="Permission denied"):
+        Quarantine(table, lambda: 0, lambda: None)
 
 
 def test_old_or_new_at_every_power_cut_and_never_less_than_was_saved_3401_6096() -> None:

@@ -62,7 +62,10 @@ class KvConfig:
             return cls(path, read(path), run_blocking, limits)
         except FileNotFoundError:
             return cls(path, {}, run_blocking, limits)
-        except (OSError, ValueError, Malformed) as fault:
+        except OSError as fault:  # the file may be good, and newer than its `.bak`
+            cure = "chown or chmod it for the user that runs the name server, or mend the disk"
+            raise ConfigError(f"cannot read the KV configuration {path}: {fault.strerror}; {cure}") from None
+        except (ValueError, Malformed) as fault:
             raise ConfigError(f"cannot read the KV configuration {path}: {fault}; {_remedy(path)}") from None
 
     def get(self, namespace: str, key: str) -> str | None:

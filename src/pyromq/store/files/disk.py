@@ -32,6 +32,10 @@ class FileMissing(DiskError):
     """The file or folder is not there."""
 
 
+class AccessDenied(DiskError):
+    """The file is there, and this user may not use it. It says nothing about what is in it. Names the cure."""
+
+
 class DiskFull(DiskError):
     """No room left. Nothing that was already written is touched; reads go on. Names path, use and limit."""
 

@@ -20,6 +20,7 @@ from ...files import make_folder
 from ...kernel import state
 from .disk import (
     NO_STAMP,
+    AccessDenied,
     Bytes,
     DiskError,
     DiskFull,
@@ -192,7 +193,13 @@ class RealDisk:
         self._spares.close()
 
     def exists(self, name: str) -> bool:
-        return os.path.exists(self.path(name))
+        """Return whether the name is there. Raises AccessDenied where that is hidden: it must not count as gone."""
+        with self.explained("look at", name):
+            try:
+                os.stat(self.path(name))
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+        return True
 
     def is_folder(self, name: str) -> bool:
         return os.path.isdir(self.path(name))
@@ -326,6 +333,9 @@ class RealDisk:
                 f"cannot {action} {place}: {fault.strerror}; "
                 f"{usage.used} of {usage.total} bytes are used. Free some space"
             ) from fault
+        if fault.errno in (errno.EACCES, errno.EPERM):
+            user = f"the user that runs this (uid {os.geteuid()})" if hasattr(os, "geteuid") else "the user of this"
+            raise AccessDenied(f"cannot {action} {place}: {fault.strerror}; chown or chmod it for {user}") from fault
         kind = FileMissing if fault.errno == errno.ENOENT else DiskError
         raise kind(f"cannot {action} {place}: {fault.strerror}") from fault
 

@@ -13,7 +13,16 @@ from typing import Any, NamedTuple
 
 from ... import logs
 from ...errors import ProtocolError, PyroError
-from ..files.disk import Disk, DiskError, folder_of, make_folder_durably, read_whole, write_temporary
+from ..files.disk import (
+    AccessDenied,
+    Disk,
+    DiskError,
+    FileMissing,
+    folder_of,
+    make_folder_durably,
+    read_whole,
+    write_temporary,
+)
 from .table_journal import DROPPED, Journal, TableChange, TableVersion, applied, read_changes
 from .table_text import enclose, give_integer_keys, parse_table, render, render_key
 
@@ -73,7 +82,7 @@ class JsonTable:
         return self._name
 
     def load(self) -> dict[str, Any]:
-        """Return the content on disk, empty if there never was any. Raises TableDamaged.
+        """Return the content on disk, empty if there never was any. Raises as `read_table` does.
 
         Falls back to `.bak` with a loud line. The caller must not change what it gets: it may still be written. Changes
         that a crash left in the journal are written into the table before anything else."""
@@ -192,15 +201,18 @@ class TableFound(NamedTuple):
 
 
 def read_table(disk: Disk, name: str, quiet: bool = False) -> TableFound:
-    """Read a table, or its `.bak` with a loud line, unless `quiet`. Raises TableDamaged."""
+    """Read a table, or its `.bak` with a loud line, unless `quiet`. Raises TableDamaged.
+
+    Raises DiskError for a file that is there and cannot be read: it may be good, and newer than its `.bak`.
+    """
     faults = []
     for candidate in (name, name + ".bak"):
-        if not disk.exists(candidate):
-            continue
         try:
             data = _content(disk, candidate)
             content = parse_table(data)
-        except (ProtocolError, DiskError, ValueError) as fault:
+        except FileMissing:
+            continue
+        except (ProtocolError, ValueError) as fault:
             faults.append(f"{candidate}: {fault}")
             continue
         if candidate != name and not quiet:
@@ -222,7 +234,14 @@ def read_table(disk: Disk, name: str, quiet: bool = False) -> TableFound:
 
 
 def _content(disk: Disk, name: str) -> bytes:
-    data = read_whole(disk, name)
+    try:
+        data = read_whole(disk, name)
+    except (AccessDenied, FileMissing):
+        raise
+    except DiskError as fault:
+        raise DiskError(
+            f"{fault}; if it cannot be read again, put a good copy back, or move it away to go on with its .bak"
+        ) from None
     if not data.strip():
         raise ValueError("the file is empty")
     return data

@@ -17,7 +17,7 @@ import msgspec
 from ... import logs
 from ...errors import PyroError
 from ..files.disk import Disk, DiskError, read_if_there, replace_durably
-from .json_tables import JsonTable, read_table
+from .json_tables import JsonTable, TableDamaged, read_table
 
 log = logs.get("pyromq.store")
 
@@ -192,7 +192,7 @@ def _copy(disk: Disk, one: QuarantinedRecord, read: Callable[[int, int], bytes])
 def _read(table: JsonTable) -> Iterable[QuarantinedRecord]:
     try:
         content: Any = table.load().get(SECTION, {})
-    except PyroError as fault:
+    except TableDamaged as fault:
         log.error("the list of records that were put aside cannot be read and begins anew", why=str(fault))
         return ()
     return _entries(content.values() if isinstance(content, dict) else ())

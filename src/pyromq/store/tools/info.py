@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..config import StoreConfig
-from ..files.disk import Disk
+from ..files.disk import Disk, DiskError
 from ..files.file_sequence import FileSequence, first_without, parse_queue_name
 from ..files.open_files import OpenFiles
 from ..files.read_only import read_only
@@ -56,7 +56,7 @@ def _tables(disk: Disk) -> dict[str, Any]:
     for name in table_names(disk):
         try:
             content = read_table(disk, name, quiet=True).content
-        except TableDamaged as damage:
+        except (TableDamaged, DiskError) as damage:
             found[name] = {"damaged": str(damage)}
             continue
         found[name] = {

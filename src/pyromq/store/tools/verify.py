@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from ...kernel.records import Fault, Placed
 from ..config import StoreConfig
-from ..files.disk import Disk
+from ..files.disk import Disk, DiskError
 from ..files.file_sequence import FileSequence
 from ..files.open_files import OpenFiles
 from ..files.read_only import read_only
@@ -230,8 +230,9 @@ class _Verification:
             self._report.tables += 1
             try:
                 found = read_table(self._disk, name, quiet=True)
-            except TableDamaged as damage:
-                self._report.add(Level.DAMAGE, name, None, str(damage), "put a good copy back")
+            except (TableDamaged, DiskError) as damage:
+                remedy = "put a good copy back" if isinstance(damage, TableDamaged) else "make it readable"
+                self._report.add(Level.DAMAGE, name, None, str(damage), remedy)
                 continue
             if not found.is_current:
                 what = "it cannot be read, its .bak can; the last changes may be missing"
