@@ -43,7 +43,7 @@ async def both_known(client: Client, topic: str) -> None:
     """The topic was made on one broker, which tells the other; then the client reads it from the name servers."""
     while True:
         try:
-            if len((await client.session._read_route(topic)).addresses) == 2:
+            if len((await client.session.read_route(topic)).addresses) == 2:
                 return
         except Error:
             continue

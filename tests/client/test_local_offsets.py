@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,17 @@ async def test_what_was_saved_is_read_by_the_next_life(tmp_path: Path) -> None:
     await written(path)
     assert await LocalOffsets(path).read(QUEUE) == 6
     assert path.read_bytes() == b'{"offsetTable":{{"brokerName":"a","queueId":0,"topic":"T"}:6}}'  # as Java reads it
+
+
+async def test_many_that_save_at_once_leave_a_whole_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As when all queues of a topic that was made again begin anew."""
+    path = tmp_path / "offsets.json"
+    offsets = LocalOffsets(path)
+    queues = [MessageQueue(broker_name="a", queue_id=number, topic="T") for number in range(50)]
+    await asyncio.gather(*(offsets.save({queue: queue.queue_id}) for queue in queues))
+    assert "offsets not written" not in caplog.text
+    assert [await LocalOffsets(path).read(queue) for queue in queues] == [*range(50)]
+    assert sorted(os.listdir(tmp_path)) == ["offsets.json", "offsets.json.bak"]
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe"])

@@ -182,9 +182,31 @@ async def test_what_the_broker_refuses_is_an_error_with_its_words(world: Servers
     assert refusal.value.address == world.brokers["broker-a"].address
 
 
-async def test_a_topic_that_nobody_may_make_is_not_found(empty_world: Servers) -> None:
+@pytest.mark.parametrize("key", [None, "k"], ids=["", "order key"])
+async def test_a_topic_with_fewer_queues_by_now_fails_no_send(world: Servers, key: str | None) -> None:
+    """The known route is up to 30 s old."""
+    await world.create_topic("T", 8)
+    async with world.client() as client, client.producer() as producer:
+        await producer.send("T", b"0", order_key=key)
+        await world.create_topic("T", 1)
+        sent = [await producer.send("T", b"1", order_key=key) for _ in range(8)]
+        assert {one.queue.queue_id for one in sent} == {0}
+        gone = MessageQueue(broker_name="broker-a", queue_id=5, topic="T")
+        with pytest.raises(Refused, match=r"request queueId\[5\] is illegal"):
+            await producer.send("T", b"2", queue=lambda queues: gone)
+
+
+async def test_a_name_server_without_brokers_is_waited_for_and_named(empty_world: Servers) -> None:
+    """It was started just now: to say that the topic does not exist would send people to make it."""
     await empty_world.start_name_server()
     async with empty_world.client() as client, client.producer() as producer:
+        with pytest.raises(NoBroker, match="knows no topic: no broker is registered there now"):
+            await producer.send("T", b"0", timeout=0.5)
+
+
+async def test_a_topic_that_nobody_may_make_is_not_found(world_with: NewWorld) -> None:
+    world = await world_with(auto_create_topic_enable=False)
+    async with world.client() as client, client.producer() as producer:
         with pytest.raises(TopicNotFound):
             await producer.send("T", b"x")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from ... import logs
@@ -60,20 +61,20 @@ class NameServers:
         return sorted((await self.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).body.topic_list)
 
     async def _not_found(self, topic: str, address: str) -> Error:
-        try:
+        known: list[str] | None = None
+        with suppress(Error):  # the answer that matters is there already
             known = await self.topics()
-        except Error:  # the answer that matters is there already
-            known = []
-        if topic in known:
+        if known is not None and (not known or topic in known):  # every broker has topics of its own
+            has = f"knows topic {topic!r}, but no broker that has it is" if known else "knows no topic: no broker is"
             return NoBroker(
-                f"{address} knows topic {topic!r}, but no broker that has it is registered there now",
-                hint="Is its broker running? One that has just started registers within a moment",
+                f"{address} {has} registered there now",
+                hint="Is its broker running? It registers within a moment of its start, 30 s of the name server's",
                 address=address,
                 code=ResponseCode.TOPIC_NOT_EXIST,
             )
         from difflib import get_close_matches  # not at the top: most topics exist
 
-        close = get_close_matches(topic, known, 3)
+        close = get_close_matches(topic, known or (), 3)
         hint = f"Closest: {', '.join(map(repr, close))}. " if close else ""
         if topic.startswith(DLQ_PREFIX):
             hint += "A group's first dead letter makes it. To wait for that one, make it before. "

@@ -201,7 +201,7 @@ class Session:
         """Return the route. Known ones are kept and refreshed in the background. TopicNotFound, NoNameServer."""
         self.check_open()
         known = self._routes.get(topic)
-        return known if known is not None else await self._read_route(topic)
+        return known if known is not None else await self.read_route(topic)
 
     async def route_to_write(self, topic: str, *, by_key: bool = False) -> Route:
         """Return the route, of a topic that the first send will make the one of the brokers' default topic.
@@ -213,7 +213,7 @@ class Session:
                 return await asyncio.shield(being_made)
             route = await self.route(topic)
             if route.write_fault:
-                route = await self._read_route(topic)  # it may be mended by now
+                route = await self.read_route(topic)  # it may be mended by now
             if by_key and not route.write_fault:
                 route = await self.new_topics.complete(route)
         except TopicNotFound as missing:
@@ -250,7 +250,7 @@ class Session:
             raise NoBroker(f"broker {queue.broker_name!r} is not there", hint="Is it running (mqadmin clusterList)?")
         return address
 
-    async def _read_route(self, topic: str) -> Route:
+    async def read_route(self, topic: str) -> Route:
         """Read a route; all who ask for the same topic meanwhile share one request."""
         task = self._route_reads.get(topic)
         if task is None:
@@ -286,7 +286,7 @@ class Session:
             troubled = await self._routes_stale.wait(self.config.route_refresh_s)
             for topic in (*self._routes, *self._announced.difference(self._routes)):
                 try:
-                    await (self._read_route(topic) if topic in self._routes else self.route_to_write(topic))
+                    await (self.read_route(topic) if topic in self._routes else self.route_to_write(topic))
                 except Error as fault:
                     log.debug("route not refreshed", topic=topic, fault=str(fault))
             await self.name_servers.probe()

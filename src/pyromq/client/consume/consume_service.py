@@ -182,8 +182,9 @@ class ConsumeService(ABC):
                     await asyncio.wait(handlers)
         except TimeoutError:
             if grace_s > 0:
-                running = sum(not task.done() for task in handlers)
-                log.warning("handlers did not end in time and are cancelled", running=running)
+                running = [task for task in handlers if not task.done()]
+                at = ", ".join(sorted({places.of_coroutine(task.get_coro()) for task in running}))
+                log.warning("handlers did not end in time and are cancelled", running=len(running), at=at)
             await self._cut(handlers)
 
     async def _cut(self, handlers: Collection[asyncio.Task[None]]) -> None:

@@ -161,21 +161,22 @@ class BrokerOffsets:
 
 
 class LocalOffsets:
-    """A file per group, in the layout of Java's clients. Read once, replaced as a whole."""
+    """A file per group, in the layout of Java's clients. Read once, replaced as a whole, by one writer at a time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._writing = asyncio.Lock()
 
     async def read(self, queue: MessageQueue) -> int | None:
         return self._table.get(queue)
 
     async def save(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         self._table.update(offsets)
-        content = encode_body(
-            ResetOffsetBody(offset_table=self._table), Dialect.JAVA
-        )  # Java's client may go on with it
         try:
-            await asyncio.to_thread(replace_file, self._path, content)
+            async with self._writing:
+                body = ResetOffsetBody(offset_table=self._table)
+                content = encode_body(body, Dialect.JAVA)  # Java's client may go on with it
+                await asyncio.to_thread(replace_file, self._path, content)
         except OSError as fault:
             log.warning("offsets not written", path=str(self._path), fault=str(fault))
             return {}

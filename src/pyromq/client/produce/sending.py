@@ -38,6 +38,7 @@ class SendStatus(Enum):
 
 _STATUSES = {status.value: status for status in SendStatus}
 _STORED = tuple(_STATUSES)
+_NO_SUCH_QUEUE = "request queueId["  # what brokers say, Apache's too, of a queue that the topic does not have
 
 
 class SendResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,6 +107,9 @@ class Sender:
             except Error as fault:
                 faults.append(fault)
                 if not self._is_repeated(fault):
+                    if await self._has_moved(queue, choose, fault, deadline):
+                        now = clock.monotonic()
+                        continue
                     if any(each.may_be_stored for each in faults[:-1]):
                         break
                     raise
@@ -122,6 +126,19 @@ class Sender:
 
     def _is_repeated(self, fault: Error) -> bool:
         return isinstance(fault, Unreachable | TimedOut | NoBroker) or fault.code in self._repeated
+
+    async def _has_moved(
+        self, queue: MessageQueue | None, choose: QueueChoice | None, fault: Error, deadline: float
+    ) -> bool:
+        """Return whether the topic has other queues by now than those of the known route, which is read again."""
+        if queue is None or fault.code != ResponseCode.INVALID_PARAMETER or _NO_SUCH_QUEUE not in str(fault):
+            return False
+        try:
+            async with self._session.clock.timeout(max(0.0, deadline - self._session.clock.monotonic())):
+                queues = (await self._session.read_route(queue.topic)).writable
+        except (Error, TimeoutError):
+            return False
+        return queue not in queues and bool(queues) and (choose is None or choose(queues) != queue)
 
     def _attempts_left(self, faults: list[Error]) -> int:
         """Return how many attempts are left. Brokers that cannot be reached cost time instead: they may come back."""
