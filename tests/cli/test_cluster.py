@@ -92,6 +92,10 @@ def test_figures_and_draining_of_brokers(two: Standing) -> None:
     (drained,) = two.rows("broker", "drain", "broker-b", "--yes")
     assert drained["topics"] > 1
     assert "WARN  permission: broker-b is drained" in two.shown("doctor")
+    two.shown("topic", "create", "later")  # by which the broker registers anew
+    assert "WARN  permission: broker-b is drained" in two.shown("doctor")
+    assert {row["broker"]: row["permission"] for row in two.rows("topic", "route", "later")}["broker-b"] == "r"
+    two.shown("topic", "delete", "later", "--yes")
     permissions = {row["broker"]: row["permission"] for row in two.rows("topic", "route", "orders")}
     assert permissions == {"broker-a": "rw", "broker-b": "r"}
     assert two.rows("broker", "drain", "broker-b", "--undo", "--yes")[0]["topics"] == drained["topics"]

@@ -367,13 +367,21 @@ def test_write_permission_is_wiped_and_given_back_with_the_other_bits_untouched(
     assert table.wipe_write("nobody") == table.add_write("nobody") == 0
 
 
-def test_a_wiped_permission_stays_wiped_until_the_broker_has_a_new_data_version() -> None:
+def test_a_wiped_permission_stays_wiped_until_it_is_given_back_or_the_broker_is_gone() -> None:
     table = RouteTable()
     table.register(registration(version=version(1)), 0)
     table.wipe_write("broker-a")
     table.register(registration(version=version(1)), 0)
     assert perms(table, "TopicA") == {"broker-a": 4}
-    table.register(registration(version=version(2)), 0)
+    table.register(registration(version=version(2), topics=topics("TopicA", "New")), 0)
+    table.register_topic("Single", [QueueData(broker_name="broker-a", perm=6)])
+    assert [perms(table, name) for name in ("TopicA", "New", "Single")] == [{"broker-a": 4}] * 3
+    table.add_write("broker-a")
+    table.register(registration(version=version(3), topics=topics("TopicA", "Newer")), 0)
+    assert [perms(table, name) for name in ("TopicA", "New", "Newer")] == [{"broker-a": 6}] * 3
+    table.wipe_write("broker-a")
+    table.unregister([("broker-a", "broker-a-0:10911")])
+    table.register(registration(version=version(3)), 0)
     assert perms(table, "TopicA") == {"broker-a": 6}
 
 

@@ -43,6 +43,7 @@ class _Broker:
     name: str
     cluster: str
     acting_master: bool = False
+    is_drained: bool = False  # nobody shall write to it, until `add_write` or until its last replica is gone
     zone: str | None = None
     replicas: dict[int, Replica] = field(default_factory=dict)
     clusters: set[str] = field(default_factory=set)
@@ -52,7 +53,7 @@ class _Broker:
 
     @property
     def is_read_only(self) -> bool:
-        return self.acting_master and MASTER_ID not in self.replicas
+        return self.is_drained or (self.acting_master and MASTER_ID not in self.replicas)
 
     def at(self, address: str) -> Replica | None:
         return next((one for one in self.replicas.values() if one.address == address), None)
@@ -281,20 +282,22 @@ class RouteTable:
         return bool(names)
 
     def wipe_write(self, broker_name: str) -> int:
-        """Forbid writing to this broker's topics until allowed or registered anew. Return how many there are."""
-        return self._change_perm(broker_name, keep=~WRITE, add=0)
+        """Forbid writing to this broker's topics, and those it registers later, until allowed or all its replicas are
+        gone. Return how many there are. In Java any change of the broker's topics and groups ends it."""
+        return self._change_perm(broker_name, is_drained=True, add=0)
 
     def add_write(self, broker_name: str) -> int:
         """Allow writing to and reading of every topic of this broker. Return how many there are."""
-        return self._change_perm(broker_name, keep=~0, add=READ_WRITE)
+        return self._change_perm(broker_name, is_drained=False, add=READ_WRITE)
 
-    def _change_perm(self, broker_name: str, keep: int, add: int) -> int:
+    def _change_perm(self, broker_name: str, *, is_drained: bool, add: int) -> int:
         broker = self._brokers.get(broker_name)
         if broker is None:
             return 0
+        broker.is_drained = is_drained
         for name in broker.topics:
             queues = self._topics[name].queues[broker_name]
-            self._put_queues(name, broker, replace(queues, perm=queues.perm & keep | add))
+            self._put_queues(name, broker, replace(queues, perm=queues.perm | add))
         return len(broker.topics)
 
     def _put_queues(self, name: str, broker: _Broker, queues: QueueData) -> None:

@@ -107,7 +107,11 @@ async def stats(shell: Shell, key: str, broker: str | None) -> None:
 @click.option("--undo", is_flag=True, help="Let it be written again.")
 @changes
 async def drain(shell: Shell, name: str, undo: bool) -> None:
-    """Tell producers, by way of the name servers, to write to BROKER no more; consumers go on. For taking it down."""
+    """Tell producers, by way of the name servers, to write to BROKER no more; consumers go on. For taking it down.
+
+    It lasts until --undo, or until BROKER or the name server starts again. Apache's name servers forget it as soon as a
+    topic or group of BROKER is made or changed: drain it again then. `pyromq doctor` says whether it is drained.
+    """
     if ":" in name:
         raise click.UsageError(f"{name}: name servers know brokers by name; pyromq cluster brokers shows them")
     (place,) = await shell.masters(name)
