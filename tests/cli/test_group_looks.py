@@ -73,6 +73,8 @@ def test_a_group_with_a_member(one: Standing) -> None:
         assert "in handle" in stack["stack"]
         assert one.shown("group", "stack", "billing", "--client", client["client"]).startswith(client["client"])
         assert "there is no member 'x'" in one.refused("group", "stack", "billing", "--client", "x")
+        warning = one.run("group", "delete", "billing", "--dry-run").stderr
+        assert "WARNING: 1 member of billing online: the group comes back with default settings" in warning
     told = one.shown("group", "describe", "billing")
     assert "\nsettings\n" in told
     assert {"orders"} <= {row["topic"] for row in one.report("group", "lag", "billing")["queues"]}

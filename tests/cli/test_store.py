@@ -16,6 +16,7 @@ from pyromq.cli.main import cli
 from pyromq.store.files.disk import DiskFull
 from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.tools import backup
+from pyromq.store.tools.findings import OPEN, Level, Report
 from tests.broker.running import running_broker
 from tests.store.golden_store import apply_variant, manifest, unpack
 
@@ -44,6 +45,38 @@ def test_verify_names_file_offset_and_remedy(clean: Path) -> None:
     assert result.exit_code == 2
     assert "damage: consumequeue/GoldenRoll/0/00000000000000020000 at 40: the record at" in result.output
     assert "`pyromq store rebuild`" in result.output
+
+
+def test_verify_of_a_store_in_use_calls_nothing_a_fault_that_its_broker_may_be_writing(tmp_path: Path) -> None:
+    store = unpack("crashed", tmp_path)
+    missing = "consumequeue/GoldenFill/0/00000000000000000000 at 9320: the record at 2886043 has no entry. "
+    assert f"repairable: {missing}Open the store" in run("verify", store).output
+    code, said = verified_in_use(store)
+    assert f"note: {missing}A broker runs on the store, and may just write it: verify again once it is stopped." in said
+    assert "repairable: " not in said
+    assert code == 2, "what was written long ago, and is wrong, stays damage"
+    assert said.endswith("what it is just writing may look wrong. Verify again once it is stopped damaged")
+    report = Report(in_use=True)
+    report.add(Level.REPAIRABLE, "index", None, "slots ahead", OPEN)
+    assert report.exit_code == 0
+
+
+def test_verify_of_a_sound_store_in_use(clean: Path) -> None:
+    code, said = verified_in_use(clean)
+    assert (code, "a broker runs on this store" in said) == (0, True), said
+    assert "a broker runs on this store" not in run("verify", clean).output
+
+
+def verified_in_use(store: Path) -> tuple[int, str]:
+    """What another process says while this one has the store's lock."""
+    lock = RealDisk(store).lock("lock")
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "pyromq", "store", "verify", store], capture_output=True, text=True
+        )
+    finally:
+        lock.release()
+    return done.returncode, " ".join(done.stdout.split())
 
 
 def test_verify_as_json(tmp_path: Path) -> None:
@@ -280,6 +313,9 @@ def test_a_record_is_put_aside_and_released_by_hand(clean: Path) -> None:
     nothing = run("quarantine", clean, inside + 1)
     assert nothing.exit_code != 0
     assert "no record can be read" in nothing.output
+    for nowhere in (position + 17, 1 << 40):
+        said = run("quarantine", clean, nowhere).output
+        assert f"no record can be read at {nowhere}: no record begins there. `pyromq store dump` shows" in said
     assert run("quarantine", clean, "--release").exit_code == 64
 
 

@@ -62,7 +62,8 @@ _arguments = together(
 def verify(path: Path, config_file: Path | None, as_json: bool) -> None:
     """Check log, queues, index and tables of PATH against each other.
 
-    Exit code 0: clean, 1: opening the store repairs it, 2: damage.
+    Exit code 0: clean, 1: opening the store repairs it, 2: damage. On a store that a broker runs on, what it may just
+    be writing is a note; only what is read wrong counts.
     """
     from ..store.tools.verify import verify_store
 
@@ -307,6 +308,8 @@ def _report_lines(report: Report) -> Iterator[str]:
         f"{report.queue_entries} entries; {report.index_files} index files with {report.index_entries} entries; "
         f"{report.tables} tables"
     )
+    if report.in_use:
+        yield "a broker runs on this store: what it is just writing may look wrong. Verify again once it is stopped"
     yield ("clean", "opening the store repairs it", "damaged")[report.exit_code]
 
 

@@ -10,6 +10,7 @@ from ... import admin
 from ...model.foreign_text import shell_word
 from ...model.names import dlq_topic, retry_topic
 from ..msg.dlq import delete_letters, delete_topic
+from ..terminal.printing import print_lines
 from ..terminal.shell import Shell, changes
 from ..terminal.tree import command
 from ..terminal.validation import check_name_servers, check_own_group
@@ -38,6 +39,12 @@ async def delete(shell: Shell, name: str, keep_offsets: bool, with_dead: bool) -
     plan = await _plan(shell, name, places, keep_offsets)
     await check_name_servers(shell)
     dead = sum(one["deadLetters"] for one in plan)
+    if members := max((one["membersOnline"] for one in plan), default=0):
+        print_lines(
+            f"WARNING: {_counted(members, 'member')} of {name} online: the group comes back with default settings "
+            "while they run. Stop them first",
+            err=True,
+        )
     shell.about_to(_in_words(name, plan, keep_offsets=keep_offsets, with_dead=with_dead), plan)
     for place in places:
         await admin.groups.delete(shell.calls, place.address, name, with_offsets=not keep_offsets)

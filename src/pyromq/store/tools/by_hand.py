@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
-from ...protocol.record import BLANK, BLANK_BYTES, Record, RecordError, decode_record
+from ...protocol.record import BLANK, BLANK_BYTES, FIXED_BYTES, Record, RecordError, decode_record
 from ..config import StoreConfig
 from ..errors import StoreError
 from ..files.disk import Disk, make_folder_durably
@@ -103,7 +103,10 @@ def _record_at(disk: Disk, config: StoreConfig, position: int) -> Record:
     try:
         head = log.read(position, BLANK_BYTES)
         size = BLANK.unpack(head)[0] if len(head) == BLANK_BYTES else 0
-        record = decode_record(log.read(position, size))
+        raw = log.read(position, size)
+        if len(raw) < FIXED_BYTES:  # a size that no record has, or beyond the log's end
+            raise RecordError("no record begins there")
+        record = decode_record(raw)
     except RecordError as fault:
         raise StoreError(
             f"{disk.root}: no record can be read at {position}: {fault}. `pyromq store dump` shows where records start"

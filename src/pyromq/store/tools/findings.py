@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 
@@ -18,6 +18,7 @@ class Level(IntEnum):
 
 
 REBUILD = "run `pyromq store rebuild` on it"
+IN_USE = "a broker runs on the store, and may just write it: verify again once it is stopped"
 OPEN = "open the store: recovery puts it right"
 OPEN_ANEW = "open the store: opening writes it anew from the log"
 
@@ -43,8 +44,11 @@ class StoreFinding:
 
 @dataclass(slots=True)
 class Report:
-    """The outcome of a verify run."""
+    """The outcome of a verify run.
 
+    `in_use`: a broker runs on the store. What opening would repair is then a note: the broker may just write it."""
+
+    in_use: bool = False
     findings: list[StoreFinding] = field(default_factory=list)
     counts: dict[Level, int] = field(default_factory=lambda: dict.fromkeys(Level, 0))
     log_start: int = 0
@@ -60,6 +64,9 @@ class Report:
         self.take(StoreFinding(level, file, offset, what, remedy))
 
     def take(self, finding: StoreFinding) -> None:
+        if self.in_use:
+            level = Level.NOTE if finding.level == Level.REPAIRABLE else finding.level
+            finding = replace(finding, level=level, remedy=IN_USE)
         self.counts[finding.level] += 1
         if len(self.findings) < _KEPT:
             self.findings.append(finding)
@@ -71,6 +78,7 @@ class Report:
     def as_dict(self) -> dict[str, Any]:
         return {
             "exitCode": self.exit_code,
+            "inUse": self.in_use,
             "logStart": self.log_start,
             "logEnd": self.log_end,
             "records": self.records,

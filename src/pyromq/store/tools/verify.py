@@ -52,7 +52,7 @@ class _Verification:
         self._disk = disk
         self._config = config
         self._progress = progress
-        self._report = Report()
+        self._report = Report(in_use=disk.is_locked(LOCK_FILE))
         self._gaps: list[Gap] = []
         self._newest_ms = 0  # store time of the newest record
         self._files = OpenFiles(disk, 16)
