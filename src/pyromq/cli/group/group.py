@@ -249,7 +249,12 @@ _settings_options = together(
     click.argument("name", metavar="GROUP"),
     one_broker,
     one_cluster,
-    click.option("--retries", type=click.IntRange(min=-1), help="Deliveries again before a message is dead."),
+    click.option(
+        "--retries",
+        type=click.IntRange(min=-1),
+        help="Deliveries again before a message is dead, for Java's consumers and orderly ones; consumers of the SDK "
+        "that are not orderly have 16 unless they say Retry(times=N) or Retry(of_group=True).",
+    ),
     click.option("--orderly/--no-orderly", default=None, help="Whether its messages come in order (gRPC, this SDK)."),
     click.option("--broadcast/--no-broadcast", default=None, help="Whether members may broadcast."),
     click.option("--consume/--no-consume", default=None, help="Whether it may consume at all."),
