@@ -15,6 +15,8 @@ import pytest
 from pyromq.admin.copies import Copies
 from pyromq.ambient import pause
 from pyromq.cli.msg.message_rows import imported
+from pyromq.client.errors import Error, NoBroker, TimedOut
+from pyromq.client.produce.outgoing import MAX_MESSAGE_BYTES, Outgoing
 from pyromq.model.message import Property
 from tests.cli.standing import Standing, standing
 
@@ -34,27 +36,97 @@ def first_id(two: Standing) -> str:
     return str(row["messageId"])
 
 
+def said_by_command(stderr: str) -> str:
+    """Its own line: brokers of the same process may log beside it."""
+    (line,) = [each for each in stderr.splitlines() if each.startswith("pyromq: ")]
+    return line
+
+
 def test_an_import_that_is_interrupted_names_its_rest(
     two: Standing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "three.jsonl"
     file.write_text("".join(f'{{"topic": "stopped", "body": "{number}"}}\n\n' for number in range(3)))
-    send_new, sent = Copies.send_new, list[bytes]()
+    send_packed, sent = Copies.send_packed, list[bytes]()
 
-    async def interrupted(copies: Copies, topic: str, body: bytes, properties: Any) -> None:
+    async def interrupted(copies: Copies, message: Outgoing, order_key: str | None) -> None:
         if len(sent) == 2:
             raise KeyboardInterrupt
-        sent.append(body)
-        await send_new(copies, topic, body, properties)
+        sent.append(message.body)
+        await send_packed(copies, message, order_key)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Copies, "send_new", interrupted)
+        patched.setattr(Copies, "send_packed", interrupted)
         said = " ".join(two.refused("msg", "import", str(file), "--to", "stopped", "--yes").split())
     again = "The rest, whose first may be there already, with the same -n or --profile"
     assert f"2 messages were sent. {again}: tail -n +4 {file} | pyromq" in said
     rest = "".join(file.read_text().splitlines(keepends=True)[3:])
     two.shown("msg", "import", "-", "--to", "stopped", "--yes", text=rest)
     assert sorted(row["body"] for row in two.rows("msg", "query", "stopped")) == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "doubt"),
+    [
+        (TimedOut("no answer. Is it well?", may_be_stored=True), ", and it may be there already"),
+        (NoBroker("nobody is there"), ""),
+    ],
+)
+def test_an_import_whose_send_fails_names_its_rest(
+    two: Standing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Error, doubt: str
+) -> None:
+    file = tmp_path / "failing.jsonl"
+    file.write_text('{"topic": "failing", "body": "x"}\n' * 3)
+    send_packed, sent = Copies.send_packed, list[bytes]()
+
+    async def fails(copies: Copies, message: Outgoing, order_key: str | None) -> None:
+        if len(sent) == 2:
+            raise fault
+        sent.append(message.body)
+        await send_packed(copies, message, order_key)
+
+    monkeypatch.setattr(Copies, "send_packed", fails)
+    said = said_by_command(two.refused("msg", "import", str(file), code=2))
+    whole = str(fault) if str(fault).endswith("?") else f"{fault}."
+    rest = f"From that line on, with the same -n or --profile: tail -n +3 {file} | pyromq msg import -"
+    assert said == f"pyromq: line 3 of {file}: {whole} 2 messages before it were sent{doubt}. {rest}"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ({"body": ""}, "the message for 'checked' has an empty body. Brokers refuse it: send at least a byte"),
+        (
+            {"body": "x" * (MAX_MESSAGE_BYTES + 1)},
+            f"has {MAX_MESSAGE_BYTES + 1} bytes, at most {MAX_MESSAGE_BYTES} are",
+        ),
+        ({"body": "x", "properties": {"a": "b\x01c"}}, "property 'a' holds 0x01 or 0x02"),
+        ({"body": "x", "properties": {"TRAN_MSG": "true"}}, "property 'TRAN_MSG' is RocketMQ's own. Leave it out"),
+        ({"body": "x", "properties": {"DELAY": "3"}}, "property 'DELAY' is RocketMQ's own"),
+        ({"body": "x", "properties": {"TIMER_DELIVER_MS": "1"}}, "property 'TIMER_DELIVER_MS' is RocketMQ's own"),
+        ({"body": "x", "topic": "a b"}, "a b"),
+        ({"body": "x", "topic": "SCHEDULE_TOPIC_XXXX"}, "nobody may send to it"),
+    ],
+)
+def test_a_line_that_cannot_be_sent_ends_an_import_and_its_dry_run_alike(
+    two: Standing, tmp_path: Path, line: dict[str, Any], said: str
+) -> None:
+    file = tmp_path / "five.jsonl"
+    good = '{"topic": "checked", "body": "x"}\n'
+    file.write_text(f"{good}\n{good}{json.dumps({'topic': 'checked'} | line)}\n{good}")
+    dry = said_by_command(two.refused("msg", "import", str(file), "--dry-run", code=78))
+    assert dry.startswith(f"pyromq: line 4 of {file}: ")
+    assert said in dry
+    real = said_by_command(two.refused("msg", "import", str(file), code=78))
+    rest = f"From that line on, with the same -n or --profile: tail -n +4 {file} | pyromq msg import -"
+    assert real == f"{dry} 2 messages before it were sent. {rest}"
+
+
+def test_an_imported_message_keeps_its_priority(two: Standing) -> None:
+    line = {"topic": "urgent", "body": "x", "properties": {Property.PRIORITY: "3", "region": "eu"}}
+    two.shown("msg", "import", "-", text=json.dumps(line))
+    (row,) = two.rows("msg", "export", "urgent")
+    assert row["properties"] == line["properties"]
 
 
 def test_query_by_key_by_tag_and_by_time(two: Standing) -> None:
@@ -123,6 +195,11 @@ def test_export_as_columns(two: Standing, tmp_path: Path) -> None:
     assert sorted(parquet.read_table(file).column("body").to_pylist()) == sorted(one["body"].encode() for one in lines)
     assert "leave out --broker and --most" in two.refused("msg", "export", "orders", str(file), "--most", "1")
     assert "exists already" in two.refused("msg", "export", "orders", str(file), code=78)
+    nowhere = tmp_path / "none" / "x.parquet"
+    said = said_by_command(two.refused("msg", "export", "orders", str(nowhere), code=78))
+    assert said == f"pyromq: {nowhere}: No such file or directory"
+    said = two.refused("msg", "import", str(file), "--to", "again")
+    assert f"line 1 of {file}: it is a file of columns. Import takes JSON lines only" in said
 
 
 def test_ctrl_c_ends_an_export_as_columns_and_leaves_no_file(
@@ -156,7 +233,7 @@ def test_bodies_that_are_no_text_survive(two: Standing, tmp_path: Path) -> None:
     assert "body" not in line
     two.shown("msg", "import", "-", "--to", "raw2", text=json.dumps(line))
     (copy,) = two.rows("msg", "export", "raw2")
-    assert imported(json.dumps(copy), None).body == body
+    assert imported(json.dumps(copy).encode(), None).body == body
 
 
 def test_letters_that_end_lines_elsewhere_survive(two: Standing, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ ALLOWED = {
     "pyromq.config.settings": "numbers of TOML and of settings, which have kinds and ranges of their own",
     "pyromq.client.arguments": "a number that an application gave to a call",
     "pyromq.text.values": "numbers of a row",
-    "pyromq.cli.main": "the exit code of a job",
+    "pyromq.cli.terminal.exits": "the exit code of a job",
     "pyromq.cli.serve.child": "our own argument, the number of a process",
     "pyromq.cli.serve.up": "the port of a name server of this process",
     "pyromq.cli.serve.brokers": "folders that a pattern has matched",

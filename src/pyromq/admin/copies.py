@@ -49,11 +49,14 @@ class Copies:
         """Send a copy with the same body, tags, keys and properties, and `extra`. CannotCopy if it cannot be read."""
         check_readable(message)
         properties = own_properties(message) | {COPY_OF: message_id(message)} | dict(extra or {})
-        return await self.send_new(topic, message.body, properties)
+        return await self.send_packed(
+            self.pack_new(topic, message.body, properties), properties.get(Property.SHARDING_KEY)
+        )
 
-    async def send_new(self, topic: str, body: bytes, properties: Mapping[str, str]) -> SendResult:
+    def pack_new(self, topic: str, body: bytes, properties: Mapping[str, str]) -> Outgoing:
+        """Return a new message as `send_packed` sends it. BadMessage for one that cannot be sent."""
         new = dict(properties) | {Property.UNIQ_KEY: self._session.ids.next(), Property.WAIT: "true"}
-        return await self._send(pack(topic, body, new, Packing()), new.get(Property.SHARDING_KEY))
+        return pack(topic, body, new, Packing())
 
     async def retry(self, message: StoredMessage, group: str, extra: Mapping[str, str] | None = None) -> SendResult:
         """Send the message to the group's retry topic, with its id; attempts count anew. CannotCopy as of `send`."""
@@ -65,9 +68,9 @@ class Copies:
             Property.RETRY_TOPIC: origin_topic(message),
             Property.WAIT: "true",
         }
-        return await self._send(pack(names.retry_topic(group), message.body, properties, Packing()), None)
+        return await self.send_packed(pack(names.retry_topic(group), message.body, properties, Packing()), None)
 
-    async def _send(self, message: Outgoing, order_key: str | None) -> SendResult:
+    async def send_packed(self, message: Outgoing, order_key: str | None) -> SendResult:
         choose = None if order_key is None else lambda queues: queue_for_key(queues, order_key)
         return (await self._sender.send(message, choose))[0]
 
@@ -84,7 +87,12 @@ def check_readable(message: StoredMessage) -> None:
 
 def own_properties(message: StoredMessage) -> dict[str, str]:
     """Return the application's properties, without those that say what became of this one record."""
-    return {name: value for name, value in message.properties.items() if name not in _OURS or name in _KEPT}
+    return {name: value for name, value in message.properties.items() if is_kept(name)}
+
+
+def is_kept(name: str) -> bool:
+    """Return whether a copy has the property: no other of RocketMQ's own, by which brokers treat a message."""
+    return name not in _OURS or name in _KEPT
 
 
 def message_id(message: StoredMessage) -> str:

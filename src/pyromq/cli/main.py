@@ -18,12 +18,12 @@ from typing import Any, cast
 import click
 
 from .. import __version__
-from ..errors import CallFailed, PyroError
+from ..errors import PyroError
 from ..model.foreign_text import one_line
 from ..text.extras import install_command
 from ..text.screen import screen_width, wrapped
 from ..text.standard_streams import open_closed_streams
-from .terminal.exits import DONE, NO, NO_ANSWER, REFUSED, USAGE
+from .terminal.exits import DONE, NO, REFUSED, USAGE, exit_code
 from .terminal.interrupts import end_line
 from .terminal.printing import print_prose
 from .terminal.tree import (
@@ -137,7 +137,7 @@ class LazyTree(Tree):
             sys.exit(NO)
         except (PyroError, OSError) as error:
             print_prose(f"pyromq: {_as_words(error)}")
-            sys.exit(_exit_code(error))
+            sys.exit(exit_code(error))
         except ModuleNotFoundError as missing:
             if (extra := EXTRAS.get((missing.name or "").partition(".")[0])) is None:
                 raise
@@ -163,16 +163,6 @@ def _as_words(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{os.fsdecode(error.filename)}: {error.strerror}"
     return str(error)
-
-
-def _exit_code(error: Exception) -> int:
-    if (own := getattr(error, "exit_code", None)) is not None:  # of a job that ran elsewhere
-        return int(own)
-    if isinstance(error, CallFailed):
-        return NO_ANSWER
-    from ..client.errors import TopicNotFound  # not at the top: --version and --help need no SDK
-
-    return NO if isinstance(error, TopicNotFound) else REFUSED
 
 
 @click.group(

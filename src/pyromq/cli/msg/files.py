@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
@@ -14,8 +15,11 @@ from typing import TYPE_CHECKING
 import click
 
 from ... import admin
+from ...errors import PyroError
 from ...model.foreign_text import shell_word
+from ...model.message import Property
 from ...text.extras import install_command
+from ..terminal.exits import NO, exit_code
 from ..terminal.interrupts import tells_if_stopped, typed_lines
 from ..terminal.options import one_broker
 from ..terminal.output_file import whole_file
@@ -119,43 +123,74 @@ async def _export_columns(shell: Shell, topic: str, file: str, wanted: Window) -
 async def import_(shell: Shell, file: str, target: str | None) -> None:
     """Send the messages of FILE (- is standard input), as `export` writes them: new messages with new ids.
 
-    Messages with one order key keep their order. A bad line ends it, with its number and how many were sent.
+    Messages with one order key keep their order. A line that is bad or cannot be sent ends it, with its number, how
+    many were sent and how to go on.
     """
-    from .message_rows import imported
-
     copies = admin.copies.Copies(shell.session)
-    counts: Counter[str] = Counter()
-    length = _length(file)
-    lines_done = 0
-
-    def stopped() -> str:
-        if shell.is_dry or file == "-" or not counts:
-            return f"{0 if shell.is_dry else counts.total()} messages were sent"
-        to = f" --to {shell_word(target)}" if target else ""
-        rest = f"tail -n +{lines_done + 1} {shell_word(file)} | pyromq msg import -{to}"
-        again = "The rest, whose first may be there already, with the same -n or --profile"
-        return f"{counts.total()} messages were sent. {again}: {rest}"
-
-    told = tells_if_stopped(stopped)
-    with told, _read(file) as lines, counted(length, file, is_quiet=shell.as_json or _is_typed(file)) as done:
+    run = _Import(file, target, shell.is_dry)
+    told = tells_if_stopped(run.stopped)
+    is_quiet = shell.as_json or _is_typed(file)
+    with told, _read(file) as lines, counted(_length(file), file, is_quiet=is_quiet) as done:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             try:
-                one = imported(line.decode(), target)
-            except ValueError as fault:
-                sent = "" if shell.is_dry else f" {counts.total()} messages before it were sent."
-                raise Fail(f"line {number} of {file}: {fault}.{sent}") from None
-            if not shell.is_dry:
-                await copies.send_new(one.topic, one.body, one.properties)
-            counts[one.topic] += 1
-            lines_done = number
+                topic = await _import_line(shell, copies, line, run)
+            except (PyroError, ValueError) as fault:
+                raise run.failed(number, fault) from None
+            run.counts[topic] += 1
+            run.lines_done = number
             done(1)
-    rows = [{"topic": topic, "messages": count} for topic, count in sorted(counts.items())]
+    rows = [{"topic": topic, "messages": count} for topic, count in sorted(run.counts.items())]
     if shell.is_dry:
-        await check_sendable(shell, counts)
-        shell.about_to(f"send {counts.total()} messages", rows)
+        shell.about_to(f"send {run.counts.total()} messages", rows)
     shell.rows(rows, "nothing to send")
+
+
+async def _import_line(shell: Shell, copies: admin.copies.Copies, line: bytes, run: _Import) -> str:
+    """Send the message of a line, or in a dry run check all that the send would check. Return its topic."""
+    from .message_rows import imported
+
+    one = imported(line, run.target)
+    message = copies.pack_new(one.topic, one.body, one.properties)
+    if not shell.is_dry:
+        await copies.send_packed(message, one.properties.get(Property.SHARDING_KEY))
+    elif one.topic not in run.counts:
+        await check_sendable(shell, [one.topic])
+    return one.topic
+
+
+@dataclass(slots=True)
+class _Import:
+    """How far an import is, and the words for where it ends in the middle."""
+
+    file: str
+    target: str | None
+    is_dry: bool
+    counts: Counter[str] = field(default_factory=Counter)
+    lines_done: int = 0
+
+    def stopped(self) -> str:
+        sent = f"{0 if self.is_dry else self.counts.total()} messages were sent"
+        rest = self._rest("The rest, whose first may be there already", self.lines_done + 1)
+        return f"{sent}.{rest}" if rest else sent
+
+    def failed(self, number: int, fault: Exception) -> Fail:
+        """Return the failure of a line, with how many were sent before it and how to go on."""
+        words = f"line {number} of {self.file}: {str(fault).rstrip('.')}{'' if str(fault).endswith('?') else '.'}"
+        if not self.is_dry:
+            may_be_there = ", and it may be there already" if getattr(fault, "may_be_stored", False) else ""
+            words += f" {self.counts.total()} messages before it were sent{may_be_there}."
+            words += self._rest("From that line on", number)
+        return Fail(words, NO if isinstance(fault, ValueError) else exit_code(fault))
+
+    def _rest(self, what: str, number: int) -> str:
+        """Return the command for the lines from a number on. None of a pipe, or where all lines are left."""
+        if self.is_dry or self.file == "-" or not self.counts:
+            return ""
+        to = f" --to {shell_word(self.target)}" if self.target else ""
+        command = f"tail -n +{number} {shell_word(self.file)} | pyromq msg import -{to}"
+        return f" {what}, with the same -n or --profile: {command}"
 
 
 @contextmanager

@@ -12,10 +12,12 @@ from binascii import Error as NoBase64
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...admin.copies import message_id, own_properties
+from ...admin.copies import is_kept, message_id, own_properties
+from ...client.errors import BadMessage
 from ...model.message import KEY_SEPARATOR, Property, StoredMessage
 
 BODY_SHOWN = 60  # columns of a table
+_COLUMNS = (b"PAR1", b"ARROW1")  # how Parquet and Arrow files begin
 
 
 def row(message: StoredMessage, broker: str, *, is_short: bool = False) -> dict[str, Any]:
@@ -69,10 +71,14 @@ class Imported:
     properties: dict[str, str] = field(default_factory=dict)
 
 
-def imported(text: str, topic: str | None) -> Imported:
-    """Return the message that a line of an export holds. ValueError says what is wrong with it."""
+def imported(text: bytes, topic: str | None) -> Imported:
+    """Return the message that a line of an export holds. ValueError and BadMessage say what is wrong with it."""
+    if text.startswith(_COLUMNS):
+        raise ValueError("it is a file of columns. Import takes JSON lines only: export the topic to a .jsonl file")
     try:
-        line = json.loads(text)
+        line = json.loads(text.decode())
+    except UnicodeDecodeError as fault:
+        raise ValueError(f"{fault}. Import takes JSON lines in UTF-8 only") from None
     except json.JSONDecodeError as fault:  # its own line number is always 1
         raise ValueError(f"it is no JSON: {fault.msg} at character {fault.pos + 1}") from None
     if not isinstance(line, dict):
@@ -84,6 +90,8 @@ def imported(text: str, topic: str | None) -> Imported:
     keys = line.get("keys") or []
     if not isinstance(properties, dict) or not isinstance(keys, list | str):
         raise ValueError("properties are an object, keys a list")
+    if refused := [name for name in properties if not is_kept(name)]:
+        raise BadMessage(f"property {refused[0]!r} is RocketMQ's own", hint="Leave it out, or choose another name")
     own = {
         Property.TAGS: line.get("tags"),
         Property.KEYS: keys if isinstance(keys, str) else KEY_SEPARATOR.join(map(str, keys)),

@@ -87,6 +87,11 @@ def _write_file(target: Path, parts: Sequence[Part], report_progress: Progress) 
     aside = target.with_name(f".{target.name}.unfinished")
     count, before, whole = 0, 0, sum(part.end - part.begin for part in parts)
     try:
+        aside.touch()  # pyarrow's own error names the file beside
+    except OSError as fault:
+        fault.filename = str(target)
+        raise
+    try:
         with _writer(target.suffix, aside) as writer:
             for part in parts:
                 for batch in part.batches:
