@@ -89,7 +89,11 @@ def test_dead_letters_are_told_and_a_selection_is_sent_again(
     assert sum(told.plots[0].series[group].values()) == 23
     with after(sending, "send"), pytest.raises(Exception, match=Killed):
         redrive(spark, source, source, group, folder, "tags = 'paid'")
+    plan = redrive(spark, source, source, group, folder, "tags = 'paid'", dry_run=True)
+    assert plan.facts["messages"] == 5  # planned and not committed: still to be done
     redrive(spark, source, source, group, folder, "tags = 'paid'")
+    plan = redrive(spark, source, source, group, folder, "tags = 'paid'", dry_run=True)
+    assert (plan.facts["messages"], plan.tables[0].rows) == (0, [])
     done = redrive(spark, source, source, group, folder, "tags = 'paid'")
     assert done.facts["messages"] == 0  # nothing has died since
     found = rows(servers, topic)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,9 +12,16 @@ import pytest
 from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
+from pyromq.ambient import SystemClock, pause
 from pyromq.cli.main import cli
 from pyromq.cli.pipeline import job
+from pyromq.pipelines.archive import archive
+from pyromq.pipelines.replay import replay
+from pyromq.pipelines.run import checkpoint, sending
+from tests.pipelines.faults import Killed, after, instead
+from tests.spark.reading import rows
 from tests.spark.servers import Servers
+from tests.spark.test_pulling import delete_topic, make_topic
 
 
 @pytest.fixture
@@ -155,3 +163,74 @@ def test_what_is_well_is_planned(servers: Servers, topic: str, tmp_path: Path) -
         done = run(servers, words, "--dry-run")
         assert (done.exit_code, "(dry run)" in done.stdout) == (0, True), (words, done.output, done.exception)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_replay_is_counted_from_where_its_checkpoint_stands(
+    spark: SparkSession, servers: Servers, topic: str, tmp_path: Path
+) -> None:
+    """A batch that is planned and not committed is still to be done; later starts keep the times of the first."""
+    servers.send(topic, 60)
+    source = {"nameServer": servers.namesrv, "topic": topic, "maxOffsetsPerTrigger": "40"}
+    target = {"nameServer": servers.namesrv, "topic": f"{topic}-copy"}
+    now_ms, folder = SystemClock().now_ms(), str(tmp_path)
+
+    def counted() -> int:
+        plan = replay(spark, source, target, folder, since_ms=now_ms + 60_000, dry_run=True)  # not the first start's
+        assert plan.facts["messages"] == sum(row["to"] - row["from"] for row in plan.tables[1].rows)
+        found: int = plan.facts["messages"]
+        return found
+
+    with instead(sending, "send"), pytest.raises(Exception, match=Killed):
+        replay(spark, source, target, folder, since_ms=0)
+    assert counted() == 60
+    replay(spark, source, target, folder, since_ms=0)
+    assert counted() == 0
+    servers.send(topic, 7, first=60)
+    assert counted() == 7
+    with after(sending, "send"), pytest.raises(Exception, match=Killed):
+        replay(spark, source, target, folder)
+    assert counted() == 7
+    assert replay(spark, source, target, folder).facts["messages"] == 0  # they were found in the target
+
+
+def test_a_replay_half_done_is_counted_from_there(
+    spark: SparkSession, servers: Servers, topic: str, tmp_path: Path
+) -> None:
+    servers.send(topic, 60)
+    kept, folder = str(tmp_path / "kept"), str(tmp_path / "run")
+    read = {"nameServer": servers.namesrv, "topic": topic, "maxOffsetsPerTrigger": "40"}
+    target = {"nameServer": servers.namesrv, "topic": f"{topic}-copy"}
+    archive(spark, read, kept)
+    with after(checkpoint, "mark_done"), pytest.raises(Exception, match=Killed):
+        replay(spark, {"archive": kept}, target, folder)
+    sent = len(rows(servers, f"{topic}-copy"))
+    plan = replay(spark, {"archive": kept}, target, folder, dry_run=True)
+    assert plan.facts["messages"] == 60 - sent < 60
+    replay(spark, {"archive": kept}, target, folder)
+    assert replay(spark, {"archive": kept}, target, folder, dry_run=True).facts["messages"] == 0
+
+
+@pytest.mark.usefixtures("one_session")
+@pytest.mark.parametrize(("count", "told"), [(4, "were there before"), (30, "were stored after the stream had passed")])
+def test_a_topic_made_anew_ends_the_dry_run_as_the_run(
+    servers: Servers, topic: str, tmp_path: Path, count: int, told: str
+) -> None:
+    """Whether it has fewer messages than the archive has, or more."""
+    words = f"archive {tmp_path}/kept --topic {topic}"
+    make_topic(servers, "broker-a", topic, queues=1)
+    servers.send(topic, 20)
+    assert run(servers, words).exit_code == 0
+    later_ms = SystemClock().now_ms() + 1_100  # a broker's clock may be set back by less
+    while SystemClock().now_ms() < later_ms:
+        pause(0.05)
+    delete_topic(servers, "broker-a", topic)
+    make_topic(servers, "broker-a", topic, queues=1)
+    servers.send(topic, count)
+    dry, wet = run(servers, words, "--dry-run"), run(servers, words)
+    assert (dry.exit_code, dry.stderr.splitlines()[-1]) == (wet.exit_code, wet.stderr.splitlines()[-1])
+    assert dry.exit_code
+    assert told in dry.stderr
+    lax = ("-o", "failOnDataLoss=false", "--json")
+    dry, wet = run(servers, words, *lax, "--dry-run"), run(servers, words, *lax)
+    assert json.loads(dry.stdout)["messages"] == count
+    assert json.loads(wet.stdout)["messages"] == 20 + count

@@ -58,7 +58,7 @@ def analytics_stream(
     (checkpoint.check if dry_run else checkpoint.begin)(spark, folder, settings)
     checkpoint.check_whole(spark, folder, _numbers(spark, folder))
     if dry_run:
-        return plan_of(spark, source, "analytics")
+        return plan_of(spark, source, "analytics", checkpoint.standing(spark, folder))
 
     def keep(batch: DataFrame, number: int) -> None:
         if read_text(spark, f"{folder}/manifest/{number}.json") is None:

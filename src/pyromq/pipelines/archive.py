@@ -20,9 +20,9 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from ..errors import PyroError
-from ..spark.read.offsets import Offsets, from_json
+from ..spark.read.offsets import from_json
 from .lake import lake
-from .lake.files import read_text, read_texts
+from .lake.files import read_text
 from .lake.lake import Lake
 from .lake.manifest import gaps, held, kept, manifests, totals, write_manifest
 from .report.summary import Summary, Table
@@ -60,8 +60,7 @@ def archive(
     if dry_run:  # by Spark's own offset log; nothing is written
         checkpoint.check(spark, folder, settings)
         checkpoint.check_whole(spark, folder, before)
-        logged = _logged_offsets(spark, folder)
-        plan = planned(given, begin=logged[max(logged)] if logged else {})
+        plan = planned(given, checkpoint.standing(spark, folder, before))
         return Summary("archive (dry run)", {**plan.facts, "folder": folder}, plan.tables)
     run = checkpoint.begin(spark, folder, settings)["run"]
     rows = Lake(spark, folder, form, run, compression, **where)
@@ -148,16 +147,8 @@ def _covers(given: Mapping[str, str], topic: str) -> bool:
 
 def _begun(spark: SparkSession, folder: str) -> list[str]:
     """Return the topics of a batch that was planned and is not committed: Spark repeats it first."""
-    logged = _logged_offsets(spark, folder)
-    committed = {name for name, _ in read_texts(spark, f"{folder}/checkpoint/commits")}
-    last = max(logged, default=-1)
-    if last < 0 or str(last) in committed:
+    at = checkpoint.standing(spark, folder)
+    if at is None or at.pending is None:
         return []
-    start, end = logged.get(last - 1, {}), logged[last]
+    start, end = from_json(at.start), from_json(at.pending)
     return sorted({queue.topic for queue, until in end.items() if until > start.get(queue, 0)})
-
-
-def _logged_offsets(spark: SparkSession, folder: str) -> dict[int, Offsets]:
-    """Return where each planned batch of the checkpoint ends."""
-    texts = read_texts(spark, f"{folder}/checkpoint/offsets")
-    return {int(name): from_json(json.loads(text.splitlines()[-1])) for name, text in texts if name.isdigit()}

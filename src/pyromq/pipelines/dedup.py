@@ -53,7 +53,7 @@ def dedup(
     once = _once(stream(spark, source, where=where), by, within)  # refused before anything is written
     if dry_run:
         checkpoint.check(spark, folder, settings)
-        return plan_of(spark, source, "dedup")
+        return plan_of(spark, source, "dedup", checkpoint.standing(spark, folder))
     run = checkpoint.begin(spark, folder, settings)["run"]
     rows = Lake(spark, folder, run=run)
     before = {int(each["batch"]) for each in manifests(spark, folder)}

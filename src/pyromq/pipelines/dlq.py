@@ -13,11 +13,11 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions
 
 from ..model.message import Property
 from ..model.names import DLQ_PREFIX
-from ..spark.options import batch_part
 from .report.grouping import AGES, COUNTS, Fold, folded, grouped, least, most, rows_of
 from .report.summary import Metrics, Plot, Summary, Table, utc
 from .run import checkpoint
 from .run.messages import Source, chosen, messages, stream
+from .run.plan import rest_of
 from .run.sending import StepSender, delivery, passed_on
 from .run.streaming import run_stream
 from .trace import traced
@@ -105,7 +105,9 @@ def redrive(
     if dry_run:
         if folder:
             checkpoint.check(spark, folder, wanted)
-        found = report(spark, batch_part(source), group, where)
+        at = checkpoint.standing(spark, folder) if folder else None
+        rest = rest_of({"topic": f"{DLQ_PREFIX}{group}", **source}, at)
+        found = report(spark, rest, group, where)
         return Summary("dlq redrive (dry run)", found.facts, found.tables)
     dead_letters(spark, source, group, where)  # refused before anything is written
     run = checkpoint.begin(spark, folder, wanted)["run"]

@@ -24,7 +24,7 @@ from .report.grouping import grouped, rows_of
 from .report.summary import Metrics, Summary, Table
 from .run import checkpoint
 from .run.messages import Source, between, chosen, messages, of_topics, stream
-from .run.plan import planned
+from .run.plan import planned, rest_of
 from .run.sending import StepSender, delivery, in_order, passed_on
 from .run.streaming import run_stream
 from .run.times import Times
@@ -65,9 +65,11 @@ def replay(
     rest = {name: value for name, value in source.items() if name != "startingOffsets"}
     settings = {"source": checkpoint.which(rest), "group": backlog_of, "to": target["topic"], "where": where}
     if dry_run:
-        if folder:
-            checkpoint.check(spark, folder, settings)
-        return _counted(spark, source, target["topic"], where, **times)
+        fixed = checkpoint.check(spark, folder, settings).get("fixed") if folder else None
+        if fixed:  # times and offsets of the first start
+            source = rest | ({"startingOffsets": fixed["start"]} if fixed["start"] else {})
+            times = {"since_ms": fixed["since"], "until_ms": fixed["until"]}
+        return _counted(spark, source, target["topic"], folder, where, **times)
     messages(spark, rest, where=where)  # refused before anything is written
     since_ms, until_ms = times.get("since_ms"), times.get("until_ms")
     fixed = checkpoint.begin(spark, folder, settings, since=since_ms, until=until_ms, start=start)
@@ -89,13 +91,32 @@ def replay(
     return Summary("replay", facts, [Table("sent", steps.rows)], metrics=Metrics(sent.rows, sent.bytes))
 
 
-def _counted(spark: SparkSession, source: Source, goal: str, where: str, **times: Unpack[Times]) -> Summary:
-    frame = messages(spark, batch_part(source), ("topic", "storeTimestamp"), where=where, **times)
+def _counted(
+    spark: SparkSession, source: Source, goal: str, folder: str, where: str, **times: Unpack[Times]
+) -> Summary:
+    """Count what a run would send, from where the checkpoint in `folder` stands, if there is one."""
+    at = checkpoint.standing(spark, folder) if folder else None
+    behind = checkpoint.done(spark, folder) if folder else set()
+    period, columns = (times.get("since_ms"), times.get("until_ms")), ("topic", "storeTimestamp")
+    if behind:  # batches of an archive
+        kept = of_topics(_batches_but(spark, source["archive"], behind), source)
+        frame = chosen(between(kept, *period), where)
+    elif at is not None:
+        frame = between(messages(spark, rest_of(source, at, **times), columns, where=where), *period)
+    else:
+        frame = messages(spark, batch_part(source), columns, where=where, **times)
     tables = [Table("from", rows_of(grouped(frame, ["topic"], "count(*) AS messages").orderBy("topic")))]
     if "nameServer" in source and "archive" not in source:
-        tables += planned(source, **times).tables
+        tables += planned(source, at, **times).tables
     facts = {"messages": sum(row["messages"] for row in tables[0].rows), "to": goal}
     return Summary("replay (dry run)", facts, tables)
+
+
+def _batches_but(spark: SparkSession, folder: str, behind: set[int]) -> DataFrame:
+    numbers = batches(spark, folder)
+    left = [number for number in numbers if number not in behind]
+    found = open_archive(spark, folder).read(left or numbers)
+    return found if left else found.where("false")
 
 
 def limited(target: Mapping[str, str], rate: int) -> dict[str, str]:

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from ...errors import PyroError
 from ..terminal.exits import NO, NO_ANSWER, REFUSED, USAGE
 
-# The last line of a traceback from a process of Spark's, where the error is one of ours.
-_OURS = re.compile(r"^\s*(?:[\w.]+: )*pyromq(?:\.\w+)*\.(\w+): (.+)$", re.MULTILINE)
+# An error of ours, in the last line of a traceback from a process of Spark's or within a text of its own.
+_OURS = re.compile(r"(?:^|: )\s*pyromq(?:\.\w+)*\.([A-Z]\w*): (.+)$", re.MULTILINE)
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] (.+)")
 _PYTHON = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception)): (.+)$", re.MULTILINE)
 _CAUSE = re.compile(r"^Caused by: (?:[\w.$]+\.)?([\w$]+): (.+)$", re.MULTILINE)

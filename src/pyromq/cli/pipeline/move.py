@@ -122,7 +122,7 @@ def replay(job: Job, source: Options, target: str, to_namesrv: str, rate: int, q
         raise click.UsageError("--store: replay reads topics and archives; `pyromq pipeline search` reads stores")
     namesrv = to_namesrv or str(click.get_current_context().params["namesrv"])
     goal = target_of(namesrv, target)
-    if "archive" not in source and not job.dry_run:
+    if "archive" not in source:
         source["maxOffsetsPerTrigger"] = str(job.most)
     if backlog_of and (job.since or "archive" in source):
         raise click.UsageError("--backlog-of: the group says where a topic's read begins; leave out the other")

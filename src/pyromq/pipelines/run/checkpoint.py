@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -69,6 +69,36 @@ def check_whole(spark: SparkSession, folder: str, batches: Collection[int]) -> N
             f"{folder}/checkpoint: it ends with batch {last}, and {folder} has rows of batch {max(batches)}: it was "
             "removed or is an old copy. Bring it back, or begin in a new folder"
         )
+
+
+class Standing(NamedTuple):
+    """Where a stream goes on, as Spark's own logs have it: offsets and times in the form of `to_json`.
+
+    `start` is the end of the last batch that is done, none before the first one. `pending` is the end of a batch that
+    was planned and is not done: Spark repeats it first.
+    """
+
+    start: dict[str, Any]
+    pending: dict[str, Any] | None
+
+
+def standing(spark: SparkSession, folder: str, kept: Collection[int] = ()) -> Standing | None:
+    """Return where the checkpoint stands; None if no batch was planned. Batches of `kept` are done in any case."""
+    texts = {int(name): text for name, text in read_texts(spark, f"{folder}/checkpoint/offsets") if name.isdigit()}
+    if not texts:
+        return None
+    committed = {name for name, _ in read_texts(spark, f"{folder}/checkpoint/commits")}
+    last = max(texts)
+    end = _ends(texts[last])
+    if last in kept or str(last) in committed:
+        return Standing(end, None)
+    return Standing(_ends(texts[last - 1]) if last - 1 in texts else {}, end)
+
+
+def _ends(text: str) -> dict[str, Any]:
+    """Return the offsets of one file of Spark's log: they are its last line."""
+    found: dict[str, Any] = json.loads(text.splitlines()[-1])
+    return found
 
 
 def done(spark: SparkSession, folder: str) -> set[int]:

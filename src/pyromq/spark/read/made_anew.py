@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..connect.cluster import Cluster
-from .offsets import STORED, Bounds, Loss, Offsets, Queue, to_json
+from ..options import ReadOptions
+from .offsets import STORED, Bounds, Loss, OffsetRange, Offsets, Queue, ranges, to_json
+from .starting import report
 
 _MARGIN_MS = 1000  # a broker's clock may be set back a little
 
@@ -26,6 +28,25 @@ def with_times(offsets: Offsets, stored_ms: Mapping[str, int], start: Mapping[st
     return to_json(offsets) | ({STORED: times} if times else {})
 
 
+def to_read(
+    cluster: Cluster,
+    options: ReadOptions,
+    begin: Offsets,
+    until: Offsets,
+    bounds: Mapping[Queue, Bounds],
+    start: Mapping[str, Any],
+    end: Mapping[str, Any] | None,
+) -> list[OffsetRange]:
+    """Return the ranges of one batch of a stream. DataLoss for what is gone, if that matters.
+
+    `start` and `end` are what the checkpoint has for both ends; no `end` for a batch that was planned just now.
+    """
+    anew = made_anew(cluster, begin, until, start, end)
+    found, lost = ranges({queue: at for queue, at in begin.items() if queue not in anew}, until, bounds)
+    report(losses(anew, begin, bounds) + lost, options)
+    return found
+
+
 def made_anew(
     cluster: Cluster,
     begin: Offsets,
@@ -33,10 +54,7 @@ def made_anew(
     start: Mapping[str, Any],
     end: Mapping[str, Any] | None,
 ) -> set[Queue]:
-    """Return the queues with something to read that are not those of the checkpoint any more.
-
-    `start` and `end` are what it has for both ends of the batch; no `end` for a batch that was planned just now.
-    """
+    """Return the queues with something to read that are not those of the checkpoint any more."""
     filled = [queue for queue, offset in until.items() if begin.get(queue, 0) < offset]
     anew = _stored_later(cluster, {queue: begin.get(queue, 0) for queue in filled}, start.get(STORED, {}))
     if end is not None:

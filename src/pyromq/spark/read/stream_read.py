@@ -22,9 +22,9 @@ from ..failures import shown_in_a_sentence
 from ..options import ReadOptions
 from ..schema import arrow_of
 from .batch_read import QueuePart, parts_of, read_part
-from .made_anew import losses, made_anew, with_times
-from .offsets import LATEST, Bounds, DataLoss, Offsets, Queue, from_json, limited, ranges, to_json, waiting
-from .starting import report, starting, with_retries
+from .made_anew import to_read, with_times
+from .offsets import LATEST, Bounds, DataLoss, Offsets, Queue, from_json, limited, to_json, waiting
+from .starting import starting, with_retries
 
 log = logs.get("pyromq.spark")
 
@@ -97,10 +97,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not self._is_planned and self._initial is not None and begin == self._initial:
             begin = self._first_start(begin, until)
         bounds = self._bounds_for(until)
-        anew = made_anew(self._cluster(), begin, until, start, None if self._is_planned else end)
-        lost = losses(anew, begin, bounds)
-        found, more = ranges({queue: at for queue, at in begin.items() if queue not in anew}, until, bounds)
-        report(lost + more, self._options)
+        planned_end = None if self._is_planned else end
+        found = to_read(self._cluster(), self._options, begin, until, bounds, start, planned_end)
         return parts_of(found, self._queues, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
