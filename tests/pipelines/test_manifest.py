@@ -41,6 +41,14 @@ def test_holes_within_a_batch_show_in_the_table() -> None:
     assert (row["messages"], row["holes"], row["safeToDeleteUpTo"]) == (18, 2, 20)
 
 
+def test_a_topic_made_anew_hides_neither_holes_nor_gaps() -> None:
+    """Its offsets begin again: `holes` was below 0, and what was kept of the old one was safe to delete of the new."""
+    found = [manifest(0, 0, 40, messages=38), manifest(1, 0, 10, messages=9), manifest(2, 15, 20)]
+    [row] = kept(found)
+    assert (row["messages"], row["holes"], row["safeToDeleteUpTo"]) == (52, 2 + 1 + 5, 10)
+    assert gaps(found)[0] == [{"queue": "T/a/0", "begin": 10, "end": 15}]
+
+
 def test_what_expires_soon_comes_first_and_dead_letters_with_it() -> None:
     hour = 3_600_000
     found = [

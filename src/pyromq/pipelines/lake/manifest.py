@@ -72,6 +72,9 @@ class Extent:
         missing = []
         for row in queues:
             queue, begin, end = queue_of(row), row["begin"], row["end"]
+            if begin < self.ends.get(queue, begin):  # the topic was made anew: what was kept before is of another queue
+                del self.ends[queue]
+                self.safe.pop(queue, None)
             last = self.ends.get(queue, begin)
             if begin > last:
                 missing.append({"queue": str(queue), "begin": last, "end": begin})
@@ -97,10 +100,12 @@ def _walked(found: Iterable[Mapping[str, Any]]) -> tuple[Extent, list[dict[str, 
 
 
 def kept(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return a row for each queue. `holes`: offsets between the first and the last that no message has."""
+    """Return a row for each queue. `holes`: offsets within and between its batches that no message has."""
     found = list(found)
     _, safe = gaps(found)
     rows: dict[Queue, dict[str, Any]] = {}
+    holes: Offsets = {}
+    ends: Offsets = {}
     for manifest in found:
         for row in manifest["queues"]:
             queue = queue_of(row)
@@ -108,10 +113,10 @@ def kept(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
             one["messages"] += row["messages"]
             one["from"] = min(one.get("from", row["begin"]), row["begin"])
             one["to"] = max(one.get("to", row["end"]), row["end"])
-    return [
-        one | {"holes": one["to"] - one["from"] - one["messages"], "safeToDeleteUpTo": safe.get(queue)}
-        for queue, one in sorted(rows.items())
-    ]
+            between = max(0, row["begin"] - ends.get(queue, row["begin"]))  # below 0: the topic was made anew
+            holes[queue] = holes.get(queue, 0) + between + row["end"] - row["begin"] - row["messages"]
+            ends[queue] = row["end"]
+    return [one | {"holes": holes[queue], "safeToDeleteUpTo": safe.get(queue)} for queue, one in sorted(rows.items())]
 
 
 def totals(found: Iterable[Mapping[str, Any]]) -> Metrics:
