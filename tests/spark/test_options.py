@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.errors import ConfigError
-from pyromq.spark.options import ReadOptions, Use, WriteOptions, declared, read_options, write_options
+from pyromq.spark.options import ReadOptions, Use, WriteOptions, check_read, declared, read_options, write_options
 from pyromq.spark.read.offsets import Queue
 
 NET = {"nameServer": "127.0.0.1:9876", "topic": "orders"}
@@ -104,6 +104,12 @@ def test_places_and_times() -> None:
 def test_a_wrong_option_is_told(use: Use, given: dict[str, str], told: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(told)):
         read_options(given, use)
+
+
+def test_a_batch_read_of_files_and_of_brokers_at_once_says_what_to_leave_out() -> None:
+    """Spark asks before it is known whether it is a batch read: the words were those for a stream."""
+    with pytest.raises(ConfigError, match=r"nameServer = 'a:1': .*not for reads of store files; leave it out"):
+        check_read({"store": "s", "nameServer": "a:1"})
 
 
 def test_wrong_options_of_a_write() -> None:

@@ -13,6 +13,9 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from pyromq.ambient import pause
+from pyromq.client.core.routing import Route
+from pyromq.client.errors import NoNameServer
 from pyromq.errors import ConfigError, PyroError
 from pyromq.spark.connect.cluster import Cluster
 from pyromq.spark.options import WriteOptions, write_options
@@ -351,3 +354,33 @@ def test_batches_of_no_stream_are_refused() -> None:
     with pytest.raises(ConfigError, match="send_batches is for foreachBatch"):
         send_batches(nameServer="127.0.0.1:9876", topic="x")(rows, 0)
     assert not rows.write.mock_calls
+
+
+@pytest.mark.parametrize("time_ms", [60_000, 1])
+def test_a_task_that_begins_while_the_name_server_is_away_waits_for_it(
+    servers: Servers, topic: str, monkeypatch: pytest.MonkeyPatch, time_ms: int
+) -> None:
+    """Within sendTimeoutMs, as for a broker that is away: it failed at once."""
+    asked = options(servers, topic, sendTimeoutMs=str(time_ms))
+    pauses: list[float] = []
+
+    def wait(seconds: float) -> None:
+        pauses.append(seconds)
+        pause(0.01)
+
+    sender = BatchSender(asked, pause=wait)
+    route = sender._cluster.route_to_write
+
+    def away(name: str, *, make: bool) -> Route:
+        if time_ms == 1 or len(pauses) < 2:
+            raise NoNameServer("no name server answers")
+        return route(name, make=make)
+
+    monkeypatch.setattr(sender._cluster, "route_to_write", away)
+    task = RowWriter(asked, "query/0/0", 0, sender)
+    if time_ms == 1:
+        with pytest.raises(NoNameServer):
+            task.write([pa.RecordBatch.from_pydict({"body": ["m0"]})])
+        return
+    assert task.write([pa.RecordBatch.from_pydict({"body": ["m0"]})]).rows == 1
+    assert len(pauses) == 2

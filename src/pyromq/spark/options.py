@@ -205,7 +205,7 @@ def read_options(given: Mapping[str, str], use: Use) -> ReadOptions:
     """Read the options. ConfigError names option, value, what is allowed, and the nearest known option."""
     if any(key.lower() == "store" for key in given):
         if use is Use.STREAM:
-            raise ConfigError(
+            raise _OfAnotherUse(
                 "store: files are read by batch reads (spark.read), not by streams; a stream needs nameServer"
             )
         use = Use.OFFLINE

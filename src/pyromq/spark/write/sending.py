@@ -13,7 +13,7 @@ from hashlib import blake2b
 from ... import logs
 from ...ambient import Clock, SystemClock, pause
 from ...client.core.routing import Route
-from ...client.errors import Error, refused
+from ...client.errors import Error, NoNameServer, refused
 from ...client.produce.outgoing import Outgoing, SendHeaders
 from ...client.produce.sending import SendStatus
 from ...errors import CallFailed, PyroError
@@ -96,8 +96,15 @@ class BatchSender:
         self.sent = SendTotals()
 
     def route(self, topic: str) -> Route:
-        if topic not in self._routes:
-            self._routes[topic] = self._cluster.route_to_write(topic, make=True)
+        """Return the topic's route. While no name server answers they are asked again, until the time is over."""
+        deadline = self.clock.monotonic() + self.options.send_timeout_ms / 1000
+        while topic not in self._routes:
+            try:
+                self._routes[topic] = self._cluster.route_to_write(topic, make=True)
+            except NoNameServer as away:
+                if away.is_explained or self.clock.monotonic() >= deadline:
+                    raise
+                self.pause(_PAUSE_S)
         return self._routes[topic]
 
     def put(self, request: SendRequest) -> None:
