@@ -29,6 +29,9 @@ JAVA = """An error occurred while calling o1.collect.
 : org.apache.spark.SparkException: Job aborted due to stage failure
 \tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:1)
 Caused by: java.nio.file.NoSuchFileException: /data/7.parquet"""
+LOSS = """[STREAM_FAILED] Query [id = 1] terminated with exception: [PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] \
+Failed when Python streaming data source perform planPartitions: pyromq.spark.read.offsets.DataLoss: T/a/0: offsets 4 \
+to 20 are gone. Set failOnDataLoss=false to go on without them"""
 WORKER = """Job aborted
 Traceback (most recent call last):
   File "worker.py", line 1
@@ -42,6 +45,7 @@ ModuleNotFoundError: No module named 'pyromq'
         (SOURCE, "topic 'nope' does not exist: make it by the first send", 1),
         ("pyromq.errors.ConfigError: store: /x is not a store", "store: /x is not a store", 78),
         ("pyromq.client.errors.Unreachable: 10.0.0.1:9876 cannot be reached", "10.0.0.1:9876 cannot be reached", 2),
+        (LOSS, "T/a/0: offsets 4 to 20 are gone. Give -o failOnDataLoss=false to go on without them", 78),
         (COLUMN, "A column with name `tgas` cannot be resolved. Did you mean [`tags`]?", 64),
         (IN_A_BATCH, "A column with name `tgas` cannot be resolved.", 64),
         ("[PARSE_SYNTAX_ERROR] Syntax error at or near '='.", "Syntax error at or near '='.", 64),

@@ -230,6 +230,7 @@ def test_a_topic_made_anew_ends_the_dry_run_as_the_run(
     assert (dry.exit_code, dry.stderr.splitlines()[-1]) == (wet.exit_code, wet.stderr.splitlines()[-1])
     assert dry.exit_code
     assert told in dry.stderr
+    assert "Give -o failOnDataLoss=false to go on: a queue that was made anew is read from its first" in dry.stderr
     lax = ("-o", "failOnDataLoss=false", "--json")
     dry, wet = run(servers, words, *lax, "--dry-run"), run(servers, words, *lax)
     assert json.loads(dry.stdout)["messages"] == count

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from ...errors import PyroError
+from ...spark.read.offsets import DataLoss
 from ..terminal.exits import NO, NO_ANSWER, REFUSED, USAGE
 
 # An error of ours, in the last line of a traceback from a process of Spark's or within a text of its own.
@@ -46,7 +47,7 @@ def fault_in(text: str) -> SparkFault:
     """Return the line of Spark's text that says what is wrong."""
     if ours := _OURS.findall(text):
         kind, line = ours[-1]
-        return SparkFault(line.strip(), _CODES.get(kind, REFUSED))
+        return SparkFault(_as_typed(line.strip()), _CODES.get(kind, REFUSED))
     for condition, line in _CONDITION.findall(text):
         if not condition.startswith(_AROUND):
             code = USAGE if _EXPRESSION.match(condition) else REFUSED
@@ -57,14 +58,21 @@ def fault_in(text: str) -> SparkFault:
     return SparkFault(next((line.strip() for line in text.splitlines() if line.strip()), "Spark says no more"), REFUSED)
 
 
+def _as_typed(line: str) -> str:
+    """Return the line with the option of a read as it is given to a command."""
+    return line.replace("Set failOnDataLoss=false", "Give -o failOnDataLoss=false")
+
+
 @contextmanager
 def plain_faults() -> Iterator[None]:
-    """Raise JobFailed instead of Spark's exceptions; those as they are if debug is logged."""
+    """Raise JobFailed for DataLoss of a plan and for Spark's exceptions; the latter as they are if debug is logged."""
     from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     try:
         yield
+    except DataLoss as fault:
+        raise JobFailed(_as_typed(str(fault)), REFUSED) from None
     except (PySparkException, Py4JError, ConnectionError) as fault:
         if is_debugging():
             raise

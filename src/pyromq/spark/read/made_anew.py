@@ -77,7 +77,7 @@ def _stored_later(cluster: Cluster, places: Offsets, stored_ms: Mapping[str, int
 def losses(anew: set[Queue], begin: Offsets, bounds: Mapping[Queue, Bounds]) -> list[Loss]:
     why = "were stored after the stream had passed them: the queue was made anew"
     return [
-        Loss(queue, bounds[queue].low, max(bounds[queue].low, begin.get(queue, 0)), why)
+        Loss(queue, bounds[queue].low, max(bounds[queue].low, begin.get(queue, 0)), why, is_anew=True)
         for queue in sorted(anew)
         if queue in bounds
     ]

@@ -150,6 +150,7 @@ class Loss(NamedTuple):
     begin: int
     end: int
     why: str
+    is_anew: bool = False  # to go on is to read the queue from its first message
 
     def __str__(self) -> str:
         return f"{self.queue}: offsets {self.begin} to {self.end} {self.why}"
@@ -167,7 +168,8 @@ def ranges(start: Offsets, end: Offsets, bounds: Mapping[Queue, Bounds]) -> tupl
         low, high = bounds.get(queue, Bounds(start.get(queue, 0), until))
         begin = start.get(queue, low)
         if begin > until:
-            lost.append(Loss(queue, until, begin, "were there before: the queue was made anew, or lost its end"))
+            why = "were there before: the queue was made anew, or lost its end"
+            lost.append(Loss(queue, until, begin, why, is_anew=True))
             begin = low
         elif begin < min(low, until):
             lost.append(Loss(queue, begin, min(low, until), "were removed (retention) before they were read"))

@@ -117,5 +117,7 @@ def report(lost: list[Loss], options: ReadOptions) -> None:
         return
     text = "; ".join(str(loss) for loss in lost[:5]) + (f"; and {len(lost) - 5} more" if len(lost) > 5 else "")
     if options.fail_on_data_loss:
-        raise DataLoss(f"{text}. Set failOnDataLoss=false to go on without them")
+        is_anew = any(loss.is_anew for loss in lost)
+        rest = ": a queue that was made anew is read from its first message" if is_anew else " without them"
+        raise DataLoss(f"{text}. Set failOnDataLoss=false to go on{rest}")
     log.warning("data loss", what=text)
