@@ -61,7 +61,7 @@ def test_what_was_given_up_is_asked_about_again_and_comes_once(stands: Standing)
     message_id = stands.do(given_up(stands)).message_id
     assert message_id in stands.shown("msg", "query", GIVEN_UP)
     (finding,) = [one for one in stands.rows("doctor") if one["check"] == "transactions"]
-    assert finding["text"] == "broker-a has given up 1 transactions: nobody said how they ended"
+    assert finding["text"] == "broker-a has given up 1 transaction that nobody decided"
     assert "producer group shop" in finding["cure"]
     assert finding["command"].endswith(f"msg recheck {message_id}")
     others = stands.rows("topic", "create", "bills") and stands.rows("doctor", "--topic", "bills")

@@ -15,8 +15,13 @@ if TYPE_CHECKING:
     from .clock import ManualClock as ManualClock
     from .settling import NotSettled as NotSettled
 
-_MODULE_OF = {"RmqBroker": "broker", "NothingCame": "client", "RmqClient": "client", "ManualClock": "clock"}
-_MODULE_OF["NotSettled"] = "settling"
+_MODULE_OF = {
+    "RmqBroker": "broker",
+    "NothingCame": "client",
+    "RmqClient": "client",
+    "ManualClock": "clock",
+    "NotSettled": "settling",
+}
 
 __all__ = [*_MODULE_OF]  # pyright: ignore[reportUnsupportedDunderAll]
 

@@ -16,6 +16,11 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 NOTHING = "-"
 
 
+def plural(count: int, noun: str) -> str:
+    """Return the number with its noun: 1 message, 2 messages."""
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
 def heading(name: str) -> str:
     for unit in ("Ms", "Bytes", "Seconds"):
         if name != unit:

@@ -127,6 +127,20 @@ def test_a_client_that_comes_back_to_its_group_is_a_member_by_its_second_heartbe
     assert consumers.leave_unnamed(peer, "c1", set(), silent=3) == {"G": None}  # as of one that never says farewell
 
 
+def test_groups_that_were_left_are_remembered_within_a_limit() -> None:
+    consumers = Consumers()
+    peer = FakePeer()
+    for number in range(1000):
+        consumers.register(peer, "c1", data(f"G{number}", T="*"), now=0)
+        consumers.unregister(peer, f"G{number}")
+    assert len(consumers._left[peer]) == 64
+    for now in (1, 2):  # back in the last one: nothing more to remember of it
+        consumers.register(peer, "c1", data("G999", T="*"), now=now)
+    assert len(consumers._left[peer]) == 63
+    consumers.lose(peer)
+    assert not consumers._left
+
+
 def test_a_client_may_name_its_groups_in_heartbeats_of_their_own() -> None:
     consumers = Consumers()
     peer = FakePeer()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import tarfile
 from pathlib import Path
 
+import pytest
+
 from pyromq.broker.metadata.offsets import Offsets
 from pyromq.store.files.disk import read_whole
 from pyromq.store.tables.json_tables import JsonTable
@@ -201,3 +203,20 @@ def test_an_offset_that_is_noted_where_it_is_kept_is_read_and_written_as_any(dis
     assert (offsets.pulled("T", "G", 3), offsets.store_changed()) == (9, True)
     table.save()
     assert offsets_on(disk)[0].pulled("T", "G", 3) == 9
+
+
+def test_the_groups_of_deleted_topics_are_remembered_within_a_limit(
+    disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anybody may make topics and groups, and delete them."""
+    monkeypatch.setattr("pyromq.broker.metadata.offsets.MOST_FORMER", 5)
+    offsets, table = offsets_on(disk)
+    for topic in ("A", "B", "C"):
+        for group in ("G", "H"):
+            offsets.commit(topic, group, 0, 1)
+        offsets.drop_topic(topic)
+    offsets.store_changed()
+    table.save()
+    again, _ = offsets_on(disk)
+    assert [again.take_former_groups(topic) for topic in ("A", "B", "C")] == [[], ["G", "H"], ["G", "H"]]
+    assert again.take_former_groups("C") == []

@@ -27,6 +27,7 @@ from .subscriptions import (
 
 # Estimates of what Python's objects take besides their texts: of one client in one group, of a subscription, of a tag.
 _MEMBER_BYTES, _SUBSCRIPTION_BYTES, _TAG_BYTES = 700, 600, 70
+_MOST_LEFT = 64  # of a connection: a heartbeat that was under way comes at once
 
 
 @dataclass(slots=True)
@@ -81,7 +82,7 @@ class Consumers(Watched):
         self._by_topic = GroupsByTopic()
         self._groups_of: dict[Peer, set[str]] = {}
         self._heard: dict[Peer, float] = {}
-        self._left: dict[Peer, set[str]] = {}  # groups that clients left, of connections that are still open
+        self._left: dict[Peer, dict[str, None]] = {}  # the last groups that clients left by a connection that is open
 
     def find(self, group: str) -> ConsumerGroup | None:
         return self._groups.get(group)
@@ -154,6 +155,8 @@ class Consumers(Watched):
             member = group.members[peer] = Member(peer, client_id, peer.version, now, bytes=_MEMBER_BYTES)
             self._groups_of.setdefault(peer, set()).add(group.name)
         member.is_doubtful = joined and group.name in self._left.get(peer, ())
+        if not joined and peer in self._left:  # named twice: it is back
+            self._forget_left(peer, group.name)
         member.seen = self._heard[peer] = now
         member.from_where = data.consume_from_where
         wants = fingerprint != 0 and group.fingerprint not in (0, fingerprint)
@@ -196,8 +199,17 @@ class Consumers(Watched):
             return None
         its = [one.peer for one in group.members.values() if one.client_id == leaves.client_id]
         for each in its:
-            self._left.setdefault(each, set()).add(group_name)
+            left = self._left.setdefault(each, {})
+            left[group_name] = None
+            if len(left) > _MOST_LEFT:
+                del left[next(iter(left))]
         return self._remove(group, its)
+
+    def _forget_left(self, peer: Peer, group_name: str) -> None:
+        left = self._left.get(peer, {})
+        left.pop(group_name, None)
+        if not left:
+            self._left.pop(peer, None)
 
     def leave_unnamed(self, peer: Peer, client_id: str, named: set[str], silent: float) -> dict[str, Notice | None]:
         """Remove a client from groups that it does not name in its heartbeat, and has not named since `silent`.
@@ -210,7 +222,7 @@ class Consumers(Watched):
             member = self._groups[name].members[peer]
             if member.client_id == client_id and (member.is_doubtful or member.seen < silent):
                 removed[name] = self._remove(self._groups[name], [peer])
-                self._left.get(peer, set()).discard(name)
+                self._forget_left(peer, name)
         return removed
 
     def lose(self, peer: Peer) -> list[Notice]:

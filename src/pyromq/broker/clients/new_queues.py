@@ -6,8 +6,8 @@ anything can be sent there, whether the topic was made larger or made anew while
 
 Groups that had consumed a topic of that name when it was deleted read the new one too, although their offsets are gone.
 Their consumers that were online still pull from where they were in it, and commit that. The broker sends them to the
-first message of the new one. A restart in between changes nothing: whoever pushes to
-handlers, and so never seeks, is sent there if it pulls from anywhere else.
+first message of the new one. A restart in between changes nothing: whoever pushes to handlers, and so never seeks, is
+sent there if it pulls from anywhere else.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ GROUP_TOPICS = "groupTopicMap"
 FORMER_GROUPS = "pyromqFormerGroups"  # ours: Java ignores it, and leaves it out when it writes the file
 SEPARATOR = "@"
 MANY_PAIRS = 200_000
-MOST_FORMER = 10_000  # deleted topics whose groups are remembered
+MOST_FORMER = 10_000  # pairs of a deleted topic and a group that are remembered
 _BY_QUEUE = dict[str, dict[int, int]]
 
 
@@ -218,13 +218,21 @@ class Offsets(Watched):
         return groups
 
     def _set_former(self, topic: str, groups: list[str]) -> None:
-        if groups:
-            self._former[topic] = groups
-            if len(self._former) > MOST_FORMER:
-                self._set_former(next(iter(self._former)), [])
-        elif self._former.pop(topic, None) is None:
+        if self._former.pop(topic, None) is None and not groups:
             return
         self._former_changed.add(topic)
+        if groups:
+            self._former[topic] = groups
+            self._limit_former()
+
+    def _limit_former(self) -> None:
+        """Forget those that were deleted first: anybody may make topics and groups, and delete them."""
+        beyond = sum(map(len, self._former.values())) - MOST_FORMER
+        for topic in [*self._former]:
+            if beyond <= 0:
+                return
+            beyond -= len(self._former[topic])
+            self._set_former(topic, [])
 
     def _drop(self, keys: list[str]) -> None:
         for key in keys:

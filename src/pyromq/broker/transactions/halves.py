@@ -38,8 +38,6 @@ REMEMBERED_COPIES = 100_000
 # Each takes memory, and is read at the next start.
 MOST_WAITING, MOST_BEHIND = 100_000, 1_000_000
 LOGGED_APART = 100  # of those that one deletion took; of the others only the number is logged
-
-
 _HOUR_MS = 3_600_000
 
 

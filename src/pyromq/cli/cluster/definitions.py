@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ... import admin
+from ...text.values import plural
 from ..terminal.exits import REFUSED
 from ..terminal.interrupts import interruptible
 from ..terminal.options import one_cluster
@@ -86,7 +87,7 @@ async def apply_file(shell: Shell, file: str, cluster: str | None, move_keys: bo
     for group in of_groups:
         check_group(group.config, group.changed_attributes)
     lost = [await _check_queues(shell, of_topics, name, move_keys) for name in sorted({one.name for one in of_topics})]
-    shell.about_to(f"make {len(rows)} change{'s' * (len(rows) > 1)}{''.join(lost)}", rows)
+    shell.about_to(f"make {plural(len(rows), 'change')}{''.join(lost)}", rows)
     for topic in of_topics:
         await admin.topics.put(shell.calls, topic.place.address, topic.config, topic.attributes, force=move_keys)
         if topic.then["order"] or (topic.now or topic.then)["order"]:

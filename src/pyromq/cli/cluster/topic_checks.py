@@ -16,6 +16,7 @@ from ...model.topic import Perm, permission
 from ...protocol.bodies.topics import TopicConfig
 from ...protocol.headers.admin import QueryConsumeTimeSpan
 from ...protocol.requests import RequestCode
+from ...text.values import plural
 from ..msg.recheck import GIVEN_UP
 from ..terminal.tree import closest
 from .checked import BROKEN, GOOD, WARNING, CheckedCluster, CheckResult
@@ -136,7 +137,7 @@ async def transactions(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
         if not given_up:
             continue
         groups_of = sorted({each.properties.get(Property.PGROUP, "") for each in given_up.values()})
-        text = f"{queue.place.name} has given up {len(given_up)} transactions: nobody said how they ended"
+        text = f"{queue.place.name} has given up {plural(len(given_up), 'transaction')} that nobody decided"
         cure = (
             f"Let the check handlers of producer group {', '.join(groups_of)} run, then have them asked anew one by one"
             f" (pyromq msg query {names.CHECKS_EXHAUSTED_TOPIC} lists them):"

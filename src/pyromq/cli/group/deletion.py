@@ -9,6 +9,7 @@ import click
 from ... import admin
 from ...model.foreign_text import shell_word
 from ...model.names import dlq_topic, retry_topic
+from ...text.values import plural
 from ..msg.dlq import delete_letters, delete_topic
 from ..terminal.printing import print_lines
 from ..terminal.shell import Shell, changes
@@ -41,7 +42,7 @@ async def delete(shell: Shell, name: str, keep_offsets: bool, with_dead: bool) -
     dead = sum(one["deadLetters"] for one in plan)
     if members := max((one["membersOnline"] for one in plan), default=0):
         print_lines(
-            f"WARNING: {_counted(members, 'member')} of {name} online: the group comes back with default settings "
+            f"WARNING: {plural(members, 'member')} of {name} online: the group comes back with default settings "
             "while they run. Stop them first",
             err=True,
         )
@@ -53,7 +54,7 @@ async def delete(shell: Shell, name: str, keep_offsets: bool, with_dead: bool) -
         await delete_letters(shell, name, places)
     shell.rows([one | {"deleted": True} for one in plan]) if shell.as_json else shell.say(f"group {name} is deleted")
     if dead and not with_dead:
-        shell.say(f"Its {_counted(dead, 'dead letter')} stay. See them: pyromq dlq list {shell_word(name)}")
+        shell.say(f"Its {plural(dead, 'dead letter')} stay. See them: pyromq dlq list {shell_word(name)}")
 
 
 async def _plan(shell: Shell, name: str, places: list[BrokerPlace], keep_offsets: bool) -> list[dict[str, Any]]:
@@ -74,13 +75,9 @@ async def _plan(shell: Shell, name: str, places: list[BrokerPlace], keep_offsets
 def _in_words(name: str, plan: list[dict[str, Any]], *, keep_offsets: bool, with_dead: bool) -> str:
     """Return what goes with the group, and what stays."""
     retries, dead = (sum(one[what] for one in plan) for what in ("retries", "deadLetters"))
-    letters = f"its {_counted(dead, 'dead letter')}"
+    letters = f"its {plural(dead, 'dead letter')}"
     goes = [f"group {name}"] if keep_offsets else [f"group {name}", "its offsets"]
-    goes += [f"its {_counted(retries, 'message')} to be tried again"] if retries else []
+    goes += [f"its {plural(retries, 'message')} to be tried again"] if retries else []
     goes += [letters] if dead and with_dead else []
     stays = f", but not {letters}: those stay, unless --with-dead-letters is given" if dead and not with_dead else ""
     return f"delete {' and '.join(goes)}{stays}"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'s' * (count != 1)}"

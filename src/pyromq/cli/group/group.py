@@ -16,6 +16,7 @@ from ... import admin
 from ...client.errors import Refused
 from ...model.foreign_text import shell_word
 from ...model.names import group_fault
+from ...text.values import plural
 from ..terminal.called import as_called
 from ..terminal.options import one_broker, one_cluster, together
 from ..terminal.printing import print_lines, print_text
@@ -308,7 +309,7 @@ async def _put(shell: Shell, verb: str, pairs: list[tuple[BrokerPlace, Subscript
     check_group(pairs[0][1])
     plan = [{"group": name, "broker": place.name} | admin.definitions.shown_settings(config) for place, config in pairs]
     if ask or shell.is_dry:
-        shell.about_to(f"{verb} group {name} on {len(pairs)} broker{'s' * (len(pairs) > 1)}", plan)
+        shell.about_to(f"{verb} group {name} on {plural(len(pairs), 'broker')}", plan)
     for place, config in pairs:
         await admin.groups.put(shell.calls, place.address, config)
     shell.rows(plan)

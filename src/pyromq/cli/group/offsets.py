@@ -16,6 +16,7 @@ import click
 from ... import admin
 from ...client.errors import Refused
 from ...model.names import retry_topic
+from ...text.values import plural
 from ..terminal.options import one_broker, time_ms
 from ..terminal.shell import Shell, changes
 from ..terminal.tree import Fail, command
@@ -119,7 +120,7 @@ async def reset_topic(shell: Shell, topic: str, when: str | None, broker: str | 
     if not found:
         raise Fail(f"no group has consumed {topic} yet")
     work = [OffsetMove(name, topic, found[name], None, moment, shows_group=True) for name in sorted(found)]
-    await _move(shell, f"let {len(work)} group{'s' * (len(work) > 1)} go on in {topic} at {when}", work)
+    await _move(shell, f"let {plural(len(work), 'group')} go on in {topic} at {when}", work)
 
 
 @command("pyromq group clone billing billing-2 orders --dry-run", "pyromq group clone a b orders --yes")

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from ... import admin
+from ...text.values import plural
 from ..terminal.options import Time
 from ..terminal.printing import print_lines
 from ..terminal.shell import Shell
@@ -71,7 +72,7 @@ class Skipped:
     def check(self) -> None:
         """Fail with exit code 1 if any was skipped. Called after the summary."""
         if self.count:
-            messages = f"{self.count} message{'s' * (self.count > 1)} that cannot be read"
+            messages = f"{plural(self.count, 'message')} that cannot be read"
             raise Fail(
                 f"skipped {messages}, all others were copied. If a package was missing, install it and: {self._later}"
             )

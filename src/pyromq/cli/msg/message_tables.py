@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...model.message_trace import Delivery, MessageTrace, Recalled, Sent, TransactionEnded
-from ...text.values import moment
+from ...text.values import moment, plural
 
 _ENDED = {"recalled", "rolled back", "given up"}  # no group gets it any more
 _COLUMNS = ("time", "what", "group", "took", "result", "details")
@@ -46,7 +46,7 @@ def _state(one: Mapping[str, Any]) -> str:
     reason, is_dead = one.get("reason"), one["state"] == "dead"
     words = [f"{one['state']}: {reason}" if reason and not is_dead else str(one["state"])]
     if one.get("retry") and is_dead:
-        words.append(f"after {one['retry']} attempt{'s' * (one['retry'] > 1)}")
+        words.append(f"after {plural(one['retry'], 'attempt')}")
     elif one.get("retry"):
         words.append(f"{'' if one['state'] == 'in retry' else 'at retry '}{one['retry']}")
     if "checks" in one:

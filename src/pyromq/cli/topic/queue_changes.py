@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ... import admin
 from ...model.foreign_text import shell_word
 from ...model.topic import order_text
+from ...text.values import plural
 from ..terminal.printing import print_lines
 from ..terminal.shell import Shell
 from ..terminal.tree import Fail
@@ -42,7 +43,7 @@ class QueueLosses:
 
     def in_words(self) -> str:
         """Return what is lost, as the end of a sentence that begins with what is done. Nothing where nothing is."""
-        hidden = f" and hide {_messages(self.count)} that are not consumed" if self.hidden else ""
+        hidden = f" and hide {plural(self.count, 'message')} that are not consumed" if self.hidden else ""
         where = "; ".join(f"{queues} on {broker}" for broker, queues in self.unread.items())
         return hidden + (f" and let nobody read what is sent to {where}" if where else "")
 
@@ -103,14 +104,10 @@ def _warn_of_hidden(name: str, before: Mapping[str, TopicConfig], then: Pairs, l
     reads = max(config.read_queue_nums for config in before.values())
     writes = min(min(config.write_queue_nums, config.read_queue_nums) for _, config in then)
     print_lines(
-        f"WARNING: {_messages(losses.count)} of {name} not consumed yet would be in queues that nobody reads "
+        f"WARNING: {plural(losses.count, 'message')} of {name} not consumed yet would be in queues that nobody reads "
         f"({where}). To have them consumed first: pyromq topic update {name} --queues {writes} --read-queues {reads}",
         err=True,
     )
-
-
-def _messages(count: int) -> str:
-    return f"{count} message{'s' * (count != 1)}"
 
 
 # --- order topics -----------------------------------------------------------------------------------------------------
@@ -150,8 +147,9 @@ async def _check_order(shell: Shell, before: Mapping[str, TopicConfig], then: Pa
     if not (count := sum(sum(queues.values()) for queues in unread)):
         return
     consequence = (
-        f"{_messages(count)} of the order topic {name} not consumed by every group: with {order_text(after) or 'none'} "
-        f"in place of {order_text(now)} keys move to other queues, where their next messages may overtake these"
+        f"{plural(count, 'message')} of the order topic {name} not consumed by every group: with "
+        f"{order_text(after) or 'none'} in place of {order_text(now)} keys move to other queues, where their next "
+        "messages may overtake these"
     )
     if not move_keys:
         raise Fail(f"{consequence}. Wait until they are consumed, or accept it by --move-keys")

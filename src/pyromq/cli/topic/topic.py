@@ -14,6 +14,7 @@ import click
 from ... import admin
 from ...model.names import topic_fault
 from ...model.topic import PERMISSIONS, permission
+from ...text.values import plural
 from ..group.offsets import reset_topic
 from ..terminal.options import one_broker, one_cluster, together
 from ..terminal.shell import Shell, changes, talks
@@ -275,7 +276,7 @@ async def _put(
         for place, config in pairs
     ]
     if ask or shell.is_dry:
-        what = f"{verb} topic {name} on {len(pairs)} broker{'s' * (len(pairs) > 1)}"
+        what = f"{verb} topic {name} on {plural(len(pairs), 'broker')}"
         shell.about_to(what + losses.in_words(), plan)
     for place, config in pairs:
         await admin.topics.put(shell.calls, place.address, config, attributes, force=force)

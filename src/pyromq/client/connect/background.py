@@ -6,7 +6,6 @@ Clients, producers, consumers and apps are each a `Lifecycle`: started and stopp
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import signal
 import threading
 from abc import ABC, abstractmethod
@@ -63,6 +62,8 @@ class Tasks:
 
     def abandon(self, task: asyncio.Task[Any]) -> None:
         """Leave a task behind that ignores being cancelled: neither `cancel` nor the end of the program awaits it."""
+        import ctypes  # not at the top: every program would wait for it, and hardly one comes here
+
         self._tasks.discard(task)
         asyncio._unregister_task(task)  # else `asyncio.run` waits for it
         # Never collected: what ignores the end of its task ignores the one of its coroutine, too, and loops for ever.

@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 
 from ...admin import cluster, offsets, settings, topics
 from ...admin.calls import Calls
-from ...client.client import Client, connect
-from ...client.keywords import ClientSettings
+from ...client.client import Client
 from ...model.names import DLQ_PREFIX, is_retry, is_system_topic
 from ...model.wire_text import whole_number
 from ...protocol.bodies.topics import TopicConfig
-from ...spark.connect.connection import tls_settings
+from ...spark.connect.cluster import client_config
 from ...spark.options import NetOptions
 
 _HOUR_MS = 3_600_000
@@ -58,7 +57,7 @@ def ages(net: NetOptions, now_ms: int) -> list[ExpiringTopic]:
 
 async def _ages(net: NetOptions, now_ms: int) -> list[ExpiringTopic]:
     found: list[ExpiringTopic] = []
-    async with _client(net) as client:
+    async with Client(client_config(net)) as client:
         calls = Calls(client.session)
         for place in await cluster.masters(calls):
             hours = whole_number((await settings.of_broker(calls, place.address)).get("fileReservedTime"))
@@ -83,7 +82,7 @@ def widen(net: NetOptions, topic: str, count: int) -> dict[str, int]:
 
 async def _widen(net: NetOptions, topic: str, count: int) -> dict[str, int]:
     found: dict[str, int] = {}
-    async with _client(net) as client:
+    async with Client(client_config(net)) as client:
         calls = Calls(client.session)
         for place in await cluster.masters(calls):
             known = await topics.config(calls, place.address, topic)
@@ -93,13 +92,3 @@ async def _widen(net: NetOptions, topic: str, count: int) -> dict[str, int]:
             await topics.put(calls, place.address, config)
             found[place.name] = wanted
     return found
-
-
-def _client(net: NetOptions) -> Client:
-    """Return a client that reaches the cluster as reads and writes of the job do."""
-    settings: ClientSettings = {"call_timeout_s": net.call_timeout_ms / 1000}
-    if net.access_key:
-        settings |= {"access_key": net.access_key, "secret_key": net.secret_key, "security_token": net.security_token}
-    if net.tls:
-        settings["tls"] = tls_settings(net)
-    return connect(net.name_server, **settings)

@@ -37,24 +37,28 @@ T = TypeVar("T")
 log = logs.get("pyromq.spark")
 
 
+def client_config(options: NetOptions) -> ClientConfig:
+    """Return how a client of the SDK reaches the cluster that these options name."""
+    return ClientConfig(
+        name_servers=options.name_server,
+        tls=tls_settings(options),
+        access_key=options.access_key,
+        secret_key=options.secret_key,
+        security_token=options.security_token,
+        call_timeout_s=options.call_timeout_ms / 1000,
+        name_server_timeout_s=options.connect_timeout_ms / 1000,
+    )
+
+
 class Cluster(AbstractContextManager["Cluster"]):
     """Any thread, one at a time. Connections are kept until `close`."""
 
     def __init__(self, options: NetOptions, *, clock: Clock | None = None) -> None:
-        config = ClientConfig(
-            name_servers=options.name_server,
-            tls=tls_settings(options),
-            access_key=options.access_key,
-            secret_key=options.secret_key,
-            security_token=options.security_token,
-            call_timeout_s=options.call_timeout_ms / 1000,
-            name_server_timeout_s=options.connect_timeout_ms / 1000,
-        )
         self.clock = clock or SystemClock()
         self._introduced: set[tuple[str, str]] = set()
         self._portal = Portal()
         self._portal.start()
-        self._session = self._portal.call(_opened(config, self.clock))
+        self._session = self._portal.call(_opened(client_config(options), self.clock))
 
     def close(self) -> None:
         self._portal.call(self._session.stop())
