@@ -42,9 +42,7 @@ class Http2Limits(NamedTuple):
 
 class CallBegun(NamedTuple):
     stream: int
-    headers: Mapping[
-        str, str
-    ]  # pseudo-headers too; names of `-bin` headers stay in base64; repeated ones joined by `,`
+    headers: Mapping[str, str]  # pseudo-headers too; `-bin` ones in base64; repeated ones joined by `,`
 
 
 class MessageArrived(NamedTuple):
@@ -68,7 +66,7 @@ class CallReset(NamedTuple):
 
 
 class Closed(NamedTuple):
-    """The last event of a connection: `take_output` has a GOAWAY if the fault was the peer's; then the socket closes."""
+    """The last event of a connection. Where the peer is at fault, `take_output` has the GOAWAY that says so."""
 
     reason: str
 
