@@ -65,10 +65,10 @@ class CallReset(NamedTuple):
     code: int
 
 
-class Closed(NamedTuple):
+class SessionClosed(NamedTuple):
     """The last event of a connection. Where the peer is at fault, `take_output` has the GOAWAY that says so."""
 
     reason: str
 
 
-Event = CallBegun | MessageArrived | HalfClosed | CallReset | Closed
+Event = CallBegun | MessageArrived | HalfClosed | CallReset | SessionClosed
