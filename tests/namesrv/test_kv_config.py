@@ -20,7 +20,7 @@ class Disk:
     def __init__(self) -> None:
         self.gate = asyncio.Event()
         self.writes = 0
-        self.fault: OSError | None = None
+        self.fault: Exception | None = None
 
     async def run(self, blocking: Callable[[], None]) -> None:
         await self.gate.wait()
@@ -95,6 +95,21 @@ async def test_a_failed_write_is_refused_for_all_it_covers_and_later_ones_may_su
     disk.fault = None
     await kv.put("ns", "c", "3")
     assert kv.namespace("ns") == {"c": "3"}
+
+
+@pytest.mark.parametrize("fault", [MemoryError(), RuntimeError("can't start new thread")])
+async def test_whoever_waits_for_a_write_that_fails_by_want_of_memory_has_an_answer(
+    path: Path, fault: Exception
+) -> None:
+    disk = Disk()
+    disk.gate.set()
+    disk.fault = fault
+    kv = KvConfig.open(path, disk.run)
+    with pytest.raises(RequestRefused, match=f"{type(fault).__name__}.*try again later"):
+        await kv.put("ns", "a", "1")
+    disk.fault = None
+    await kv.put("ns", "a", "1")
+    assert kv.namespace("ns") == {"a": "1"}
 
 
 async def test_what_changes_nothing_is_not_written(path: Path) -> None:

@@ -6,14 +6,14 @@ import asyncio
 import gc
 import random
 from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 from .. import logs
-from ..ambient import Clock, RunBlocking
+from ..ambient import Clock
 from ..config import Loaded
 from ..machine.budget import Budget, budget_of_process
+from ..machine.helper_threads import helper_threads
 from ..protocol.json import load_dialect
 from ..store.files.real_disk import RealDisk
 from ..store.log.thread_flusher import thread_flusher
@@ -25,7 +25,6 @@ from .config import BrokerConfig
 
 log = logs.get("pyromq.broker")
 
-T = TypeVar("T")
 KNOWN_WITHIN_S = 1.0  # a name server that does not answer holds nobody up
 SPARE_FILES = 4  # descriptors, of those that no share covers
 BLOCKING_THREADS = 3  # one for the log's sync, one for everything derived, one for cold reads
@@ -50,7 +49,7 @@ async def run(
     for notice in loaded.notices:
         log.warning("configuration", notice=notice)
     async with AsyncExitStack() as stack:
-        pool = stack.enter_context(ThreadPoolExecutor(BLOCKING_THREADS, "pyromq-blocking"))
+        run_blocking = stack.enter_context(helper_threads(BLOCKING_THREADS))
         check_not_inside(config.store_path_root_dir)
         check_not_above(config.store_path_root_dir)
         disk = RealDisk(config.store_path_root_dir, create=True, spares=SPARE_FILES)
@@ -61,7 +60,7 @@ async def run(
             rng=rng,
             disk=disk,
             flusher=thread_flusher(disk),
-            run_blocking=_in(pool),
+            run_blocking=run_blocking,
             budget=budget,
             tls_folder=config.tls_folder,
         )
@@ -90,26 +89,6 @@ def _settled() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
-
-
-def _in(pool: ThreadPoolExecutor) -> RunBlocking:
-    async def run_blocking(call: Callable[[], T]) -> T:
-        """Run a call in a thread. A caller that is cancelled still waits for it: a planned flush is never left out."""
-        begun = asyncio.get_running_loop().run_in_executor(pool, call)
-        try:
-            return await asyncio.shield(begun)
-        except asyncio.CancelledError:
-            begun.add_done_callback(_log_fault)
-            await asyncio.wait((begun,))
-            raise
-
-    return run_blocking
-
-
-def _log_fault(ended: asyncio.Future[Any]) -> None:
-    """Log the fault of a call that nobody waits for any more, instead of leaving a traceback to Python."""
-    if not ended.cancelled() and (fault := ended.exception()) is not None:
-        log.warning("a job failed while the broker stopped", why=f"{type(fault).__name__}: {fault}")
 
 
 async def until(stop_wanted: asyncio.Event, loops: list[Coroutine[Any, Any, None]]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from .. import logs
 from ..errors import ConfigError, Malformed, RequestRefused
 from ..files import replace_file
 from ..model.codes import ResponseCode
@@ -18,6 +19,8 @@ from ..model.foreign_text import shell_word
 from ..protocol.bodies.body import Body, always_new, decode_body, encode_body
 from ..protocol.json import FILE_LIMITS
 from .config import NamesrvConfig
+
+log = logs.get("pyromq.namesrv")
 
 Table = dict[str, dict[str, str]]
 RunBlocking = Callable[[Callable[[], None]], Awaitable[None]]
@@ -119,6 +122,9 @@ class KvConfig:
             await self._run_blocking(lambda: replace_file(self._path, encode_body(KvFile(config_table=draft.table))))
         except OSError as fault:
             return RequestRefused(f"KV configuration not changed: cannot write {self._path}: {fault.strerror or fault}")
+        except Exception as fault:  # memory that peers hold, say: whoever waits for the change must have an answer
+            log.exception("the KV configuration could not be written", path=str(self._path))
+            return RequestRefused(f"KV configuration not changed: {type(fault).__name__}: {fault}; try again later")
         self._table, self._bytes = draft.table, draft.bytes
         return None
 

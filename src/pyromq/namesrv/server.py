@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from functools import partial
 
 from .. import logs
@@ -15,6 +16,7 @@ from ..ambient import Clock
 from ..config import Live, Loaded
 from ..errors import ConfigError
 from ..machine.budget import Budget, budget_of_process
+from ..machine.helper_threads import helper_threads
 from ..protocol.json import load_dialect
 from ..supervision import Loops
 from ..transport.client import Connect, RemotingClient
@@ -135,8 +137,10 @@ async def run(
         log.warning("configuration", notice=notice)
     config = loaded.config
     loaded = with_certificate("namesrv", loaded, config, config.tls_folder, [config.bind_address], clock.now_ms())
-    namesrv = NameServer(loaded, clock=clock, rng=rng, budget=budget)
-    try:
+    async with AsyncExitStack() as stack:
+        run_blocking = stack.enter_context(helper_threads(1))
+        namesrv = NameServer(loaded, clock=clock, rng=rng, budget=budget, run_blocking=run_blocking)
+        stack.push_async_callback(namesrv.stop)
         address = await namesrv.listen()
         if shared is None:
             budget.log_shares()
@@ -146,6 +150,4 @@ async def run(
         ready(address)
         namesrv.start_loops()
         await stop_wanted.wait()
-    finally:
-        await namesrv.stop()
     log.info("name server stopped")
