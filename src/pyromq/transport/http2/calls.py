@@ -1,0 +1,68 @@
+"""A gRPC call as the rooms above see it, and what they give to serve calls: handlers by method path.
+
+The transport keeps these promises: messages are whole, unpacked and within the limits; a call whose client cancels,
+resets or goes away has its task cancelled; one whose deadline passes ends with DEADLINE_EXCEEDED, its task cancelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple, Protocol
+
+from ...errors import PyroError
+from ...protocol.grpc.status import GrpcStatus
+
+
+class GrpcError(PyroError):
+    """Ends a call with a gRPC status other than OK. Refusals of RocketMQ are no such errors: they are messages."""
+
+    def __init__(self, status: GrpcStatus, text: str = "") -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+
+
+class Call(Protocol):
+    """One call of a client. Event loop only. Hashable by identity."""
+
+    @property
+    def method(self) -> str:
+        """Return the path: `/apache.rocketmq.v2.MessagingService/SendMessage`."""
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """Return the headers, without those of HTTP/2 and gRPC themselves. Repeated ones are joined by commas."""
+
+    @property
+    def remote(self) -> str:
+        """Return `host:port` of the client, as a PROXY preamble named it where one is allowed."""
+
+    @property
+    def local(self) -> str: ...
+
+    @property
+    def deadline(self) -> float | None:
+        """Return when the client gives up, by the monotonic clock; None: never."""
+
+    async def receive(self) -> bytes | None:
+        """Return the next request message; None when the client has half-closed. GrpcError if one cannot be taken."""
+
+    async def send(self, message: bytes) -> None:
+        """Send a message of the answer; wait while the peer's window is full."""
+
+
+# One message in, one out. A plain result costs no task.
+Unary = Callable[[Call, bytes], bytes | Awaitable[bytes]]
+# Receives and sends as it likes. Its return ends the call with OK, a GrpcError with that status.
+Stream = Callable[[Call], Awaitable[None]]
+
+
+class Method(NamedTuple):
+    """How one method is served: either by `unary` or by `stream`. `most_bytes` bounds a request message."""
+
+    unary: Unary | None = None
+    stream: Stream | None = None
+    most_bytes: int = 64 << 10
+
+
+Methods = Mapping[str, Method]
