@@ -6,7 +6,7 @@ import gzip
 
 import pytest
 
-from pyromq.protocol.grpc.framing import MessageRefused, MessageReader, frame_message
+from pyromq.protocol.grpc.framing import MessageReader, MessageRefused, frame_message
 from pyromq.protocol.grpc.status import GrpcStatus, decode_text, encode_text, status_of_http
 from pyromq.protocol.grpc.timeout import format_timeout, parse_timeout
 

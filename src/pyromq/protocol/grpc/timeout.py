@@ -13,7 +13,7 @@ _MOST, _LONGEST = 99_999_999, 9
 def parse_timeout(text: str) -> float:
     """Return the seconds. ValueError says what is wrong with it."""
     amount, unit = whole_number(text[:-1], high=_MOST), _UNITS.get(text[-1:])
-    if amount is None or unit is None or len(text) > _LONGEST or not text[0].isdigit():
+    if amount is None or unit is None or len(text) > _LONGEST or text[0] in "+-":
         raise ValueError(f"grpc-timeout {text[:32]!r} is not up to 8 digits and one of H, M, S, m, u, n")
     return amount * unit
 
