@@ -35,6 +35,7 @@ from .wiring.environment import Environment
 from .wiring.foundation import Foundation
 from .wiring.listeners import InjectedFaults, Listeners, Ports, bind_ports
 from .wiring.naming import Naming
+from .wiring.popping import PopParts
 from .wiring.serving import PullParts, SendParts
 
 log = logs.get("pyromq.broker")
@@ -113,6 +114,7 @@ class Broker:
         self.retries = RetryParts(base, self.sends)
         self.pull_parts = PullParts(base)
         self.pulls = self.pull_parts.handler
+        self.pop_parts = PopParts(base, self.sends)
         self.runtime = self._runtime_info()
         parts = Parts(
             base,
@@ -122,6 +124,7 @@ class Broker:
             self.transactions,
             self.retries,
             self.pull_parts,
+            self.pop_parts,
             self.runtime,
             lambda: self.listeners.servers,
         )

@@ -36,6 +36,7 @@ from .metadata.saving import for_administrators
 from .wiring.delivery import RetryParts, TimingParts, TransactionParts
 from .wiring.foundation import Foundation
 from .wiring.naming import Naming
+from .wiring.popping import PopParts
 from .wiring.serving import PullParts, SendParts
 
 SERVED = (ServedBy.BROKER, ServedBy.RELAYED)
@@ -62,6 +63,7 @@ class Parts:
     transactions: TransactionParts
     retries: RetryParts
     pulls: PullParts
+    pops: PopParts
     runtime: RuntimeInfo
     servers: Callable[[], Iterable[Server]]  # which are made with the handlers, so after them
 
@@ -174,6 +176,7 @@ def surface(parts: Parts) -> dict[int, Handler]:
         bind(Code.MESSAGE_LIFE, life),
         bind(Code.DEAD_LETTERS, dead_letters),
         bind(Code.HALF_MESSAGES, transactions.listing),
+        *parts.pops.handlers(),
     )
     return refusals() | bound(pairs, *SERVED)
 

@@ -111,7 +111,7 @@ class RequestCode:
         lane=PULL, needs=CONSUME, by=POP)
     POLLING_INFO = Row(200055, Content(GroupQueue), Content(pop.PollingInfoAnswer),
         needs=on_topic(GET) + on_group(GET), by=POP)
-    POP_ROLLBACK = Row(200056, NOTHING, NOTHING, by=POP)
+    POP_ROLLBACK = Row(200056, NOTHING, NOTHING)
     QUERY_ASSIGNMENT = Row(400, Content(None, heartbeat.QueryAssignmentRequestBody),
         Content(None, heartbeat.QueryAssignmentResponseBody), lane=QUERY, by=POP,
         needs=on_body_topic("topic", SUB) + on_body_group("consumerGroup", SUB))

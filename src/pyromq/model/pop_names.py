@@ -1,0 +1,60 @@
+"""Names that popping gives to topics: where messages go that nobody acknowledged, and where check points wait. Pure.
+
+A group's retry topic for popped messages is one per topic: `%RETRY%group_topic` (V1, the default) or
+`%RETRY%group+topic` (V2, `enableRetryTopicV2`). V1 names of different pairs may be the same text, since groups and
+topics may have a `_`.
+"""
+
+from __future__ import annotations
+
+from .names import RETRY_PREFIX, REVIVE_PREFIX
+from .receipt import NORMAL, RETRY_V1, RETRY_V2
+
+JOURNAL_TOPIC = "rmq_sys_pyromq_pop"  # what happens to young check points, as entries of our own
+REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"
+V1, V2 = "_", "+"  # between group and topic
+
+
+def retry_topic_v1(topic: str, group: str) -> str:
+    return f"{RETRY_PREFIX}{group}{V1}{topic}"
+
+
+def retry_topic_v2(topic: str, group: str) -> str:
+    return f"{RETRY_PREFIX}{group}{V2}{topic}"
+
+
+def retry_topic(topic: str, group: str, v2: bool = False) -> str:
+    return retry_topic_v2(topic, group) if v2 else retry_topic_v1(topic, group)
+
+
+def revive_topic(cluster: str) -> str:
+    return REVIVE_PREFIX + cluster
+
+
+def is_pop_retry(topic: str, group: str) -> bool:
+    """Return whether it is a retry topic of popped messages of this group."""
+    return topic.startswith((f"{RETRY_PREFIX}{group}{V2}", f"{RETRY_PREFIX}{group}{V1}"))
+
+
+def normal_topic(topic: str, group: str) -> str:
+    """Return the topic that a retry topic of this group belongs to; a topic that is none is returned as it is."""
+    for mark in (V2, V1):
+        prefix = f"{RETRY_PREFIX}{group}{mark}"
+        if topic.startswith(prefix):
+            return topic[len(prefix) :]
+    return topic
+
+
+def retry_mark(topic: str, group: str) -> str:
+    """Return what stands in receipts for the topic: normal, or a retry topic of the first or the second form."""
+    if not topic.startswith(f"{RETRY_PREFIX}{group}"):
+        return NORMAL
+    mark = topic[len(RETRY_PREFIX) + len(group) : len(RETRY_PREFIX) + len(group) + 1]
+    return {V1: RETRY_V1, V2: RETRY_V2}.get(mark, NORMAL)
+
+
+def popped_topic(topic: str, group: str, mark: str) -> str:
+    """Return the topic that a message with this mark was popped from, given the topic that was asked for."""
+    if mark == RETRY_V1:
+        return retry_topic_v1(topic, group)
+    return retry_topic_v2(topic, group) if mark == RETRY_V2 else topic
