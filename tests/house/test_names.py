@@ -23,6 +23,7 @@ LEAST_FILES, MOST_FILES = 4, 15
 OTHER_SIZES = {
     "middleware": "one file for each, and users name them",
     "codecs": "one file for each, and users name them",
+    "model": "one file for each noun, and nothing else in them",
     "broker/duplicates": "one capability, and no other is near it",
     "broker/filters": "one capability, and no other is near it",
     "broker/retries": "one capability, and no other is near it",
