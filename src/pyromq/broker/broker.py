@@ -30,6 +30,7 @@ from .admin.runtime import RuntimeInfo
 from .config import BrokerConfig
 from .java_keys import BROKER_KEYS
 from .surface import Parts, surface
+from .wiring.balancing import BalanceParts
 from .wiring.delivery import RetryParts, TimingParts, TransactionParts
 from .wiring.environment import Environment
 from .wiring.foundation import Foundation
@@ -115,6 +116,7 @@ class Broker:
         self.pull_parts = PullParts(base)
         self.pulls = self.pull_parts.handler
         self.pop_parts = PopParts(base, self.sends)
+        self.balance = BalanceParts(base, self.naming)
         self.runtime = self._runtime_info()
         parts = Parts(
             base,
@@ -125,6 +127,7 @@ class Broker:
             self.retries,
             self.pull_parts,
             self.pop_parts,
+            self.balance,
             self.runtime,
             lambda: self.listeners.servers,
         )
@@ -218,6 +221,7 @@ class Broker:
             await self.transactions.checks.close()
             await self.timing.close()
             await self.transactions.close_tables()
+            await self.balance.close_tables()
             await self.base.close_tables()
         finally:
             self.store.close()

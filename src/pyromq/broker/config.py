@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from ..config import check_ranges, setting
 from ..errors import ConfigError
 from ..model import names
+from ..model.group import MessageRequestMode
 from ..store.config import StoreConfig
 from ..store.layout import COMMIT_LOG, how_to_link
 from ..store.log.retention import RetentionConfig
@@ -291,6 +292,18 @@ class BrokerConfig(StoreConfig):
         True, live=True, help="a deleted topic takes the pop retry topics of its groups along"
     )
     enable_register_producer: bool = setting(True, live=True, help="keep a table of producers")
+    server_load_balancer_enable: bool = setting(
+        True, live=True, help="false: a client that asks for its queues (request 400) is given all of the topic"
+    )
+    default_message_request_mode: MessageRequestMode = setting(
+        MessageRequestMode.PULL, live=True, help="whether groups that ask for their queues pull or pop, if not set"
+    )
+    default_pop_share_queue_num: int = setting(
+        -1, live=True, help="clients whose queues one pops besides its own, with POP by default; 0 or less: all"
+    )
+    load_balance_poll_name_server_interval: int = setting(
+        30_000, low=1, live=True, wide=True, help="ms that a route is used for these clients before it is asked again"
+    )
     refuse_conflicting_subscriptions: bool = setting(
         False, live=True, help="refuse a heartbeat that subscribes otherwise than its group"
     )

@@ -31,8 +31,7 @@ _PLANNED = {
         flushConsumerOffsetHistoryInterval enableCleanExpiredOffset coldDataScanEnable coldCtrStrategyEnable
         usePIDColdCtrStrategy""",
     "clients and groups": """
-        realTimeNotifyConsumerChange lockInStrictMode subscriptionExpiredTimeout serverLoadBalancerEnable
-        defaultMessageRequestMode defaultPopShareQueueNum loadBalancePollNameServerInterval""",
+        realTimeNotifyConsumerChange lockInStrictMode subscriptionExpiredTimeout""",
     "the store's files": """
         mappedFileSizeConsumeQueueExt forceVerifyPropCRC messageIndexSafe indexFileWriteEnable
         indexFileReadEnable""",

@@ -33,6 +33,7 @@ from .messages.inspection import Inspection
 from .messages.message_life import MessageLife
 from .messages.message_queries import MessageQueries
 from .metadata.saving import for_administrators
+from .wiring.balancing import BalanceParts
 from .wiring.delivery import RetryParts, TimingParts, TransactionParts
 from .wiring.foundation import Foundation
 from .wiring.naming import Naming
@@ -64,6 +65,7 @@ class Parts:
     retries: RetryParts
     pulls: PullParts
     pops: PopParts
+    balance: BalanceParts
     runtime: RuntimeInfo
     servers: Callable[[], Iterable[Server]]  # which are made with the handlers, so after them
 
@@ -81,7 +83,7 @@ def surface(parts: Parts) -> dict[int, Handler]:
         "consumerOffsets": for_administrators(tables.offsets_saved),
     }
     send, replies, ends = sends.handler, sends.replies, transactions.ends
-    pulls, clients = parts.pulls.handler, base.clients.handlers
+    pulls, clients, balance = parts.pulls.handler, base.clients.handlers, parts.balance
     tables_of_groups = (base.topics, base.groups, base.offsets, base.consumers)
     offsets = OffsetHandlers(live, *tables_of_groups, store, memory_bytes, saved["consumerOffsets"])
     queries = MessageQueries(live, store)
@@ -121,6 +123,9 @@ def surface(parts: Parts) -> dict[int, Handler]:
         bind(Code.UNLOCK_BATCH_MQ, clients.unlock),
         bind(Code.QUERY_CONSUMER_OFFSET, offsets.query),
         bind(Code.UPDATE_CONSUMER_OFFSET, offsets.update),
+        bind(Code.QUERY_ASSIGNMENT, balance.assignments),
+        bind(Code.SET_MESSAGE_REQUEST_MODE, balance.handlers.set_mode),
+        bind(Code.GET_ALL_MESSAGE_REQUEST_MODE, balance.handlers.show_all),
         bind(Code.SEARCH_OFFSET_BY_TIMESTAMP, queries.search),
         bind(Code.GET_MAX_OFFSET, queries.max_offset),
         bind(Code.GET_MIN_OFFSET, queries.min_offset),

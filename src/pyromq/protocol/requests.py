@@ -113,12 +113,12 @@ class RequestCode:
         needs=on_topic(GET) + on_group(GET), by=POP)
     POP_ROLLBACK = Row(200056, NOTHING, NOTHING)
     QUERY_ASSIGNMENT = Row(400, Content(None, heartbeat.QueryAssignmentRequestBody),
-        Content(None, heartbeat.QueryAssignmentResponseBody), lane=QUERY, by=POP,
+        Content(None, heartbeat.QueryAssignmentResponseBody), lane=QUERY,
         needs=on_body_topic("topic", SUB) + on_body_group("consumerGroup", SUB))
     SET_MESSAGE_REQUEST_MODE = Row(401, Content(None, heartbeat.SetMessageRequestModeRequestBody), NOTHING,
-        needs=on_body_topic("topic", UPDATE) + on_body_group("consumerGroup", UPDATE), by=POP)
+        needs=on_body_topic("topic", UPDATE) + on_body_group("consumerGroup", UPDATE))
     GET_ALL_MESSAGE_REQUEST_MODE = Row(402, NOTHING, Content(None, heartbeat.MessageRequestModeSerializeWrapper),
-        needs=READ, by=POP)
+        needs=READ)
 
     # lite topics
     POP_LITE_MESSAGE = Row(200070, Content(pop.PopLiteMessage), Content(pop.PopLiteMessageAnswer, RECORDS),

@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
+from ...errors import CallRefused, ConnectionLost, PyroError
+from ...model.codes import ResponseCode
+from ...protocol.bodies.body import decode_body
+from ...protocol.bodies.route import TopicRouteData
 from ...protocol.bodies.topics import TopicConfig
+from ...protocol.command import Command
 from ...protocol.frame import FrameLimits
+from ...protocol.headers.namesrv import GetRouteInfo
+from ...protocol.json import ANSWER_LIMITS
+from ...protocol.requests import RequestCode
 from ...transport.address import format_address
 from ...transport.client import Connect, RemotingClient
 from ...transport.limits import Limits
 from ..metadata.topic_propagation import TopicPropagation
 from ..registration import BrokerRegistration, Identity, RegistrationFacts
 from .foundation import Foundation
+
+ROUTE_TIMEOUT_S = 3.0
 
 
 class Naming:
@@ -64,6 +74,24 @@ class Naming:
         self._base.tables.new_topics.made(topic.topic_name)
         if self._base.live.config.spread_auto_created_topics:
             self._propagation.begin(topic)
+
+    async def route(self, topic: str) -> TopicRouteData | None:
+        """Return a topic's route; None: the name servers do not know the topic. PyroError: none of them answers."""
+        fault: PyroError = ConnectionLost("no name server is named (namesrvAddr)")
+        wanted = GetRouteInfo(topic=topic, accept_standard_json_only=True)
+        ask = Command(code=RequestCode.GET_ROUTEINFO_BY_TOPIC, fields=wanted.to_fields())
+        for address in self._base.environment.config.namesrv_addr:
+            try:
+                answer = await self._client.call(address, ask, ROUTE_TIMEOUT_S)
+            except PyroError as failure:
+                fault = failure
+                continue
+            if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+                return None
+            if answer.code == ResponseCode.SUCCESS:
+                return decode_body(TopicRouteData, answer.body, ANSWER_LIMITS)
+            fault = CallRefused(answer.code, answer.remark, address)
+        raise fault
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         environment = self._base.environment

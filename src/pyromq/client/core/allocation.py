@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from ...model.allocation import AVERAGE, BY_CIRCLE, average, average_by_circle
 from ...protocol.bodies.keyed import MessageQueue
 
 
@@ -34,25 +35,20 @@ class NamedStrategy(Strategy, Protocol):
 class Average:
     """Contiguous blocks; the first (queues mod members) members get one more."""
 
-    name: str = "AVG"
+    name: str = AVERAGE
 
     def __call__(self, member: str, queues: Sequence[MessageQueue], members: Sequence[str]) -> list[MessageQueue]:
-        if member not in members:
-            return []
-        place = members.index(member)
-        share, extra = divmod(len(queues), len(members))
-        begin = place * share + min(place, extra)
-        return list(queues[begin : begin + share + (place < extra)])
+        return average(member, queues, members)
 
 
 @dataclass(frozen=True, slots=True)
 class AverageByCircle:
     """Queue i goes to member i mod members."""
 
-    name: str = "AVG_BY_CIRCLE"
+    name: str = BY_CIRCLE
 
     def __call__(self, member: str, queues: Sequence[MessageQueue], members: Sequence[str]) -> list[MessageQueue]:
-        return list(queues[members.index(member) :: len(members)]) if member in members else []
+        return average_by_circle(member, queues, members)
 
 
 @dataclass(frozen=True, slots=True)
