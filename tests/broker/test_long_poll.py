@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyromq.broker.pull.long_poll import LongPoll, SuspendedPull
+from pyromq.broker.reading.long_poll import LongPoll, SuspendedPull
 
 
 def held(

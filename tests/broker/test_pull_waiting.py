@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from pyromq.broker.pull.long_poll import SuspendedPull
 from pyromq.broker.pull.suspended import AT_ONCE, SuspendedPulls
 from pyromq.broker.pull.tickets import AnyTicket
+from pyromq.broker.reading.long_poll import SuspendedPull
 from pyromq.kernel.state import QueueTail
 from pyromq.store.log.watermarks import Readable
 from pyromq.testing.clock import ManualClock

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.pull.slow_readers import IDLE_S, Backlog, ColdReads
+from pyromq.broker.reading.slow_readers import IDLE_S, Backlog, ColdReads
 
 MIB = 1 << 20
 

@@ -15,7 +15,7 @@ CODE = modules()
 # Otherwise capabilities meet in the log. wiring/ is the composition root's: it makes the parts of all of them, and
 # nobody but broker.py and surface.py knows it.
 BROKER_LOOKS_INTO_ALL = ("admin", "messages", "wiring")
-BROKER_SHARED = ("intake", "metadata", "clients", "filters", "stats")
+BROKER_SHARED = ("intake", "metadata", "clients", "filters", "reading", "stats")
 
 
 def upward(code: dict[str, Module]) -> list[str]:

@@ -26,7 +26,7 @@ ALLOWED = {
     "pyromq.protocol.json": "a place in a text, that a pattern has matched",
     "pyromq.config.properties": "four hexadecimal digits that were looked at one by one",
     "pyromq.broker.duplicates.duplicate_window": "ASCII digits that a pattern of bytes has matched, at most 18",
-    "pyromq.broker.filters.filtered_read": "an offset unpacked from a record's head",
+    "pyromq.broker.reading.filtered_read": "an offset unpacked from a record's head",
     "pyromq.config.settings": "numbers of TOML and of settings, which have kinds and ranges of their own",
     "pyromq.client.arguments": "a number that an application gave to a call",
     "pyromq.text.values": "numbers of a row",

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pyromq.broker.filters.filtered_read import Search, find_matches
 from pyromq.broker.filters.filters import parsed
+from pyromq.broker.reading.filtered_read import Search, find_matches
 from pyromq.model.codes import ResponseCode
 from pyromq.model.filters.parser import MAX_CONTAINS
 from pyromq.protocol.bodies.body import encode_body

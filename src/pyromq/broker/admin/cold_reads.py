@@ -18,7 +18,7 @@ from ...protocol.headers.admin import SetCommitLogReadMode
 from ...store.log.commit_log import CommitLog
 from ...transport.dispatch import Reply, Request, RequestOf
 from ..config import BrokerConfig
-from ..pull.slow_readers import ColdReads
+from ..reading.slow_readers import ColdReads
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -16,25 +16,22 @@ from ...kernel.state import PulledOffset
 from ...model.codes import ResponseCode
 from ...protocol.headers.pull import PullMessage
 from ...protocol.pulls import PullFlag
-from ...store.layout import QUEUE_ENTRY_BYTES
-from ...store.log.reader import SCAN_ENTRIES, GetStatus, Selection
+from ...store.log.reader import GetStatus, Selection
 from ...store.message_store import MessageStore
 from ...transport.dispatch import Answer, Reply, RequestOf, await_answer, failed
 from ..config import BrokerConfig
-from ..filters.filtered_read import SEARCH_S, Matches, SearchResult, find_matches, selection_of
-from ..filters.filters import AnyFilter
 from ..metadata.offsets import Offsets
+from ..reading.long_poll import SuspendedPull
+from ..reading.queue_reads import QueueReads
+from ..reading.slow_readers import Backlog
 from .checks import PullChecks
-from .long_poll import SuspendedPull
-from .slow_readers import MOST_WAIT_S, Backlog, ColdReads
 from .suspended import SuspendedPulls
-from .tickets import AnyTicket, KernelTicket, Ticket, code_of, limits_of, reply_to, search_of, within_disk_limits
+from .tickets import AnyTicket, KernelTicket, Ticket, code_of, reply_to, search_of
 
 log = logs.get("pyromq.broker")
 
 OFFSET_RESET = "OFFSET_RESET"
 LONG_S = 0.000_5  # of one round for a suspended pull
-COLD_AT_ONCE = 1  # of the composition root's helper threads one is for cold reads
 _ROUNDS = 16  # for a resumed pull, on behind entries that do not match, before its client is asked to come again
 
 # Called with topic, group, queue, messages and bytes of everything that was handed out, the ms that it took to find and
@@ -51,15 +48,13 @@ class PullHandler:
     store: MessageStore
     checks: PullChecks
     offsets: Offsets
-    cold: ColdReads
+    reads: QueueReads
     backlog: Backlog
     count: GetCounter
     missed: int = 0  # pulls that were answered with nothing
     durations: list[Callable[[], float]] = field(default_factory=list)  # the longest that each kernel knows of
     _longest_ms: float = 0.0
     _tasks: set[asyncio.Future[None]] = field(default_factory=set)
-    # The log's sync must find a helper thread free, however many replay yesterday: they read by turns.
-    _cold_turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(COLD_AT_ONCE))
     _now: Callable[[], float] = field(init=False)
     suspended: SuspendedPulls = field(init=False)
 
@@ -78,7 +73,7 @@ class PullHandler:
         reset = self.offsets.take_reset(topic, group, queue_id, header.queue_offset)
         if reset is not None:
             return self._reset(ticket, reset)
-        if self._is_cold(header, config):
+        if self.reads.is_cold(search_of(ticket, header.queue_offset, config)):
             return self._select_cold(ticket)
         return self._select_first(ticket, config)
 
@@ -101,28 +96,18 @@ class PullHandler:
     # --- selecting ------------------------------------------------------------------------------------------------
 
     def _select_first(self, ticket: Ticket, config: BrokerConfig) -> Answer:
-        record_filter = ticket.allowed.wanted.record_filter
-        if record_filter is None:
-            return self._answer_selection(ticket, self._select(ticket, ticket.header.queue_offset, config), config)
         ticket.begun = self.clock.monotonic()
-        found = self._find_matches(ticket, ticket.header.queue_offset, record_filter, config)
+        search = search_of(ticket, ticket.header.queue_offset, config)
+        found = self.reads.find(search, ticket.allowed.wanted, config)
         if found.unread is not None and found.selection.status is not GetStatus.FOUND:
             return self._filter_cold(ticket, found.unread)
         return self._answer_selection(ticket, found.selection, config)
 
-    def _find_matches(self, ticket: Ticket, offset: int, wanted: AnyFilter, config: BrokerConfig) -> SearchResult:
-        return find_matches(self.store.reader, search_of(ticket, offset, config), wanted, self._now)
-
     async def _filter_cold(self, ticket: Ticket, unread: Selection) -> Reply | None:
         """Answer with records that have to come from the medium before an expression can be asked of them."""
-        config, record_filter = self.live.config, ticket.allowed.wanted.record_filter
-        assert record_filter is not None
-        stretch = within_disk_limits(unread, config)
-        async with self._cold_turn:
-            records = await self.store.read(stretch)
-        matches = Matches(search_of(ticket, ticket.header.queue_offset, config))
-        full = matches.take(records, record_filter, self._now, self._now() + SEARCH_S)
-        selection = selection_of(stretch, matches, stretch.next_offset if full is None else full)
+        config = self.live.config
+        search = search_of(ticket, ticket.header.queue_offset, config)
+        selection = await self.reads.match_cold(search, ticket.allowed.wanted, unread, config)
         return await await_answer(self._answer_selection(ticket, selection, config))
 
     def _answer_selection(self, ticket: Ticket, selection: Selection, config: BrokerConfig) -> Answer:
@@ -134,68 +119,32 @@ class PullHandler:
             return None
         return self._answer_nothing(ticket, selection)
 
-    def _is_cold(self, header: PullMessage, config: BrokerConfig) -> bool:
-        """Return whether the queue's entries are not in memory. Not asked near the queue's end."""
-        queue, offset = self.store.queues.get(header.topic, header.queue_id), header.queue_offset
-        if queue is None or not queue.min_offset <= offset < queue.readable_end - limits_of(header, config)[0]:
-            return False
-        return not queue.is_resident(offset, SCAN_ENTRIES)
-
     async def _select_cold(self, ticket: Ticket) -> Reply | None:
         """Select and answer after the entries were fetched in a helper thread."""
-        header, config = ticket.header, self.live.config
-        count, size = limits_of(header, config)
+        config = self.live.config
         ticket.begun = self.clock.monotonic()
-        async with self._cold_turn:
-            selection = await self.store.select(
-                header.topic,
-                header.queue_id,
-                header.queue_offset,
-                max_count=count,
-                max_bytes=size,
-                tag_codes=ticket.allowed.wanted.tag_codes,
-            )
-        if ticket.allowed.wanted.record_filter is not None:
-            return await await_answer(self._select_first(ticket, config))
-        return await await_answer(self._answer_selection(ticket, selection, config))
+        search = search_of(ticket, ticket.header.queue_offset, config)
+        found = await self.reads.find_cold(search, ticket.allowed.wanted, config)
+        if found.unread is not None and found.selection.status is not GetStatus.FOUND:
+            return await self._filter_cold(ticket, found.unread)
+        return await await_answer(self._answer_selection(ticket, found.selection, config))
 
     def _select(self, ticket: Ticket, offset: int, config: BrokerConfig) -> Selection:
-        header, wanted = ticket.header, ticket.allowed.wanted
         ticket.begun = self.clock.monotonic()
-        if wanted.record_filter is not None:
-            return self._find_matches(ticket, offset, wanted.record_filter, config).selection
-        count, size = limits_of(header, config)
-        return self.store.reader.select(
-            header.topic,
-            header.queue_id,
-            offset,
-            max_count=count,
-            max_bytes=size,
-            tag_codes=wanted.tag_codes,
-            deep=config.max_filter_message_size // QUEUE_ENTRY_BYTES,
-        )
+        return self.reads.find(search_of(ticket, offset, config), ticket.allowed.wanted, config).selection
 
     def _found(self, ticket: Ticket, selection: Selection, config: BrokerConfig) -> Reply | Awaitable[Reply]:
         records = self.store.reader.read_resident(selection.ranges)
         if records is None:
-            return self._found_cold(ticket, within_disk_limits(selection, config))
+            return self._found_cold(ticket, selection)
         return self._hand_out(ticket, selection, records)
 
     async def _found_cold(self, ticket: Ticket, selection: Selection) -> Reply:
-        """Read from the medium, in a helper thread, and less: someone who replays yesterday disturbs no producer."""
-        size, config = sum(one.size for one in selection.ranges), self.live.config
-        wait_s = self.cold.wait_s(
-            ticket.header.consumer_group, size, config, self.clock.monotonic(), self.clock.now_ms()
-        )
-        if wait_s:
-            await self.clock.sleep(min(wait_s, MOST_WAIT_S))
-        if wait_s > MOST_WAIT_S:
-            at = selection.ranges[0].queue_offset
-            later = Selection(selection.status, (), at, selection.min_offset, selection.max_offset)
-            return reply_to(ticket, ResponseCode.PULL_RETRY_IMMEDIATELY, "COLD_DATA_FLOW_CONTROL", later)
-        async with self._cold_turn:
-            records = await self.store.read(selection)
-        return self._hand_out(ticket, selection, records, from_disk=True)
+        """Answer with what a helper thread reads from the medium, or with the request to come again later."""
+        read = await self.reads.read_cold(ticket.header.consumer_group, selection, self.live.config)
+        if read.records is None:
+            return reply_to(ticket, ResponseCode.PULL_RETRY_IMMEDIATELY, "COLD_DATA_FLOW_CONTROL", read.selection)
+        return self._hand_out(ticket, read.selection, read.records, from_disk=True)
 
     def _hand_out(
         self, ticket: Ticket, selection: Selection, records: Sequence[bytes], from_disk: bool = False

@@ -17,7 +17,7 @@ from ...ambient import Clock, Timer
 from ...kernel.state import QueueTail
 from ...transport.peer import Peer
 from ..config import BrokerConfig
-from .long_poll import LongPoll, SuspendedPull
+from ..reading.long_poll import LongPoll, SuspendedPull
 from .tickets import AnyTicket
 
 Serve: TypeAlias = Callable[[SuspendedPull[AnyTicket]], bool]

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from ...kernel.records import Range
 from ...model.codes import ResponseCode
 from ...protocol.frame import decode_frames
 from ...protocol.headers.pull import PullMessage, PullMessageAnswer
@@ -14,7 +13,7 @@ from ...store.log.reader import GetStatus, Selection
 from ...transport.dispatch import Reply, Request, RequestOf
 from ...transport.peer import Peer
 from ..config import BrokerConfig
-from ..filters.filtered_read import Search
+from ..reading.filtered_read import Search
 from .checks import Allowed
 
 
@@ -75,19 +74,6 @@ def limits_of(header: PullMessage, config: BrokerConfig) -> tuple[int, int]:
 def search_of(ticket: Ticket, offset: int, config: BrokerConfig) -> Search:
     count, size = limits_of(ticket.header, config)
     return Search(ticket.header.topic, ticket.header.queue_id, offset, count, size)
-
-
-def within_disk_limits(selection: Selection, config: BrokerConfig) -> Selection:
-    """Return as much of a selection as may come from disk at once."""
-    kept: list[Range] = []
-    size = 0
-    for one in selection.ranges:
-        size += one.size
-        too_many = len(kept) >= config.max_transfer_count_on_message_in_disk
-        if kept and (too_many or size > config.max_transfer_bytes_on_message_in_disk):
-            return Selection(selection.status, kept, one.queue_offset, selection.min_offset, selection.max_offset)
-        kept.append(one)
-    return selection
 
 
 def code_of(status: GetStatus, offset: int) -> ResponseCode:

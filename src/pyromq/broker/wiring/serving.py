@@ -23,8 +23,9 @@ from ..intake.intake import Intake, LogAccess
 from ..intake.parking import Park, refuse_what_nobody_delivers
 from ..pull.checks import PullChecks
 from ..pull.handler import PullHandler
-from ..pull.slow_readers import Backlog, ColdReads
 from ..pull.verdicts import PullChanges, Pulling
+from ..reading.queue_reads import QueueReads
+from ..reading.slow_readers import Backlog, ColdReads
 from ..send.admission import Admission, keep_gate
 from ..send.checks import SendChecks
 from ..send.handler import SendHandler
@@ -125,11 +126,10 @@ class PullParts:
         live, clock, store, offsets = base.live, base.clock, base.store, base.offsets
         self._base = base
         self.cold_reads, self._backlog = ColdReads(), Backlog()
+        self.reads = QueueReads(store, clock, self.cold_reads)
         checks = PullChecks(base.topics, base.groups, base.consumers, base.clients.filters)
         changes = PullChanges(live, base.topics, base.groups, base.consumers, offsets)
-        self.handler = PullHandler(
-            live, clock, store, checks, offsets, self.cold_reads, self._backlog, base.counters.got
-        )
+        self.handler = PullHandler(live, clock, store, checks, offsets, self.reads, self._backlog, base.counters.got)
         self.parts = Pulling(self.handler, changes, base.counters, base.environment.limits)
 
     def protect(self) -> None:

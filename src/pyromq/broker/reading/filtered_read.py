@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from ...kernel.records import Range
 from ...protocol.record import HEAD
 from ...store.log.reader import GetStatus, Reader, Selection
-from .filters import AnyFilter
+from ..filters.filters import AnyFilter
 
 MOST_ENTRIES = 448  # records that one search reads and tests: about a millisecond
 MOST_BYTES = 1 << 20
