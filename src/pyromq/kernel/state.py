@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 from ..ambient import Clock, SystemClock
 from .choice import native
-from .python import appender, index_state, state
+from .python import appender, index_state, pop_table, state
 from .python.appender import AppendCalls
 from .python.state import Reason
 
 if TYPE_CHECKING:
     from .python.appender import Appender
     from .python.index_state import IndexState, IndexTail, SlotState
+    from .python.pop_table import PopTable
     from .python.state import (
         ChangeFlag,
         FileTail,
@@ -51,9 +52,10 @@ __all__ = [
 KERNEL_CLASSES = tuple(__all__)
 PYTHON = SimpleNamespace(**vars(state) | vars(index_state) | vars(appender))
 
-__all__ += ["KERNEL_CLASSES", "PYTHON", "AppendCalls", "Reason", "time_source"]
+__all__ += ["KERNEL_CLASSES", "PYTHON", "AppendCalls", "PopTable", "Reason", "time_source"]
 
 globals().update({name: getattr(native() or PYTHON, name) for name in KERNEL_CLASSES})
+globals()["PopTable"] = pop_table.PopTable  # the native one is still to come
 
 
 def time_source(clock: Clock) -> TimeSource:

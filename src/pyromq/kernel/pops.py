@@ -1,0 +1,94 @@
+"""What the table of young check points and the broker say to each other: values, answers, the journal's entries.
+
+A *lane* is (group, topic or retry topic, queue). A *check point* is what one pop was given of one lane: messages that
+stay invisible to the group until they are acked or their time is over. `python/pop_table.py` has the table and says
+what each call promises; `native/pop_table.pxi` is the same with C structs. The table knows no messages, no clock, no
+disk.
+
+**The journal.** Every change of the table appends an entry to a buffer in it; `take_entries` gives these bytes to the
+broker, which puts them as one record of the journal's topic before any answer that rests on them leaves. `replay`
+applies them to another table, which is the same afterwards. Numbers are LEB128 (`v`), signed ones zigzag (`z`):
+
+| kind | entry |
+|---|---|
+| LANE | v lane, z queue, z next, v length and group, v length and topic (UTF-8) |
+| POP | flags, v lane, z start, z pop time, z invisible ms, z revive queue, z next - start, v count, v distances |
+| ACK | v lane, z start, z pop time, v bits of the check point's messages |
+| CHANGE | flags, v lane, z start, z pop time, v offset - start, z later by, z invisible ms, z revive queue |
+| REVIVED, SPILLED | v lane, z start, z pop time |
+| DROPPED | v lane |
+| NEXT | v lane, z offset |
+| BASE | v journal offset |
+| 128 and above | v length, bytes: kept for others (`note_other`), handed to `others` of `replay` |
+
+A POP has distances if its flag WITH_GAPS is set: the first from the start, each other from the offset behind the one
+before it. ACKs of one check point that follow each other are one entry.
+
+**Where a replay begins.** The journal is cut into epochs by BASE entries. A lane is told (LANE) before its first entry
+in each epoch, so a replay may begin with any epoch. BASE names the journal offset of the oldest epoch that is needed:
+the one of the oldest check point that is open, or the one since which committed offsets were not saved. So a start
+looks backwards for the last record with a BASE (`base_of`), then replays from there on. Entries of that stretch about
+check points that were told before it concern settled ones: they change nothing.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, NamedTuple
+
+from ..errors import PyroError
+
+LANE, POP, ACK, CHANGE, REVIVED, SPILLED, DROPPED, NEXT, BASE = range(1, 10)
+FIRST_OTHER: Final = 128  # kinds of entries that the table passes on unread
+MOST_OTHER: Final = 255
+
+WITH_GAPS: Final = 1  # flag of POP
+SUSPENDED: Final = 2  # flag of CHANGE
+
+MOST_MESSAGES: Final = 64  # of a check point: one bit each
+POINT_BYTES: Final = 64  # what a check point counts against the table's limit
+GAP_BYTES: Final = 4  # and each of its offsets, if they do not follow each other
+
+
+class Ack(Enum):
+    """What became of an ack or a change."""
+
+    SET = 0
+    AGAIN = 1  # that message was acked or changed before: nothing is changed
+    UNKNOWN = 2  # no such check point is open here, or it does not have that offset
+    CLASH = 3  # of a change: another check point has that start and pop time; say a later `now_ms`
+
+
+class CheckPoint(NamedTuple):
+    """A check point as it was when the table was asked."""
+
+    lane: int
+    start: int  # where the read began: at or before the first offset
+    pop_time: int
+    invisible_ms: int
+    revive_queue: int
+    offsets: tuple[int, ...]  # all that were given, ascending
+    open_bits: int  # bit i: offsets[i] is neither acked nor changed
+    suspend: bool = False  # the copy keeps its reconsume times
+
+    @property
+    def due_ms(self) -> int:
+        """Return when the invisible time is over."""
+        return self.pop_time + self.invisible_ms
+
+    @property
+    def open_offsets(self) -> list[int]:
+        """Return the offsets that are neither acked nor changed."""
+        return [offset for bit, offset in enumerate(self.offsets) if self.open_bits >> bit & 1]
+
+
+class LaneFigures(NamedTuple):
+    """What is in flight on one lane."""
+
+    lane: int
+    messages: int  # neither acked nor expired
+    points: int  # check points that hold them
+
+
+class DamagedJournal(PyroError):
+    """Entries that cannot be read or do not fit the table. The text says which, at which byte, and why."""
