@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from ..pops import FIRST_OTHER, MOST_OTHER, REVIVED, SPILLED, Ack, CheckPoint, LaneFigures
 from .popping import entries
 from .popping.entries import word
-from .popping.lane import Epoch, Lane, Point
+from .popping.lane import Epoch, Lane, OpenPoint
 from .popping.points import OpenPoints, Others, check_offsets
 from .popping.reader import read_entries
 
@@ -29,7 +29,7 @@ class PopTable:
         self._is_changed = True  # since the last BASE; true at first, so that a start writes one
         self._entries: list[bytes] = []
         self._entry_bytes = 0
-        self._last_ack: tuple[Point, int] | None = None  # the newest entry is an ACK: whose, and of which bits
+        self._last_ack: tuple[OpenPoint, int] | None = None  # the newest entry is an ACK: whose, and of which bits
 
     # --- lanes ----------------------------------------------------------------------------------------------------
 
@@ -146,7 +146,7 @@ class PopTable:
         """Return those that were popped before, the oldest first, and beyond them what the limit asks to leave."""
         excess = self._open.bytes - self._most_bytes // 8 * 7
 
-        def has_to_leave(point: Point) -> bool:
+        def has_to_leave(point: OpenPoint) -> bool:
             nonlocal excess
             before, excess = excess, excess - point.size
             return before > 0 or point.pop_time < popped_before_ms
@@ -260,7 +260,7 @@ class PopTable:
             lane.told = self._open.epochs[-1]
             self._note(entries.lane_entry(lane.number, lane.queue_id, lane.next_offset, lane.group, lane.topic))
 
-    def _note_ack(self, point: Point, bit: int) -> None:
+    def _note_ack(self, point: OpenPoint, bit: int) -> None:
         """Write an ACK, in place of the one before if that is of the same check point."""
         bits = bit
         if self._last_ack is not None and self._last_ack[0] is point:

@@ -25,7 +25,7 @@ class Epoch:
         self.open = 0
 
 
-class Point:
+class OpenPoint:
     """A check point that is open as long as `open_bits` is not 0."""
 
     __slots__ = (
@@ -86,7 +86,7 @@ class Point:
         )
 
 
-def _key(point: Point) -> tuple[int, int]:
+def _key(point: OpenPoint) -> tuple[int, int]:
     return point.start, point.pop_time
 
 
@@ -112,7 +112,7 @@ class Lane:
         self.next_offset = -1
         self.told: Epoch | None = None  # in which its LANE entry was written last
         self.messages = self.points = 0  # open ones
-        self._points: list[Point] = []
+        self._points: list[OpenPoint] = []
         self._first = 0  # all before it left
         self._dead = 0  # left, in the whole list
 
@@ -120,7 +120,7 @@ class Lane:
     def key(self) -> tuple[str, str, int]:
         return self.group, self.topic, self.queue_id
 
-    def find(self, start: int, pop_time: int) -> Point | None:
+    def find(self, start: int, pop_time: int) -> OpenPoint | None:
         at = bisect_left(self._points, (start, pop_time), self._first, key=_key)
         while at < len(self._points) and _key(self._points[at]) == (start, pop_time):
             if self._points[at].open_bits:
@@ -128,7 +128,7 @@ class Lane:
             at += 1
         return None
 
-    def add(self, point: Point) -> None:
+    def add(self, point: OpenPoint) -> None:
         at = bisect_right(self._points, _key(point), self._first, key=_key)
         self._points.insert(at, point)
         self.points += 1
@@ -144,7 +144,7 @@ class Lane:
         while self._first < len(self._points) and not self._points[self._first].open_bits:
             self._first += 1
 
-    def open(self) -> Iterator[Point]:
+    def open(self) -> Iterator[OpenPoint]:
         """Yield what is open, in order of start and pop time. Nothing may leave meanwhile."""
         points = self._points
         return (points[at] for at in range(self._first, len(points)) if points[at].open_bits)

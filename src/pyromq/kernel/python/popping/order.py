@@ -6,7 +6,7 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
 from ...pops import CheckPoint
-from .lane import Point
+from .lane import OpenPoint
 
 _FEW = 64  # entries of points that left which are not worth a new heap
 
@@ -14,12 +14,12 @@ _FEW = 64  # entries of points that left which are not worth a new heap
 class Order:
     """By time, then lane, start and pop time. Bounded: at most twice what is open, and a few."""
 
-    def __init__(self, time_of: Callable[[Point], int]) -> None:
+    def __init__(self, time_of: Callable[[OpenPoint], int]) -> None:
         self._time_of = time_of
-        self._heap: list[tuple[int, int, int, int, int, Point]] = []
+        self._heap: list[tuple[int, int, int, int, int, OpenPoint]] = []
         self._serial = 0  # makes every entry another one: a point that left may have had the same key
 
-    def add(self, point: Point, open_points: int) -> None:
+    def add(self, point: OpenPoint, open_points: int) -> None:
         if len(self._heap) > 2 * open_points + _FEW:
             self._heap = [entry for entry in self._heap if entry[-1].open_bits]
             heapify(self._heap)
@@ -27,7 +27,7 @@ class Order:
         time = self._time_of(point)
         heappush(self._heap, (time, point.lane.number, point.start, point.pop_time, self._serial, point))
 
-    def first(self, most: int, wanted: Callable[[Point], bool]) -> list[CheckPoint]:
+    def first(self, most: int, wanted: Callable[[OpenPoint], bool]) -> list[CheckPoint]:
         """Return the first open ones, `most` at most, up to one that is not wanted. All stay."""
         taken, found = [], list[CheckPoint]()
         while self._heap and len(found) < most:

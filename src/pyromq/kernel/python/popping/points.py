@@ -18,7 +18,7 @@ from .entries import (
     PopEntry,
     word,
 )
-from .lane import Epoch, Lane, Point
+from .lane import Epoch, Lane, OpenPoint
 from .order import Order
 from .reader import read_entries
 
@@ -49,7 +49,7 @@ class OpenPoints:
         self.next_number = max(self.next_number, number + 1)
         return lane
 
-    def message(self, lane: Lane, start: int, pop_time: int, offset: int) -> tuple[Point | None, int]:
+    def message(self, lane: Lane, start: int, pop_time: int, offset: int) -> tuple[OpenPoint | None, int]:
         """Return the check point and the bit of that message; None: there is none with it."""
         point = lane.find(start, pop_time)
         bit = point.bit_of(offset) if point is not None else 0
@@ -66,7 +66,7 @@ class OpenPoints:
         suspend: bool = False,
     ) -> None:
         epoch = self.epochs[-1]
-        point = Point(lane, start, offsets, pop_time, invisible_ms, revive_queue, suspend, epoch)
+        point = OpenPoint(lane, start, offsets, pop_time, invisible_ms, revive_queue, suspend, epoch)
         lane.add(point)
         epoch.open += 1
         self.count += 1
@@ -74,7 +74,7 @@ class OpenPoints:
         self.by_due.add(point, self.count)
         self.by_age.add(point, self.count)
 
-    def settle(self, point: Point, bits: int) -> None:
+    def settle(self, point: OpenPoint, bits: int) -> None:
         """Close these open messages of it, and let it go with the last."""
         if not bits:
             return
