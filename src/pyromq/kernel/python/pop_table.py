@@ -38,7 +38,7 @@ class PopTable:
         number = self._open.numbers.get((group, topic, queue_id))
         if number is None:
             lane = self._open.add_lane(self._open.next_number, group, topic, queue_id)
-            self._tell(lane)
+            self._declare(lane)
             number = lane.number
         return number
 
@@ -55,7 +55,7 @@ class PopTable:
         """Set where the next pop reads, after a start, a reset, a hole, or entries that no filter wants."""
         found = self._open.lane(lane)
         if found.next_offset != word(offset):
-            self._tell(found)
+            self._declare(found)
             found.next_offset = offset
             self._note(entries.next_entry(lane, offset))
 
@@ -68,7 +68,7 @@ class PopTable:
         found = self._open.lane(lane)
         dropped = [point.as_given() for point in found.open()]
         if dropped or found.next_offset != -1:
-            self._tell(found)
+            self._declare(found)
             self._note(entries.drop_entry(lane))
             self._open.drop(found)
         return dropped
@@ -96,7 +96,7 @@ class PopTable:
             word(value)
         if self._open.bytes >= self._most_bytes or found.find(start, pop_time) is not None:
             return False
-        self._tell(found)
+        self._declare(found)
         self._note(
             entries.pop_entry(entries.PopEntry(lane, start, pop_time, invisible_ms, revive_queue, next_offset, given))
         )
@@ -111,7 +111,7 @@ class PopTable:
             return Ack.UNKNOWN
         if not point.open_bits & bit:
             return Ack.AGAIN
-        self._tell(point.lane)
+        self._declare(point.lane)
         self._note_ack(point, bit)
         self._open.settle(point, bit)
         return Ack.SET
@@ -132,7 +132,7 @@ class PopTable:
         if other is not None and (other is not point or point.open_bits != bit):
             return Ack.CLASH
         entry = entries.ChangeEntry(lane, start, pop_time, offset, now_ms, invisible_ms, point.revive_queue, suspend)
-        self._tell(found)
+        self._declare(found)
         self._note(entries.change_entry(entry))
         self._open.settle(point, bit)
         self._open.add(found, offset, (offset,), now_ms, invisible_ms, point.revive_queue, suspend)
@@ -250,11 +250,11 @@ class PopTable:
         lane = self._open.lane(given.lane)
         point = lane.find(given.start, given.pop_time)
         if point is not None:
-            self._tell(lane)
+            self._declare(lane)
             self._note(entries.gone_entry(kind, lane.number, point.start, point.pop_time))
             self._open.settle(point, point.open_bits)
 
-    def _tell(self, lane: Lane) -> None:
+    def _declare(self, lane: Lane) -> None:
         """Write its LANE entry, if this epoch has none yet."""
         if lane.told is not self._open.epochs[-1]:
             lane.told = self._open.epochs[-1]

@@ -156,7 +156,7 @@ class OpenPoints:
 
 
 def check_offsets(start: int, offsets: Sequence[int], next_offset: int) -> None:
-    """ValueError unless they ascend from `start` on and end before `next_offset`."""
+    """Raise ValueError unless they ascend from `start` on and end before `next_offset`."""
     if not 1 <= len(offsets) <= MOST_MESSAGES:
         raise ValueError(f"a check point has 1 to {MOST_MESSAGES} messages, not {len(offsets)}")
     if not 0 <= start <= offsets[0]:
