@@ -28,6 +28,8 @@ SPARK := $(VENV)/.spark
 DEV := $(VENV)/.dev
 DOCS := $(VENV)/.docs
 NATIVE := $(VENV)/.native
+# HTTP/2 is served natively where this is, and there is a compiler; else by `h2`.
+NGHTTP2 = ! command -v gcc >/dev/null || scripts/debian /usr/include/nghttp2/nghttp2.h=libnghttp2-dev || [ "$(PYROMQ_CI)" != 1 ]
 KERNEL := $(wildcard src/pyromq/kernel/native/*.p* src/pyromq/kernel/native/*.h) scripts/native scripts/kernel_build.py
 
 # A copy that `pip install .` has left there is run and tested instead of this tree, and no pull changes it.
@@ -65,6 +67,7 @@ $(DOCS): requirements/docs.txt $(CORE)
 
 # Without a compiler it says so, and the Python kernel serves; once there is one, the next `make` builds it.
 $(NATIVE): $(KERNEL) $(CORE) $(if $(wildcard src/pyromq/kernel/native/kernel.*.so),,FORCE)
+	@$(NGHTTP2)
 	@$(BIN)/python scripts/native
 	@touch $@
 
@@ -72,6 +75,7 @@ FORCE:
 
 # Whatever is there already: who is told to run it has a kernel that is damaged or of other sources.
 native: $(CORE)
+	@$(NGHTTP2)
 	@$(BIN)/python scripts/native
 	@touch $(NATIVE)
 
@@ -80,6 +84,7 @@ wheel: $(NATIVE)
 
 # What a release has: wheels of all Pythons that are here (PYTHONS names others), and the sources.
 wheels:
+	@$(NGHTTP2)
 	@scripts/wheels
 
 # For who wants to use it: servers, SDK and command lines. Spark and what development needs come with their targets.
@@ -88,6 +93,7 @@ quick: $(NATIVE)
 
 # The tests that compare both kernels and the mutated frames, on a kernel built with ASan and UBSan.
 sanitize: $(DEV)
+	@$(NGHTTP2)
 	@scripts/sanitize $(BIN)/python
 
 demo: $(SPARK) $(NATIVE) java
@@ -124,7 +130,7 @@ lint: $(DEV)
 
 # `make bench B=bench/frame.py` runs one.
 bench: $(DEV) $(NATIVE)
-	@scripts/debian gcc=gcc
+	@scripts/debian gcc=gcc /usr/include/nghttp2/nghttp2.h=libnghttp2-dev
 	@for script in $(B); do echo "== $$script"; PYTHONPATH=. $(BIN)/python $$script || exit 1; done
 
 docs: $(DOCS)

@@ -12,7 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "pyromq" / "kernel" / "native"
-NAME = "kernel" + str(sysconfig.get_config_var("EXT_SUFFIX"))
+SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
+LIBRARIES = {"kernel": [], "http2": ["-lnghttp2"]}  # modules, and what each is linked to
 
 sys.path.insert(0, str(ROOT / "src"))  # a build of the wheel has nothing but this tree
 from pyromq.kernel.choice import sources_mark  # noqa: E402
@@ -38,27 +39,39 @@ def missing() -> str | None:
     return None
 
 
+def modules() -> dict[str, str | None]:
+    """Return the file of each module, and what lacks here to build it, if anything."""
+    lacking = http2 = missing()
+    if lacking is None:
+        probe = ["gcc", "-E", "-x", "c", "-include", "nghttp2/nghttp2.h", os.devnull]
+        if subprocess.run(probe, capture_output=True, check=False).returncode:
+            http2 = "nghttp2's header is missing (Debian: libnghttp2-dev)"
+    return {"kernel" + SUFFIX: lacking, "http2" + SUFFIX: http2}
+
+
 def is_of_these_sources(library: Path) -> bool:
-    return library.exists() and sources_mark().encode() in library.read_bytes()
+    return library.exists() and sources_mark(library.name.removesuffix(SUFFIX)).encode() in library.read_bytes()
 
 
 def build(made: Path, flags: list[str] = FAST) -> None:
-    """Compile the kernel into the file. SystemExit or CalledProcessError, behind the compiler's own words."""
+    """Compile the module of that name into the file. SystemExit or CalledProcessError, behind the compiler's words."""
     from Cython.Compiler.Main import compile_single
     from Cython.Compiler.Options import CompilationOptions
 
+    module = made.name.removesuffix(SUFFIX)
     made.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=made.parent) as folder:
-        written, aside = Path(folder) / "kernel.c", Path(folder) / NAME
+        written, aside = Path(folder) / f"{module}.c", Path(folder) / made.name
         result = compile_single(
-            str(SOURCE / "kernel.pyx"),
+            str(SOURCE / f"{module}.pyx"),
             CompilationOptions(output_file=str(written), include_path=[str(SOURCE)], language_level=3),
-            full_module_name="pyromq.kernel.native.kernel",
+            full_module_name=f"pyromq.kernel.native.{module}",
         )
         if result.num_errors:
-            raise SystemExit("the native kernel does not compile, see above")
-        mark = f'-DKERNEL_SOURCES="{sources_mark()}"'
+            raise SystemExit(f"the native module {module} does not compile, see above")
+        mark = f'-DKERNEL_SOURCES="{sources_mark(module)}"'
         includes = ["-I", sysconfig.get_paths()["include"], "-I", str(SOURCE)]
         command = ["gcc", mark, "-shared", "-fPIC", "-pthread", "-fwrapv", *flags, *LINKED, *WARNED]
-        subprocess.run([*command, "-Wno-cast-function-type", *includes, str(written), "-o", str(aside)], check=True)
+        command += ["-Wno-cast-function-type", *includes, str(written), "-o", str(aside), *LIBRARIES[module]]
+        subprocess.run(command, check=True)
         os.replace(aside, made)  # a running process keeps the one that it has mapped

@@ -26,19 +26,24 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg, misc, unuse
         sys.path.insert(0, str(Path(self.root) / "scripts"))
         import kernel_build
 
-        kernel = kernel_build.SOURCE / kernel_build.NAME
-        if not kernel_build.is_of_these_sources(kernel):
-            why = kernel_build.missing()
-            if why is None:
-                self._folder = tempfile.TemporaryDirectory()
-                kernel = Path(self._folder.name) / kernel_build.NAME
-                try:
-                    kernel_build.build(kernel)
-                except (SystemExit, subprocess.CalledProcessError, OSError) as fault:
-                    why = f"the compiler failed ({fault})"
-            if why is not None:
-                self.app.display_warning(f"the native kernel is not built: {why}; the Python kernel serves")
-                return
-        build_data["pure_python"] = False
-        build_data["infer_tag"] = True
-        build_data["force_include"][str(kernel)] = str(PLACE / kernel_build.NAME)
+        self._folder = tempfile.TemporaryDirectory()
+        for name, why in kernel_build.modules().items():
+            made = kernel_build.SOURCE / name
+            if not kernel_build.is_of_these_sources(made):
+                made = Path(self._folder.name) / name
+                if why is None:
+                    why = self._failure(kernel_build, made)
+                if why is not None:
+                    self.app.display_warning(f"{name} is not built: {why}; its twin in Python serves")
+                    continue
+            build_data["pure_python"] = False
+            build_data["infer_tag"] = True
+            build_data["force_include"][str(made)] = str(PLACE / name)
+
+    def _failure(self, kernel_build: Any, made: Path) -> str | None:
+        """Build a module; return why that failed, if it did."""
+        try:
+            kernel_build.build(made)
+        except (SystemExit, subprocess.CalledProcessError, OSError) as fault:
+            return f"the compiler failed ({fault})"
+        return None

@@ -53,7 +53,7 @@ def test_a_kernel_of_other_sources_is_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv(choice.VARIABLE, "native")
     require(choice.is_built(), "the native kernel is not built here: make native")
     assert choice.native() is not None
-    monkeypatch.setattr(choice, "sources_mark", lambda: "another")
+    monkeypatch.setattr(choice, "sources_mark", lambda _: "another")
     with pytest.raises(ConfigError, match=r"built from other sources .*make native.*PYROMQ_KERNEL=python"):
         choice.native()
 

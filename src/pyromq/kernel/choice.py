@@ -18,7 +18,9 @@ from ..errors import ConfigError
 VARIABLE = "PYROMQ_KERNEL"
 PATH_VARIABLE = "PYROMQ_KERNEL_PATH"
 _MODULE = "pyromq.kernel.native.kernel"
+_HTTP2 = "pyromq.kernel.native.http2"
 _SOURCES = Path(__file__).parent / "native"
+_SHARED = ("bytes.pxi",)  # sources of both modules
 _ELF = b"\x7fELF\x02\x01"  # of 64 bits, little-endian
 _SECTIONS = struct.Struct("<40xQ10xHH")  # in its head: where their table begins, bytes of an entry, entries
 _MAKEFILE = Path(__file__).parents[3] / "Makefile"  # of a clone; what is installed has none
@@ -53,7 +55,7 @@ def other_build() -> Path | None:
         )
     folder = Path(named)
     try:
-        known = [(each, each.lstat()) for each in (folder, *sorted(folder.glob("kernel.*")))]
+        known = [(each, each.lstat()) for each in (folder, *sorted(folder.glob("*.so")))]
     except OSError as fault:
         raise ConfigError(f"{PATH_VARIABLE}={named}: {fault.strerror}; name a folder with a native kernel") from None
     for each, found in known:
@@ -78,16 +80,32 @@ def native() -> ModuleType | None:
     """
     if kernel_name() != "native":
         return None
-    spec = find_spec(_MODULE)
+    return _load(_MODULE)
+
+
+def native_http2() -> ModuleType | None:
+    """Return the native module for HTTP/2, if it serves; None: the twin on `h2` does.
+
+    It is built where nghttp2's header is, and loads where its library is. ConfigError as for the kernel itself.
+    """
+    return _load(_HTTP2) if kernel_name() == "native" and find_spec(_HTTP2) is not None else None
+
+
+def http2_name() -> str:
+    return "nghttp2" if native_http2() is not None else "h2"
+
+
+def _load(name: str) -> ModuleType:
+    spec = find_spec(name)
     try:
         if spec is not None and spec.origin is not None and _is_cut_off(Path(spec.origin)):
             raise ImportError(f"{spec.origin}: its end is missing")
-        module = import_module(_MODULE)
+        module = import_module(name)
     except ImportError as fault:
         raise ConfigError(
             f"the native kernel cannot be loaded ({fault}): {_remedy()}, or set {VARIABLE}=python"
         ) from None
-    if sources_mark() != module.SOURCES:
+    if sources_mark(name.rpartition(".")[2]) != module.SOURCES:
         raise ConfigError(
             f"the native kernel {module.__file__} was built from other sources than the ones here: {_remedy()}, "
             f"or set {VARIABLE}=python"
@@ -115,9 +133,14 @@ def _remedy() -> str:
     return "install gcc and Python's headers, then pyromq again (pip install --force-reinstall --no-deps)"
 
 
-def sources_mark() -> str:
-    """Return a text that changes with every byte of the kernel's sources; the build puts it into the module."""
+def sources_mark(module: str = "kernel") -> str:
+    """Return a text that changes with every byte of a module's sources; the build puts it into the module."""
     mark = 0
     for file in sorted(each for each in _SOURCES.iterdir() if each.suffix in (".pyx", ".pxd", ".pxi", ".h")):
-        mark = zlib.crc32(file.read_bytes(), zlib.crc32(file.name.encode(), mark))
+        if file.name in _SHARED or _is_of_http2(file) == (module == "http2"):
+            mark = zlib.crc32(file.read_bytes(), zlib.crc32(file.name.encode(), mark))
     return f"{mark:08x}"
+
+
+def _is_of_http2(source: Path) -> bool:
+    return source.name.startswith(("http2", "nghttp2"))

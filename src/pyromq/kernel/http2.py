@@ -35,7 +35,7 @@ class Http2Limits(NamedTuple):
     message_bytes: int = 1 << 16  # (m) of a request message, where `large` does not name its method
     large: Mapping[str, int] = {}  # (m) by method
     pending_bytes: int = 132 << 20  # (m) of all unfinished messages of a connection together
-    resets: int = 200  # (c) calls that the peer reset beyond those that ended otherwise
+    resets: int = 1000  # (c) calls that the peer reset beyond those that ended otherwise
     idle_frames: int = 10_000  # (c) frames that no call gains from (PING, SETTINGS, PRIORITY, empty DATA), in a row
     output_bytes: int = 64 << 20  # (c) waiting for the peer's windows
 

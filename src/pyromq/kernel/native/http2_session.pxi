@@ -1,0 +1,280 @@
+# The session: what Python calls. What nghttp2 calls is in http2_callbacks.pxi.
+
+cdef enum:
+    SHOWN_TEXT = 1024         # bytes of an error's text that go into the trailers
+    KEPT_ROOM = 1 << 20       # of the shared output buffer, between two calls
+
+cdef Buffer shared_output     # filled and emptied within one call of Python's: the event loop's thread only
+
+cdef nghttp2_session_callbacks *callbacks
+cdef nghttp2_option *options
+
+
+cdef inline nghttp2_nv fixed(const char *name, size_t name_n, const char *value, size_t value_n) noexcept:
+    cdef nghttp2_nv made
+    made.name, made.namelen = <uint8_t *>name, name_n
+    made.value, made.valuelen = <uint8_t *>value, value_n
+    made.flags = NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE
+    return made
+
+
+cdef nghttp2_nv STATUS_200 = fixed(b":status", 7, b"200", 3)
+cdef nghttp2_nv CONTENT_TYPE = fixed(b"content-type", 12, b"application/grpc", 16)
+cdef nghttp2_nv IDENTITY = fixed(b"grpc-encoding", 13, b"identity", 8)
+cdef nghttp2_nv ACCEPTED = fixed(b"grpc-accept-encoding", 20, b"gzip", 4)
+cdef nghttp2_nv OK_STATUS = fixed(b"grpc-status", 11, b"0", 1)
+
+
+cdef bytes percent_encoded(str text):
+    """Return a text as `grpc-message` has it: what is not printable ASCII as %XX of its UTF-8."""
+    cdef bytes raw = text.encode("utf-8", "replace")[:SHOWN_TEXT]
+    return b"".join([bytes((one,)) if 32 <= one <= 126 and one != 37 else b"%%%02X" % one for one in raw])
+
+
+cdef bint check(int outcome) except False:
+    if outcome == NGHTTP2_ERR_NOMEM:
+        raise MemoryError("no memory for an answer of HTTP/2")
+    if outcome < 0:
+        raise ValueError(f"nghttp2: {nghttp2_strerror(outcome).decode()}")
+    return True
+
+
+@cython.final
+cdef class Http2Session:
+    """One connection, server side. Its twin is `transport/http2/session.py`; `kernel/http2.py` has events and limits."""
+
+    cdef nghttp2_session *session
+    cdef readonly object limits
+    cdef int64_t message_bytes, pending_limit, output_limit, header_limit
+    cdef int64_t most_resets, most_idle
+    cdef list large                   # path and bytes of a message
+    cdef dict calls                   # HttpCall by stream
+    cdef HttpCall last                # the one that the frame before was for
+    cdef list events
+    cdef object fault                 # raised in one of nghttp2's calls
+    cdef str reason                   # why the connection ends
+    cdef bint is_closed
+    cdef bytes made                   # output that nobody has taken yet
+    cdef int64_t pending              # bytes of unfinished messages
+    cdef int64_t unsent_bytes
+    cdef int64_t resets, idle
+
+    def __init__(self, limits=None):
+        cdef nghttp2_settings_entry entries[3]
+        if self.session != NULL:
+            raise RuntimeError("a session is made once")
+        limits = Http2Limits() if limits is None else limits
+        self.limits = limits
+        self.message_bytes, self.pending_limit = limits.message_bytes, limits.pending_bytes
+        self.output_limit, self.header_limit = limits.output_bytes, limits.header_bytes
+        self.most_resets, self.most_idle = limits.resets, limits.idle_frames
+        self.large = [(path.encode(), int(most)) for path, most in limits.large.items()]
+        self.calls, self.events, self.made = {}, [], b""
+        if nghttp2_session_server_new2(&self.session, callbacks, <void *>self, options):
+            raise MemoryError("no memory for a connection of HTTP/2")
+        entries[0].settings_id, entries[0].value = NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, limits.streams
+        entries[1].settings_id, entries[1].value = NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, limits.window
+        entries[2].settings_id, entries[2].value = NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, limits.header_bytes
+        check(nghttp2_submit_settings(self.session, NGHTTP2_FLAG_NONE, entries, 3))
+        check(nghttp2_session_set_local_window_size(self.session, NGHTTP2_FLAG_NONE, 0, limits.window))
+
+    def __dealloc__(self):
+        nghttp2_session_del(self.session)
+
+    def receive(self, data):
+        """Take bytes of the peer; return what they mean, in order."""
+        cdef Py_buffer view
+        cdef ssize_t used
+        cdef list told
+        if self.is_closed:
+            return ()
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            used = nghttp2_session_mem_recv(self.session, <const uint8_t *>view.buf, <size_t>view.len)
+        finally:
+            PyBuffer_Release(&view)
+        if self.fault is not None:
+            fault, self.fault, self.is_closed = self.fault, None, True
+            raise fault
+        if used < 0 and self.reason is None:
+            self.reason = nghttp2_strerror(<int>used).decode()
+        self.pump()
+        if self.reason is not None and not self.is_closed:
+            self.is_closed = True
+            self.events.append(make_tuple(SessionClosed, (self.reason,)))
+        told, self.events = self.events, []
+        return told
+
+    def start(self, int32_t stream):
+        """Send the headers of an answer; messages follow."""
+        cdef HttpCall call = self.open_call(stream)
+        if call is not None and not call.is_started:
+            self.submit_start(call)
+
+    def send(self, int32_t stream, message):
+        """Send a message of an answer, behind its headers, which are sent if they were not yet."""
+        cdef HttpCall call = self.open_call(stream)
+        cdef Py_buffer view
+        if call is None or call.is_finishing:
+            return
+        PyObject_GetBuffer(message, &view, PyBUF_SIMPLE)
+        try:
+            self.add(call, <const uint8_t *>view.buf, view.len)
+        finally:
+            PyBuffer_Release(&view)
+        if not call.is_started:
+            self.submit_start(call)
+        else:
+            self.resume(call)
+
+    def finish(self, int32_t stream, int status, str text=""):
+        """End a call with this status, behind all of its messages."""
+        cdef HttpCall call = self.open_call(stream)
+        if call is not None and not call.is_finishing:
+            self.end(call, status, percent_encoded(text) if text else None)
+
+    def reset(self, int32_t stream, uint32_t code):
+        """Give a call up at once; nothing more is told of it."""
+        cdef HttpCall call = self.open_call(stream)
+        if call is not None:
+            call.is_ended = True
+            check(nghttp2_submit_rst_stream(self.session, NGHTTP2_FLAG_NONE, stream, code))
+
+    def unsent(self, int32_t stream):
+        """Return how many bytes of its messages wait for the peer's windows, or to be taken."""
+        cdef HttpCall call = self.calls.get(stream)
+        return 0 if call is None else <int64_t>(call.out.used - call.out.first)
+
+    def goaway(self):
+        """Say that no new calls are taken; those that are open go on."""
+        if not self.is_closed:
+            check(nghttp2_submit_goaway(
+                self.session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(self.session), 0, NULL, 0
+            ))
+
+    def take_output(self):
+        """Return all bytes that may be sent now."""
+        cdef bytes made
+        if not self.is_closed:
+            self.pump()
+        made, self.made = self.made, b""
+        return made
+
+    @property
+    def open_calls(self):
+        """Return how many calls are open."""
+        return len(self.calls)
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    cdef HttpCall open_call(self, int32_t stream):
+        cdef HttpCall call = self.calls.get(stream)
+        return None if call is None or call.is_ended or self.is_closed else call
+
+    cdef int add(self, HttpCall call, const uint8_t *message, Py_ssize_t n) except -1:
+        cdef uint8_t prefix[5]
+        if n > INT32_MAX:
+            raise ValueError("a message of more than 2 GB")
+        prefix[0] = 0
+        put32(prefix + 1, <uint32_t>n)
+        pile(&call.out, prefix, 5)
+        pile(&call.out, message, <size_t>n)
+        self.unsent_bytes += 5 + n
+        if self.unsent_bytes > self.output_limit:
+            self.give_up(f"more than {self.output_limit} bytes wait for the peer's windows")
+        return 0
+
+    cdef int submit_start(self, HttpCall call) except -1:
+        cdef nghttp2_nv fields[4]
+        cdef nghttp2_data_provider source
+        fields[0], fields[1], fields[2], fields[3] = STATUS_200, CONTENT_TYPE, IDENTITY, ACCEPTED
+        source.source.ptr, source.read_callback = <void *>call, read_answer
+        check(nghttp2_submit_response(self.session, call.stream, fields, 4, &source))
+        call.is_started = True
+        return 0
+
+    cdef int resume(self, HttpCall call) except -1:
+        if call.is_deferred:
+            call.is_deferred = False
+            check(nghttp2_session_resume_data(self.session, call.stream))
+        return 0
+
+    cdef int end(self, HttpCall call, int status, bytes text) except -1:
+        """`text` is percent-encoded."""
+        cdef nghttp2_nv fields[4]
+        call.status, call.text, call.is_finishing = status, text, True
+        if call.is_started:
+            self.resume(call)
+            return 0
+        fields[0], fields[1] = STATUS_200, CONTENT_TYPE
+        status_text = b"%d" % status
+        check(nghttp2_submit_response(
+            self.session, call.stream, fields, 2 + status_fields(fields + 2, status_text, text), NULL
+        ))
+        call.is_started = call.is_ended = True
+        return 0
+
+    cdef int refuse(self, HttpCall call, int status, str text) except -1:
+        """Answer a call that cannot go on, and tell that it is over."""
+        self.drop_message(call)
+        if not call.is_finishing:
+            self.end(call, status, percent_encoded(text))
+        call.is_ended = True
+        self.events.append(make_tuple(CallReset, (call.stream, ErrorCode.NO_ERROR)))
+        return 0
+
+    cdef int give_up(self, str reason) except -1:
+        """End the connection: the peer asks for more than anybody gets."""
+        if self.reason is None:
+            self.reason = reason
+            check(nghttp2_session_terminate_session(self.session, ErrorCode.ENHANCE_YOUR_CALM))
+        return 0
+
+    cdef void drop_message(self, HttpCall call) noexcept:
+        self.pending -= <int64_t>(call.came.used - call.came.first)
+        free(call.came.at)
+        call.came.at = NULL
+        call.came.first = call.came.used = call.came.room = 0
+
+    cdef int pump(self) except -1:
+        """Move what may be sent to `made`."""
+        cdef const uint8_t *data
+        cdef ssize_t n
+        cdef Buffer *out = &shared_output
+        if not nghttp2_session_want_write(self.session):
+            return 0
+        out.used = 0
+        while True:
+            n = nghttp2_session_mem_send(self.session, &data)
+            if n <= 0:
+                break
+            reserve(out, <size_t>n)
+            memcpy(out.at + out.used, data, <size_t>n)
+            out.used += <size_t>n
+        if self.fault is not None:
+            fault, self.fault, self.is_closed = self.fault, None, True
+            raise fault
+        if n < 0 and self.reason is None:
+            self.reason = nghttp2_strerror(<int>n).decode()
+        if out.used:
+            made = PyBytes_FromStringAndSize(<char *>out.at, <Py_ssize_t>out.used)
+            self.made = self.made + made if self.made else made
+        if out.room > KEPT_ROOM:
+            free(out.at)
+            out.at, out.room = NULL, 0
+        out.used = 0
+        return 0
+
+
+cdef size_t status_fields(nghttp2_nv *fields, bytes status, bytes text) noexcept:
+    """Fill in `grpc-status` and, if there is a text, `grpc-message`; nghttp2 copies both. Return how many."""
+    if status == b"0":
+        fields[0] = OK_STATUS
+    else:
+        fields[0] = fixed(b"grpc-status", 11, PyBytes_AS_STRING(status), <size_t>PyBytes_GET_SIZE(status))
+        fields[0].flags = NGHTTP2_NV_FLAG_NO_COPY_NAME
+    if text is None:
+        return 1
+    fields[1] = fixed(b"grpc-message", 12, PyBytes_AS_STRING(text), <size_t>PyBytes_GET_SIZE(text))
+    fields[1].flags = NGHTTP2_NV_FLAG_NO_COPY_NAME
+    return 2
