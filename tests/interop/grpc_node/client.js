@@ -1,0 +1,108 @@
+// A small application over Apache's gRPC client for Node: sends or consumes through the endpoint given, prints one marked
+// JSON line with the result, and ends. The commands are those of ../grpc_java/Walk.java.
+'use strict';
+
+const { ConsumeResult, Producer, PushConsumer, SimpleConsumer } = require('rocketmq-client-nodejs');
+
+const COMMIT = 1; // of TransactionResolution
+const LIMIT_MS = 60000;
+const [command, endpoints, topic, ...words] = process.argv.slice(2);
+
+const pause = ms => new Promise(resolve => setTimeout(resolve, ms));
+
+function answer(kind, value) {
+  process.stdout.write(`@@${JSON.stringify({ [kind]: value })}\n`);
+}
+
+function message(body, more) {
+  const properties = new Map([['colour', 'blue']]);
+  return { topic, keys: [`key of ${body}`], properties, body: Buffer.from(body), ...more };
+}
+
+async function producing(more, work) {
+  const producer = new Producer({ endpoints, namespace: '', topic, ...more });
+  await producer.startup();
+  const result = await work(producer);
+  await producer.shutdown();
+  return result;
+}
+
+function send(bodies, dressing) {
+  return producing({}, async producer => {
+    const ids = [];
+    for (const body of bodies) ids.push((await producer.send(message(body, dressing()))).messageId);
+    return ids;
+  });
+}
+
+function transact(checks, bodies) {
+  const asked = [];
+  const checker = { async check(view) { asked.push(view.body.toString()); return COMMIT; } };
+  return producing({ checker }, async producer => {
+    for (const body of bodies) {
+      const transaction = producer.beginTransaction();
+      await producer.send(message(body), transaction);
+      if (body.startsWith('commit')) await transaction.commit();
+      if (body.startsWith('rollback')) await transaction.rollback();
+    }
+    const end = Date.now() + LIMIT_MS;
+    while (asked.length < checks && Date.now() < end) await pause(50);
+    await pause(500); // the answer to the last check is on its way
+    return asked;
+  });
+}
+
+function shown(view) {
+  const colour = view.properties.get('colour') || '';
+  return { body: view.body.toString(), tag: view.tag || '', attempt: view.deliveryAttempt, colour };
+}
+
+async function simple(consumerGroup, tags, count) {
+  const subscriptions = new Map([[topic, tags]]);
+  const consumer = new SimpleConsumer({ endpoints, namespace: '', consumerGroup, subscriptions, awaitDuration: 5000 });
+  await consumer.startup();
+  const received = [], end = Date.now() + LIMIT_MS;
+  while (received.length < count && Date.now() < end) {
+    try {
+      for (const view of await consumer.receive(16, 20000)) {
+        received.push(shown(view));
+        await consumer.ack(view);
+      }
+    } catch (fault) { // nothing came, or the server is away: it comes back
+      console.error(String(fault));
+      await pause(200);
+    }
+  }
+  await consumer.shutdown();
+  return received;
+}
+
+async function push(consumerGroup, tags, count, result) {
+  const received = [], subscriptions = new Map([[topic, tags]]);
+  const messageListener = { async consume(view) { received.push(shown(view)); return result; } };
+  const consumer = new PushConsumer({ endpoints, namespace: '', consumerGroup, subscriptions, messageListener });
+  await consumer.startup();
+  const end = Date.now() + LIMIT_MS;
+  while (received.length < count && Date.now() < end) await pause(20);
+  await pause(500); // acks of the last ones are on their way
+  return received;
+}
+
+const [first, second, third] = words;
+const commands = {
+  send: () => send(words.slice(1), () => ({ tag: first })),
+  fifo: () => send(words.slice(1), () => ({ messageGroup: first })),
+  delay: () => send(words.slice(1), () => ({ deliveryTimestamp: new Date(Date.now() + Number(first)) })),
+  transact: () => transact(Number(first), words.slice(1)),
+  simple: () => simple(first, second, Number(third)),
+  push: () => push(first, second, Number(third), ConsumeResult.SUCCESS),
+  fail: () => push(first, second, Number(third), ConsumeResult.FAILURE),
+};
+
+commands[command]().then(value => {
+  answer('done', value);
+  process.exit(0);
+}, failure => {
+  answer('error', String(failure && failure.stack || failure));
+  process.exit(1);
+});
