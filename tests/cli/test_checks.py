@@ -11,16 +11,26 @@ import pytest
 from pyromq.admin.calls import Calls
 from pyromq.admin.cluster import BrokerPlace
 from pyromq.broker.clients.subscriptions import Conflict
-from pyromq.cli.cluster import order_checks, server_checks, topic_checks
+from pyromq.cli.cluster import mode_checks, order_checks, server_checks, topic_checks
 from pyromq.cli.cluster.checked import CheckedCluster, CheckResult
 from pyromq.client.connect.answers import Answer
 from pyromq.client.connect.session import Session
 from pyromq.client.errors import TimedOut, Unreachable, refused
 from pyromq.model.codes import ResponseCode
+from pyromq.model.group import MessageRequestMode
 from pyromq.protocol.bodies.body import encode_body
-from pyromq.protocol.bodies.connections import ClientConnection, ConsumerConnection, ConsumerRunningInfo
+from pyromq.protocol.bodies.connections import (
+    ClientConnection,
+    ConsumerConnection,
+    ConsumerRunningInfo,
+    ProcessQueueInfo,
+)
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
-from pyromq.protocol.bodies.heartbeat import SubscriptionData
+from pyromq.protocol.bodies.heartbeat import (
+    MessageRequestModeSerializeWrapper,
+    SetMessageRequestModeRequestBody,
+    SubscriptionData,
+)
 from pyromq.protocol.bodies.keyed import ByQueue, MessageQueue
 from pyromq.protocol.bodies.offsets import ConsumeStats, OffsetWrapper, QueryConsumeTimeSpanBody, QueueTimeSpan
 from pyromq.protocol.bodies.route import BrokerData, ClusterInfo, KVTable, TopicRouteData
@@ -329,3 +339,48 @@ async def test_members_of_apaches_broker_are_asked_what_they_want() -> None:
     (one, *_) = await found(topic_checks.consumers, calls, brokers=[PLACE], reached={A: {}})
     assert (one.check, one.state) == ("subscriptions", "broken")
     assert "group billing: c0 (10.0.0.1:1) subscribes to orders: a; c1 (10.0.0.1:1) subscribes to orders: b" in one.text
+
+
+# --- groups that are set to pop ---------------------------------------------------------------------------------------
+
+
+def mode_answers(mode: str, queues: ByQueue[ProcessQueueInfo]) -> dict[tuple[str, int], Any]:
+    one = SetMessageRequestModeRequestBody(consumer_group="billing", topic="orders", mode=MessageRequestMode[mode])
+    online = ConsumerConnection(connection_set=[ClientConnection(client_id="c0", client_addr="10.0.0.1:1")])
+    return {
+        (A, RequestCode.GET_ALL_MESSAGE_REQUEST_MODE): MessageRequestModeSerializeWrapper(
+            message_request_mode_map={"orders": {"billing": one}}
+        ),
+        (A, RequestCode.GET_CONSUMER_CONNECTION_LIST): online,
+        (A, RequestCode.GET_CONSUMER_RUNNING_INFO): ConsumerRunningInfo(mq_table=queues),
+    }
+
+
+def pulls_from(topic: str) -> ByQueue[ProcessQueueInfo]:
+    return ByQueue({MessageQueue(broker_name="broker-a", queue_id=0, topic=topic): ProcessQueueInfo()})
+
+
+async def of_modes(answers: dict[tuple[str, int], Any], **only: str) -> list[CheckResult]:
+    return await found(mode_checks.request_modes, Told(answers), brokers=[PLACE], reached={A: {}}, **only)
+
+
+async def test_a_member_that_pulls_what_its_group_pops_is_named() -> None:
+    (one,) = await of_modes(mode_answers("POP", pulls_from("orders")))
+    assert (one.check, one.state, one.command) == ("modes", "warning", "pyromq group mode billing orders pull")
+    assert "1 member of it pulls" in one.text
+    assert "(c0)" in one.text
+    assert "setClientRebalance(false)" in one.cure
+
+
+async def test_groups_whose_members_pop_or_that_pull_are_well() -> None:
+    (one,) = await of_modes(mode_answers("POP", pulls_from("%RETRY%billing")))
+    assert (one.state, one.text) == ("good", "1 group set to pop: no member pulls")
+    assert await of_modes(mode_answers("PULL", pulls_from("orders"))) == []
+    assert await of_modes(mode_answers("POP", pulls_from("orders")), group="other") == []
+
+
+async def test_brokers_without_modes_and_members_that_tell_nothing_are_no_finding() -> None:
+    silent = mode_answers("POP", pulls_from("orders"))
+    silent[A, RequestCode.GET_CONSUMER_RUNNING_INFO] = TimedOut("it does not answer", address=A)
+    assert [one.state for one in await of_modes(silent)] == ["good"]
+    assert await of_modes({(A, RequestCode.GET_ALL_MESSAGE_REQUEST_MODE): ResponseCode.SYSTEM_ERROR}) == []

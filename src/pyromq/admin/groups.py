@@ -7,9 +7,11 @@ from collections.abc import Mapping
 import msgspec
 
 from ..model.codes import ResponseCode
+from ..model.group import MessageRequestMode
 from ..model.names import is_system_group
 from ..protocol.bodies.connections import ConsumerConnection, ConsumerRunningInfo
 from ..protocol.bodies.groups import SubscriptionGroupConfig
+from ..protocol.bodies.heartbeat import SetMessageRequestModeRequestBody
 from ..protocol.headers.admin import DeleteSubscriptionGroup, GetAllSubscriptionGroup
 from ..protocol.headers.clients import GetConsumerRunningInfo
 from ..protocol.headers.header import ConsumerGroupName
@@ -51,6 +53,21 @@ async def put(
 async def delete(calls: Calls, address: str, group: str, *, with_offsets: bool) -> None:
     header = DeleteSubscriptionGroup(group_name=group, clean_offset=with_offsets)
     await calls.ask(address, RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
+
+
+async def modes(calls: Calls, address: str, group: str) -> list[SetMessageRequestModeRequestBody]:
+    """Return whether the group pulls or pops, for each topic where that was set."""
+    answer = await calls.ask(address, RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
+    found = (each.get(group) for each in answer.body.message_request_mode_map.values())
+    return [one for one in found if one is not None]
+
+
+async def set_mode(calls: Calls, address: str, group: str, topic: str, mode: str, share: int) -> None:
+    """Let the group pull or pop a topic; `share`: members whose queues one pops besides its own, 0 for all."""
+    body = SetMessageRequestModeRequestBody(
+        consumer_group=group, topic=topic, mode=MessageRequestMode[mode], pop_share_queue_num=share
+    )
+    await calls.ask(address, RequestCode.SET_MESSAGE_REQUEST_MODE, body=body)
 
 
 async def connections(calls: Calls, address: str, group: str) -> ConsumerConnection | None:

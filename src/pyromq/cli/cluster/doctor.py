@@ -1,7 +1,7 @@
 """`pyromq doctor`: a set-up checked from where this command runs, which is where clients run. Reads only.
 
-Each check is a function of its own in server_checks.py, topic_checks.py or order_checks.py; here they are put in a row
-and printed.
+Each check is a function of its own in server_checks.py, topic_checks.py, order_checks.py or mode_checks.py; here they
+are put in a row and printed.
 """
 
 from __future__ import annotations
@@ -56,13 +56,14 @@ async def doctor(shell: Shell, topic: str | None, group: str | None) -> None:
 
 async def examine(checked: CheckedCluster) -> list[CheckResult]:
     """Run the checks in order, up to one after which nothing further can be checked."""
+    from .mode_checks import request_modes
     from .order_checks import order_configs
     from .server_checks import brokers, clocks, disks, loopback, name_servers, permissions, readiness
     from .topic_checks import consumers, routes, transactions
 
     found: list[CheckResult] = []
     servers = (name_servers, brokers, loopback, readiness, clocks, disks, permissions)
-    for check in (*servers, routes, order_configs, transactions, consumers):
+    for check in (*servers, routes, order_configs, transactions, consumers, request_modes):
         async for one in check(checked):
             found.append(one)
             if one.ends_it:

@@ -1,7 +1,7 @@
 """`pyromq group`: consumer groups, how far behind they are and why, who is in them, and where they go on.
 
-Requests are RocketMQ's own, so it works with Java's brokers too. `skip` and `reset` are in offsets.py, `delete` is in
-deletion.py.
+Requests are RocketMQ's own, so it works with Java's brokers too. `skip` and `reset` are in offsets.py, `mode` is in
+mode.py, `delete` in deletion.py.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from ..terminal.validation import check_group
 from .deletion import delete
 from .group_state import online_in, queues_of
 from .lag import Load, advise
+from .mode import mode
 from .offsets import clone, reset, skip
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def group() -> None:
     """Consumer groups: list, describe, lag, members, where they go on."""
 
 
-for _command in (skip, reset, clone, delete):
+for _command in (skip, reset, clone, mode, delete):
     group.add_command(_command)
 
 

@@ -112,7 +112,7 @@ async def get_consumer_config(run: Run) -> None:
             run.say(f"{name:<40}=  {'' if text == 'null' else text}")
 
 
-@command("How a group consumes a topic: pull or pop", BROKER, CLUSTER, GROUP, waits_for="pop consumption")
+@command("How a group consumes a topic: pull or pop", BROKER, CLUSTER, GROUP)
 async def set_consume_mode(run: Run) -> None:
     """-m mode=             PULL or POP
     [-q popShareQueueNum=]  with POP: how many members share each queue
