@@ -34,6 +34,7 @@ from .wiring.balancing import BalanceParts
 from .wiring.delivery import RetryParts, TimingParts, TransactionParts
 from .wiring.environment import Environment
 from .wiring.foundation import Foundation
+from .wiring.grpc import GrpcParts
 from .wiring.listeners import InjectedFaults, Listeners, Ports, bind_ports
 from .wiring.naming import Naming
 from .wiring.popping import PopParts
@@ -135,6 +136,7 @@ class Broker:
         sending, pulling = self.sends.parts, self.pull_parts.parts
         self.listeners = Listeners(base, ports, handlers, sending, pulling, faults, self._connection_lost)
         self.servers = self.listeners.servers
+        self.grpc = GrpcParts(base, self.listeners.dispatchers["main"], self._connection_lost)
         self.verdicts, self.pull_verdicts = self.listeners.verdicts, self.listeners.pull_verdicts
         self._carry_before_deletion()
         self.topics.watch(self._topic_changed)

@@ -18,6 +18,7 @@ from ..config import check_ranges, setting
 from ..errors import ConfigError
 from ..model import names
 from ..model.group import MessageRequestMode
+from ..proxy.config import ProxySettings
 from ..store.config import StoreConfig
 from ..store.layout import COMMIT_LOG, how_to_link
 from ..store.log.retention import RetentionConfig
@@ -64,6 +65,7 @@ def including(part: type, *, live: bool = False) -> Callable[[type[T]], type[T]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 @including(TransportSettings)
+@including(ProxySettings)
 @including(RetentionConfig, live=True)
 class BrokerConfig(StoreConfig):
     """Times are milliseconds where the name says so or Java's key is known for it."""

@@ -1,0 +1,230 @@
+"""The clients of this endpoint: their settings, their telemetry streams, and their registration with the backend.
+
+A client exists from its first settings until it says goodbye or the backend finds it silent. The end of its stream
+alone ends nothing, since clients open another one; only what it holds is given back if none comes (`on_stream_lost`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ...ambient import Clock, Timer
+from ...errors import CallTimedOut
+from ...model.group import ConsumeFromWhere, ConsumeType, MessageModel
+from ...protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
+from ...protocol.command import Command
+from ...protocol.grpc import v2
+from ...protocol.grpc.v2 import ClientType, Code
+from ..backend import Backend
+from ..calls import Caller
+from ..messages.filters import subscription_data
+from ..statuses import Denied, from_broker
+from .peers import ClientPeer
+
+NO_SETTINGS = "cannot find client settings for this client"
+CONSUMERS = (ClientType.PUSH_CONSUMER, ClientType.SIMPLE_CONSUMER)
+SETTINGS_WITHIN_S = 1.0  # a receive may come before the settings of a client that has just reconnected
+
+
+class Stream(Protocol):
+    """A telemetry stream. The newest of a client is the one that commands go to."""
+
+    async def send(self, command: v2.TelemetryCommand) -> None: ...
+
+
+@dataclass(eq=False, slots=True)
+class GrpcClient:
+    """One client id. `settings` are as it sent them; topics and subscriptions of all settings since its first."""
+
+    peer: ClientPeer
+    settings: v2.Settings
+    topics: set[str] = field(default_factory=set)
+    groups: dict[str, ConsumerData] = field(default_factory=dict)
+    stream: Stream | None = None
+    nonces: dict[str, asyncio.Future[v2.TelemetryCommand]] = field(default_factory=dict)
+    grace: Timer | None = None
+
+    @property
+    def client_id(self) -> str:
+        return self.peer.client_id
+
+    @property
+    def type(self) -> ClientType:
+        try:
+            return ClientType(self.settings.client_type)
+        except ValueError:
+            return ClientType.CLIENT_TYPE_UNSPECIFIED
+
+    @property
+    def group(self) -> str:
+        return self.settings.subscription.group.name
+
+
+class Clients:
+    """Event loop only. `gone` is called with a client whose messages are to be given back."""
+
+    def __init__(self, backend: Backend, clock: Clock, gone: Callable[[GrpcClient], None], grace_s: float) -> None:
+        self._backend = backend
+        self._clock = clock
+        self._gone = gone
+        self._grace_s = grace_s
+        self._by_id: dict[str, GrpcClient] = {}
+        self._awaited: dict[str, asyncio.Event] = {}
+        # Set by telemetry.py: what becomes of requests that servers send to a client.
+        self.relay: Callable[[GrpcClient, Command, float], Awaitable[Command]] = _nobody
+        self.notify: Callable[[GrpcClient, Command], None] = lambda client, command: None
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[GrpcClient]:
+        return iter(list(self._by_id.values()))
+
+    def find(self, client_id: str) -> GrpcClient | None:
+        return self._by_id.get(client_id)
+
+    def known(self, client_id: str) -> GrpcClient:
+        """Return a client. Denied (40015) if it sent no settings: it sends them then."""
+        client = self._by_id.get(client_id)
+        if client is None:
+            raise Denied(Code.UNRECOGNIZED_CLIENT_TYPE, NO_SETTINGS)
+        return client
+
+    async def awaited(self, client_id: str) -> GrpcClient:
+        """Return a client whose settings are here or come within a moment. Denied (40015) if they do not."""
+        if client_id not in self._by_id:
+            event = self._awaited.setdefault(client_id, asyncio.Event())
+            try:
+                async with self._clock.timeout(SETTINGS_WITHIN_S):
+                    await event.wait()
+            except TimeoutError:
+                pass
+            finally:
+                if self._awaited.get(client_id) is event:
+                    del self._awaited[client_id]
+        return self.known(client_id)
+
+    # --- what clients say -----------------------------------------------------------------------------------------
+
+    async def take_settings(self, caller: Caller, settings: v2.Settings, stream: Stream | None) -> GrpcClient:
+        """Register a client by checked settings. Denied if the backend does not take it."""
+        client = self._by_id.get(caller.client_id)
+        if client is None:
+            peer = ClientPeer(
+                caller.client_id, caller.remote, caller.language, self._relayed, self._notified, self._closed
+            )
+            client = GrpcClient(peer, settings)
+        else:
+            client.peer.address, client.peer.language = caller.remote, caller.language
+        topics, groups = set(client.topics), dict(client.groups)
+        if settings.HasField("publishing"):
+            topics.update(topic.name for topic in settings.publishing.topics)
+        else:
+            data = consumer_data(settings, self._clock.now_ms())
+            groups[data.group_name] = data
+        await self._register(client.peer, topics, groups)
+        client.settings, client.topics, client.groups = settings, topics, groups
+        self._by_id[caller.client_id] = client
+        if stream is not None:
+            self.attach(client, stream)
+        if (event := self._awaited.get(caller.client_id)) is not None:
+            event.set()
+        return client
+
+    async def renew(self, client: GrpcClient) -> None:
+        """Take a heartbeat: the client is there with all that it said before."""
+        await self._register(client.peer, client.topics, client.groups)
+
+    async def _register(self, peer: ClientPeer, topics: set[str], groups: dict[str, ConsumerData]) -> None:
+        beat = HeartbeatData(
+            client_id=peer.client_id,
+            producer_data_set=[ProducerData(group_name=topic) for topic in sorted(topics)],
+            consumer_data_set=list(groups.values()),
+        )
+        answer = await self._backend.register(peer, beat)
+        if answer.code != 0:
+            raise from_broker(answer.code, answer.remark)
+
+    async def terminate(self, client: GrpcClient) -> None:
+        """Take a client's farewell: it is forgotten, and what it holds goes to others."""
+        self._forget(client)
+        client.peer.is_open = False
+        groups, topics = list(client.groups), sorted(client.topics)
+        await self._backend.unregister(client.peer, client.client_id, groups, topics)
+
+    def _forget(self, client: GrpcClient) -> None:
+        if self._by_id.get(client.client_id) is client:
+            del self._by_id[client.client_id]
+        if client.grace is not None:
+            client.grace.cancel()
+            client.grace = None
+        for waiter in client.nonces.values():
+            waiter.cancel()
+        self._gone(client)
+
+    def _closed(self, peer: ClientPeer, reason: str) -> None:
+        client = self._by_id.get(peer.client_id)
+        if client is not None and client.peer is peer:
+            self._forget(client)
+
+    # --- streams --------------------------------------------------------------------------------------------------
+
+    def attach(self, client: GrpcClient, stream: Stream) -> None:
+        client.stream = stream
+        if client.grace is not None:
+            client.grace.cancel()
+            client.grace = None
+
+    def on_stream_lost(self, stream: Stream, client_id: str) -> None:
+        """Note that a stream has ended: unless another one comes soon, what the client holds is given back."""
+        client = self._by_id.get(client_id)
+        if client is None or client.stream is not stream:
+            return
+        client.stream = None
+        if client.grace is None:
+            client.grace = self._clock.call_later(self._grace_s, self._grace_over, client)
+
+    def _grace_over(self, client: GrpcClient) -> None:
+        client.grace = None
+        if client.stream is None:
+            self._gone(client)
+
+    def with_stream(self, topic: str) -> GrpcClient | None:
+        """Return a producer of the topic that can be asked now."""
+        return next((one for one in self._by_id.values() if one.stream is not None and topic in one.topics), None)
+
+    # --- what servers say -----------------------------------------------------------------------------------------
+
+    def _notified(self, peer: ClientPeer, command: Command) -> None:
+        client = self._by_id.get(peer.client_id)
+        if client is not None:
+            self.notify(client, command)
+
+    async def _relayed(self, peer: ClientPeer, command: Command, timeout_s: float) -> Command:
+        client = self._by_id.get(peer.client_id)
+        if client is None:
+            raise CallTimedOut(f"the client {peer.client_id} is not there")
+        return await self.relay(client, command, timeout_s)
+
+
+async def _nobody(client: GrpcClient, command: Command, timeout_s: float) -> Command:
+    raise CallTimedOut(f"the client {client.client_id} cannot be asked")
+
+
+def consumer_data(settings: v2.Settings, version: int) -> ConsumerData:
+    """Return what a consumer's settings say to a broker. Denied (40010) for a filter that is none."""
+    is_push = settings.client_type == ClientType.PUSH_CONSUMER
+    subscription = settings.subscription
+    wanted: list[SubscriptionData] = [
+        subscription_data(entry.topic.name, entry.expression, version) for entry in subscription.subscriptions
+    ]
+    return ConsumerData(
+        group_name=subscription.group.name,
+        consume_type=ConsumeType.PASSIVELY if is_push else ConsumeType.ACTIVELY,
+        message_model=MessageModel.CLUSTERING,
+        consume_from_where=ConsumeFromWhere.LAST_OFFSET,
+        subscription_data_set=wanted,
+    )

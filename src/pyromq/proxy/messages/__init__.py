@@ -1,0 +1,1 @@
+"""Messages and names: checked, turned into properties and records and back. Pure."""

@@ -1,0 +1,157 @@
+"""SendMessage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...model.codes import ResponseCode
+from ...model.ids import parse_offset_message_id
+from ...model.names import AUTO_CREATE_TOPIC, DLQ_PREFIX, is_retry
+from ...protocol.batch import BatchEntry, encode_batch
+from ...protocol.command import Command
+from ...protocol.grpc import v2
+from ...protocol.grpc.v2 import Code
+from ...protocol.headers.send import SendMessageAnswer, SendMessageV2
+from ...protocol.properties import properties_text
+from ...protocol.requests import RequestCode
+from ..calls import Caller
+from ..clients.telemetry import LITE
+from ..messages.convert import MIXED, UNSPECIFIED, kind_of, properties_of, system_flag
+from ..messages.limits import check_message
+from ..queues import WriteQueue
+from ..services import Services
+from ..statuses import OK, Denied, from_broker, no_route, refused, status
+from ..transactions import SentHalf
+
+_QUEUES = 4  # of a topic that a send would make, which none does here
+_TRANSFER = "__transferflag"
+_LATE = {
+    ResponseCode.FLUSH_DISK_TIMEOUT: (Code.MASTER_PERSISTENCE_TIMEOUT, "FLUSH_DISK_TIMEOUT"),
+    ResponseCode.FLUSH_SLAVE_TIMEOUT: (Code.SLAVE_PERSISTENCE_TIMEOUT, "FLUSH_SLAVE_TIMEOUT"),
+    ResponseCode.SLAVE_NOT_AVAILABLE: (Code.HA_NOT_AVAILABLE, "SLAVE_NOT_AVAILABLE"),
+}
+
+
+async def send_message(services: Services, caller: Caller, request: v2.SendMessageRequest) -> v2.SendMessageResponse:
+    if not request.messages:
+        raise Denied(Code.MESSAGE_CORRUPTED, "no message to send")
+    topic = request.messages[0].topic
+    services.check_topic(topic.name)
+    now = services.clock.now_ms()
+    properties: list[dict[str, str]] = []
+    for message in request.messages:
+        if message.topic != topic:
+            raise Denied(Code.MESSAGE_CORRUPTED, "topic in message is not same")
+        check_message(message, services.settings, now)
+        properties.append(properties_of(message, caller.remote))
+    kinds = [kind_of(one) for one in properties]
+    await _check_kinds(services, topic.name, kinds, properties)
+    if len(properties) > 1 and set(kinds) == {"NORMAL"}:
+        entries = await _send_batch(services, caller, request.messages, properties)
+    else:
+        pairs = zip(request.messages, properties, strict=True)
+        entries = [await _send_one(services, caller, message, pairs_of) for message, pairs_of in pairs]
+    codes = {entry.status.code for entry in entries}
+    code = Code(codes.pop()) if len(codes) == 1 else Code.MULTIPLE_RESULTS
+    return v2.SendMessageResponse(status=status(code), entries=entries)
+
+
+async def _check_kinds(services: Services, topic: str, kinds: list[str], properties: list[dict[str, str]]) -> None:
+    """Refuse messages that are not of the topic's type."""
+    if is_retry(topic) or topic.startswith(DLQ_PREFIX) or _TRANSFER in properties[0]:
+        return
+    if not services.settings.enable_topic_message_type_check:
+        return
+    expected = await services.backend.topic_type(topic)
+    if expected is None:
+        raise no_route(topic)
+    for kind in kinds:
+        if expected == UNSPECIFIED or (expected != MIXED and kind != expected):
+            raise refused(
+                Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
+                f"TopicMessageType validate failed, the expected type is {expected}, but actual type is {kind}",
+            )
+    if "LITE" in kinds:
+        raise Denied(Code.NOT_IMPLEMENTED, LITE)
+
+
+async def _send_one(
+    services: Services, caller: Caller, message: v2.Message, properties: dict[str, str]
+) -> v2.SendResultEntry:
+    topic, system = message.topic.name, message.system_properties
+    queue = await services.queues.for_send(topic, system.message_group)
+    header = _header(services, message, queue, properties_text(properties))
+    answer = await services.ask(caller, queue.broker, RequestCode.SEND_MESSAGE_V2, header, message.body)
+    late = _late_entry(answer)
+    if late is not None:
+        return late
+    sent = SendMessageAnswer.from_fields(answer.fields)
+    transaction_id = sent.transaction_id or system.message_id
+    if system.message_type == v2.MessageType.TRANSACTION and sent.msg_id is not None:
+        position = parse_offset_message_id(sent.msg_id).physical_offset
+        half = SentHalf(queue.broker, sent.queue_offset or 0, position, system.message_id, services.clock.now_ms())
+        services.transactions.remember(topic, transaction_id, half)
+    return v2.SendResultEntry(
+        status=OK,
+        message_id=system.message_id,
+        transaction_id=transaction_id,
+        offset=sent.queue_offset or 0,
+        recall_handle=sent.recall_handle or "",
+    )
+
+
+async def _send_batch(
+    services: Services, caller: Caller, messages: Sequence[v2.Message], properties: list[dict[str, str]]
+) -> list[v2.SendResultEntry]:
+    """Send plain messages as one batch; each has an entry of its own in the answer."""
+    queue = await services.queues.for_send(messages[0].topic.name)
+    entries = [
+        BatchEntry(message.body, 0, properties_text(pairs).encode())
+        for message, pairs in zip(messages, properties, strict=True)
+    ]
+    header = _header(services, messages[0], queue, "", batch=True)
+    answer = await services.ask(caller, queue.broker, RequestCode.SEND_BATCH_MESSAGE, header, encode_batch(entries))
+    late = _late_entry(answer)
+    if late is not None:
+        return [late for _ in messages]
+    first = SendMessageAnswer.from_fields(answer.fields).queue_offset or 0
+    return [
+        v2.SendResultEntry(
+            status=OK,
+            message_id=message.system_properties.message_id,
+            transaction_id=message.system_properties.message_id,
+            offset=first + number,
+        )
+        for number, message in enumerate(messages)
+    ]
+
+
+def _header(
+    services: Services, message: v2.Message, queue: WriteQueue, properties: str, batch: bool = False
+) -> SendMessageV2:
+    topic = message.topic.name
+    born_ms = message.system_properties.born_timestamp.ToMilliseconds()
+    return SendMessageV2(
+        producer_group=topic,
+        topic=topic,
+        default_topic=AUTO_CREATE_TOPIC,
+        default_topic_queue_nums=_QUEUES,
+        queue_id=queue.queue_id,
+        sys_flag=0 if batch else system_flag(message),
+        born_timestamp=born_ms if born_ms > 0 else services.clock.now_ms(),
+        flag=0,
+        properties=properties or None,
+        reconsume_times=0,
+        batch=batch,
+        bname=queue.broker,
+    )
+
+
+def _late_entry(answer: Command) -> v2.SendResultEntry | None:
+    """Return the entry of a message that is stored, but not as safely as asked. Denied if it is not stored."""
+    if answer.code == ResponseCode.SUCCESS:
+        return None
+    if answer.code not in _LATE:
+        raise from_broker(answer.code, answer.remark)
+    code, name = _LATE[ResponseCode(answer.code)]
+    return v2.SendResultEntry(status=status(code, f"send message failed, sendStatus={name}"))

@@ -1,0 +1,74 @@
+"""Transactions that were sent or checked here and are not decided: where their half messages are. Pure but for time."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from ..ambient import Clock
+from .config import ProxySettings
+
+_MOST = 100_000  # ids; the oldest goes first, and is found at its broker then
+
+
+@dataclass(frozen=True, slots=True)
+class SentHalf:
+    """One half message."""
+
+    broker: str
+    half_offset: int
+    position: int
+    message_id: str
+    seen_ms: int
+
+
+class OpenTransactions:
+    """Event loop only. By topic and transaction id. Decided ones are known for a while: none is ended twice."""
+
+    def __init__(self, settings: ProxySettings, clock: Clock) -> None:
+        self._settings, self._clock = settings, clock
+        self._halves: OrderedDict[tuple[str, str], list[SentHalf]] = OrderedDict()
+        self._decided: OrderedDict[tuple[str, str], int] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._halves)
+
+    def remember(self, topic: str, transaction_id: str, half: SentHalf) -> None:
+        key = (topic, transaction_id)
+        self._decided.pop(key, None)
+        halves = self._halves.setdefault(key, [])
+        halves.append(half)
+        del halves[: -self._settings.transaction_data_max_num]
+        self._halves.move_to_end(key)
+        self._clean()
+
+    def take(self, topic: str, transaction_id: str) -> SentHalf | None:
+        """Return the newest half message and mark the transaction as decided. None: it is not known here."""
+        key = (topic, transaction_id)
+        halves = self._halves.get(key)
+        if not halves:
+            return None
+        found = halves.pop()
+        if not halves:
+            del self._halves[key]
+        self.decide(topic, transaction_id)
+        return found
+
+    def decide(self, topic: str, transaction_id: str) -> None:
+        self._decided[topic, transaction_id] = self._clock.now_ms()
+
+    def undecide(self, topic: str, transaction_id: str) -> None:
+        """Forget a decision that the broker did not take."""
+        self._decided.pop((topic, transaction_id), None)
+
+    def is_decided(self, topic: str, transaction_id: str) -> bool:
+        return (topic, transaction_id) in self._decided
+
+    def _clean(self) -> None:
+        oldest = self._clock.now_ms() - self._settings.transaction_data_expire_millis
+        while len(self._halves) > _MOST:
+            self._halves.popitem(last=False)
+        while self._halves and next(iter(self._halves.values()))[-1].seen_ms < oldest:
+            self._halves.popitem(last=False)
+        while self._decided and (len(self._decided) > _MOST or next(iter(self._decided.values())) < oldest):
+            self._decided.popitem(last=False)
