@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .client.errors import NoBroker as NoBroker
     from .client.errors import NoNameServer as NoNameServer
     from .client.errors import NotSupported as NotSupported
+    from .client.errors import ReceiptExpired as ReceiptExpired
     from .client.errors import Refused as Refused
     from .client.errors import SubscriptionConflict as SubscriptionConflict
     from .client.errors import TimedOut as TimedOut
@@ -49,8 +50,12 @@ if TYPE_CHECKING:
     from .client.keywords import ConsumeSettings as ConsumeSettings
     from .client.keywords import PullSettings as PullSettings
     from .client.keywords import SendArguments as SendArguments
+    from .client.keywords import SimpleSettings as SimpleSettings
     from .client.middleware import Draft as Draft
     from .client.middleware import Middleware as Middleware
+    from .client.pop.options import SimpleOptions as SimpleOptions
+    from .client.pop.popped import Popped as Popped
+    from .client.pop.simple_consumer import SimpleConsumer as SimpleConsumer
     from .client.produce.batches import Batching as Batching
     from .client.produce.outgoing import Packing as Packing
     from .client.produce.producer import Producer as Producer
@@ -88,13 +93,16 @@ _FROM = {
     "client.client": "Client connect",
     "client.config": "ClientConfig",
     "client.consume.options": "ConsumeOptions PullOptions",
-    "client.keywords": "ClientSettings ConsumeSettings PullSettings SendArguments",
+    "client.keywords": "ClientSettings ConsumeSettings PullSettings SendArguments SimpleSettings",
     "client.core.allocation": "Average AverageByCircle ConsistentHash Fixed MachineRoom MachineRoomNearby",
     "client.core.process_queue": "FlowLimits",
     "client.core.retry": "Reject Retry RetryLater",
     "client.errors": "BadAnswer BadMessage Closed Error NoBroker NoNameServer "
-    "NotSupported Refused SubscriptionConflict TimedOut TopicNotFound Unreachable Unreadable",
+    "NotSupported ReceiptExpired Refused SubscriptionConflict TimedOut TopicNotFound Unreachable Unreadable",
     "client.middleware": "Draft Middleware",
+    "client.pop.options": "SimpleOptions",
+    "client.pop.popped": "Popped",
+    "client.pop.simple_consumer": "SimpleConsumer",
     "client.produce.outgoing": "Packing",
     "client.produce.producer": "Producer",
     "client.consume.pull_consumer": "PullConsumer",

@@ -23,10 +23,12 @@ from .connect.tls_choice import from_environment
 from .consume.options import ConsumeOptions, PullOptions
 from .consume.pull_consumer import PullConsumer
 from .consume.push_consumer import PushConsumer
-from .errors import Error, NotSupported
+from .errors import Error
 from .handle.handlers import Handler
-from .keywords import ClientSettings, ConsumeSettings, PullSettings
+from .keywords import ClientSettings, ConsumeSettings, PullSettings, SimpleSettings
 from .middleware import Middleware, check_middleware
+from .pop.options import SimpleOptions
+from .pop.simple_consumer import SimpleConsumer
 from .produce.batches import Batching
 from .produce.outgoing import Packing
 from .produce.producer import DEFAULT_GROUP, Producer
@@ -211,10 +213,26 @@ class Client(Lifecycle):
         self._consumers.append(consumer)
         return consumer
 
+    def simple_consumer(
+        self,
+        /,
+        topic: str | Mapping[str, Filter],
+        *,
+        group: str,
+        filter: Filter | None = None,
+        **options: Unpack[SimpleSettings],
+    ) -> SimpleConsumer:
+        """Make a consumer that is asked for messages, each of which is acknowledged; start it, or use `async with`.
+
+        Further options are those of `SimpleOptions`.
+        """
+        wanted = {topic: Filter() if filter is None else filter} if isinstance(topic, str) else topic
+        how = read_begin(options, self.session.clock.now_ms())
+        how.pop("begin_ms", None)  # the options refuse such a begin
+        consumer = SimpleConsumer(self.session, group, wanted, SimpleOptions(**how), self._tracer)
+        self._consumers.append(consumer)
+        return consumer
+
     async def traces(self, word: str, *, trace_topic: str | None = None) -> list[MessageTrace]:
         """Return what clients traced of the message with this id, or of the messages with this key."""
         return await find_traces(self.session, trace_topic or self.session.config.trace_topic or TRACE_TOPIC, word)
-
-    def consumer(self, topic: str, *, group: str) -> Any:
-        hint = "Use push_consumer(...) or pull_consumer(...)"
-        raise NotSupported("simple (pop) consumers are not there yet", hint=hint)

@@ -93,6 +93,10 @@ class Unreadable(Error):
         self.cause = message.fault
 
 
+class ReceiptExpired(Error):
+    """The invisible time of a popped message was over: it comes again, and an acknowledgement would not count."""
+
+
 class NotSupported(Error):
     """This client, or this broker, cannot do that yet."""
 

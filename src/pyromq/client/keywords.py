@@ -1,6 +1,7 @@
 """The keywords of `connect`, of consumers and of sends, so that editors complete them and type checkers check them.
 
-What each means, and its default, stands with `ClientConfig`, `ConsumeOptions`, `PullOptions` and `Producer.send`.
+What each means, and its default, stands with `ClientConfig`, `ConsumeOptions`, `PullOptions`, `SimpleOptions` and
+`Producer.send`.
 `tests/client/test_keywords.py` keeps the lists equal to those.
 """
 
@@ -82,6 +83,19 @@ class PullSettings(TypedDict, total=False):
     rebalance_s: float
     on_unreadable: PullWay
     plain_bytes: int
+    codec: Codec | None
+
+
+class SimpleSettings(TypedDict, total=False):
+    """Keywords of `simple_consumer`: fields of `SimpleOptions`."""
+
+    invisible_s: float
+    ack_linger_s: float
+    orderly: bool | None
+    begin: Begin
+    batch: int
+    hold_s: float
+    on_unreadable: PushWay
     codec: Codec | None
 
 

@@ -33,6 +33,7 @@ from ..consume.consume_service import AssignedQueue
 from ..consume.pull_consumer import PullConsumer
 from ..consume.push_consumer import PushConsumer
 from ..handle.places import awaited_frames
+from ..pop.simple_consumer import SimpleConsumer
 from ..produce.producer import Producer
 from ..produce.requests import AwaitedReplies
 
@@ -43,7 +44,7 @@ log = logs.get("pyromq.client")
 class BrokerRequests:
     """Event loop only. The client adds the consumers and producers that it makes."""
 
-    consumers: list[PushConsumer | PullConsumer] = field(default_factory=list)
+    consumers: list[PushConsumer | PullConsumer | SimpleConsumer] = field(default_factory=list)
     producers: list[Producer] = field(default_factory=list)
     replies: AwaitedReplies = field(default_factory=AwaitedReplies)
 
@@ -59,7 +60,7 @@ class BrokerRequests:
         )
         return dict(pairs)
 
-    def _open(self, group: str) -> PushConsumer | PullConsumer | None:
+    def _open(self, group: str) -> PushConsumer | PullConsumer | SimpleConsumer | None:
         return next((each for each in self.consumers if each.group == group and each.is_open), None)
 
     def _pushed(self, group: str) -> PushConsumer:

@@ -68,7 +68,7 @@ class ConsumeOptions:
             raise Error("orderly and broadcast do not go together", hint="An ordered queue has one reader by its lock")
         for name, ways in (("on_unreadable", _WAYS[::2]), ("on_undecodable", _WAYS)):
             if getattr(self, name) is not None:
-                _check_way(name, getattr(self, name), ("skip",) if self.broadcast else ways)
+                check_way(name, getattr(self, name), ("skip",) if self.broadcast else ways)
         check_count("concurrency", self.concurrency)
         check_count("pull_messages", self.pull_messages, MOST_PULLED)
         if self.max_batch is not None:
@@ -118,14 +118,15 @@ class PullOptions:
             check_codec(self.codec)
         check_count("pull_messages", self.pull_messages, MOST_PULLED)
         check_count("plain_bytes", self.plain_bytes, example=PLAIN_BYTES)
-        _check_way("on_unreadable", self.on_unreadable, ("raise", "skip"))
+        check_way("on_unreadable", self.on_unreadable, ("raise", "skip"))
         check_strategy(self.strategy)
         check_length("commit_s", self.commit_s)
         check_length("rebalance_s", self.rebalance_s)
         check_length("hold_s", self.hold_s, may_be_zero=True)
 
 
-def _check_way(name: str, value: object, allowed: Sequence[str]) -> None:
+def check_way(name: str, value: object, allowed: Sequence[str]) -> None:
+    """Raise Error unless the option is one of these ways."""
     if value not in allowed:
         words = " or ".join(f'"{each}"' for each in allowed)
         raise Error(f"{name}={value!r} is no way for a message that cannot be read", hint=f"Give {words}")

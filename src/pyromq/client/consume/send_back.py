@@ -128,6 +128,15 @@ class ConsumerSendBack:
             return False
         return True
 
+    async def dead_letter(self, received: Received, reason: str) -> None:
+        """Put a message among the dead letters, wherever it came from. Raise what its broker said."""
+        text = bounded_line(reason, MOST_REASON_BYTES)
+        try:
+            await self._send_back(received, DEAD_LETTER, text)
+        except Error as fault:
+            log.info("a dead letter is sent anew", id=received.id, fault=str(fault))
+            await self._send_again(received, DEAD_LETTER, text)
+
     async def most_retries(self, received: Received) -> int:
         """Return how often this message may come again: our own number, or the group's at the broker of its queue."""
         if not self._retry.of_group:
