@@ -23,6 +23,7 @@ WIDER = {"begin": Begin}  # read before the options are made, see `arguments.rea
         (pyromq.ClientSettings, pyromq.ClientConfig, {"name_servers"}),
         (pyromq.ConsumeSettings, pyromq.ConsumeOptions, set()),
         (pyromq.PullSettings, pyromq.PullOptions, set()),
+        (pyromq.SimpleSettings, pyromq.SimpleOptions, set()),
     ],
 )
 def test_keywords_are_the_fields_of_the_options(keywords: Any, options: Any, elsewhere: set[str]) -> None:

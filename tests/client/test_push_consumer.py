@@ -12,7 +12,7 @@ import pytest
 
 from pyromq.client.client import connect
 from pyromq.client.core.retry import Reject, Retry, RetryLater
-from pyromq.client.errors import Error, NotSupported, Refused
+from pyromq.client.errors import Error, Refused
 from pyromq.client.received import Received
 from pyromq.client.subscription import sql, tag
 from pyromq.model.group import ConsumeFromWhere
@@ -474,8 +474,6 @@ async def test_what_cannot_be_is_refused_with_a_word_of_advice(world: Servers) -
             client.push_consumer("T", lambda: None, group="g")
         with pytest.raises(Error, match="expression is empty"):
             sql(" ")
-        with pytest.raises(NotSupported, match="pop"):
-            client.consumer("T", group="g")
         with pytest.raises(Error, match="tag is empty"):
             tag("a", "")
         async with client.push_consumer("T", Seen(), group="g"):

@@ -115,6 +115,7 @@ OPTIONS = {
     "Retry": fields_of(pyromq.Retry),
     "FlowLimits": fields_of(pyromq.FlowLimits),
     "Options of a pull consumer": fields_of(pyromq.PullOptions, pyromq.PullSettings),
+    "Options of a simple consumer": fields_of(pyromq.SimpleOptions, pyromq.SimpleSettings),
 }
 
 
@@ -129,11 +130,18 @@ def test_every_option_is_explained(heading: str) -> None:
     assert [row[0] for row in table(heading) if len(row[3]) < 10] == []
 
 
+def public_names(kind: type) -> set[str]:
+    inherited = set(dir(object))
+    return {name for name in dir(kind) if not name.startswith("_") and name not in inherited}
+
+
 METHODS = {
     "Client": pyromq.Client,
     "Producer": pyromq.Producer,
     "PushConsumer": pyromq.PushConsumer,
     "PullConsumer": pyromq.PullConsumer,
+    "SimpleConsumer": pyromq.SimpleConsumer,
+    "Popped": pyromq.Popped,
     "Received": pyromq.Received,
     "Transaction": pyromq.Transaction,
     "SendResult": pyromq.SendResult,
@@ -144,15 +152,12 @@ INSIDE = {
     "Producer": {"received", "transactions"},
     "PushConsumer": {"received", "note_refusal", "describe", "facts", "members_changed", "reset"},
     "PullConsumer": {"note_refusal", "describe", "members_changed"},
+    "SimpleConsumer": {"note_refusal", "describe", "members_changed"},
+    "Popped": {"acking", "receipt", "state", "until"} | public_names(pyromq.Received),
     "Received": {"deadline", "ends", "namespace", "undecodable", "wanted_s", "wire_topic"},
     "Transaction": {"properties", "decision"},
     "SendResult": set[str](),
 }
-
-
-def public_names(kind: type) -> set[str]:
-    inherited = set(dir(object))
-    return {name for name in dir(kind) if not name.startswith("_") and name not in inherited}
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -161,10 +166,10 @@ def test_a_class_has_all_its_methods_in_its_table(name: str) -> None:
     assert written == public_names(METHODS[name]) - INSIDE[name]
 
 
-ASYNC_ONLY = {"assigned", "running", "is_paused", "rebalance", "consumer"}
+ASYNC_ONLY = {"assigned", "running", "is_paused", "rebalance"}
 
 
-@pytest.mark.parametrize("name", ["Client", "Producer", "PushConsumer", "PullConsumer"])
+@pytest.mark.parametrize("name", ["Client", "Producer", "PushConsumer", "PullConsumer", "SimpleConsumer", "Popped"])
 def test_the_blocking_class_has_the_same_names(name: str) -> None:
     blocking = public_names(getattr(pyromq.sync, name))
     assert public_names(METHODS[name]) - INSIDE[name] - blocking <= ASYNC_ONLY

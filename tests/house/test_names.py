@@ -38,7 +38,7 @@ OTHER_SIZES = {
 
 # Class names that stand in several rooms, and why nobody mixes them up.
 SHARED_CLASSES = dict.fromkeys(
-    ("Client", "Producer", "PullConsumer", "PushConsumer"),
+    ("Client", "Popped", "Producer", "PullConsumer", "PushConsumer", "SimpleConsumer"),
     "the blocking twins in `pyromq.sync` have the same names",
 )
 

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
 
 from . import client as _async
+from .arguments import Seconds
 from .connect.background import Lifecycle
 from .connect.portal import Portal
 from .consume.pull_consumer import PullConsumer as AsyncPullConsumer
@@ -22,6 +23,8 @@ from .consume.push_consumer import PushConsumer as AsyncPushConsumer
 from .handle.handlers import Handler
 from .keywords import ClientSettings
 from .middleware import Middleware
+from .pop.popped import Popped as AsyncPopped
+from .pop.simple_consumer import SimpleConsumer as AsyncSimpleConsumer
 from .produce.producer import Producer as AsyncProducer
 from .produce.transactions import Transaction, TransactionBlock
 from .received import Received
@@ -29,6 +32,7 @@ from .received import Received
 A = TypeVar("A", bound=Lifecycle)
 B = TypeVar("B", bound=Lifecycle)
 F = TypeVar("F", bound=Handler)
+M = TypeVar("M", bound=Received)
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
@@ -163,7 +167,70 @@ class PullConsumer(_Blocking[AsyncPullConsumer]):
             yield self._portal.call(_next_of(messages))
 
 
-async def _next_of(messages: AsyncIterator[Received]) -> Received:
+class Popped(Received):
+    """As `pyromq.Popped`."""
+
+    __slots__ = ("_portal", "_target")
+
+    def __init__(self, portal: Portal, target: AsyncPopped) -> None:
+        super().__init__(target.message, target.queue, target.namespace, target.group, target.codec, target.ends)
+        self._portal, self._target = portal, target
+
+    @property
+    def left_s(self) -> float:
+        return self._target.left_s
+
+    @property
+    def is_expired(self) -> bool:
+        return self._target.is_expired
+
+    def ack(self) -> None:
+        """Acknowledge the message as `pyromq.Popped.ack` does, and wait for the broker's answer."""
+        self._portal.call(_awaited(self._target))
+
+    def later(self, seconds: Seconds, *, counts: bool = True) -> None:
+        """Let the message come again as `pyromq.Popped.later` does."""
+        self._portal.call(self._target.later(seconds, counts=counts))
+
+    def dead_letter(self, reason: str = "") -> None:
+        """Put the message among the dead letters as `pyromq.Popped.dead_letter` does."""
+        self._portal.call(self._target.dead_letter(reason))
+
+
+async def _awaited(message: AsyncPopped) -> None:
+    await message.ack()
+
+
+class SimpleConsumer(_Blocking[AsyncSimpleConsumer]):
+    """As `pyromq.SimpleConsumer`."""
+
+    flush = _waits(AsyncSimpleConsumer.flush)
+
+    def receive(self, max: int = 16, wait: Seconds = 15.0, *, invisible: Seconds | None = None) -> list[Popped]:
+        """Receive as `pyromq.SimpleConsumer.receive` does."""
+        found = self._portal.call(self._target.receive(max, wait, invisible=invisible))
+        return [Popped(self._portal, each) for each in found]
+
+    def ack(self, messages: Iterable[Popped]) -> None:
+        """Acknowledge all of these as `pyromq.SimpleConsumer.ack` does."""
+        self._portal.call(self._target.ack([each._target for each in messages]))
+
+    @property
+    def open(self) -> list[Popped]:
+        return [Popped(self._portal, each) for each in self._target.open]
+
+    @property
+    def unreadable(self) -> int:
+        return self._target.unreadable
+
+    def __iter__(self) -> Iterator[Popped]:
+        """Yield one message after another, without end. Each is to be acknowledged."""
+        messages = self._target.__aiter__()
+        while True:
+            yield Popped(self._portal, self._portal.call(_next_of(messages)))
+
+
+async def _next_of(messages: AsyncIterator[M]) -> M:
     return await anext(messages)
 
 
@@ -205,6 +272,7 @@ class Client(_Blocking[_async.Client]):
     producer = _makes(_async.Client.producer, Producer)
     push_consumer = _makes(_async.Client.push_consumer, PushConsumer)
     pull_consumer = _makes(_async.Client.pull_consumer, PullConsumer)
+    simple_consumer = _makes(_async.Client.simple_consumer, SimpleConsumer)
     subscribe = _runs(_async.Client.subscribe)
     wait = _waits(_async.Client.wait)
     traces = _waits(_async.Client.traces)

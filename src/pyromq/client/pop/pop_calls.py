@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ...model.message import StoredMessage
 from ...protocol.bodies.keyed import MessageQueue
 from ..subscription import Filter
-
-if TYPE_CHECKING:
-    from .popped import Popped
+from .popped import Popped
 
 ANY_QUEUE = -1  # of a place: all queues of its broker
 MOST_POPPED = 32  # by one request, as brokers have it

@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from ...ambient import Clock
 from ...model.message import StoredMessage
 from ...protocol.bodies.keyed import MessageQueue
 from ..arguments import Seconds
 from ..received import Received
 from ..values import JSON, Codec
-
-if TYPE_CHECKING:
-    from .leases import Leases
 
 _NO_ENDS: Mapping[MessageQueue, int] = {}
 
@@ -40,10 +38,22 @@ class Acking:
         return asyncio.shield(self.future).__await__()
 
 
+class Keeper(Protocol):
+    """What a popped message asks of the consumer that has it: `leases.py`."""
+
+    clock: Clock
+
+    def ack(self, message: Popped) -> Acking: ...
+
+    async def later(self, message: Popped, seconds: Seconds, *, counts: bool = True) -> None: ...
+
+    async def dead_letter(self, message: Popped, reason: str) -> None: ...
+
+
 class Popped(Received):
     """One delivery that is hidden from the group until its invisible time is over, unless it is acknowledged."""
 
-    __slots__ = ("_leases", "acking", "receipt", "state", "until")
+    __slots__ = ("_keeper", "acking", "receipt", "state", "until")
 
     def __init__(
         self,
@@ -55,10 +65,10 @@ class Popped(Received):
         *,
         receipt: Any,
         until: float,
-        leases: Leases,
+        keeper: Keeper,
     ) -> None:
         super().__init__(message, queue, namespace, group, codec, _NO_ENDS)
-        self._leases = leases
+        self._keeper = keeper
         self.receipt = receipt  # what its broker wants back
         self.until = until  # of the monotonic clock: then it comes again
         self.state = LeaseState.OPEN
@@ -67,7 +77,7 @@ class Popped(Received):
     @property
     def left_s(self) -> float:
         """The seconds for which the message is still hidden from others of the group; 0, if it comes again."""
-        return max(0.0, self.until - self._leases.clock.monotonic())
+        return max(0.0, self.until - self._keeper.clock.monotonic())
 
     @property
     def is_expired(self) -> bool:
@@ -80,7 +90,7 @@ class Popped(Received):
         Those that come at about the same time share a request. Awaiting the result waits for the broker's answer and
         raises what went wrong; ReceiptExpired, if the time is over. `flush` tells of those that nobody awaits.
         """
-        return self._leases.ack(self)
+        return self._keeper.ack(self)
 
     async def later(self, seconds: Seconds, *, counts: bool = True) -> None:
         """Let the message come again after so many seconds from now, in place of its invisible time.
@@ -88,8 +98,8 @@ class Popped(Received):
         Until then it is still this consumer's and may be acknowledged: so this also gives more time to whoever works
         on it. `counts=False`: the next delivery has the same `attempt` as this one.
         """
-        await self._leases.later(self, seconds, counts=counts)
+        await self._keeper.later(self, seconds, counts=counts)
 
     async def dead_letter(self, reason: str = "") -> None:
         """Put the message among the group's dead letters, with this reason: it does not come again."""
-        await self._leases.dead_letter(self, reason)
+        await self._keeper.dead_letter(self, reason)

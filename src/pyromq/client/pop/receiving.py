@@ -130,7 +130,7 @@ class Receiving:
         return found, faults
 
     async def _drain(self, asked: PopRequest, found: list[Handed]) -> None:
-        """Pop from one place while it has more, until there are enough."""
+        """Take from one place while it has more, until there are enough."""
         while len(found) < asked.most:
             count = min(MOST_POPPED, asked.most - len(found))
             got = await self._pop(replace(asked, most=count, hold_s=0.0 if found else asked.hold_s))
@@ -139,7 +139,7 @@ class Receiving:
                 return
 
     async def _pop(self, asked: PopRequest) -> list[Handed]:
-        """Pop once. The call goes on if whoever waits here is cancelled, so that no message is forgotten."""
+        """Ask once. The call goes on if whoever waits here is cancelled, so that no message is forgotten."""
         task = self._pops.start(self._named_pop(asked) if asked.is_ordered else self._calls.pop(asked))
         try:
             return await asyncio.shield(task)
@@ -148,7 +148,7 @@ class Receiving:
             raise
 
     async def _named_pop(self, asked: PopRequest) -> list[Handed]:
-        """Pop in order. A call without an answer is repeated later under its own name: it gets the same messages."""
+        """Ask in order. A call without an answer is repeated later under its own name: it gets the same messages."""
         unanswered = self._attempts.setdefault(asked.place, [])
         attempt = unanswered.pop() if unanswered else self._session.ids.next()
         try:

@@ -1,4 +1,4 @@
-"""Simple consumers: the caller asks for messages, and says of each what becomes of it. Made by `Client.simple_consumer`.
+"""Simple consumers: the caller asks for messages, and says what becomes of each. Made by `Client.simple_consumer`.
 
     async with client.simple_consumer("orders", group="billing", invisible_s=60) as consumer:
         for msg in await consumer.receive(max=32, wait=10):
@@ -77,7 +77,7 @@ class SimpleConsumer(Lifecycle):
         self._iterated: list[Popped] = []
         self._version = session.clock.now_ms()
         self._refusal: SubscriptionConflict | None = None
-        self.unreadable = 0  # records that came and that nobody can read
+        self._unreadable = 0
         self.is_open = False
 
     # --- start and stop -------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ class SimpleConsumer(Lifecycle):
         namespace = self._session.config.namespace
         found = []
         for message, queue, receipt in handed:
-            about = {"receipt": receipt, "until": until, "leases": self.leases}
+            about = {"receipt": receipt, "until": until, "keeper": self.leases}
             found.append(Popped(message, queue, namespace, self._own_group, self._codec, **about))
         self.leases.add(found)
         return found
@@ -185,7 +185,7 @@ class SimpleConsumer(Lifecycle):
         """Return whether it is nothing for the caller: not the tag (brokers compare hashes), or nobody can read it."""
         message = popped.message
         if isinstance(message, UnreadableMessage):
-            self.unreadable += 1
+            self._unreadable += 1
             way = self.options.on_unreadable
             log.error("a record cannot be read", group=self.group, id=message.message_id, fault=message.fault, way=way)
             if way == "dead-letter":
@@ -234,6 +234,11 @@ class SimpleConsumer(Lifecycle):
     def open(self) -> Sequence[Popped]:
         """Return the messages that are neither acknowledged nor given back nor expired."""
         return self.leases.open
+
+    @property
+    def unreadable(self) -> int:
+        """The number of records that came and that nobody can read."""
+        return self._unreadable
 
     def _check_open(self) -> None:
         if not self.is_open:
