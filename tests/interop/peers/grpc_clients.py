@@ -10,6 +10,7 @@ import subprocess
 import sys
 import venv
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -128,10 +129,7 @@ def _done(command: Sequence[str], folder: Path, what: str, env: Mapping[str, str
 
 
 CLIENTS = {
-    **{
-        f"java-{version}": GrpcClient(f"gRPC Java {version}", lambda version=version: _java(version))
-        for version in JAVA
-    },
+    **{f"java-{version}": GrpcClient(f"gRPC Java {version}", partial(_java, version)) for version in JAVA},
     "go": GrpcClient(f"gRPC Go {GO}", _go),
     "node": GrpcClient(f"gRPC Node {NODE}", _node),
     "python": GrpcClient(f"gRPC Python {PYTHON}", _python),
