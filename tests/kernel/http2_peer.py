@@ -61,7 +61,7 @@ class Peer:
         """Note answers: headers as a dict, data as bytes, the end and a reset as words."""
         for event in self.h2.receive_data(data):
             if isinstance(event, ResponseReceived | TrailersReceived):
-                self.answers.setdefault(event.stream_id, []).append(dict(event.headers))  # type: ignore[arg-type]
+                self.answers.setdefault(event.stream_id, []).append(dict(event.headers))
             elif isinstance(event, DataReceived):
                 self.answers.setdefault(event.stream_id, []).append(event.data)
             elif isinstance(event, StreamEnded):

@@ -13,7 +13,7 @@ from cpython.unicode cimport PyUnicode_DecodeLatin1
 from libc.stddef cimport size_t
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memcmp, memcpy, memmove
+from libc.string cimport memchr, memcmp, memcpy, memmove, memset
 
 import zlib
 from collections.abc import Mapping
@@ -36,5 +36,8 @@ include "bytes.pxi"
 include "nghttp2.pxi"
 include "http2_headers.pxi"
 include "http2_call.pxi"
+include "http2_protobuf.pxi"
+include "http2_sends.pxi"
 include "http2_session.pxi"
 include "http2_callbacks.pxi"
+include "http2_answers.pxi"

@@ -45,6 +45,8 @@ cdef class HttpCall:
     cdef bint is_deferred         # nghttp2 waits for more of the answer
     cdef bint is_finishing
     cdef bint is_ended            # everything was submitted, or the session has answered itself: no more events
+    cdef bint is_hot              # its events wait until it is known whether Python is needed
+    cdef Text request             # of a hot call: its message, valid within one call of `receive`
     cdef int status
     cdef bytes text
 

@@ -89,7 +89,9 @@ cdef int headers_are_whole(Http2Session s, HttpCall call) except -1:
     free(call.head.at)
     call.head.at = NULL
     call.head.first = call.head.used = call.head.room = 0
-    s.events.append(make_tuple(CallBegun, (call.stream, headers)))
+    call.is_hot = s.hot is not None and not s.is_leaving and is_hot_call(s, headers)
+    if not call.is_hot:
+        s.events.append(make_tuple(CallBegun, (call.stream, headers)))
     return 0
 
 
@@ -111,8 +113,10 @@ cdef int frame_came(nghttp2_session *session, const nghttp2_frame *frame, void *
             headers_are_whole(s, call)
         if frame.hd.flags & NGHTTP2_FLAG_END_STREAM:
             call.is_half_closed = True
+            if call.is_hot and offer_hot(s, call):
+                return 0
             if call.came.used > call.came.first:
-                s.refuse(call, 13, "the request ended inside a message")
+                s.refuse(call, 13, "Encountered end-of-stream mid-frame")
             else:
                 s.events.append(make_tuple(HalfClosed, (call.stream,)))
     except BaseException as fault:
@@ -127,8 +131,15 @@ cdef int data_came(
     cdef HttpCall call
     try:
         call = call_of(s, stream)
-        if call is not None and not call.is_ended:
-            take_data(s, call, data, n)
+        if call is None or call.is_ended:
+            return 0
+        if call.is_hot:
+            if flags & NGHTTP2_FLAG_END_STREAM and call.came.used == 0 and is_one_message(call, data, n):
+                call.request.at, call.request.n = data, <Py_ssize_t>n   # as nearly always: nothing is copied
+                return 0
+            if hold_hot(s, call, data, n):
+                return 0
+        take_data(s, call, data, n)
     except BaseException as fault:
         return failed(s, fault)
     return 0
@@ -170,7 +181,7 @@ cdef size_t cut_messages(Http2Session s, HttpCall call, const uint8_t *p, size_t
     while n - at >= 5 and not call.is_ended:
         length = get32(p + at + 1)
         if p[at] > 1:
-            s.refuse(call, 13, f"a message's first byte is {p[at]}, it is 0 or 1")
+            s.refuse(call, 13, "gRPC frame header malformed: reserved bits not zero")
         elif length > call.limit:
             s.refuse(call, 8, f"gRPC message exceeds maximum size {call.limit}: {length}")
         elif n - at - 5 < length:
@@ -186,23 +197,23 @@ cdef size_t cut_messages(Http2Session s, HttpCall call, const uint8_t *p, size_t
 
 
 cdef bytes unpacked(Http2Session s, HttpCall call, bytes message):
-    """Return a compressed message as it was; None: the call is refused."""
-    cdef str encoding = call.headers.get("grpc-encoding", "identity")
+    """Return a compressed message as it was; None: the call is refused. Words of protocol/grpc/framing.py."""
     cdef bytes plain
-    if encoding != "gzip":
-        s.refuse(call, 12, f"cannot read a message compressed by {encoding}, but by gzip")
+    cdef int64_t most = min(call.limit, MOST_UNPACKED)
+    if call.headers.get("grpc-encoding", "identity") != "gzip":
+        s.refuse(call, 13, "Can't decode compressed gRPC message as compression not configured")
         return None
     reader = zlib.decompressobj(31)
     try:
-        plain = reader.decompress(message, call.limit + 1)
-    except zlib.error:
-        s.refuse(call, 13, "a compressed message is no gzip")
+        plain = reader.decompress(message, most + 1)
+    except zlib.error as fault:
+        s.refuse(call, 13, f"a message marked gzip cannot be unpacked: {fault}")
         return None
-    if len(plain) > call.limit:
-        s.refuse(call, 8, f"decompressed gRPC message exceeds maximum size {call.limit}")
+    if len(plain) > most:
+        s.refuse(call, 8, f"Decompressed gRPC message exceeds maximum size {most}")
         return None
-    if not reader.eof:
-        s.refuse(call, 13, "a compressed message is no gzip")
+    if not reader.eof or reader.unused_data:
+        s.refuse(call, 13, "a message marked gzip is cut off, or has more behind its end")
         return None
     return plain
 
@@ -222,7 +233,8 @@ cdef int stream_closed(nghttp2_session *session, int32_t stream, uint32_t code, 
         call.out.first = call.out.used
         if not call.is_ended and call.headers is not None:
             call.is_ended = True
-            s.events.append(make_tuple(CallReset, (stream, code)))
+            if not call.is_hot:  # else nobody has heard of it
+                s.events.append(make_tuple(CallReset, (stream, code)))
     except BaseException as fault:
         return failed(s, fault)
     return 0

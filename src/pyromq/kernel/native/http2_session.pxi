@@ -3,6 +3,7 @@
 cdef enum:
     SHOWN_TEXT = 1024         # bytes of an error's text that go into the trailers
     KEPT_ROOM = 1 << 20       # of the shared output buffer, between two calls
+    MOST_UNPACKED = 16 << 20  # bytes of a compressed message, whatever its method allows
 
 cdef Buffer shared_output     # filled and emptied within one call of Python's: the event loop's thread only
 
@@ -53,10 +54,16 @@ cdef class Http2Session:
     cdef list events
     cdef object fault                 # raised in one of nghttp2's calls
     cdef str reason                   # why the connection ends
-    cdef bint is_closed
+    cdef bint is_over
     cdef bytes made                   # output that nobody has taken yet
     cdef int64_t pending              # bytes of unfinished messages
-    cdef int64_t unsent_bytes
+    cdef readonly int64_t unsent_bytes
+    cdef HotSends hot
+    cdef bint is_leaving              # a GOAWAY was sent: Python decides on what still comes
+    cdef object peer                  # the connection, as the broker's feed knows it
+    cdef bytes remote
+    cdef list parked                  # answers that wait for the log
+    cdef readonly int64_t hot_calls   # served without Python
     cdef int64_t resets, idle
 
     def __init__(self, limits=None):
@@ -86,24 +93,34 @@ cdef class Http2Session:
         cdef Py_buffer view
         cdef ssize_t used
         cdef list told
-        if self.is_closed:
-            return ()
-        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-        try:
-            used = nghttp2_session_mem_recv(self.session, <const uint8_t *>view.buf, <size_t>view.len)
-        finally:
-            PyBuffer_Release(&view)
-        if self.fault is not None:
-            fault, self.fault, self.is_closed = self.fault, None, True
-            raise fault
-        if used < 0 and self.reason is None:
-            self.reason = nghttp2_strerror(<int>used).decode()
-        self.pump()
-        if self.reason is not None and not self.is_closed:
-            self.is_closed = True
-            self.events.append(make_tuple(SessionClosed, (self.reason,)))
+        if not self.is_over:
+            PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+            try:
+                used = nghttp2_session_mem_recv(self.session, <const uint8_t *>view.buf, <size_t>view.len)
+                if self.hot is not None and self.hot.burst.used:
+                    feed_hot(self)
+            finally:
+                PyBuffer_Release(&view)
+            self.raise_fault()
+            if used < 0 and self.reason is None:
+                self.reason = nghttp2_strerror(<int>used).decode()
+            self.pump()
         told, self.events = self.events, []
         return told
+
+    def serve_hot(self, HotSends hot not None, peer, str remote not None):
+        """Serve plain sends without Python from now on. `remote` is the client's address."""
+        self.hot, self.peer, self.remote = hot, peer, remote.encode("ascii", "replace")
+
+    def take_parked(self):
+        """Return positions of the log, each with answers that may leave when it is readable up to there."""
+        parked, self.parked = self.parked, None
+        return () if parked is None else parked
+
+    def answer_parked(self, bytes answers):
+        """Send answers that were parked, or what is said in their place."""
+        if not self.is_over and self.hot is not None:
+            send_answers(self, <const uint8_t *>PyBytes_AS_STRING(answers), PyBytes_GET_SIZE(answers))
 
     def start(self, int32_t stream):
         """Send the headers of an answer; messages follow."""
@@ -147,7 +164,8 @@ cdef class Http2Session:
 
     def goaway(self):
         """Say that no new calls are taken; those that are open go on."""
-        if not self.is_closed:
+        if not self.is_over:
+            self.is_leaving = True
             check(nghttp2_submit_goaway(
                 self.session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(self.session), 0, NULL, 0
             ))
@@ -155,10 +173,20 @@ cdef class Http2Session:
     def take_output(self):
         """Return all bytes that may be sent now."""
         cdef bytes made
-        if not self.is_closed:
+        if not self.is_over:
             self.pump()
         made, self.made = self.made, b""
         return made
+
+    @property
+    def is_closed(self):
+        """Return whether the connection has come to its end; the last event says why."""
+        return self.is_over
+
+    @property
+    def pending_bytes(self):
+        """Return how many bytes are kept of messages that are not whole yet."""
+        return self.pending
 
     @property
     def open_calls(self):
@@ -169,7 +197,7 @@ cdef class Http2Session:
 
     cdef HttpCall open_call(self, int32_t stream):
         cdef HttpCall call = self.calls.get(stream)
-        return None if call is None or call.is_ended or self.is_closed else call
+        return None if call is None or call.is_ended or self.is_over else call
 
     cdef int add(self, HttpCall call, const uint8_t *message, Py_ssize_t n) except -1:
         cdef uint8_t prefix[5]
@@ -241,7 +269,7 @@ cdef class Http2Session:
         cdef const uint8_t *data
         cdef ssize_t n
         cdef Buffer *out = &shared_output
-        if not nghttp2_session_want_write(self.session):
+        if self.reason is None and not nghttp2_session_want_write(self.session):
             return 0
         out.used = 0
         while True:
@@ -251,9 +279,7 @@ cdef class Http2Session:
             reserve(out, <size_t>n)
             memcpy(out.at + out.used, data, <size_t>n)
             out.used += <size_t>n
-        if self.fault is not None:
-            fault, self.fault, self.is_closed = self.fault, None, True
-            raise fault
+        self.raise_fault()
         if n < 0 and self.reason is None:
             self.reason = nghttp2_strerror(<int>n).decode()
         if out.used:
@@ -263,6 +289,16 @@ cdef class Http2Session:
             free(out.at)
             out.at, out.room = NULL, 0
         out.used = 0
+        if self.reason is not None:
+            self.is_over = True
+            self.events.append(make_tuple(SessionClosed, (self.reason,)))
+        return 0
+
+    cdef int raise_fault(self) except -1:
+        """Raise what went wrong in a call of nghttp2's: memory, or a fault of ours. The connection is lost."""
+        if self.fault is not None:
+            fault, self.fault, self.is_over = self.fault, None, True
+            raise fault
         return 0
 
 
