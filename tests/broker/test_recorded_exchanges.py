@@ -35,6 +35,7 @@ NEEDS_LIVE_CLIENTS = {
     Code.SEND_REPLY_MESSAGE,
     Code.SEND_REPLY_MESSAGE_V2,
     Code.CHECK_CLIENT_CONFIG,
+    Code.POP_MESSAGE,  # the same: pop/test_recorded_pops.py
     Code.RECALL_MESSAGE,  # its handles have times: timing/test_recall.py asks at those
 }
 # What we answer differently on purpose (docs/broker.md): code, Java's answer, ours.

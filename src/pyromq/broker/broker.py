@@ -116,7 +116,7 @@ class Broker:
         self.retries = RetryParts(base, self.sends)
         self.pull_parts = PullParts(base)
         self.pulls = self.pull_parts.handler
-        self.pop_parts = PopParts(base, self.sends)
+        self.pop_parts = PopParts(base, self.sends, self.pull_parts)
         self.balance = BalanceParts(base, self.naming)
         self.runtime = self._runtime_info()
         parts = Parts(
@@ -189,6 +189,7 @@ class Broker:
         self.storage.gate.measure()
         await self.storage.put_released(self.intake)
         await self.transactions.recover()
+        await self.pop_parts.recover()
         self.listeners.accept()
         return self.address
 
@@ -211,7 +212,7 @@ class Broker:
 
     def message_loops(self) -> list[Coroutine[Any, Any, None]]:
         """Return the loops that carry messages on by themselves."""
-        return [*self.timing.loops(), *self.transactions.loops()]
+        return [*self.timing.loops(), *self.transactions.loops(), *self.pop_parts.loops()]
 
     async def stop(self) -> None:
         """Leave the name servers first, so that clients look elsewhere; then finish requests; close the store last.
@@ -221,6 +222,7 @@ class Broker:
         try:
             await self._stop_serving()
             await self.transactions.checks.close()
+            await self.pop_parts.close()
             await self.timing.close()
             await self.transactions.close_tables()
             await self.balance.close_tables()
@@ -231,6 +233,7 @@ class Broker:
     async def _stop_serving(self) -> None:
         await self.naming.registration.unregister()
         self.pulls.suspended.end_all()
+        self.pop_parts.end_waits()
         for server in self.servers:
             self.intake.flush()  # its answers are not among the requests that the server waits for
             await server.stop(self.environment.config.shutdown_wait_time_seconds)
@@ -241,10 +244,12 @@ class Broker:
 
     def _connection_lost(self, peer: Peer) -> None:
         self.pulls.suspended.drop(peer)
+        self.pop_parts.connection_lost(peer)
         self.clients.handlers.lost(peer)
 
     def _topic_changed(self, name: str) -> None:
         self.pulls.suspended.end_topic(name)
+        self.pop_parts.topic_changed(name)
         self.naming.registration.announce()
 
     def _clean_filters(self) -> None:

@@ -26,6 +26,7 @@ from ..store.timer.timer_store import TimerSettings
 from ..store.timer.timer_wheel import SLOTS
 from ..transport.address import parse_address
 from ..transport.settings import TransportSettings
+from .pop.settings import PopSettings
 
 T = TypeVar("T")
 
@@ -67,7 +68,7 @@ def including(part: type, *, live: bool = False) -> Callable[[type[T]], type[T]]
 @including(TransportSettings)
 @including(ProxySettings)
 @including(RetentionConfig, live=True)
-class BrokerConfig(StoreConfig):
+class BrokerConfig(PopSettings):
     """Times are milliseconds where the name says so or Java's key is known for it."""
 
     # Identity and addresses

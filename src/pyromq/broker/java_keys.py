@@ -44,16 +44,10 @@ _PLANNED = {
         transactionOpMsgMaxSize transactionOpBatchInterval transactionMetricFlushInterval
         transWriteOriginTransHalfEnable""",
     "pop": """
-        popPollingSize popPollingMapSize popPollingMapExpireTimeSeconds maxPopPollingSize
-        popLongPollingForceNotifyInterval popFromRetryProbability popFromRetryProbabilityForPriority
-        priorityOrderAsc enableRetryTopicV2 retrieveMessageFromPopRetryTopicV1 popResponseReturnActualRetryTopic
-        useSeparateRetryQueue initPopOffsetByCheckMsgInMem enablePopBufferMerge popCkStayBufferTime
-        popCkStayBufferTimeOut popCkMaxBufferSize popCkOffsetMaxQueueSize appendCkAsync appendAckAsync
-        enablePopBatchAck reviveQueueNum reviveInterval reviveMaxSlow reviveScanTime reviveAckWaitMs
-        enableSkipLongAwaitingAck skipWhenCKRePutReachMaxTimes popReviveSkipIfGroupAbsent popReviveConcurrency
-        popReviveMaxAttemptTimes popReviveMaxReturnSizePerRead enablePopMessageThreshold popInflightMessageThreshold
-        enableNotifyAfterPopOrderLockRelease enableNotifyBeforePopCalculateLag useMessageFilterForNotification
-        maxMessageFilterNumForNotification popConsumerFSServiceInit""",
+        reviveInterval reviveMaxSlow reviveScanTime reviveAckWaitMs enableSkipLongAwaitingAck
+        skipWhenCKRePutReachMaxTimes popReviveSkipIfGroupAbsent popReviveConcurrency popReviveMaxAttemptTimes
+        popReviveMaxReturnSizePerRead enableNotifyAfterPopOrderLockRelease enableNotifyBeforePopCalculateLag
+        useMessageFilterForNotification maxMessageFilterNumForNotification popConsumerFSServiceInit""",
     "metrics": """
         metricsExporterType metricsPromExporterPort metricsPromExporterHost metricsGrpcExporterTarget
         metricsGrpcExporterHeader metricGrpcExporterTimeOutInMills metricGrpcExporterIntervalInMills
@@ -177,6 +171,10 @@ _IGNORED = {
         logicQueueSwapMapInterval=3600000 cleanSwapedMapInterval=300000 logicQueueSwapMapReserveFileNum=20
         writeWithoutMmap=false transferMsgByHeap=true sharedByteBufferNum=16 dataReadAheadEnable=true
         sampleCountThreshold=5000 sampleSteps=32 timerColdDataCheckIntervalMs=60000""",
+    "check points are in one table at first and written down at once; who waits is woken by each message": """
+        enablePopBufferMerge=false popCkStayBufferTimeOut=3000 popCkMaxBufferSize=200000
+        popCkOffsetMaxQueueSize=20000 appendCkAsync=false appendAckAsync=false enablePopBatchAck=false
+        popPollingMapSize=100000 popPollingMapExpireTimeSeconds=600 popLongPollingForceNotifyInterval=800""",
     "it belongs to RocksDB, which is off": """
         timerRocksDBPrecisionMs=1000 timerRocksDBRollMaxTps=8000.0 timerRocksDBTimeExpiredMaxTps=200000.0
         timerRocksDBRollIntervalHours=1 timerRocksDBRollRangeHours=2 timerRocksDBStopScan=false

@@ -99,14 +99,14 @@ class RequestCode:
 
     # POP
     POP_MESSAGE = Row(200050, Content(pop.PopMessage), Content(pop.PopMessageAnswer, RECORDS),
-        lane=PULL, needs=CONSUME, by=POP)
+        lane=PULL, needs=CONSUME)
     PEEK_MESSAGE = Row(200052, Content(pop.PeekMessage), Content(pop.PopMessageAnswer, RECORDS),
         lane=PULL, needs=CONSUME, by=POP)
-    ACK_MESSAGE = Row(200051, Content(pop.AckMessage), NOTHING, lane=PULL, needs=CONSUME, by=POP)
+    ACK_MESSAGE = Row(200051, Content(pop.AckMessage), NOTHING, lane=PULL, needs=CONSUME)
     BATCH_ACK_MESSAGE = Row(200151, Content(None, offsets.BatchAckMessageRequestBody), NOTHING,
-        lane=PULL, needs=on_body_topic("acks.t", SUB) + on_body_group("acks.c", SUB), by=POP)
+        lane=PULL, needs=on_body_topic("acks.t", SUB) + on_body_group("acks.c", SUB))
     CHANGE_MESSAGE_INVISIBLETIME = Row(200053, Content(pop.ChangeInvisibleTime), Content(pop.ChangeInvisibleTimeAnswer),
-        lane=PULL, needs=CONSUME, by=POP)
+        lane=PULL, needs=CONSUME)
     NOTIFICATION = Row(200054, Content(pop.Notification), Content(pop.NotificationAnswer),
         lane=PULL, needs=CONSUME, by=POP)
     POLLING_INFO = Row(200055, Content(GroupQueue), Content(pop.PollingInfoAnswer),

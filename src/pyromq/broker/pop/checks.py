@@ -71,9 +71,7 @@ class PopChecks:
         name = header.consumer_group
         group = self.groups.ensure(name, config)
         if group is None:
-            _refuse(
-                f"subscription group [{name}] does not exist, {FAQ}", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
-            )
+            _refuse(f"subscription group [{name}] does not exist, {FAQ}", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
         if not group.consume_enable:
             _refuse(f"subscription group no permission, {name}", ResponseCode.NO_PERMISSION)
         return group

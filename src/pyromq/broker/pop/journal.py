@@ -25,7 +25,7 @@ MOST_KEPT_BYTES = 1 << 20  # that could not be put: then nothing more is handed 
 SAID_AGAIN_S = 10.0
 
 
-class Journal:
+class PopJournal:
     """Event loop only. Invariant: entries are in the log in the order in which the table gave them."""
 
     def __init__(self, live: Live[BrokerConfig], access: LogAccess, table: PopTable) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from typing import NamedTuple, Protocol
 
+from ...kernel.pops import CheckPoint
 from ...model.receipt import Receipt
 from ...protocol.headers.pop import AckMessage, ChangeInvisibleTime
 from ...transport.dispatch import Answer, RequestOf
@@ -61,6 +62,10 @@ class HandedOut(NamedTuple):
 
 class Spill(Protocol):
     """Check points that leave the table as records of Java's form, and what is done with those afterwards."""
+
+    def spill(self, points: Sequence[CheckPoint]) -> Awaitable[None]:
+        """Put a check point record for each, then say `spilled` to the table. One that cannot be put stays there."""
+        ...
 
     def ack(self, handed_out: HandedOut, offsets: Sequence[int], done: Done) -> None:
         """Put what acknowledges these offsets. `done` is called once that is as safe as a send, or was needless."""

@@ -1,22 +1,24 @@
-"""The settings of popping, with Java's keys. Those of old check points and of messages in order stand with their parts."""
+"""The settings of popping, with Java's keys.
+
+They stand between those of the store and those of the broker, which inherits both.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from ...config import setting
-
-RETRY_FIRST = 20
+from ...store.config import StoreConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PopSettings:
+class PopSettings(StoreConfig):
     """All may be changed while running, but for what sizes a table."""
 
     pop_polling_size: int = setting(1024, low=0, live=True, help="pops of one group, topic and queue that may wait")
     max_pop_polling_size: int = setting(100_000, low=0, live=True, help="pops that may wait in all, then POLLING_FULL")
     pop_from_retry_probability: int = setting(
-        RETRY_FIRST, low=0, high=100, live=True, help="percent of the pops that look into the retry topic first"
+        20, low=0, high=100, live=True, help="percent of the pops that look into the retry topic first"
     )
     pop_from_retry_probability_for_priority: int = setting(
         0, low=0, high=100, live=True, help="the same for topics of type PRIORITY"

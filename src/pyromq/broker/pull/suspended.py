@@ -11,26 +11,18 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from ...ambient import Clock, Timer
 from ...kernel.state import QueueTail
 from ...transport.peer import Peer
 from ..config import BrokerConfig
-from ..reading.long_poll import LongPoll, SuspendedPull
+from ..reading.long_poll import Arrivals, LongPoll, SuspendedPull
 from .tickets import AnyTicket
 
 Serve: TypeAlias = Callable[[SuspendedPull[AnyTicket]], bool]
 
 AT_ONCE = 64  # pulls in a turn: about a millisecond
-
-
-class Arrivals(Protocol):
-    """The store: calls who listens to a topic with each queue of it that has something new."""
-
-    def on_arrival(self, topic: str, listener: Callable[[QueueTail], None]) -> None: ...
-
-    def off_arrival(self, topic: str, listener: Callable[[QueueTail], None]) -> None: ...
 
 
 @dataclass(slots=True, eq=False, repr=False)

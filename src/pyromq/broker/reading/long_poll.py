@@ -6,12 +6,22 @@ an append touches only the pulls of its own queue, and time touches only those t
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
+
+from ...kernel.state import QueueTail
 
 T = TypeVar("T")
+
+
+class Arrivals(Protocol):
+    """The store: calls who listens to a topic with each queue of it that has something new."""
+
+    def on_arrival(self, topic: str, listener: Callable[[QueueTail], None]) -> None: ...
+
+    def off_arrival(self, topic: str, listener: Callable[[QueueTail], None]) -> None: ...
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -62,6 +72,16 @@ class LongPoll(Generic[T]):
         """Remove and return what a message in this queue may answer: `readable` is the end that may be read now."""
         pulls = self._by_queue.get((topic, queue_id), ())
         return self._take([pull for pull in pulls if pull.offset < readable])
+
+    def take_first(self, topic: str, queue_id: int) -> SuspendedPull[T] | None:
+        """Remove and return the one that has waited the longest; None: nobody waits there."""
+        pull = next(iter(self._by_queue.get((topic, queue_id), ())), None)
+        if pull is not None:
+            self._forget(pull)
+        return pull
+
+    def count(self, topic: str, queue_id: int) -> int:
+        return len(self._by_queue.get((topic, queue_id), ()))
 
     def take_due(self, now: float) -> list[SuspendedPull[T]]:
         """Remove and return the pulls whose deadline has passed."""

@@ -11,7 +11,7 @@ class PopMessage(GroupQueue, kw_only=True):
     max_msg_nums: Int32
     invisible_time: Int64
     poll_time: Int64
-    born_time: Int64
+    born_time: Int64 = 0  # of the client's clock; 0: when it arrives
     init_mode: Int32
     exp_type: str | None = None
     exp: str | None = None

@@ -1,0 +1,68 @@
+"""Lets check points leave the table that have been open for long, or that it has no room for: as records of the log.
+
+Java's broker reads those records too. What is about to be given again stays: it leaves by that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...ambient import Clock
+from ...config import Live
+from ..config import BrokerConfig
+from .lanes import Lanes
+from .seams import Spill
+
+TICK_S = 0.1
+AT_ONCE = 256
+SOON_MS = 1_000
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Aging:
+    """Event loop only. Without `spill` check points stay until their time is over."""
+
+    live: Live[BrokerConfig]
+    clock: Clock
+    lanes: Lanes
+    spill: Spill | None = None
+    spilled: int = 0
+
+    async def run(self) -> None:
+        while True:
+            await self.clock.sleep(TICK_S)
+            while await self.round():
+                await self.clock.sleep(0)
+
+    async def round(self) -> bool:
+        """Let some of the old ones leave. True: there are more."""
+        if self.spill is None:
+            return False
+        now_ms = self.clock.now_ms()
+        aged = self.lanes.table.aged(now_ms - self.live.config.pop_ck_stay_buffer_time, AT_ONCE)
+        leaving = [point for point in aged if point.due_ms > now_ms + SOON_MS]
+        if leaving:
+            await self.spill.spill(leaving)
+            for lane in {point.lane for point in leaving}:
+                self.lanes.settle(lane)
+            self.lanes.journal.changed()
+            self.spilled += len(leaving)
+        return len(leaving) == AT_ONCE
+
+    async def leave_lane(self, group: str, topic: str, queue_id: int) -> None:
+        """Let everything of one lane leave, and commit where its next pop would have read: others go on from there."""
+        lane = self.lanes.find(group, topic, queue_id)
+        if lane is None or self.spill is None:
+            return
+        next_offset = self.lanes.table.next_offset(lane)
+        while points := self.lanes.table.points(lane)[:AT_ONCE]:
+            await self.spill.spill(points)
+            if len(self.lanes.table.points(lane)) == len(points):
+                return  # they cannot be put now
+        self.lanes.close(group, topic, queue_id)
+        self.lanes.commit_start(group, topic, queue_id, next_offset)
+
+    async def leave_all(self) -> None:
+        """Let everything leave: the broker stops, and whoever opens the store next finds all of it in the log."""
+        for group, topic, queue_id, _ in self.lanes.all():
+            await self.leave_lane(group, topic, queue_id)

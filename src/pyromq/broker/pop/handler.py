@@ -1,0 +1,163 @@
+"""Popping: request 200050. Check, look through the queues, note what is handed out, answer; or hold.
+
+What finds nothing waits in `waiting`, which calls back when there is something new, or when its time is over. Messages
+leave only after the journal has them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from ...ambient import Clock
+from ...config import Live
+from ...errors import RequestRefused
+from ...model.codes import ResponseCode
+from ...protocol.headers.pop import PopMessage
+from ...transport.dispatch import Answer, Reply, Request, RequestOf, failed
+from ..config import BrokerConfig
+from ..intake.intake import Outcome
+from ..intake.put_answers import answer
+from ..reading.long_poll import Arrivals, SuspendedPull
+from . import queue_order
+from .checks import NO_FIELDS, PopChecks
+from .journal import PopJournal
+from .seams import OrderPops, Source
+from .tickets import PopTicket
+from .waiting import Held, HeldPops
+from .walk import Walk
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class PopHandler:
+    """Event loop only. `order` serves pops in order; `pick` chooses one of n; `met` notes who pops what."""
+
+    live: Live[BrokerConfig]
+    clock: Clock
+    checks: PopChecks
+    walk: Walk
+    source: Source
+    journal: PopJournal
+    arrivals: Arrivals
+    pick: Callable[[int], int]
+    met: Callable[[PopMessage], None] = lambda _: None
+    order: OrderPops | None = None
+    held: HeldPops[PopTicket] = field(init=False)
+    _looks: int = 0  # the revive queue follows from it
+    _tasks: set[asyncio.Future[None]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.held = HeldPops(self.clock, self.arrivals, self._retry, self._end)
+
+    def __call__(self, request: RequestOf[PopMessage, None]) -> Answer:
+        ticket = self._checked(request)
+        pending = self._search(ticket)
+        return self._answer(ticket) if pending is None else self._answer_later(ticket, pending)
+
+    def _checked(self, request: Request, born_ms: int = 0) -> PopTicket:
+        header = request.header
+        header.born_time = header.born_time or born_ms
+        self.met(header)
+        allowed = self.checks.check(header, request.peer, self.live.config, self.clock.now_ms())
+        if header.order and self.order is None:
+            raise RequestRefused("pops in order are not served yet: pop without order", fields=dict(NO_FIELDS))
+        self.journal.check_writable()
+        return PopTicket(request, header, allowed)
+
+    # --- looking --------------------------------------------------------------------------------------------------
+
+    def _search(self, ticket: PopTicket) -> Awaitable[None] | None:
+        revive_queue = 0
+        if not ticket.header.order:
+            revive_queue = self._looks % self.live.config.revive_queue_num
+            self._looks += 1
+        ticket.begun = self.clock.monotonic()
+        ticket.begin(self.clock.now_ms(), revive_queue, self.pick(queue_order.CHANCES))
+        source = self.order if ticket.header.order and self.order is not None else self.source
+        return self.walk.go(ticket, source)
+
+    async def _answer_later(self, ticket: PopTicket, pending: Awaitable[None]) -> Reply | None:
+        await pending
+        return self._answer(ticket)
+
+    def _answer(self, ticket: PopTicket) -> Reply | None:
+        """Return the answer; None: it follows when the journal has it, or the pop is held."""
+        if ticket.records:
+            self._hand_out(ticket)
+            return None
+        held = self._hold(ticket)
+        if held is Held.WAITS:
+            self._wake_for_rest(ticket)
+            return None
+        return ticket.reply(ResponseCode.POLLING_FULL if held is Held.FULL else ResponseCode.POLLING_TIMEOUT)
+
+    def _hand_out(self, ticket: PopTicket) -> None:
+        self.journal.after(partial(self._noted, ticket), waits=self.live.config.pop_waits_for_flush)
+        self._wake_for_rest(ticket)
+
+    def _noted(self, ticket: PopTicket, _: Outcome) -> None:
+        """Answer whatever became of the record: what is handed out stays so in memory, and is written down later."""
+        answer(ticket.request, ticket.reply())
+
+    # --- holding --------------------------------------------------------------------------------------------------
+
+    def _hold(self, ticket: PopTicket) -> Held:
+        header, config = ticket.header, self.live.config
+        if header.poll_time <= 0 or ticket.request.command.is_oneway:
+            return Held.NOT
+        wait_ms = ticket.allowed.born_ms + header.poll_time - self.clock.now_ms()
+        place = (header.topic, header.consumer_group, header.queue_id)
+        limits = (config.max_pop_polling_size, config.pop_polling_size)
+        return self.held.add(place, wait_ms, ticket.request.peer, ticket, limits)
+
+    def _wake_for_rest(self, ticket: PopTicket) -> None:
+        """Let another pop of the same kind look for what was left."""
+        if ticket.rest > 0:
+            header = ticket.header
+            self.held.wake(header.topic, header.consumer_group, header.queue_id)
+
+    def _retry(self, waiter: SuspendedPull[PopTicket]) -> None:
+        self._again(waiter.ticket, lambda ticket: self._found_or_back(waiter, ticket))
+
+    def _found_or_back(self, waiter: SuspendedPull[PopTicket], ticket: PopTicket) -> None:
+        if ticket.records:
+            self._hand_out(ticket)
+        else:
+            waiter.ticket = ticket
+            self.held.put_back(waiter)
+
+    def _end(self, ticket: PopTicket) -> None:
+        self._again(ticket, self._answer_at_last)
+
+    def _answer_at_last(self, ticket: PopTicket) -> None:
+        if ticket.records:
+            self._hand_out(ticket)
+        else:
+            answer(ticket.request, ticket.reply(ResponseCode.POLLING_TIMEOUT))
+
+    def _again(self, held: PopTicket, then: Callable[[PopTicket], None]) -> None:
+        """Check and look once more, as for a new request: topic, group or permission may be others by now."""
+        try:
+            ticket = self._checked(held.request, held.allowed.born_ms)
+            pending = self._search(ticket)
+        except Exception as fault:
+            answer(held.request, failed(held.request, fault))
+            return
+        if pending is None:
+            then(ticket)
+            return
+        task = asyncio.ensure_future(self._again_later(ticket, pending, then))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _again_later(
+        self, ticket: PopTicket, pending: Awaitable[None], then: Callable[[PopTicket], None]
+    ) -> None:
+        try:
+            await pending
+        except Exception as fault:
+            answer(ticket.request, failed(ticket.request, fault))
+        else:
+            then(ticket)

@@ -1,0 +1,138 @@
+"""What was in flight when the broker ended: the journal's end is replayed at a start, before anybody is served.
+
+The last BASE says where to begin. A check point whose time was over before the end may have been given again already,
+with its REVIVED lost: the copies of its messages are looked for in the retry queue, so that none is put twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from ... import logs
+from ...kernel.pops import CheckPoint, DamagedJournal
+from ...model import names, pop_names
+from ...model.message import Property
+from ...protocol.properties import find_property
+from ...protocol.record import Record, RecordError, decode_record
+from ...store.log.reader import GetStatus
+from ...store.message_store import MessageStore
+from ..intake.intake import LogAccess
+from .lanes import Lanes
+
+log = logs.get("pyromq.broker")
+
+_BATCH = 64
+_BATCH_BYTES = 4 << 20
+_UNIQ_KEY = Property.UNIQ_KEY.encode()
+_ORIGIN_GROUP = Property.ORIGIN_GROUP.encode()
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PopRecovery:
+    """Event loop only, once, before requests are served."""
+
+    access: LogAccess
+    lanes: Lanes
+
+    async def run(self) -> None:
+        """Bring the table to where it was, and the groups' offsets with it."""
+        store = self.access.store
+        queue = store.queues.get(pop_names.JOURNAL_TOPIC, 0)
+        if queue is None:
+            return
+        begin = max(await self._begin(store, queue.min_offset, queue.readable_end), queue.min_offset)
+        table = self.lanes.table
+        table.begin(begin)
+        count = 0
+        async for record in _records(store, pop_names.JOURNAL_TOPIC, 0, begin):
+            count += 1
+            try:
+                table.replay(record.body)
+            except DamagedJournal as fault:
+                log.error("a record of the pop journal cannot be read and is left out", why=str(fault))
+        self.lanes.adopt()
+        points = sum(one.points for one in table.in_flight())
+        if count:
+            log.info("pops that were in flight are known again", records=count, check_points=points)
+        await self._forget_revived()
+
+    async def _begin(self, store: MessageStore, low: int, end: int) -> int:
+        """Return where to replay from: what the last BASE names, looked for backwards."""
+        at = end
+        while at > low:
+            first, last = max(low, at - _BATCH), at
+            found = None
+            async for record in _records(store, pop_names.JOURNAL_TOPIC, 0, first, last):
+                try:
+                    named = self.lanes.table.base_of(record.body)
+                except DamagedJournal:
+                    continue  # said when it is replayed
+                found = found if named is None else named
+            if found is not None:
+                return found
+            at = first
+        return low
+
+    # --- copies that are there already ----------------------------------------------------------------------------
+
+    async def _forget_revived(self) -> None:
+        """Settle messages of expired check points whose copies are in the retry queue."""
+        table, now_ms = self.lanes.table, self.access.clock.now_ms()
+        by_lane: dict[int, list[CheckPoint]] = {}
+        for point in table.due(now_ms, 1 << 30):
+            by_lane.setdefault(point.lane, []).append(point)
+        for lane, points in by_lane.items():
+            await self._forget_copied(lane, points)
+
+    async def _forget_copied(self, lane: int, points: list[CheckPoint]) -> None:
+        group, topic, queue_id = self.lanes.table.names(lane)
+        copies = await self._copies_since(group, topic, queue_id, min(point.due_ms for point in points))
+        if not copies:
+            return
+        for point in points:
+            for offset in point.open_offsets:
+                async for message in _records(self.access.store, topic, queue_id, offset, offset + 1):
+                    key = find_property(message.properties, _UNIQ_KEY)
+                    if key is not None and copies.get(key, -1) >= point.due_ms:
+                        self.lanes.table.ack(lane, point.start, point.pop_time, offset)
+        self.lanes.settle(lane)
+        self.lanes.journal.changed()
+
+    async def _copies_since(self, group: str, topic: str, queue_id: int, time_ms: int) -> dict[bytes, int]:
+        """Return unique keys of messages that this group's retry topics got since then, with the time of the last."""
+        if names.is_retry(topic):
+            retry_topics = [topic]
+        else:
+            retry_topics = [pop_names.retry_topic_v1(topic, group), pop_names.retry_topic_v2(topic, group)]
+        found: dict[bytes, int] = {}
+        store = self.access.store
+        for retry in retry_topics:
+            for at in {0, queue_id}:
+                first = store.reader.offset_by_time(retry, at, time_ms)
+                async for record in _records(store, retry, at, first):
+                    key = find_property(record.properties, _UNIQ_KEY)
+                    origin = find_property(record.properties, _ORIGIN_GROUP)
+                    if key is not None and record.store_timestamp >= time_ms and origin == group.encode():
+                        found[key] = max(found.get(key, 0), record.store_timestamp)
+        return found
+
+
+async def _records(
+    store: MessageStore, topic: str, queue_id: int, first: int, end: int | None = None
+) -> AsyncIterator[Record]:
+    """Return the records of a queue from an offset on, as far as they can be read."""
+    queue = store.queues.get(topic, queue_id)
+    if queue is None:
+        return
+    at, until = max(first, queue.min_offset), queue.readable_end if end is None else min(end, queue.readable_end)
+    while at < until:
+        selection = await store.select(topic, queue_id, at, max_count=min(_BATCH, until - at), max_bytes=_BATCH_BYTES)
+        if selection.status not in (GetStatus.FOUND, GetStatus.NO_MATCHED_MESSAGE) or selection.next_offset <= at:
+            return
+        for raw in await store.read(selection):
+            try:
+                yield decode_record(raw)
+            except RecordError as fault:
+                log.error("a record cannot be read at the start of popping", topic=topic, why=str(fault))
+        at = selection.next_offset
