@@ -29,7 +29,11 @@ class Aging:
     spilled: int = 0
 
     async def run(self) -> None:
+        stirred = self.lanes.journal.stirred()
         while True:
+            if not self.lanes.table.used_bytes:
+                stirred.clear()
+                await stirred.wait()
             await self.clock.sleep(TICK_S)
             while await self.round():
                 await self.clock.sleep(0)

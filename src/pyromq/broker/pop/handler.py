@@ -26,7 +26,7 @@ from .checks import NO_FIELDS, PopChecks
 from .journal import PopJournal
 from .seams import OrderPops, Source
 from .tickets import PopTicket
-from .waiting import Held, HeldPops
+from .waiting import HeldPops, Holding
 from .walk import Walk
 
 
@@ -88,10 +88,10 @@ class PopHandler:
             self._hand_out(ticket)
             return None
         held = self._hold(ticket)
-        if held is Held.WAITS:
+        if held is Holding.WAITS:
             self._wake_for_rest(ticket)
             return None
-        return ticket.reply(ResponseCode.POLLING_FULL if held is Held.FULL else ResponseCode.POLLING_TIMEOUT)
+        return ticket.reply(ResponseCode.POLLING_FULL if held is Holding.FULL else ResponseCode.POLLING_TIMEOUT)
 
     def _hand_out(self, ticket: PopTicket) -> None:
         self.journal.after(partial(self._noted, ticket), waits=self.live.config.pop_waits_for_flush)
@@ -103,10 +103,10 @@ class PopHandler:
 
     # --- holding --------------------------------------------------------------------------------------------------
 
-    def _hold(self, ticket: PopTicket) -> Held:
+    def _hold(self, ticket: PopTicket) -> Holding:
         header, config = ticket.header, self.live.config
         if header.poll_time <= 0 or ticket.request.command.is_oneway:
-            return Held.NOT
+            return Holding.NOT
         wait_ms = ticket.allowed.born_ms + header.poll_time - self.clock.now_ms()
         place = (header.topic, header.consumer_group, header.queue_id)
         limits = (config.max_pop_polling_size, config.pop_polling_size)

@@ -37,6 +37,7 @@ class PopJournal:
         self._kept = b""  # entries that could not be put
         self._few = logs.Limited(log, access.clock, SAID_AGAIN_S)
         self.records = 0
+        self._stirred: list[asyncio.Event] = []
 
     @property
     def next_offset(self) -> int:
@@ -56,7 +57,16 @@ class PopJournal:
         """Say that the table has new entries: they are put at the end of this turn."""
         if not self._is_due:
             self._is_due = True
+            for event in self._stirred:
+                event.set()
             asyncio.get_running_loop().call_soon(self.flush)
+
+    def stirred(self) -> asyncio.Event:
+        """Return an event that is set with each change: loops that have nothing to do wait for it, not for time."""
+        event = asyncio.Event()
+        event.set()  # what a start has replayed
+        self._stirred.append(event)
+        return event
 
     def after(self, done: Done, *, waits: bool = True) -> None:
         """Call `done` once the table's changes up to now are in the log; `waits`: and on the medium, where sends wait.

@@ -49,7 +49,11 @@ class Revive:
         self._few = logs.Limited(log, self.access.clock, SAID_AGAIN_S)
 
     async def run(self) -> None:
+        stirred = self.lanes.journal.stirred()
         while True:
+            if not self.lanes.table.used_bytes:
+                stirred.clear()
+                await stirred.wait()
             await self.access.clock.sleep(TICK_S)
             while await self.round():
                 await self.access.clock.sleep(0)

@@ -38,7 +38,7 @@ class WaitingTicket(Protocol):
 T = TypeVar("T", bound=WaitingTicket)
 
 
-class Held(Enum):
+class Holding(Enum):
     """Whether a request may wait."""
 
     WAITS = 0
@@ -80,19 +80,19 @@ class HeldPops(Generic[T]):
 
     # --- waiting --------------------------------------------------------------------------------------------------
 
-    def add(self, place: tuple[str, str, int], wait_ms: int, peer: Peer, ticket: T, most: tuple[int, int]) -> Held:
+    def add(self, place: tuple[str, str, int], wait_ms: int, peer: Peer, ticket: T, most: tuple[int, int]) -> Holding:
         """Hold a request by topic, group and queue for so long. `most`: how many may wait in all, and under this key.
 
         The number under a key may be one more than that, as in Java.
         """
         topic, group, queue_id = place
         if wait_ms <= EARLY_MS or self._is_closed:
-            return Held.NOT
+            return Holding.NOT
         if len(self._held) >= most[0] or self.count(*place) > most[1]:
-            return Held.FULL
+            return Holding.FULL
         deadline = self._clock.monotonic() + (wait_ms - EARLY_MS) / 1000
         self.put_back(SuspendedPull(_pair(topic, group), queue_id, 0, deadline, peer, ticket, ticket.size))
-        return Held.WAITS
+        return Holding.WAITS
 
     def put_back(self, waiter: SuspendedPull[T]) -> None:
         """Let it wait on; its end stays what it was."""

@@ -93,18 +93,28 @@ class PopParts:
         return [
             environment.loops.keep("revival of popped messages", self.revive.run),
             environment.loops.keep("old check points", self.aging.run),
-            environment.every("base of the pop journal", BASE_S, self._note_base),
+            environment.loops.keep("base of the pop journal", self._keep_base),
             environment.loops.keep("offsets of the pop journal", self._keep_saved),
         ]
 
-    def _note_base(self) -> None:
-        if self.table.note_base(self.journal.next_offset, self._saved_offset):
-            self.journal.changed()
+    async def _keep_base(self) -> None:
+        """Tell where a replay has to begin, each second in which anything has changed."""
+        stirred, clock = self.journal.stirred(), self._base.clock
+        while True:
+            await stirred.wait()
+            await clock.sleep(BASE_S)
+            self.journal.flush()
+            is_new = self.table.note_base(self.journal.next_offset, self._saved_offset)
+            stirred.clear()
+            if is_new:
+                self.journal.flush()
 
     async def _keep_saved(self) -> None:
         """Note from where on the journal is needed, since committed offsets are on disk up to there."""
-        environment = self._base.environment
+        environment, stirred = self._base.environment, self.journal.stirred()
         while True:
+            await stirred.wait()
+            stirred.clear()
             await environment.clock.sleep(environment.config.flush_consumer_offset_interval / 1000)
             await self._save_offsets()
 
