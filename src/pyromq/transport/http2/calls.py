@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 from ...errors import PyroError
 from ...protocol.grpc.status import GrpcStatus
+from ...protocol.row import RequestClass
 
 
 class GrpcError(PyroError):
@@ -58,11 +59,12 @@ Stream = Callable[[Call], Awaitable[None]]
 
 
 class Method(NamedTuple):
-    """How one method is served: either by `unary` or by `stream`. `most_bytes` bounds a request message."""
+    """How one method is served: either by `unary` or by `stream`."""
 
     unary: Unary | None = None
     stream: Stream | None = None
-    most_bytes: int = 64 << 10
+    most_bytes: int = 64 << 10  # of a request message
+    lane: RequestClass = RequestClass.QUERY  # which calls it is served among, and with which share of a turn
 
 
 Methods = Mapping[str, Method]
