@@ -31,7 +31,6 @@ OTHER_SIZES = {
     "client/tracing": "one capability, and no other is near it",
     "kernel/native": "the parts of one Cython module",
     "namesrv/handlers": "one file for each kind of caller",
-    "transport/http2": "its first file; the connection follows",
     "spark/connect": "what tasks reach brokers by",
     "spark/startup": "on the path of worker processes, where nothing else may be found",
     "spark/store": "reads of store files",

@@ -13,13 +13,12 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from .. import logs
 from ..ambient import Clock, Timer
 from ..errors import ConfigError
 from .address import socket_address
-from .connection.connection import Connection
 
 _BACKLOG = 1024
 
@@ -107,16 +106,18 @@ _AT_ONCE = 64  # sockets accepted in one pass of the loop: others want their tur
 _PAUSE_S = 0.5
 _SHORTAGE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
+P = TypeVar("P", bound=asyncio.BaseProtocol)
+
 # Make a connection for a peer's address; None: refused, and said why.
-Welcome = Callable[[str], Connection | None]
+Welcome = Callable[[str], P | None]
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Acceptor:
+class Acceptor(Generic[P]):
     """Event loop only. Made by `Server`; `failed` is called with a connection that never began."""
 
-    welcome: Welcome
-    failed: Callable[[Connection], object]
+    welcome: Welcome[P]
+    failed: Callable[[P], object]
     clock: Clock
     warn: logs.Limited
     name: str
@@ -173,7 +174,7 @@ class Acceptor:
         self._joining.add(task)
         task.add_done_callback(self._joining.discard)
 
-    async def _join(self, accepted: socket.socket, connection: Connection) -> None:
+    async def _join(self, accepted: socket.socket, connection: P) -> None:
         try:
             await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, accepted)
         except (OSError, MemoryError) as fault:

@@ -16,17 +16,23 @@ from collections.abc import Callable, Iterator
 
 from .. import logs
 from ..ambient import Clock
+from ..kernel.http2 import Http2Limits
 from ..kernel.seam import Feed, feed_nothing
 from ..machine.connection_quota import ConnectionQuota, ListenerQuota
-from .address import host_of
+from .address import host_of, socket_address
 from .connection.buffered_bytes import BufferedBytes
 from .connection.connection import Connection
 from .connection.pending_replies import ReplyTimeout
 from .dispatch import Handler
+from .http2.calls import Methods
+from .http2.connection import Http2Connection
+from .http2.service import CallService
+from .http2.session import new_session
 from .limits import Limits
 from .listening import Acceptor, Listening, bind
 from .peer import Peer
 from .service import Service
+from .sniff import Sniffer, Spoke, Spoken
 from .tls import ServerTls, opening
 
 log = logs.get("pyromq.transport")
@@ -35,6 +41,9 @@ _REMEDIES = {
     "open files": "raise ulimit -n (LimitNOFILE), or bound each host by maxConnectionsPerAddress",
     "memory": "give the process more, or bound each host by maxConnectionsPerAddress",
 }
+
+
+Served = Connection | Http2Connection | Sniffer
 
 
 class Server:
@@ -52,9 +61,15 @@ class Server:
         quota: ConnectionQuota | None = None,
         buffered: BufferedBytes | None = None,
         reply_timeout: ReplyTimeout | None = None,
+        methods: Methods | None = None,
+        http2: Http2Limits | None = None,
+        proxy_preamble: bool = False,
         name: str = "main",
     ) -> None:
         """`on_close` is called once for each connection that ended; `name` stands in log lines and verdicts.
+
+        `methods` serve gRPC calls of peers that speak HTTP/2, on the same port; `http2` bounds what these may cost.
+        `proxy_preamble`: believe a PROXY preamble, which anybody can send, whom it names as the peer.
 
         `quota` and `buffered`: connections and bytes that this listener and others may have together.
         `reply_timeout` bounds how long the kernel's replies wait for the log. `service` has those that wait.
@@ -65,7 +80,7 @@ class Server:
         self._on_close = on_close
         self._opening = opening(tls)
         self._quota: ListenerQuota | None = None if quota is None else quota.listener()
-        self._connections: dict[Connection, str] = {}  # and their hosts; with those that were accepted a moment ago
+        self._connections: dict[Served, str] = {}  # and their hosts; with those that were accepted a moment ago
         self._per_host: Counter[str] = Counter()
         self._is_stopping = False
         self.service = Service(
@@ -78,7 +93,11 @@ class Server:
             buffered=buffered,
             reply_timeout=reply_timeout,
         )
-        self._acceptor = Acceptor(self._welcome, self._drop_connection, clock, self.service.warn, name)
+        self._proxy_preamble = proxy_preamble
+        self.calls = None if methods is None else self._call_service(methods, http2 or Http2Limits())
+        self._acceptor: Acceptor[Served] = Acceptor(
+            self._welcome, self._drop_connection, clock, self.service.warn, name
+        )
 
     def accept_on(self, listening: Listening) -> None:
         """Take connections from sockets that were bound before; `stop` closes them."""
@@ -91,11 +110,20 @@ class Server:
         return listening.address
 
     def attach(self, stream: asyncio.Transport) -> Peer:
-        """Serve a stream that exists already, such as one end of `memory.pair`."""
+        """Serve a stream that exists already, such as one end of `memory.pair`. It speaks remoting."""
         connection = self._connection()
         stream.set_protocol(connection)
         connection.connection_made(stream)
         return connection
+
+    def attach_unknown(self, stream: asyncio.Transport) -> None:
+        """Serve a stream that exists already, whatever its peer speaks, as if it were accepted."""
+        protocol = self._welcome(socket_address(stream.get_extra_info("peername")))
+        if protocol is None:
+            stream.abort()
+        else:
+            stream.set_protocol(protocol)
+            protocol.connection_made(stream)
 
     @property
     def connections(self) -> int:
@@ -103,7 +131,11 @@ class Server:
 
     def peers(self) -> Iterator[Peer]:
         """Return the connections that are open and have asked for something."""
-        return (connection for connection in tuple(self._connections) if connection.is_open and connection.has_spoken)
+        return (
+            connection
+            for connection in tuple(self._connections)
+            if isinstance(connection, Connection) and connection.is_open and connection.has_spoken
+        )
 
     async def stop(self, grace_s: float) -> None:
         """Accept nothing more, finish what is in flight, write it out, close. After the grace it is all cut off."""
@@ -111,15 +143,22 @@ class Server:
         self._acceptor.close()
         await self._acceptor.joined()
         self.service.refuse_new()
+        if self.calls is not None:
+            self.calls.refuse_new()
         try:
             async with self._clock.timeout(grace_s):
                 await self.service.until_quiet()
+                if self.calls is not None:
+                    await self.calls.until_quiet()
+                    await self.calls.end_calls()
                 for connection in tuple(self._connections):
                     connection.close("the server stops")
                 await self._all_gone()
         except TimeoutError:
             log.warning("stopped before all requests were finished", listener=self.name, grace_s=grace_s)
         await self.service.cancel()
+        if self.calls is not None:
+            await self.calls.end_calls()
         for connection in tuple(self._connections):
             connection.abort("the server stops")
         await self._all_gone()
@@ -131,11 +170,56 @@ class Server:
     def _connection(self) -> Connection:
         return Connection(self.service, opening=self._opening, listener=self.name)
 
+    # --- what a peer speaks ------------------------------------------------------------------------------------------
+
+    def _call_service(self, methods: Methods, http2: Http2Limits) -> CallService:
+        service = self.service
+        return CallService(
+            methods,
+            clock=self._clock,
+            limits=self._limits,
+            http2=http2,
+            warn=service.warn,
+            buffer=service.buffer,
+            turn_buffer=service.turn_buffer,
+            buffered=service.buffered,
+            closed=self._drop_connection,
+        )
+
+    def _sniffer(self) -> Sniffer:
+        return Sniffer(
+            self._opening,
+            self._enter,
+            self._drop_connection,
+            clock=self._clock,
+            within_s=self._limits.opening_s,
+            buffer=self.service.turn_buffer,
+            warn=self.service.warn,
+            allow_preamble=self._proxy_preamble,
+        )
+
+    def _enter(self, sniffer: Sniffer, stream: asyncio.Transport, spoke: Spoke) -> None:
+        """Hand a stream to the connection that serves what its peer speaks; it takes over the place."""
+        connection: Connection | Http2Connection
+        if spoke.spoken is Spoken.HTTP2 and self.calls is not None:
+            connection = Http2Connection(self.calls, new_session, spoke.security, spoke.address)
+        else:
+            connection = Connection(self.service, security=spoke.security, listener=self.name, source=spoke.address)
+        host = self._connections.pop(sniffer, None)
+        if host is None:
+            stream.abort()
+            return
+        self._connections[connection] = host
+        stream.set_protocol(connection)
+        connection.begin(stream, spoke.plain)
+
     # --- who may come in ---------------------------------------------------------------------------------------------
 
-    def _welcome(self, address: str) -> Connection | None:
+    def _welcome(self, address: str) -> Served | None:
         """Make a connection for a socket that was just accepted; None where there is no place for it."""
-        connection = self._connection()
+        connection: Served = self._connection()
+        if self.calls is not None or self._proxy_preamble:
+            connection = self._sniffer()
         return connection if self._seat(connection, address) else None
 
     def _admit(self, connection: Connection) -> bool:
@@ -144,7 +228,7 @@ class Server:
             return False
         return connection in self._connections or self._seat(connection, connection.address)
 
-    def _seat(self, connection: Connection, address: str) -> bool:
+    def _seat(self, connection: Served, address: str) -> bool:
         limits, host = self._limits, host_of(address)
         if self._is_stopping:
             return False
@@ -169,7 +253,7 @@ class Server:
         if self._drop_connection(connection) and self._on_close is not None:
             self._on_close(connection)
 
-    def _drop_connection(self, connection: Connection) -> bool:
+    def _drop_connection(self, connection: Served) -> bool:
         host = self._connections.pop(connection, None)
         if host is None:
             return False  # it was refused

@@ -67,6 +67,7 @@ class ServerTls:
     def new_context(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         _harden(context)
+        context.set_alpn_protocols(["h2"])  # gRPC clients want to hear h2; remoting asks for nothing
         context.load_cert_chain(self.certificate, self.key, self.key_password or "")
         if self.ca is not None:
             context.load_verify_locations(self.ca)

@@ -84,7 +84,9 @@ class MessageReader:
     def _message(self, flag: int, message: bytes) -> bytes:
         if not flag:
             return message
-        if self._encoding != "gzip":
+        if self._encoding not in ("gzip", "identity"):
+            raise MessageRefused(GrpcStatus.UNIMPLEMENTED, f"Can't find decompressor for {self._encoding[:64]}")
+        if self._encoding == "identity":
             text = "Can't decode compressed gRPC message as compression not configured"
             raise MessageRefused(GrpcStatus.INTERNAL, text)
         return _gunzip(message, self._most_unpacked)

@@ -37,10 +37,14 @@ class Connection(asyncio.BufferedProtocol):
         *,
         opening: Opening | None = None,
         tls: TlsSession | None = None,
+        security: Security | None = None,
         listener: str = "",
         address: str = "unknown",
+        source: str = "",
     ) -> None:
-        """Server side: `opening` decides by the first byte. Client side: plain, or with a TLS session, to `address`."""
+        """Server side: `opening` decides by the first byte, or `security` has decided (`sniff.py`), and `source` is
+        the peer's address where a proxy named it. Client side: plain, or with a TLS session, to `address`.
+        """
         self.listener = listener
         self.address = address
         self.language: Language | None = None
@@ -51,7 +55,8 @@ class Connection(asyncio.BufferedProtocol):
         self.has_spoken = False  # a whole frame has come
         self.was_cut = False  # by us: a violation, or the end of the grace
         self._owner = owner
-        self._security = Security(opening, tls)
+        self._security = security or Security(opening, tls)
+        self._source = source
         self._is_usual = False  # plain bytes, the first whole frames have come, and the last one had its end
         self._inbox = Inbox(owner.limits.frame)
         self._calls = PendingCalls(owner.clock, self._timed_out)
@@ -82,7 +87,7 @@ class Connection(asyncio.BufferedProtocol):
         stream = cast(asyncio.Transport, transport)  # by interface: uvloop's are of another family
         limits, self._stream, self.is_open = self._owner.limits, stream, True
         peer = stream.get_extra_info("peername")  # None of a connection that was reset meanwhile
-        self.address = socket_address(peer) if peer else self.address
+        self.address = self._source or (socket_address(peer) if peer else self.address)
         self._flow = FlowControl(stream, limits, self._account)
         self._outbox = Outbox(stream, self._security.session)
         self._watchdog = Watchdog(self._owner.clock, limits.idle_s, self._late)
@@ -188,19 +193,31 @@ class Connection(asyncio.BufferedProtocol):
                     self.send_now(fed)
             else:
                 self._receive(data, fed)
-        except ProtocolError as fault:
-            if self._security.handshake is not None and not self.has_spoken:
-                self.abort(str(fault))  # our TLS does not fit theirs: who wants to connect says so
-            else:
-                self.violation("bad bytes from a peer", fault=str(fault))
-        except MemoryError:
-            self._no_memory()
-        except Exception:
-            log.exception("receiving failed", peer=self.address)
-            self.abort("internal error while receiving")
+        except Exception as fault:
+            self._receiving_failed(fault)
         if nbytes >= len(owner.turn_buffer):
             # The buffer was full, so more is waiting: uvloop would read on for this connection, up to 32 times.
             self._flow.yield_turn()
+
+    def begin(self, stream: asyncio.Transport, data: memoryview) -> None:
+        """Take over a stream whose first bytes are these, in plain."""
+        self.connection_made(stream)
+        if self.is_open:
+            try:
+                self._receive(data)
+            except Exception as fault:
+                self._receiving_failed(fault)
+
+    def _receiving_failed(self, fault: Exception) -> None:
+        if isinstance(fault, MemoryError):
+            self._no_memory()
+        elif not isinstance(fault, ProtocolError):
+            log.exception("receiving failed", peer=self.address)
+            self.abort("internal error while receiving")
+        elif self._security.handshake is not None and not self.has_spoken:
+            self.abort(str(fault))  # our TLS does not fit theirs: who wants to connect says so
+        else:
+            self.violation("bad bytes from a peer", fault=str(fault))
 
     def _receive_unfed(self, data: memoryview) -> None:
         """Serve bytes that the kernel may not see: the first ones, TLS, and the rest of an unfinished frame."""

@@ -39,10 +39,11 @@ FAULTY = "TLS: certificates or versions of both sides do not fit; the server's l
 class Security:
     """Event loop only. `handshake` is done when ours as a client is; None where there is none."""
 
-    __slots__ = ("_opening", "handshake", "session")
+    __slots__ = ("_is_client", "_opening", "handshake", "session")
 
     def __init__(self, opening: Opening | None, session: TlsSession | None) -> None:
         self._opening = opening
+        self._is_client = session is not None
         self.session = session
         self.handshake: asyncio.Future[None] | None = None
 
@@ -52,7 +53,7 @@ class Security:
 
     def start(self, stream: asyncio.Transport) -> None:
         """Begin the handshake of a client that wants TLS."""
-        if self.session is not None:
+        if self._is_client and self.session is not None:
             self.handshake = asyncio.get_running_loop().create_future()
             self.handshake.add_done_callback(retrieve)
             stream.write(self.session.take_outgoing())

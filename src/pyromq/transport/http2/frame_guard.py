@@ -75,9 +75,7 @@ class FrameGuard:
         self.idle += 1
         most = self._limits.idle_frames
         if self.idle > most:
-            raise SessionFault(
-                ErrorCode.ENHANCE_YOUR_CALM, f"more than {most} frames in a row that no call gains from"
-            )
+            raise SessionFault(ErrorCode.ENHANCE_YOUR_CALM, f"more than {most} frames in a row that no call gains from")
 
     def _header_block(self, size: int) -> None:
         self._block = size
@@ -89,9 +87,7 @@ class FrameGuard:
         self.resets += 2
         most = self._limits.resets
         if self.resets > 2 * most:
-            raise SessionFault(
-                ErrorCode.ENHANCE_YOUR_CALM, f"more than {most} calls reset beyond those that ended"
-            )
+            raise SessionFault(ErrorCode.ENHANCE_YOUR_CALM, f"more than {most} calls reset beyond those that ended")
 
     def call_ended(self) -> None:
         """Count a call that came to its end, whatever end it was."""

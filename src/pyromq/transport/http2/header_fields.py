@@ -14,18 +14,18 @@ _NEEDED = (":method", ":scheme", ":path")
 _SHORT = 128  # bytes of fields that are worth remembering
 
 
-class Malformed(ValueError):
+class MalformedFields(ValueError):
     """Fields that no peer may send: the stream is reset."""
 
 
 def _text(name: bytes, value: bytes) -> tuple[str, str]:
     if _NAME.fullmatch(name) is None:
-        raise Malformed(f"the field name {name[:64]!r}")
+        raise MalformedFields(f"the field name {name[:64]!r}")
     if _BAD_VALUE.search(value) is not None:
-        raise Malformed(f"the value of the field {name[:64]!r}")
+        raise MalformedFields(f"the value of the field {name[:64]!r}")
     word, text = name.decode("ascii"), value.decode("utf-8", "replace")
     if word in _OF_CONNECTIONS or (word == "te" and text != "trailers"):
-        raise Malformed(f"the field {word}: {text[:64]}")
+        raise MalformedFields(f"the field {word}: {text[:64]}")
     return word, text
 
 
@@ -33,24 +33,24 @@ _remembered = lru_cache(4096)(_text)
 
 
 def read_request(fields: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return the fields of a request, pseudo-headers too. Malformed says what is wrong with them."""
+    """Return the fields of a request, pseudo-headers too. MalformedFields says what is wrong with them."""
     found = _read(fields, _OF_REQUESTS)
     for name in _NEEDED:
         if not found.get(name):
-            raise Malformed(f"a request without {name}")
+            raise MalformedFields(f"a request without {name}")
     return found
 
 
 def read_response(fields: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return the fields of an answer, `:status` too. Malformed says what is wrong with them."""
+    """Return the fields of an answer, `:status` too. MalformedFields says what is wrong with them."""
     found = _read(fields, (":status",))
     if ":status" not in found:
-        raise Malformed("an answer without :status")
+        raise MalformedFields("an answer without :status")
     return found
 
 
 def read_trailers(fields: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return the fields behind the data. Malformed says what is wrong with them."""
+    """Return the fields behind the data. MalformedFields says what is wrong with them."""
     return _read(fields, ())
 
 
@@ -61,7 +61,7 @@ def _read(fields: Iterable[tuple[bytes, bytes]], pseudo: Iterable[str]) -> dict[
         word, text = _remembered(name, value) if len(value) <= _SHORT else _text(name, value)
         if word[0] == ":":
             if not is_head or word not in pseudo or word in found:
-                raise Malformed(f"the pseudo-header {word}, where it may not be")
+                raise MalformedFields(f"the pseudo-header {word}, where it may not be")
             found[word] = text
             continue
         is_head = False

@@ -67,7 +67,7 @@ class LenientConnection(H2Connection):
 
 def _settings_frame(values: dict[SettingCodes, int]) -> bytes:
     frame = SettingsFrame(0)
-    frame.settings = {int(code): value for code, value in values.items()}
+    frame.settings = {code.value: value for code, value in values.items()}
     return frame.serialize()
 
 

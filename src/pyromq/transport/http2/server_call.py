@@ -35,11 +35,16 @@ class ServerCall:
 
     __slots__ = (
         "_connection", "_half_closed", "_headers", "_messages", "_metadata", "_waiter", "_waiting_bytes",
-        "deadline", "handler", "is_over", "method", "stream", "task",
+        "deadline", "handler", "is_over", "method", "received_bytes", "stream", "task",
     )  # fmt: skip
 
     def __init__(
-        self, connection: CallConnection, stream: int, headers: Mapping[str, str], handler: Method, deadline: float | None
+        self,
+        connection: CallConnection,
+        stream: int,
+        headers: Mapping[str, str],
+        handler: Method,
+        deadline: float | None,
     ) -> None:
         self._connection = connection
         self.stream = stream
@@ -52,6 +57,7 @@ class ServerCall:
         self._metadata: Mapping[str, str] | None = None
         self._messages: deque[bytes] = deque()
         self._waiting_bytes = 0
+        self.received_bytes = 0  # of all messages so far
         self._half_closed = False
         self._waiter: asyncio.Future[None] | None = None
 
@@ -95,6 +101,7 @@ class ServerCall:
         """Keep a message until the handler receives it. GrpcError if too many wait."""
         self._messages.append(message)
         self._waiting_bytes += len(message)
+        self.received_bytes += len(message)
         if len(self._messages) > 1 and (
             len(self._messages) > _MOST_WAITING or self._waiting_bytes > _MOST_WAITING_BYTES
         ):

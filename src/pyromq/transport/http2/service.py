@@ -7,7 +7,7 @@ handler that answers at once costs no task. `Server` makes one where it was give
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from typing import Protocol
 
 from ... import logs
@@ -20,7 +20,7 @@ from ..connection.buffered_bytes import BufferedBytes
 from ..limits import Limits
 from ..turns.fair_queue import FairQueue
 from ..turns.timeouts import Timeouts
-from .calls import GrpcError, Method, Methods
+from .calls import GrpcError, Methods
 from .server_call import CallConnection, ServerCall
 
 log = logs.get("pyromq.transport")
@@ -29,7 +29,7 @@ _STOPS = "this server is stopping: use another one, or try again later"
 _KNOWN = {rpc.path for rpc in RPCS.values()}
 
 
-class ServedConnection(CallConnection, Protocol):
+class ServedConnection(CallConnection, Hashable, Protocol):
     """What the service asks of a connection."""
 
     def answer(self, call: ServerCall, message: bytes) -> None:
@@ -56,7 +56,7 @@ class CallService:
         buffer: memoryview,
         turn_buffer: memoryview,
         buffered: BufferedBytes,
-        closed: Callable[..., None],
+        closed: Callable[..., object],
     ) -> None:
         """`closed` is told of each connection that has ended."""
         self.clock = clock
@@ -121,7 +121,7 @@ class CallService:
         return call
 
     def message_is_whole(self, connection: ServedConnection, call: ServerCall) -> None:
-        """Queue a unary call whose request has come to its end."""
+        """Serve, when it is its turn, a unary call whose request has come to its end."""
         self._put(connection, call)
 
     def flush_soon(self, connection: ServedConnection) -> None:
@@ -187,7 +187,7 @@ class CallService:
             return
         call.task = asyncio.get_running_loop().create_task(work)
 
-    async def _serve_later(self, connection, call, answer) -> None:  # type: ignore[no-untyped-def]
+    async def _serve_later(self, connection: ServedConnection, call: ServerCall, answer: Awaitable[bytes]) -> None:
         try:
             message = await answer
         except asyncio.CancelledError:
@@ -198,7 +198,7 @@ class CallService:
         else:
             self._answer(connection, call, message)
 
-    async def _serve_stream(self, call, work) -> None:  # type: ignore[no-untyped-def]
+    async def _serve_stream(self, call: ServerCall, work: Awaitable[None]) -> None:
         try:
             await work
         except asyncio.CancelledError:

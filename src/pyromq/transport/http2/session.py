@@ -1,19 +1,21 @@
 """The server's side of one HTTP/2 connection: the twin, on h2, of `kernel/native/http2.pyx`. Sans-IO.
 
-    session = ServerSession(limits)
-    for event in session.receive(data): ...
-    session.send(stream, message); session.finish(stream, 0)
-    write(session.take_output())
+session = ServerSession(limits)
+for event in session.receive(data): ...
+session.send(stream, message); session.finish(stream, 0)
+write(session.take_output())
 """
 
 from __future__ import annotations
 
 from h2 import events as h2_events
 
+from ...kernel.choice import native_http2
 from ...kernel.http2 import CallBegun, CallReset, ErrorCode, HalfClosed, Http2Limits
 from ...protocol.grpc.framing import MessageReader
 from ...protocol.grpc.status import encode_text
-from .header_fields import Malformed, read_request, read_trailers
+from .connection import Http2Session
+from .header_fields import MalformedFields, read_request, read_trailers
 from .lenient import goaway_frame
 from .streams import StreamSession, StreamState
 
@@ -69,8 +71,8 @@ class ServerSession(StreamSession):
             self._h2.reset_stream(number, ErrorCode.REFUSED_STREAM)
             return
         try:
-            headers = read_request(event.headers)  # type: ignore[arg-type]  # pairs of bytes: as configured
-        except Malformed as fault:
+            headers = read_request(event.headers)  # pairs of bytes: as configured
+        except MalformedFields as fault:
             self._malformed(number, fault)
             return
         most = limits.large.get(headers[":path"], limits.message_bytes)
@@ -79,8 +81,8 @@ class ServerSession(StreamSession):
 
     def _trailers_came(self, event: h2_events.TrailersReceived) -> None:
         try:
-            read_trailers(event.headers)  # type: ignore[arg-type]  # they say nothing to gRPC
-        except Malformed as fault:
+            read_trailers(event.headers)  # they say nothing to gRPC
+        except MalformedFields as fault:
             self._malformed(event.stream_id, fault)
 
     def _start(self, state: StreamState) -> None:
@@ -112,3 +114,9 @@ class ServerSession(StreamSession):
         if not state.has_ended:
             self._send_status(state, status, text)
         self._events.append(CallReset(state.number, ErrorCode.NO_ERROR))
+
+
+def new_session(limits: Http2Limits) -> Http2Session:
+    """Return a session of the kernel that serves: on nghttp2, or the twin."""
+    native = native_http2()
+    return ServerSession(limits) if native is None else native.Http2Session(limits)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 
 from h2 import events as h2_events
 from h2.exceptions import H2Error, ProtocolError, StreamClosedError
@@ -18,7 +19,7 @@ from ...kernel.http2 import CallReset, ErrorCode, Event, Http2Limits, MessageArr
 from ...protocol.grpc.framing import MessageReader, MessageRefused, frame_message
 from ...protocol.grpc.status import GrpcStatus
 from .frame_guard import FrameGuard, SessionFault
-from .header_fields import Malformed
+from .header_fields import MalformedFields
 from .lenient import LenientConnection, goaway_frame
 
 
@@ -89,7 +90,7 @@ class StreamSession:
         except SessionFault as fault:
             self._fail(fault.code, fault.reason)
         except ProtocolError as fault:
-            self._fail(int(fault.error_code), str(fault) or type(fault).__name__)
+            self._fail(fault.error_code.value, str(fault) or type(fault).__name__)
         except (H2Error, HyperframeError, HPACKError) as fault:
             self._fail(ErrorCode.PROTOCOL_ERROR, str(fault) or type(fault).__name__)
         return self._take_events()
@@ -154,7 +155,7 @@ class StreamSession:
         self._drop(state)
         if not state.has_ended:
             state.has_ended = True
-            self._events.append(CallReset(state.number, int(event.error_code)))
+            self._events.append(CallReset(state.number, event.error_code or 0))
 
     def _windows_grew(self, event: object) -> None:
         """Send what waited, a piece of each stream in turn."""
@@ -164,7 +165,7 @@ class StreamSession:
             if not state.has_ended and self._write_piece(state):
                 waiting.append(state)
 
-    def _malformed(self, number: int, fault: Malformed) -> None:
+    def _malformed(self, number: int, fault: MalformedFields) -> None:
         """Reset a stream whose fields may not be sent; who has a call on it is told."""
         self._h2.reset_stream(number, ErrorCode.PROTOCOL_ERROR)
         state = self._streams.get(number)
@@ -234,7 +235,7 @@ class StreamSession:
             state.out.popleft()
         else:
             state.out[0], piece = piece[most:], piece[:most]
-        self._h2.send_data(state.number, piece)  # type: ignore[arg-type]
+        self._h2.send_data(state.number, piece)
         state.unsent -= len(piece)
         self.unsent_bytes -= len(piece)
         self._guard.idle = 0
@@ -246,10 +247,8 @@ class StreamSession:
         return False
 
     def _reset_stream(self, state: StreamState, code: int) -> None:
-        try:
+        with suppress(StreamClosedError):  # it may have come to its end already
             self._h2.reset_stream(state.number, code)
-        except StreamClosedError:
-            pass  # it has come to its end already
         self._drop(state)
 
     def _drop(self, state: StreamState) -> None:
