@@ -15,7 +15,7 @@ from typing import Literal, TypedDict
 from ..model.group import ConsumeFromWhere
 from ..transport.tls import ClientTls
 from .arguments import Seconds
-from .consume.options import PullWay, PushWay, UndecodableWay
+from .consume.options import ConsumeMode, PullWay, PushWay, UndecodableWay
 from .core.allocation import Strategy
 from .core.process_queue import FlowLimits
 from .core.retry import Retry
@@ -48,6 +48,7 @@ class ClientSettings(TypedDict, total=False):
 class ConsumeSettings(TypedDict, total=False):
     """Keywords of `push_consumer`, `subscribe` and `App.subscriber`: fields of `ConsumeOptions`."""
 
+    mode: ConsumeMode
     orderly: bool | None
     broadcast: bool
     concurrency: int
@@ -61,6 +62,9 @@ class ConsumeSettings(TypedDict, total=False):
     limits: FlowLimits
     pull_messages: int
     hold_s: float
+    invisible_s: float
+    renew_for_s: float
+    in_flight: int
     commit_s: float
     rebalance_s: float
     grace_s: float

@@ -10,28 +10,22 @@ from __future__ import annotations
 import asyncio
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakValueDictionary
 
-from ... import logs
 from ...ambient import Clock
 from ...model.message import StoredMessage
 from ...protocol.bodies.keyed import MessageQueue
 from ..connect.background import Tasks
 from ..core.process_queue import ProcessQueue
-from ..handle import places
 from ..handle.attempts import Attempt
 from ..handle.failures import Failures
 from ..handle.handlers import Outcomes
+from ..handle.stopping import finish_handlers
 from ..received import Received
-
-log = logs.get("pyromq.client")
-
-CLEAN_UP_S = 5.0  # for what handlers do when they are cancelled at a stop
 
 Describe = Callable[[StoredMessage, MessageQueue], Received]
 
@@ -175,28 +169,7 @@ class ConsumeService(ABC):
     async def finish(self, grace_s: float) -> None:
         """Let the running handlers end; cancel those that need longer than the grace. It ends in any case."""
         self.is_stopping = True
-        handlers = tuple(self.handlers)
-        try:
-            async with self.clock.timeout(grace_s):
-                if handlers:
-                    await asyncio.wait(handlers)
-        except TimeoutError:
-            if grace_s > 0:
-                running = [task for task in handlers if not task.done()]
-                at = ", ".join(sorted({places.of_coroutine(task.get_coro()) for task in running}))
-                log.warning("handlers did not end in time and are cancelled", running=len(running), at=at)
-            await self._cut(handlers)
+        await finish_handlers(tuple(self.handlers), grace_s, self.clock, self.tasks, self._cut)
 
-    async def _cut(self, handlers: Collection[asyncio.Task[None]]) -> None:
-        """Cancel the handlers, and leave those behind that go on all the same."""
+    def _cut(self) -> None:
         self.is_cut = True
-        for task in handlers:
-            task.cancel()
-        with suppress(TimeoutError):
-            async with self.clock.timeout(CLEAN_UP_S):
-                await asyncio.wait(handlers)
-        for task in handlers:
-            if not task.done():
-                at = places.of_coroutine(task.get_coro())
-                log.error("a handler goes on although it was cancelled: it is left behind, its message not done", at=at)
-                self.tasks.abandon(task)

@@ -29,8 +29,12 @@ from .pulling import PLAIN_BYTES
 
 MOST_PULLED = 1024
 
+NO_POP_BEGIN = "messages that are popped begin at the first or at the last, and not at a time"
+POP_BEGIN_HINT = 'Give begin="first" or begin="last"; to go back in time, reset the group (pyromq group reset)'
+_MODES = ("pull", "pop", "server")
 _WAYS = ("dead-letter", "retry", "skip")
 PushWay = Literal["dead-letter", "skip"]
+ConsumeMode = Literal["pull", "pop", "server"]
 UndecodableWay = Literal["dead-letter", "retry", "skip"]
 PullWay = Literal["raise", "skip"]
 
@@ -39,6 +43,7 @@ PullWay = Literal["raise", "skip"]
 class ConsumeOptions:
     """How a group consumes. All members of a group should have the same."""
 
+    mode: ConsumeMode = "pull"  # of queues; or messages one by one: "pop", or "server" as the brokers want it
     orderly: bool | None = None  # None: as the group is set at its brokers (consumeMessageOrderly)
     broadcast: bool = False
     concurrency: int = 20
@@ -52,6 +57,9 @@ class ConsumeOptions:
     limits: FlowLimits = field(default_factory=FlowLimits)
     pull_messages: int = 32
     hold_s: float = 15.0
+    invisible_s: float = 60.0  # pop: for which a message is hidden from others; renewed while its handler works
+    renew_for_s: float = 3 * 3600.0  # pop: a handler that is busy for longer loses its message
+    in_flight: int = 96  # pop: messages of a broker and topic that are handled or wait; more are not popped
     commit_s: float = 5.0
     rebalance_s: float = 20.0
     grace_s: float = 30.0  # for handlers at a stop
@@ -66,6 +74,7 @@ class ConsumeOptions:
             check_codec(self.codec)
         if self.orderly and self.broadcast:
             raise Error("orderly and broadcast do not go together", hint="An ordered queue has one reader by its lock")
+        self._check_mode()
         for name, ways in (("on_unreadable", _WAYS[::2]), ("on_undecodable", _WAYS)):
             if getattr(self, name) is not None:
                 check_way(name, getattr(self, name), ("skip",) if self.broadcast else ways)
@@ -78,10 +87,19 @@ class ConsumeOptions:
         check_kind("limits", self.limits, FlowLimits, "a pyromq.FlowLimits", hint="Write limits=pyromq.FlowLimits()")
         for name in ("messages", "bytes", "span"):
             check_count(name, getattr(self.limits, name), example=getattr(FlowLimits(), name))
-        for name in ("timeout_s", "slow_s", "commit_s", "rebalance_s"):
+        for name in ("timeout_s", "slow_s", "commit_s", "rebalance_s", "invisible_s", "renew_for_s"):
             check_length(name, getattr(self, name))
         for name in ("hold_s", "grace_s"):
             check_length(name, getattr(self, name), may_be_zero=True)
+
+    def _check_mode(self) -> None:
+        if self.mode not in _MODES:
+            raise Error(f"mode={self.mode!r} is no way to consume", hint='Give "pull", "pop" or "server"')
+        check_count("in_flight", self.in_flight, example=96)
+        if self.mode != "pull" and self.broadcast:
+            raise Error("messages that are popped go to one member each, and not to all", hint='Use mode="pull"')
+        if self.mode != "pull" and self.begin is ConsumeFromWhere.TIMESTAMP:
+            raise Error(NO_POP_BEGIN, hint=POP_BEGIN_HINT)
 
     @property
     def unreadable_way(self) -> PushWay:

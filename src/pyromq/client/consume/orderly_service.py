@@ -85,18 +85,19 @@ class OrderlyService(ConsumeService):
             left = [received for received, _ in failed]
             for received in left:
                 received.message.reconsume_times += 1
-            await self.clock.sleep(max(_suspend_s(fault) for _, fault in failed))
+            await self.clock.sleep(max(suspend_s(fault) for _, fault in failed))
         assigned.process.give_back([received.message for received in left])
 
     async def _is_dead_letter(self, received: Received, fault: Exception) -> bool:
         """Return whether the failed message is among the dead letters now."""
         times = received.message.reconsume_times
         is_dead = isinstance(fault, Reject) or times >= await self.send_back.most_retries(received)
-        then = DEAD if is_dead else f"again in its place in {_suspend_s(fault):g} s"
+        then = DEAD if is_dead else f"again in its place in {suspend_s(fault):g} s"
         self.failures.log(received, fault, then)
         return is_dead and await self.send_back.send_dead(received, fault)
 
 
-def _suspend_s(fault: Exception) -> float:
+def suspend_s(fault: Exception) -> float:
+    """Return the pause before a failed message of an ordered queue is handled again."""
     wanted = fault.seconds if isinstance(fault, RetryLater) else SUSPEND_S
     return min(max(wanted, _LEAST_SUSPEND_S), _MOST_SUSPEND_S)

@@ -15,7 +15,7 @@ from typing import Any
 from ... import logs
 from ...model import names
 from ...model.foreign_text import file_name
-from ...model.group import ConsumeType, MessageModel
+from ...model.group import ConsumeType, MessageModel, MessageRequestMode
 from ...model.message import StoredMessage
 from ...protocol.bodies.heartbeat import ConsumerData
 from ...protocol.bodies.keyed import MessageQueue
@@ -27,6 +27,9 @@ from ..handle.attempts import HandlerRunner, before_handlers
 from ..handle.failures import Failures
 from ..handle.handlers import Handler, value_type, worker
 from ..middleware import Middleware, around_handling
+from ..pop.pop_assignment import PopAssignment, ask_mode
+from ..pop.pop_parts import make_pop_parts
+from ..pop.pop_service import PopService
 from ..received import Received
 from ..subscription import Filter
 from ..tracing.trace_writer import Tracer
@@ -88,6 +91,7 @@ class PushConsumer(Lifecycle):
         self._offsets = self._make_offsets(options)
         self._starts = StartOffsets(session, self._offsets, options)
         self._order = GroupOrder(session, group, self._filters)
+        self._is_told_to_pop = options.mode == "pop"  # by the options, or by brokers
         self._consume_by(options)
         self._fault: BaseException | None = None
         self._refusal: SubscriptionConflict | None = None
@@ -97,14 +101,22 @@ class PushConsumer(Lifecycle):
         self.is_open = False
 
     def _consume_by(self, options: ConsumeOptions) -> None:
-        """Make the parts that consume. They are made anew if the group turns out to be orderly."""
+        """Make the parts that consume. They are made anew if the group turns out to be orderly, or to pop."""
         self.options = options
         # A thread cannot be cancelled: in an ordered queue the message would be handled twice at once.
         self.runner.timeout_s = None if self._worker.is_blocking and options.orderly else options.timeout_s
-        self._service = self._make_service()
+        self._service: ConsumeService | PopService
+        self._pulls: PullLoop | PopAssignment
+        self._assignment: Assignment | PopAssignment
+        if self._is_told_to_pop:
+            groups, how = (self.group, self._own_group), (self._attempt, self.failures, self._codec, self._tasks)
+            pops = make_pop_parts(self._session, groups, self._filters, options, *how)
+            self._service, self._pulls, self._assignment = pops.service, pops, pops
+            return
+        service = self._service = self._make_service()
         kept = self._offsets, self._starts
-        self._pulls = PullLoop(self._session, self.group, self._filters, options, *kept, self._service)
-        self._assignment = Assignment(self._pulls, self._tasks)
+        pulls = self._pulls = PullLoop(self._session, self.group, self._filters, options, *kept, service)
+        self._assignment = Assignment(pulls, self._tasks)
 
     def _make_offsets(self, options: ConsumeOptions) -> OffsetStore:
         if not options.broadcast:
@@ -131,7 +143,7 @@ class PushConsumer(Lifecycle):
         return ConcurrentService(**calls, send_back=None if options.broadcast else send_back, owner=owner)
 
     def received(self, message: StoredMessage, queue: MessageQueue) -> Received:
-        ends = self._pulls.puller.ends
+        ends = self._pulls.puller.ends if isinstance(self._pulls, PullLoop) else {}
         return Received(message, queue, self._namespace, self._own_group, self._codec, ends)
 
     @property
@@ -170,9 +182,9 @@ class PushConsumer(Lifecycle):
             if self._refusal is not None:
                 raise self._refusal
             self._is_running = True
+            await self._follow_mode()
             await self._assignment.start()
-            if self.is_open and self.options.orderly is None and not self.options.broadcast:
-                self._tasks.start(self._follow_later_brokers())
+            self._start_followers()
         except BaseException:  # a strategy of the user's may raise anything: the group is free again
             await self.stop()
             raise
@@ -194,6 +206,22 @@ class PushConsumer(Lifecycle):
         self._consume_by(replace(self.options, orderly=True))
         self._pulls.is_paused, self._assignment.is_refused = is_paused, self._refusal is not None
 
+    async def _follow_mode(self) -> None:
+        """Begin to pop if brokers say so, where the options leave it to them. They know this member by now."""
+        if self.options.mode == "server":
+            mode = await ask_mode(self._session, self.group, self._filters)
+            if mode is MessageRequestMode.POP:
+                self._is_told_to_pop = True
+                await self._begin_anew(self.options)
+
+    def _start_followers(self) -> None:
+        if not self.is_open:
+            return
+        if self.options.orderly is None and not self.options.broadcast:
+            self._tasks.start(self._follow_later_brokers())
+        if self.options.mode == "server":
+            self._tasks.start(self._follow_later_mode())
+
     async def _follow_later_brokers(self) -> None:
         """Ask brokers that were not there at the start. Where one has the group set so, end all and begin in order."""
         assignment, is_orderly = self._assignment, None
@@ -203,14 +231,38 @@ class PushConsumer(Lifecycle):
             if assignment.is_undecided and is_orderly is False:
                 assignment.is_undecided = False
                 assignment.changed.ring()
-        assignment.close()
+        log.info("consumes in order: the group is set so (consumeMessageOrderly)", group=self.group)
+        await self._restart(replace(self.options, orderly=True))
+
+    async def _follow_later_mode(self) -> None:
+        """Ask again and again whether to pull or to pop; after a change end all and begin so."""
+        mode = is_told = None
+        while is_told is None or is_told == self._is_told_to_pop:
+            await self.clock.sleep(self.options.rebalance_s)
+            mode = await ask_mode(self._session, self.group, self._filters)
+            is_told = None if mode is None else mode is MessageRequestMode.POP
+        log.info("consumes as its brokers want it", group=self.group, mode=None if mode is None else mode.value)
+        self._is_told_to_pop = is_told
+        await self._restart(self.options)
+
+    async def _restart(self, options: ConsumeOptions) -> None:
+        """End everything that consumes, finish what is being handled, and begin with these options."""
+        self._assignment.close()
         await self._service.finish(self.options.grace_s)
-        await assignment.release()
+        await self._assignment.release()
         await self._tasks.cancel()
         if self.is_open:
-            self._turn_orderly()
-            self._service.start()
+            await self._begin_anew(options)
             await self._assignment.start(is_running=True)
+            self._start_followers()
+
+    async def _begin_anew(self, options: ConsumeOptions) -> None:
+        is_paused, is_undecided = self.is_paused, self._assignment.is_undecided
+        await self._tasks.cancel()
+        self._consume_by(options)
+        self._pulls.is_paused, self._assignment.is_refused = is_paused, self._refusal is not None
+        self._assignment.is_undecided = is_undecided and not options.orderly
+        self._service.start()
 
     async def _read_route(self, topic: str) -> None:
         """Read the route before the first heartbeat, which goes to known brokers only.

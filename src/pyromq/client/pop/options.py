@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ...model.group import ConsumeFromWhere
 from ..arguments import check_begin, check_count, check_length
-from ..consume.options import PushWay, check_way
+from ..consume.options import NO_POP_BEGIN, POP_BEGIN_HINT, PushWay, check_way
 from ..errors import Error
 from ..values import Codec, check_codec
 
@@ -42,5 +42,4 @@ class SimpleOptions:
 def check_pop_begin(begin: object) -> None:
     check_begin(begin, None if begin is not ConsumeFromWhere.TIMESTAMP else 0)
     if begin is ConsumeFromWhere.TIMESTAMP:
-        hint = 'Give begin="first" or begin="last"; to go back in time, reset the group (pyromq group reset)'
-        raise Error("messages that are popped begin at the first or at the last, and not at a time", hint=hint)
+        raise Error(NO_POP_BEGIN, hint=POP_BEGIN_HINT)

@@ -18,8 +18,9 @@ from ...model.codes import ResponseCode
 from ...protocol.bodies.keyed import MessageQueue
 from ..connect.background import Tasks
 from ..connect.session import Session
-from ..errors import Error, Refused, TimedOut, Unreachable
+from ..errors import Error, Refused
 from ..subscription import Filter
+from .kept_pops import KeptPops
 from .options import FIRST, SimpleOptions
 from .pop_calls import MOST_POPPED, Handed, PopCalls, PopRequest
 
@@ -51,10 +52,9 @@ class Receiving:
         self._options = options
         self._abandon = abandon
         self._turn = session.rng.randrange(1 << 16)  # who is asked first
-        self._attempts: dict[MessageQueue, list[str]] = {}  # of ordered calls without an answer, to be repeated
         self._watches: dict[MessageQueue, asyncio.Task[bool]] = {}
         self._tasks = Tasks(lambda fault: log.debug("a notification failed", fault=repr(fault)))
-        self._pops = Tasks(lambda fault: log.debug("a pop that nobody waits for failed", fault=repr(fault)))
+        self._pops = KeptPops(calls, session.ids.next, abandon)
         self._can_watch = True
 
     async def stop(self) -> None:
@@ -133,29 +133,10 @@ class Receiving:
         """Take from one place while it has more, until there are enough."""
         while len(found) < asked.most:
             count = min(MOST_POPPED, asked.most - len(found))
-            got = await self._pop(replace(asked, most=count, hold_s=0.0 if found else asked.hold_s))
+            got = await self._pops.pop(replace(asked, most=count, hold_s=0.0 if found else asked.hold_s))
             found += got
             if len(got) < count:
                 return
-
-    async def _pop(self, asked: PopRequest) -> list[Handed]:
-        """Ask once. The call goes on if whoever waits here is cancelled, so that no message is forgotten."""
-        task = self._pops.start(self._named_pop(asked) if asked.is_ordered else self._calls.pop(asked))
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            task.add_done_callback(lambda done: self._abandon(_result(done) or []))
-            raise
-
-    async def _named_pop(self, asked: PopRequest) -> list[Handed]:
-        """Ask in order. A call without an answer is repeated later under its own name: it gets the same messages."""
-        unanswered = self._attempts.setdefault(asked.place, [])
-        attempt = unanswered.pop() if unanswered else self._session.ids.next()
-        try:
-            return await self._calls.pop(replace(asked, attempt=attempt))
-        except (TimedOut, Unreachable):
-            unanswered.append(attempt)
-            raise
 
     async def _wait(self, places: Sequence[MessageQueue], left_s: float, is_ordered: bool) -> bool:
         """Wait until a broker has a message, or the time is over. Return whether one said so."""
