@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import Any
 
 from h2.config import H2Configuration
 from h2.connection import H2Connection
@@ -33,7 +34,7 @@ def framed(message: bytes, packed: int = 0) -> bytes:
     return struct.pack(">BI", packed, len(message)) + message
 
 
-def headers(path: str = SEND, **more: str) -> list[tuple[str, str]]:
+def headers(path: str = SEND, **more: Any) -> list[tuple[str, str]]:
     fixed = [(":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "localhost:8081")]
     rest = {"content-type": "application/grpc", "te": "trailers", "x-mq-client-id": "me@1@0@abc"}
     return [*fixed, *rest.items(), *((name.replace("_", "-"), value) for name, value in more.items())]
@@ -52,7 +53,7 @@ class Peer:
     def said(self) -> bytes:
         return self.h2.data_to_send()
 
-    def call(self, stream: int, *messages: bytes, path: str = SEND, end: bool = True, **more: str) -> None:
+    def call(self, stream: int, *messages: bytes, path: str = SEND, end: bool = True, **more: Any) -> None:
         self.h2.send_headers(stream, headers(path, **more), end_stream=end and not messages)
         for number, message in enumerate(messages):
             self.h2.send_data(stream, framed(message), end_stream=end and number == len(messages) - 1)

@@ -88,9 +88,9 @@ class Wire:
             if not said and not answered:
                 return told
 
-    def send(self, *requests: v2.SendMessageRequest, **more: str) -> list[Event]:
+    def send(self, *requests: v2.SendMessageRequest, path: str = SEND, **more: Any) -> list[Event]:
         for number, request in enumerate(requests):
-            self.peer.call(2 * number + 1, request.SerializeToString(), **more)
+            self.peer.call(2 * number + 1, request.SerializeToString(), path=path, **more)
         return self.exchange()
 
     def response(self, stream: int) -> v2.SendMessageResponse:
