@@ -137,6 +137,8 @@ class Broker:
         self.listeners = Listeners(base, ports, handlers, sending, pulling, faults, self._connection_lost)
         self.servers = self.listeners.servers
         self.grpc = GrpcParts(base, self.listeners.dispatchers["main"], self._connection_lost)
+        self.grpc.backend.grpc_port = ports.grpc_port
+        self.listeners.serve_calls(self.grpc.methods)
         self.verdicts, self.pull_verdicts = self.listeners.verdicts, self.listeners.pull_verdicts
         self._carry_before_deletion()
         self.topics.watch(self._topic_changed)
@@ -238,6 +240,7 @@ class Broker:
             self.intake.flush()  # its answers are not among the requests that the server waits for
             await server.stop(self.environment.config.shutdown_wait_time_seconds)
         self.listeners.close_ports()
+        await self.grpc.close()
         await self.naming.close()
 
     # --- what happens ---------------------------------------------------------------------------------------------

@@ -23,6 +23,11 @@ class ProxySettings:
         help="port of 5.x clients (gRPC); 0 takes a free one, -1 opens none. Not given: 8081 for a broker on 10911, "
         "as far from it for one on another port, none for one on port 0",
     )
+    grpc_proxy_protocol: bool = setting(
+        True,
+        help="believe a PROXY preamble on that port, as Java's proxy does: its address is the client's. Anybody can "
+        "send one: false where clients connect without a load balancer and addresses matter",
+    )
     use_endpoint_port_from_request: bool = setting(
         False, help="routes name the port that the client asked for, not grpcServerPort: behind a port mapping"
     )

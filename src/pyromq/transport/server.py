@@ -94,7 +94,9 @@ class Server:
             reply_timeout=reply_timeout,
         )
         self._proxy_preamble = proxy_preamble
-        self.calls = None if methods is None else self._call_service(methods, http2 or Http2Limits())
+        self.calls: CallService | None = None
+        if methods is not None:
+            self.serve_calls(methods, http2)
         self._acceptor: Acceptor[Served] = Acceptor(
             self._welcome, self._drop_connection, clock, self.service.warn, name
         )
@@ -172,13 +174,14 @@ class Server:
 
     # --- what a peer speaks ------------------------------------------------------------------------------------------
 
-    def _call_service(self, methods: Methods, http2: Http2Limits) -> CallService:
+    def serve_calls(self, methods: Methods, http2: Http2Limits | None = None) -> None:
+        """Serve gRPC calls, too, of the connections from now on."""
         service = self.service
-        return CallService(
+        self.calls = CallService(
             methods,
             clock=self._clock,
             limits=self._limits,
-            http2=http2,
+            http2=http2 or Http2Limits(),
             warn=service.warn,
             buffer=service.buffer,
             turn_buffer=service.turn_buffer,

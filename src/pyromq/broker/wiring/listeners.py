@@ -1,16 +1,23 @@
-"""The listeners: the main port and the fast one, the dispatcher of each, and the kernel that takes what is plain."""
+"""The listeners: the main port, the fast one and that of gRPC clients, and the kernel that takes what is plain.
+
+gRPC is served on all of them, as remoting is: the first bytes of a connection tell.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from ... import logs
 from ...errors import ConfigError
 from ...kernel.seam import Fed, Feed, FeedConnection, feed_nothing
 from ...protocol.row import RequestClass
+from ...proxy.config import NO_PORT, ProxySettings
 from ...store.config import FlushMode
+from ...transport.address import parse_address
 from ...transport.connection.buffered_bytes import BufferedBytes
 from ...transport.dispatch import Dispatcher, Handler
+from ...transport.http2.calls import Methods
 from ...transport.listening import Listening, NoSuchHost, bind
 from ...transport.peer import Peer
 from ...transport.server import Server
@@ -20,6 +27,10 @@ from ..pull.verdicts import Pulling, PullVerdicts
 from ..send.verdicts import Sending, Verdicts, kernel_verdicts, reply_timeout
 from ..surface import on_fast_port
 from .foundation import Foundation
+
+log = logs.get("pyromq.broker")
+
+GRPC = "grpc"  # the name of that listener
 
 
 class InjectedFaults(Protocol):
@@ -36,18 +47,25 @@ class InjectedFaults(Protocol):
 
 
 class Ports(NamedTuple):
-    """The sockets of both listeners, bound before anything else is made."""
+    """The sockets of all listeners, bound before anything else is made. `grpc`: None where that port is not open."""
 
     main: Listening
     fast: Listening
+    grpc: Listening | None
 
     def close(self) -> None:
-        self.main.close()
-        self.fast.close()
+        for each in self:
+            if each is not None:
+                each.close()
+
+    @property
+    def grpc_port(self) -> int:
+        """The port that gRPC clients are told: their own, or the main one, which serves them too."""
+        return parse_address((self.grpc or self.main).address)[1]
 
 
 async def bind_ports(config: BrokerConfig) -> Ports:
-    """Bind both ports. ConfigError says why that cannot be."""
+    """Bind all ports. ConfigError says why that cannot be."""
     host = config.bind_address.strip("[]")
     ways = f"pyromq up --broker-port PORT, pyromq broker --listen {host}:PORT, or listenPort in the configuration file"
     try:
@@ -57,7 +75,7 @@ async def bind_ports(config: BrokerConfig) -> Ports:
     except ConfigError as fault:
         raise ConfigError(f"{fault} ({ways})") from None
     try:
-        return Ports(main, await bind(host, config.fast_port))
+        fast = await bind(host, config.fast_port)
     except ConfigError as fault:
         main.close()
         second = f"the second port of the broker on {config.listen_port}, two below unless fastListenPort names it"
@@ -65,6 +83,31 @@ async def bind_ports(config: BrokerConfig) -> Ports:
     except BaseException:
         main.close()
         raise
+    try:
+        return Ports(main, fast, await _bind_grpc(host, config))
+    except BaseException:
+        main.close()
+        fast.close()
+        raise
+
+
+async def _bind_grpc(host: str, config: BrokerConfig) -> Listening | None:
+    """Bind the port of gRPC clients. One that nobody asked for may be taken: a warning says so."""
+    settings = config.part(ProxySettings)
+    port = settings.port_beside(config.listen_port)
+    if port == NO_PORT:
+        return None
+    try:
+        return await bind(host, port)
+    except ConfigError as fault:
+        if settings.grpc_server_port is not None:
+            raise ConfigError(f"{fault} (grpcServerPort, or --grpc-server-port)") from None
+        log.warning(
+            "gRPC clients have no port of their own",
+            why=str(fault),
+            remedy="name a free one by grpcServerPort (-1: none); the broker's main port serves them, too",
+        )
+        return None
 
 
 class Listeners:
@@ -81,7 +124,7 @@ class Listeners:
         on_close: Callable[[Peer], None],
     ) -> None:
         self._base = base
-        self._ports = ports
+        self.ports = ports
         self._on_close = on_close
         self._buffered = BufferedBytes(base.environment.limits.held_bytes)
         self.verdicts: list[Verdicts] = []
@@ -98,6 +141,9 @@ class Listeners:
                 self.servers.append(self._server(name, dispatcher, feed))
             else:
                 self.servers.append(self._server(name, faults.around(dispatcher), _unless(faults, feed)))
+        if ports.grpc is not None:
+            main = self.dispatchers["main"]
+            self.servers.append(self._server(GRPC, main if faults is None else faults.around(main), feed_nothing))
 
     def _feed(self, sending: Sending, pulling: Pulling) -> Feed:
         """Return the kernel's feed for plain sends and pulls; none where only the handlers know limits so low."""
@@ -122,6 +168,7 @@ class Listeners:
             quota=environment.budget.quota,
             buffered=self._buffered,
             reply_timeout=reply_timeout(environment.live) if is_sync else None,
+            proxy_preamble=name == GRPC and environment.config.part(ProxySettings).grpc_proxy_protocol,
             name=name,
         )
         if is_sync:
@@ -129,13 +176,21 @@ class Listeners:
             readable.on_failure(server.service.abort_pending_replies)
         return server
 
+    def serve_calls(self, methods: Methods) -> None:
+        """Serve gRPC calls on every port."""
+        for server in self.servers:
+            server.serve_calls(methods)
+
     def accept(self) -> None:
-        for server, listening in zip(self.servers, self._ports, strict=True):
+        bound = [each for each in self.ports if each is not None]
+        for server, listening in zip(self.servers, bound, strict=True):
             server.accept_on(listening)
+        if self.ports.grpc is not None:
+            log.info("gRPC clients are served", address=self.ports.grpc.address)
 
     def close_ports(self) -> None:
         """Close the sockets of a broker that never accepted anything. Others are closed by their servers."""
-        self._ports.close()
+        self.ports.close()
 
     def forget_unused_verdicts(self) -> None:
         for one in self.pull_verdicts:
