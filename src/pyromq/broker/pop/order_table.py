@@ -72,6 +72,7 @@ class OrderTable:
         self._lanes: dict[str, dict[int, Block]] = {}
         self._changed: set[str] = set()
         self._cleaned_ms = 0
+        self.replayed: set[OrderLane] = set()  # lanes that the journal told of
         content = table.load()
         what = f"{SECTION} in {table.name}"
         for key, queues in entry(dict[str, dict[int, _Saved]], section(content, SECTION), what).items():
@@ -94,6 +95,11 @@ class OrderTable:
             topic, _, group = key.partition(SEPARATOR)
             for number, block in queues.items():
                 yield OrderLane(topic, group, number), block
+
+    def of_pair(self, pair: str) -> list[OrderLane]:
+        """Return the lanes of a `topic@group` that have a block."""
+        topic, _, group = pair.partition(SEPARATOR)
+        return [OrderLane(topic, group, number) for number in self._lanes.get(pair, ())]
 
     def put(self, lane: OrderLane, block: Block) -> None:
         """Keep a block that is new or has changed; a replay of the journal brings it back."""
@@ -125,6 +131,7 @@ class OrderTable:
         except (msgspec.DecodeError, msgspec.ValidationError) as fault:
             raise ProtocolError(f"an entry of messages in order cannot be read: {fault}") from None
         lane = OrderLane(change.topic, change.group, change.queue_id)
+        self.replayed.add(lane)
         known, told = self.find(lane), change.block
         if told is None:
             if known is not None and known.last_pop_ms <= change.gone_ms:
