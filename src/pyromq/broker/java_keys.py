@@ -46,8 +46,8 @@ _PLANNED = {
     "pop": """
         reviveInterval reviveMaxSlow reviveScanTime reviveAckWaitMs enableSkipLongAwaitingAck
         skipWhenCKRePutReachMaxTimes popReviveSkipIfGroupAbsent popReviveConcurrency popReviveMaxAttemptTimes
-        popReviveMaxReturnSizePerRead enableNotifyAfterPopOrderLockRelease enableNotifyBeforePopCalculateLag
-        useMessageFilterForNotification maxMessageFilterNumForNotification popConsumerFSServiceInit""",
+        popReviveMaxReturnSizePerRead enableNotifyBeforePopCalculateLag
+        popConsumerFSServiceInit""",
     "metrics": """
         metricsExporterType metricsPromExporterPort metricsPromExporterHost metricsGrpcExporterTarget
         metricsGrpcExporterHeader metricGrpcExporterTimeOutInMills metricGrpcExporterIntervalInMills

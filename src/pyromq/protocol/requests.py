@@ -101,16 +101,16 @@ class RequestCode:
     POP_MESSAGE = Row(200050, Content(pop.PopMessage), Content(pop.PopMessageAnswer, RECORDS),
         lane=PULL, needs=CONSUME)
     PEEK_MESSAGE = Row(200052, Content(pop.PeekMessage), Content(pop.PopMessageAnswer, RECORDS),
-        lane=PULL, needs=CONSUME, by=POP)
+        lane=PULL, needs=CONSUME)
     ACK_MESSAGE = Row(200051, Content(pop.AckMessage), NOTHING, lane=PULL, needs=CONSUME)
     BATCH_ACK_MESSAGE = Row(200151, Content(None, offsets.BatchAckMessageRequestBody), NOTHING,
         lane=PULL, needs=on_body_topic("acks.t", SUB) + on_body_group("acks.c", SUB))
     CHANGE_MESSAGE_INVISIBLETIME = Row(200053, Content(pop.ChangeInvisibleTime), Content(pop.ChangeInvisibleTimeAnswer),
         lane=PULL, needs=CONSUME)
     NOTIFICATION = Row(200054, Content(pop.Notification), Content(pop.NotificationAnswer),
-        lane=PULL, needs=CONSUME, by=POP)
+        lane=PULL, needs=CONSUME)
     POLLING_INFO = Row(200055, Content(GroupQueue), Content(pop.PollingInfoAnswer),
-        needs=on_topic(GET) + on_group(GET), by=POP)
+        needs=on_topic(GET) + on_group(GET))
     POP_ROLLBACK = Row(200056, NOTHING, NOTHING)
     QUERY_ASSIGNMENT = Row(400, Content(None, heartbeat.QueryAssignmentRequestBody),
         Content(None, heartbeat.QueryAssignmentResponseBody), lane=QUERY,

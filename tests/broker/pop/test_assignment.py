@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyromq.broker.pop.topic_routes import TopicRoutes
+from pyromq.broker.pop.queries.topic_routes import TopicRoutes
 from pyromq.errors import ConnectionLost
 from pyromq.model.group import MessageRequestMode
 from pyromq.protocol.bodies.route import QueueData, TopicRouteData

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyromq.broker.pop.order_block import Block, count_text, next_block
+from pyromq.broker.pop.order.block import Block, count_text, next_block
 
 NOW = 1_794_852_078_196
 

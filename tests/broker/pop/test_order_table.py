@@ -6,9 +6,8 @@ import pytest
 
 from pyromq.broker.metadata.groups import Groups
 from pyromq.broker.metadata.topics import Topics
-from pyromq.broker.pop.order_block import Block
-from pyromq.broker.pop.order_table import OrderLane, OrderTable
-from pyromq.errors import ProtocolError
+from pyromq.broker.pop.order.block import Block
+from pyromq.broker.pop.order.table import CHANGE, OrderLane, OrderTable
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.store.files.disk import read_whole, replace_durably
@@ -45,9 +44,9 @@ class Kept:
 
     def __init__(self, disk: SimulatedDisk) -> None:
         self.disk = disk
-        self.journal: list[bytes] = []
+        self.journal: list[tuple[int, bytes]] = []
         self._table = JsonTable(disk, FILE)
-        self.orders = OrderTable(self._table, self.journal.append)
+        self.orders = OrderTable(self._table, lambda *entry: self.journal.append(entry))
         self.topics = Topics(JsonTable(disk, "config/topics.json"), lambda: NOW)
         self.groups = Groups(JsonTable(disk, "config/subscriptionGroup.json"), lambda: NOW)
         self.topics.put(TopicConfig(topic_name="T", read_queue_nums=2, write_queue_nums=2))
@@ -134,9 +133,9 @@ def test_a_block_is_kept_for_a_day(kept: Kept) -> None:
 
 
 def after_a_kill(kept: Kept) -> OrderTable:
-    orders = OrderTable(JsonTable(kept.disk, FILE), lambda entry: None)
+    orders = OrderTable(JsonTable(kept.disk, FILE), lambda *entry: None)
     for one in kept.journal:
-        orders.replay(one)
+        orders.replay(*one)
     return orders
 
 
@@ -182,6 +181,19 @@ def test_a_dropped_block_stays_dropped_and_one_that_came_later_does_not(kept: Ke
     assert after_a_kill(kept).find(LANE) == later
 
 
-def test_an_entry_that_is_none_is_told(kept: Kept) -> None:
-    with pytest.raises(ProtocolError, match="in order cannot be read"):
-        kept.orders.replay(b"\x91\xff")
+def test_an_entry_that_cannot_be_read_is_left_out_and_told(kept: Kept, caplog: pytest.LogCaptureFixture) -> None:
+    kept.orders.replay(CHANGE, b"\x91\xff")
+    kept.orders.replay(200, b"of somebody else")
+    assert len(caplog.records) == 1
+    assert "cannot be read" in caplog.text
+
+
+def test_the_journal_tells_which_lanes_are_ahead_of_the_files(kept: Kept) -> None:
+    other = OrderLane("T", "G", 1)
+    kept.orders.put(LANE, HELD)
+    number = kept.orders.number
+    kept.orders.put(other, HELD)
+    kept.orders.note_saved(number)
+    assert after_a_kill(kept).unsaved.keys() == {other}
+    kept.orders.note_saved(kept.orders.number)
+    assert not after_a_kill(kept).unsaved

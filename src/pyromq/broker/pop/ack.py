@@ -38,7 +38,7 @@ class AckHandler:
     live: Live[BrokerConfig]
     checks: ReceiptChecks
     lanes: Lanes
-    order: OrderPops | None = None
+    order: OrderPops
     spill: Spill | None = None
     acked: int = 0
     unknown: int = 0  # acks that belong to no check point
@@ -54,7 +54,7 @@ class AckHandler:
                 ResponseCode.NO_MESSAGE,
             )
         if receipt.is_ordered:
-            return Reply() if self.order is None else self.order.ack(request, receipt)
+            return self.order.ack(request, receipt)
         point = handed_out(header.consumer_group, header.topic, receipt)
         answers = _Answers(request, self.live)
         self._ack(point, (header.offset,), answers)
@@ -79,8 +79,8 @@ class AckHandler:
         if not offsets:
             return
         if entry.rq == ORDER_REVIVE_QUEUE:
-            if self.order is not None:
-                self.order.ack_offsets(entry.c, topic, entry.q, entry.pt, offsets)
+            self.order.ack_offsets(entry.c, topic, entry.q, entry.pt, offsets)
+            self.lanes.journal.after(answers.part())
             return
         self._ack(HandedOut(entry.c, topic, entry.q, entry.so, entry.pt, entry.it, entry.rq), offsets, answers)
 

@@ -35,14 +35,14 @@ class ChangeHandler:
     clock: Clock
     checks: ReceiptChecks
     lanes: Lanes
-    order: OrderPops | None = None
+    order: OrderPops
     spill: Spill | None = None
 
     def __call__(self, request: RequestOf[ChangeInvisibleTime, None]) -> Answer:
         header = request.header
         receipt = self._checked(request, header)
         if receipt.is_ordered:
-            return self._nothing() if self.order is None else self.order.change(request, receipt)
+            return self.order.change(request, receipt)
         now_ms = self._change(header, receipt)
         if now_ms is None:
             return self._change_old(request, header, receipt)
@@ -102,6 +102,3 @@ class ChangeHandler:
             pop_time=pop_time, invisible_time=header.invisible_time, revive_qid=receipt.revive_queue
         )
         return Reply(remark=NOT_SET, header=answered)
-
-    def _nothing(self) -> Reply:
-        return Reply(remark=NOT_SET, fields=dict(NO_FIELDS))

@@ -7,7 +7,7 @@ answer, all 0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from ...errors import RequestRefused
 from ...model.codes import ResponseCode
@@ -27,6 +27,19 @@ MOST_MESSAGES = 32
 LATE_MS = 500  # a pop whose time has been over for longer is not looked at
 FAQ = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
 NO_FIELDS = {"popTime": "0", "invisibleTime": "0", "reviveQid": "0", "restNum": "0"}
+
+
+class Asked(Protocol):
+    """The fields of a header that say where somebody wants to read, and for whom."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def consumer_group(self) -> str: ...
+
+    @property
+    def queue_id(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -54,10 +67,10 @@ class PopChecks:
                 f"the broker[{host}] pop message is forbidden because timerWheelEnable is false",
                 ResponseCode.SYSTEM_ERROR,
             )
-        topic = self._topic(header, peer)
-        return PopAllowed(topic, self._group(header, config), born_ms, _wanted(header, config))
+        topic = self.topic(header, peer)
+        return PopAllowed(topic, self.group(header, config), born_ms, _wanted(header, config))
 
-    def _topic(self, header: PopMessage, peer: Peer) -> TopicConfig:
+    def topic(self, header: Asked, peer: Peer) -> TopicConfig:
         topic = self.topics.find(header.topic)
         if topic is None:
             _refuse(f"topic[{header.topic}] not exist, apply first please! {FAQ}", ResponseCode.TOPIC_NOT_EXIST)
@@ -67,7 +80,7 @@ class PopChecks:
             _refuse(illegal_queue(header.queue_id, topic, peer), ResponseCode.INVALID_PARAMETER)
         return topic
 
-    def _group(self, header: PopMessage, config: BrokerConfig) -> SubscriptionGroupConfig:
+    def group(self, header: Asked, config: BrokerConfig) -> SubscriptionGroupConfig:
         name = header.consumer_group
         group = self.groups.ensure(name, config)
         if group is None:

@@ -13,7 +13,6 @@ from functools import partial
 
 from ...ambient import Clock
 from ...config import Live
-from ...errors import RequestRefused
 from ...model.codes import ResponseCode
 from ...protocol.headers.pop import PopMessage
 from ...transport.dispatch import Answer, Reply, Request, RequestOf, failed
@@ -22,7 +21,7 @@ from ..intake.intake import Outcome
 from ..intake.put_answers import answer
 from ..reading.long_poll import Arrivals, SuspendedPull
 from . import queue_order
-from .checks import NO_FIELDS, PopChecks
+from .checks import PopChecks
 from .journal import PopJournal
 from .seams import OrderPops, Source
 from .tickets import PopTicket
@@ -39,11 +38,11 @@ class PopHandler:
     checks: PopChecks
     walk: Walk
     source: Source
+    order: OrderPops
     journal: PopJournal
     arrivals: Arrivals
     pick: Callable[[int], int]
     met: Callable[[PopMessage], None] = lambda _: None
-    order: OrderPops | None = None
     held: HeldPops[PopTicket] = field(init=False)
     _looks: int = 0  # the revive queue follows from it
     _tasks: set[asyncio.Future[None]] = field(default_factory=set)
@@ -61,8 +60,6 @@ class PopHandler:
         header.born_time = header.born_time or born_ms
         self.met(header)
         allowed = self.checks.check(header, request.peer, self.live.config, self.clock.now_ms())
-        if header.order and self.order is None:
-            raise RequestRefused("pops in order are not served yet: pop without order", fields=dict(NO_FIELDS))
         self.journal.check_writable()
         return PopTicket(request, header, allowed)
 
@@ -70,12 +67,12 @@ class PopHandler:
 
     def _search(self, ticket: PopTicket) -> Awaitable[None] | None:
         revive_queue = 0
-        if not ticket.header.order:
+        if not ticket.is_ordered:
             revive_queue = self._looks % self.live.config.revive_queue_num
             self._looks += 1
         ticket.begun = self.clock.monotonic()
         ticket.begin(self.clock.now_ms(), revive_queue, self.pick(queue_order.CHANCES))
-        source = self.order if ticket.header.order and self.order is not None else self.source
+        source = self.order if ticket.is_ordered else self.source
         return self.walk.go(ticket, source)
 
     async def _answer_later(self, ticket: PopTicket, pending: Awaitable[None]) -> Reply | None:

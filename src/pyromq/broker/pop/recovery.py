@@ -6,7 +6,7 @@ with its REVIVED lost: the copies of its messages are looked for in the retry qu
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 from ... import logs
@@ -34,6 +34,7 @@ class PopRecovery:
 
     access: LogAccess
     lanes: Lanes
+    others: Callable[[int, bytes], None]  # gets what others have put into the journal
 
     async def run(self) -> None:
         """Bring the table to where it was, and the groups' offsets with it."""
@@ -48,7 +49,7 @@ class PopRecovery:
         async for record in _records(store, pop_names.JOURNAL_TOPIC, 0, begin):
             count += 1
             try:
-                table.replay(record.body)
+                table.replay(record.body, self.others)
             except DamagedJournal as fault:
                 log.error("a record of the pop journal cannot be read and is left out", why=str(fault))
         self.lanes.adopt()

@@ -50,6 +50,13 @@ class PopSettings(StoreConfig):
     pop_waits_for_flush: bool = setting(
         True, live=True, help="under SYNC_FLUSH a pop is answered once it is on the medium, as an ack always is"
     )
+    enable_notify_after_pop_order_lock_release: bool = setting(
+        True, live=True, help="wake pops that wait on a queue in order when the time of its messages is over"
+    )
+    use_message_filter_for_notification: bool = setting(
+        True, live=True, help="compare a notification's tags with the messages that wait, if they are few"
+    )
+    max_message_filter_num_for_notification: int = setting(64, low=0, live=True, help="how many are few")
     enable_pop_message_threshold: bool = setting(
         False, live=True, help="hand out nothing more of a queue with too many unacknowledged messages"
     )

@@ -51,6 +51,11 @@ class PopTicket:
     order_counts: list[str] = field(default_factory=list)  # order pops: how often each was consumed before
 
     @property
+    def is_ordered(self) -> bool:
+        """Return whether it is served in order: it asks for that, or its group is set so (`-o true`)."""
+        return self.header.order or self.allowed.group.consume_message_orderly
+
+    @property
     def room(self) -> int:
         """Return how many messages more the answer may have."""
         return self.header.max_msg_nums - len(self.records)
@@ -64,7 +69,7 @@ class PopTicket:
     def begin(self, pop_time: int, revive_queue: int, chance: int) -> None:
         """Forget what an earlier look has left."""
         self.pop_time, self.chance, self.rest = pop_time, chance, 0
-        self.revive_queue = ORDER_REVIVE_QUEUE if self.header.order else revive_queue
+        self.revive_queue = ORDER_REVIVE_QUEUE if self.is_ordered else revive_queue
         for found in (self.records, self.starts, self.offsets, self.order_counts):
             found.clear()
 
@@ -85,6 +90,6 @@ class PopTicket:
             rest_num=self.rest,
             start_offset_info=";".join(self.starts),
             msg_offset_info=";".join(self.offsets),
-            order_count_info=";".join(self.order_counts) if self.header.order else None,
+            order_count_info=";".join(self.order_counts) if self.is_ordered else None,
         )
         return Reply(code, FOUND if self.records else NOTHING, header, body=b"".join(self.records))

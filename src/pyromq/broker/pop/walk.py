@@ -51,16 +51,16 @@ class Walk:
         config, header = self.live.config, ticket.header
         chance, percent = ticket.chance, config.pop_from_retry_probability
         topic = ticket.allowed.topic
-        is_urgent_first = topic.attributes.get(MESSAGE_TYPE) == PRIORITY and not header.order
+        is_urgent_first = topic.attributes.get(MESSAGE_TYPE) == PRIORITY and not ticket.is_ordered
         if is_urgent_first and chance < _priority_factor(ticket):
             chance, percent = 0, config.pop_from_retry_probability_for_priority
         is_first = queue_order.retry_comes_first(chance, percent)
-        if is_first and not header.order:
+        if is_first and not ticket.is_ordered:
             yield from self._retry_places(ticket, chance, config)
         count = topic.read_queue_nums
         for queue_id in queue_order.queues(header.queue_id, count, chance, config.priority_order_asc):
             yield Place(header.topic, NORMAL, queue_id)
-        if not is_first and not header.order and ticket.room > 0:
+        if not is_first and not ticket.is_ordered and ticket.room > 0:
             yield from self._retry_places(ticket, chance, config)
 
     def _retry_places(self, ticket: PopTicket, chance: int, config: BrokerConfig) -> Iterator[Place]:

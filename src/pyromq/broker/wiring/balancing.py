@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ..metadata.saving import for_administrators
-from ..pop.assignment import Assignments
-from ..pop.request_mode import RequestModeHandlers, RequestModes
-from ..pop.topic_routes import TopicRoutes
+from ..pop.queries.assignment import Assignments
+from ..pop.queries.request_mode import RequestModeHandlers, RequestModes
+from ..pop.queries.topic_routes import TopicRoutes
 from .foundation import Foundation
 from .naming import Naming
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterator
-from typing import Any
+from contextlib import suppress
+from typing import Any, TypeAlias
 
+from ...errors import PyroError
 from ...kernel import state
 from ...protocol.requests import RequestCode as Code
 from ...transport.dispatch import Handler, bind
@@ -17,15 +19,22 @@ from ..pop.handler import PopHandler
 from ..pop.journal import PopJournal
 from ..pop.lane_source import LaneSource
 from ..pop.lanes import Lanes
+from ..pop.order.table import OrderLane
+from ..pop.queries.glances import Glances
+from ..pop.queries.notification import NotificationHandler, PollingInfo
+from ..pop.queries.peek import PeekHandler
 from ..pop.receipts import ReceiptChecks
 from ..pop.recovery import PopRecovery
 from ..pop.revive import Revive
 from ..pop.rollback import roll_back
+from ..pop.waiting import ANY_QUEUE, HeldPops
 from ..pop.walk import Walk
 from .foundation import Foundation
+from .ordering import OrderParts
 from .serving import PullParts, SendParts
 
 BASE_S = 1.0
+AnyHeld: TypeAlias = HeldPops[Any]
 
 
 class PopParts:
@@ -38,22 +47,30 @@ class PopParts:
         self.journal = PopJournal(live, access, self.table)
         self.lanes = Lanes(self.table, base.offsets, self.journal)
         source = LaneSource(live, store, pulls.reads, self.lanes, base.counters.got, self._in_flight)
+        self.order = OrderParts(base, pulls, self.lanes, self._in_flight, self._wake)
+        checks = PopChecks(base.topics, base.groups)
         self.handler = PopHandler(
             live,
             clock,
-            PopChecks(base.topics, base.groups),
+            checks,
             Walk(live, base.topics),
             source,
+            self.order.pops,
             self.journal,
             store,
             base.environment.rng.randrange,
         )
         receipts = ReceiptChecks(base.topics, store)
-        self.acks = AckHandler(live, receipts, self.lanes)
-        self.changes = ChangeHandler(live, clock, receipts, self.lanes)
+        self.acks = AckHandler(live, receipts, self.lanes, self.order.pops)
+        self.changes = ChangeHandler(live, clock, receipts, self.lanes, self.order.pops)
         self.revive = Revive(live, access, self.lanes, base.topics, base.groups)
         self.aging = Aging(live, clock, self.lanes)
-        self._recovery = PopRecovery(access, self.lanes)
+        self._recovery = PopRecovery(access, self.lanes, self.order.table.replay)
+        glances = Glances(live, base.topics, checks, store, self.lanes, base.offsets)
+        self.peeks = PeekHandler(glances, base.environment.rng.randrange)
+        self.notifications = NotificationHandler(glances, clock, store, self.order.lanes)
+        self.polling = PollingInfo(glances, self.handler)
+        self._saved_number = 0  # of the last entry on messages in order that the files have
         self._saved_offset = 0  # of the journal, when the offsets that are on disk were read
         base.groups.watch(self._group_changed)
 
@@ -64,6 +81,20 @@ class PopParts:
         yield bind(Code.BATCH_ACK_MESSAGE, self.acks.batch)
         yield bind(Code.CHANGE_MESSAGE_INVISIBLETIME, self.changes)
         yield bind(Code.POP_ROLLBACK, roll_back)
+        yield bind(Code.PEEK_MESSAGE, self.peeks)
+        yield bind(Code.NOTIFICATION, self.notifications)
+        yield bind(Code.POLLING_INFO, self.polling)
+
+    @property
+    def _held(self) -> tuple[AnyHeld, ...]:
+        """Return the tables of those who wait."""
+        return self.handler.held, self.notifications.held
+
+    def _wake(self, lane: OrderLane) -> None:
+        """Let one who waits on the queue look again, and one who waits on any: it is free, or its time is over."""
+        for held in self._held:
+            held.wake(lane.topic, lane.group, ANY_QUEUE)
+            held.wake(lane.topic, lane.group, lane.queue_id)
 
     def _in_flight(self, lane: int) -> int:
         group = self.table.names(lane)[0]
@@ -72,21 +103,25 @@ class PopParts:
     # --- what happens ---------------------------------------------------------------------------------------------
 
     def connection_lost(self, peer: Peer) -> None:
-        self.handler.held.drop(peer)
+        for held in self._held:
+            held.drop(peer)
 
     def topic_changed(self, name: str) -> None:
         """Answer who waits on a topic that is gone or may not be read any more, so that they ask again."""
-        self.handler.held.end_pairs(lambda topic, _: topic == name)
+        for held in self._held:
+            held.end_pairs(lambda topic, _: topic == name)
 
     def _group_changed(self, name: str) -> None:
         if self._base.groups.find(name) is None:
             self.lanes.close_all(lambda group, _: group == name)
-        self.handler.held.end_pairs(lambda _, group: group == name)
+        for held in self._held:
+            held.end_pairs(lambda _, group: group == name)
 
     # --- start and stop -------------------------------------------------------------------------------------------
 
     async def recover(self) -> None:
         await self._recovery.run()
+        self.order.lanes.adopt()
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         environment = self._base.environment
@@ -122,15 +157,26 @@ class PopParts:
         self.journal.flush()
         before = self.journal.next_offset
         if before > self._saved_offset:
+            number = self.order.table.number
+            await self.order.saved()
             await self._base.tables.offsets_saved()
             self._saved_offset = before
+            if number > self._saved_number:
+                self._saved_number = number
+                self.order.table.note_saved(number)
+                self.journal.changed()
 
     def end_waits(self) -> None:
         """Answer all that wait: the broker stops."""
-        self.handler.held.end_all()
+        for held in self._held:
+            held.end_all()
+        self.order.lanes.close()
         self.journal.flush()
 
     async def close(self) -> None:
         """Let everything that is in flight leave memory: as records of the log, or at least in the journal."""
         await self.aging.leave_all()
+        with suppress(PyroError):  # a full disk: the journal has it all, and the tables are tried once more
+            await self._save_offsets()
         self.journal.flush()
+        await self.order.close_tables()

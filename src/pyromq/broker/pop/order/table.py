@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ... import logs
-from ...errors import ProtocolError
-from ...store.tables.json_tables import JsonTable
-from ..metadata.groups import Groups
-from ..metadata.table_content import entry, section
-from ..metadata.topics import Topics
-from .order_block import Block
+from .... import logs
+from ....store.tables.json_tables import JsonTable
+from ...metadata.groups import Groups
+from ...metadata.table_content import entry, section
+from ...metadata.topics import Topics
+from .block import Block
 
 log = logs.get("pyromq.broker")
 
@@ -25,7 +24,7 @@ SECTION, COUNT, LEVEL = "table", "orderInfoCount", "orderedConsumptionLevel"
 SEPARATOR = "@"
 UNUSED_MS = 24 * 3_600_000  # after which a block is forgotten, as by Java
 CLEAN_MS = 60_000
-ENTRY_KIND = 128  # of our entries in pop's journal
+CHANGE, SAVED = 128, 129  # kinds of our entries in pop's journal
 
 
 class OrderLane(NamedTuple):
@@ -48,6 +47,7 @@ class _Change(msgspec.Struct, array_like=True):
     queue_id: int
     block: Block | None
     gone_ms: int = 0
+    number: int = 0  # entries are counted
 
 
 class _Saved(msgspec.Struct, kw_only=True):
@@ -64,15 +64,16 @@ class _Saved(msgspec.Struct, kw_only=True):
 
 
 class OrderTable:
-    """Event loop only. `note` takes an entry of the journal."""
+    """Event loop only. `note` takes an entry of the journal, by its kind."""
 
-    def __init__(self, table: JsonTable, note: Callable[[bytes], None]) -> None:
+    def __init__(self, table: JsonTable, note: Callable[[int, bytes], None]) -> None:
         self._table = table
         self._note = note
         self._lanes: dict[str, dict[int, Block]] = {}
         self._changed: set[str] = set()
         self._cleaned_ms = 0
-        self.replayed: set[OrderLane] = set()  # lanes that the journal told of
+        self._number = 0  # of the last entry
+        self.unsaved: dict[OrderLane, int] = {}  # lanes that the journal told of since the tables were saved
         content = table.load()
         what = f"{SECTION} in {table.name}"
         for key, queues in entry(dict[str, dict[int, _Saved]], section(content, SECTION), what).items():
@@ -104,13 +105,17 @@ class OrderTable:
     def put(self, lane: OrderLane, block: Block) -> None:
         """Keep a block that is new or has changed; a replay of the journal brings it back."""
         self._apply(lane, block)
-        self._note(msgspec.msgpack.encode(_Change(*lane, block)))
+        self._tell(_Change(*lane, block))
 
     def drop(self, lane: OrderLane, now_ms: int) -> None:
         """Forget a block: the group's offset was reset, or it is gone."""
         if self.find(lane) is not None:
             self._apply(lane, None)
-            self._note(msgspec.msgpack.encode(_Change(*lane, None, now_ms)))
+            self._tell(_Change(*lane, None, now_ms))
+
+    def _tell(self, change: _Change) -> None:
+        self._number = change.number = self._number + 1
+        self._note(CHANGE, msgspec.msgpack.encode(change))
 
     def _apply(self, lane: OrderLane, block: Block | None) -> None:
         queues = self._lanes.setdefault(lane.key, {})
@@ -124,14 +129,20 @@ class OrderTable:
 
     # --- at a start -----------------------------------------------------------------------------------------------
 
-    def replay(self, body: bytes) -> None:
+    def replay(self, kind: int, body: bytes) -> None:
         """Apply an entry of the journal, unless the file has a newer block: then another broker wrote it since."""
         try:
-            change = _CHANGES.decode(body)
+            if kind == SAVED:
+                number = _NUMBERS.decode(body)
+                self.unsaved = {lane: last for lane, last in self.unsaved.items() if last > number}
+            elif kind == CHANGE:
+                self._replay(_CHANGES.decode(body))
         except (msgspec.DecodeError, msgspec.ValidationError) as fault:
-            raise ProtocolError(f"an entry of messages in order cannot be read: {fault}") from None
+            log.error("an entry on messages in order cannot be read and is left out", why=str(fault))
+
+    def _replay(self, change: _Change) -> None:
         lane = OrderLane(change.topic, change.group, change.queue_id)
-        self.replayed.add(lane)
+        self._number = self.unsaved[lane] = change.number
         known, told = self.find(lane), change.block
         if told is None:
             if known is not None and known.last_pop_ms <= change.gone_ms:
@@ -143,6 +154,15 @@ class OrderTable:
             self._apply(lane, told)
 
     # --- to disk --------------------------------------------------------------------------------------------------
+
+    @property
+    def number(self) -> int:
+        """Return the number of the last entry, for `note_saved`."""
+        return self._number
+
+    def note_saved(self, number: int) -> None:
+        """Say in the journal that everything up to this entry is in files now, the groups' offsets too."""
+        self._note(SAVED, msgspec.msgpack.encode(number))
 
     def store_changed(self, topics: Topics, groups: Groups, now_ms: int) -> bool:
         """Hand what changed to the table, and drop what nobody can use any more. False: nothing is new."""
@@ -172,6 +192,7 @@ class OrderTable:
 
 
 _CHANGES = msgspec.msgpack.Decoder(_Change)
+_NUMBERS = msgspec.msgpack.Decoder(int)
 
 
 def _loaded(saved: _Saved) -> Block:

@@ -1,6 +1,6 @@
 """What one pop in order was given of a queue: which messages are acked, and until when the others block the queue.
 
-Pure: time is an argument. `order_table.py` keeps one block for each queue of a group, `order_pops.py` decides by them.
+Pure: time is an argument. `table.py` keeps one block for each queue of a group, `order_pops.py` decides by them.
 While a block holds, nobody else gets anything of its queue; once it has ended, the next pop begins at the first message
 that was not acked. That one also gets the messages behind it again, acked or not, as from Java's broker.
 """
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ...model.wire_text import LONG_MAX
+from ....model.wire_text import LONG_MAX
 
 MOST_MESSAGES = 63  # of a block: Java keeps one bit for each in a signed number of 64
 NORMAL = 0  # stands in the answer's text for the topic itself: there are no retries of messages in order

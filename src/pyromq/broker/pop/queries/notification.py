@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ...ambient import Clock
-from ...errors import RequestRefused
-from ...protocol.bodies.topics import TopicConfig
-from ...protocol.headers.header import GroupQueue
-from ...protocol.headers.pop import Notification, NotificationAnswer, PollingInfoAnswer
-from ...transport.dispatch import Answer, Reply, Request, RequestOf, failed
-from ..filters.filters import is_by_tags, tag_codes
-from ..intake.put_answers import answer
-from ..reading.long_poll import Arrivals, SuspendedPull
+from ....ambient import Clock
+from ....errors import RequestRefused
+from ....protocol.bodies.topics import TopicConfig
+from ....protocol.headers.header import GroupQueue
+from ....protocol.headers.pop import Notification, NotificationAnswer, PollingInfoAnswer
+from ....transport.dispatch import Answer, Reply, Request, RequestOf, failed
+from ...filters.filters import is_by_tags, tag_codes
+from ...intake.put_answers import answer
+from ...reading.long_poll import Arrivals, SuspendedPull
+from ..handler import PopHandler
+from ..order.lanes import OrderLanes
+from ..order.table import OrderLane
+from ..rollback import NOT_SET
+from ..waiting import Held, HeldPops
 from .glances import Glances
-from .handler import PopHandler
-from .order_lanes import OrderLanes
-from .order_table import OrderLane
-from .rollback import NOT_SET
-from .waiting import Held, HeldPops
 
 NO_MESSAGE = {"hasMsg": "false", "pollingFull": "false"}
 NONE_WAIT = {"pollingNum": "0"}
@@ -94,7 +94,7 @@ class NotificationHandler:
             return False
         first = max(self.glances.position(topic, group, queue_id), queue.min_offset)
         entries = (queue.entry_at(offset) for offset in range(first, min(first + SCANNED, queue.readable_end)))
-        return any(entry is not None and entry.tag_hash in codes for entry in entries)
+        return any(entry is not None and entry.tag_code in codes for entry in entries)
 
     # --- waiting --------------------------------------------------------------------------------------------------
 

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ... import logs
-from ...config import Live
-from ...model.allocation import by_name
-from ...model.group import MessageModel, MessageRequestMode
-from ...protocol.bodies.heartbeat import (
+from .... import logs
+from ....config import Live
+from ....model.allocation import by_name
+from ....model.group import MessageModel, MessageRequestMode
+from ....protocol.bodies.heartbeat import (
     MessageQueueAssignment,
     QueryAssignmentRequestBody,
     QueryAssignmentResponseBody,
 )
-from ...protocol.bodies.keyed import MessageQueue
-from ...transport.dispatch import Answer, Reply, RequestOf
-from ..clients.consumers import Consumers
-from ..config import BrokerConfig
+from ....protocol.bodies.keyed import MessageQueue
+from ....transport.dispatch import Answer, Reply, RequestOf
+from ...clients.consumers import Consumers
+from ...config import BrokerConfig
 from .request_mode import Mode, RequestModes
 from .topic_routes import TopicRoutes
 

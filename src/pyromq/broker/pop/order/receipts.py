@@ -9,23 +9,23 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ...config import Live
-from ...errors import RequestRefused
-from ...model.codes import ResponseCode
-from ...model.receipt import Receipt
-from ...model.wire_text import LONG_MAX
-from ...protocol.headers.pop import AckMessage, ChangeInvisibleTime, ChangeInvisibleTimeAnswer
-from ...transport.dispatch import Answer, Reply, Request, RequestOf
-from ..config import BrokerConfig
-from ..intake.intake import Outcome
-from ..intake.put_answers import answer, reply_to_put
-from .journal import Journal
-from .order_lanes import OrderAck, OrderLanes
-from .order_source import OrderSource
-from .order_table import OrderLane
-from .rollback import NOT_SET
-from .seams import Place
-from .tickets import PopTicket
+from ....config import Live
+from ....errors import RequestRefused
+from ....model.codes import ResponseCode
+from ....model.receipt import Receipt
+from ....model.wire_text import LONG_MAX
+from ....protocol.headers.pop import AckMessage, ChangeInvisibleTime, ChangeInvisibleTimeAnswer
+from ....transport.dispatch import Answer, Reply, Request, RequestOf
+from ...config import BrokerConfig
+from ...intake.intake import Outcome
+from ...intake.put_answers import answer, reply_to_put
+from ..journal import PopJournal
+from ..rollback import NOT_SET
+from ..seams import Place
+from ..tickets import PopTicket
+from .lanes import OrderAck, OrderLanes
+from .source import OrderSource
+from .table import OrderLane
 
 NO_CHANGE = {"popTime": "0", "invisibleTime": "0", "reviveQid": "0"}
 
@@ -37,7 +37,7 @@ class OrderedPops:
     live: Live[BrokerConfig]
     order: OrderLanes
     source: OrderSource
-    journal: Journal
+    journal: PopJournal
 
     def take(self, ticket: PopTicket, place: Place) -> Awaitable[None] | None:
         return self.source.take(ticket, place)

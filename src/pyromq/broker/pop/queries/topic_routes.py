@@ -10,13 +10,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from ... import logs
-from ...ambient import Clock
-from ...errors import PyroError
-from ...model.topic import Perm
-from ...protocol.bodies.keyed import MessageQueue
-from ...protocol.bodies.route import TopicRouteData
-from ..metadata.topics import Topics
+from .... import logs
+from ....ambient import Clock
+from ....errors import PyroError
+from ....model.topic import Perm
+from ....protocol.bodies.keyed import MessageQueue
+from ....protocol.bodies.route import TopicRouteData
+from ...metadata.topics import Topics
 
 log = logs.get("pyromq.broker")
 

@@ -12,18 +12,18 @@ from typing import Any
 
 import msgspec
 
-from ...config import Live
-from ...errors import RequestRefused
-from ...model import names
-from ...model.codes import ResponseCode
-from ...model.group import MessageRequestMode
-from ...protocol.bodies.heartbeat import MessageRequestModeSerializeWrapper, SetMessageRequestModeRequestBody
-from ...store.tables.json_tables import JsonTable
-from ...transport.dispatch import Reply, RequestOf
-from ..config import BrokerConfig
-from ..metadata.groups import Groups
-from ..metadata.table_content import entry, section
-from ..metadata.topics import Topics
+from ....config import Live
+from ....errors import RequestRefused
+from ....model import names
+from ....model.codes import ResponseCode
+from ....model.group import MessageRequestMode
+from ....protocol.bodies.heartbeat import MessageRequestModeSerializeWrapper, SetMessageRequestModeRequestBody
+from ....store.tables.json_tables import JsonTable
+from ....transport.dispatch import Reply, RequestOf
+from ...config import BrokerConfig
+from ...metadata.groups import Groups
+from ...metadata.table_content import entry, section
+from ...metadata.topics import Topics
 
 SECTION = "messageRequestModeMap"
 Mode = SetMessageRequestModeRequestBody

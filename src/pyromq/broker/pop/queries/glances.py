@@ -7,34 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
-from ...config import Live
-from ...errors import RequestRefused
-from ...model import pop_names
-from ...model.codes import ResponseCode
-from ...model.topic import Perm
-from ...protocol.bodies.topics import TopicConfig
-from ...store.message_store import MessageStore
-from ...transport.peer import Peer
-from ..config import BrokerConfig
-from ..metadata.offsets import Offsets
-from ..metadata.topics import Topics
-from .checks import PopChecks
-from .lanes import Lanes
-
-
-class Asked(Protocol):
-    """The fields of a header that the checks are about."""
-
-    @property
-    def topic(self) -> str: ...
-
-    @property
-    def consumer_group(self) -> str: ...
-
-    @property
-    def queue_id(self) -> int: ...
+from ....config import Live
+from ....errors import RequestRefused
+from ....model import pop_names
+from ....model.codes import ResponseCode
+from ....model.topic import Perm
+from ....protocol.bodies.topics import TopicConfig
+from ....store.message_store import MessageStore
+from ....transport.peer import Peer
+from ...config import BrokerConfig
+from ...metadata.offsets import Offsets
+from ...metadata.topics import Topics
+from ..checks import Asked, PopChecks
+from ..lanes import Lanes
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

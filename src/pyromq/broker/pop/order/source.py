@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 
-from ...config import Live
-from ...protocol.record import HEAD
-from ...store.log.reader import Selection
-from ..config import BrokerConfig
-from .lane_source import LaneSource
-from .order_block import count_text, next_block
-from .order_lanes import OrderLanes
-from .order_table import OrderLane
-from .seams import Place
-from .tickets import PopTicket
+from ....protocol.record import HEAD
+from ....store.log.reader import Selection
+from ...config import BrokerConfig
+from ..lane_source import LaneSource
+from ..seams import Place
+from ..tickets import PopTicket
+from .block import count_text, next_block
+from .lanes import OrderLanes
+from .table import OrderLane
 
 
 @dataclass(slots=True, eq=False, repr=False, kw_only=True)

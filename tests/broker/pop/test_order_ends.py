@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pyromq.broker.pop.block_ends import MANY, BlockEnds
-from pyromq.broker.pop.order_table import OrderLane
+from pyromq.broker.pop.order.ends import MANY, BlockEnds
+from pyromq.broker.pop.order.table import OrderLane
 from pyromq.testing.clock import ManualClock
 
 NOW = 1_700_000_000_000

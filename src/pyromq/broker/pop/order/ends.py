@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
-from ...ambient import Clock, Timer
-from .order_table import OrderLane
+from ....ambient import Clock, Timer
+from .table import OrderLane
 
 TICK_S = 0.1
 LONGEST_S = 86_400.0  # that a timer is set ahead; it is set again then

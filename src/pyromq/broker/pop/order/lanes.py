@@ -1,8 +1,8 @@
-"""Where a group goes on in a queue that it pops in order, and the block that holds the queue: one place that changes both.
+"""Where a group goes on in a queue that it pops in order, and the block that holds the queue. Both change here alone.
 
 The group's position is the first message that is not acked. It is the committed offset; where plain pops have opened
 a lane of the queue, it is where that lane's next pop reads, so that a group may change from one kind to the other.
-`order_source.py` hands out by it, `order_receipts.py` acks and changes.
+`source.py` hands out by it, `receipts.py` acks and changes.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
-from ...ambient import Clock
-from ..metadata.offsets import SEPARATOR, Offsets
-from .block_ends import BlockEnds
-from .lanes import Lanes
-from .order_block import Block
-from .order_table import OrderLane, OrderTable
+from ....ambient import Clock
+from ....config import Live
+from ...config import BrokerConfig
+from ...metadata.offsets import Offsets
+from ..lanes import Lanes
+from .block import Block
+from .ends import BlockEnds
+from .table import OrderLane, OrderTable
 
 # Lets who waits on the queue of a group look again.
 Wake = Callable[[OrderLane], None]
@@ -34,6 +36,7 @@ class OrderAck(Enum):
 class OrderLanes:
     """Event loop only."""
 
+    live: Live[BrokerConfig]
     clock: Clock
     table: OrderTable
     lanes: Lanes
@@ -42,7 +45,7 @@ class OrderLanes:
     _ends: BlockEnds = field(init=False)
 
     def __post_init__(self) -> None:
-        self._ends = BlockEnds(self.clock, self.wake)
+        self._ends = BlockEnds(self.clock, self._ended)
         self.offsets.watch(self._offsets_moved)
 
     # --- the group's position ---------------------------------------------------------------------------------------
@@ -126,16 +129,20 @@ class OrderLanes:
                 self._ends.set(lane, 0)
                 self.wake(lane)
 
+    def _ended(self, lane: OrderLane) -> None:
+        if self.live.config.enable_notify_after_pop_order_lock_release:
+            self.wake(lane)
+
     # --- start and stop -------------------------------------------------------------------------------------------
 
     def adopt(self) -> None:
         """Go on after a start: groups are where the journal says, if that is ahead of the offsets on disk."""
         for lane, block in self._blocks():
             position = self.position(lane)
-            if lane in self.table.replayed and (position is None or position < block.first_open):
+            if lane in self.table.unsaved and (position is None or position < block.first_open):
                 self.move(lane, block.first_open)
             self._ends.set(lane, block.ends_at)
-        self.table.replayed.clear()
+        self.table.unsaved.clear()
 
     def _blocks(self) -> Iterator[tuple[OrderLane, Block]]:
         return iter([*self.table.all()])

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ...model.codes import ResponseCode
-from ...protocol.bodies.topics import TopicConfig
-from ...protocol.headers.pop import PeekMessage, PopMessageAnswer
-from ...store.log.reader import GetStatus, Selection
-from ...transport.dispatch import Answer, Reply, RequestOf
-from ..reading.queue_reads import QueueReads, within_disk_limits
+from ....model.codes import ResponseCode
+from ....protocol.bodies.topics import TopicConfig
+from ....protocol.headers.pop import PeekMessage, PopMessageAnswer
+from ....store.log.reader import GetStatus
+from ....transport.dispatch import Answer, Reply, RequestOf
+from ...reading.queue_reads import within_disk_limits
+from ..tickets import FOUND, NOTHING
 from .glances import Glances
-from .tickets import FOUND, NOTHING
 
 CHANCES = 100
 ONE_IN = 5  # looks into the retry topic first
@@ -24,7 +24,6 @@ class PeekHandler:
     """Event loop only. `pick` chooses one of n."""
 
     glances: Glances
-    reads: QueueReads
     pick: Callable[[int], int]
 
     def __call__(self, request: RequestOf[PeekMessage, None]) -> Answer:
@@ -48,7 +47,7 @@ class PeekHandler:
     def _places(
         self, header: PeekMessage, topic: TopicConfig, chance: int, records: list[bytes]
     ) -> Iterator[tuple[str, int]]:
-        """Return the queues to look into: the retry topic first in a fifth of the cases, else last, if there is room."""
+        """Return the queues to look into: the retry topic first in a fifth of the cases, else last."""
         is_first = chance % ONE_IN == 0
         retries = list(self.glances.retry_topics(header.topic, header.consumer_group))[:1]
         if is_first:
@@ -60,13 +59,11 @@ class PeekHandler:
     async def _read(self, group: str, topic: str, queue_id: int, room: int) -> list[bytes]:
         config, store = self.glances.live.config, self.glances.store
         offset = self.glances.position(topic, group, queue_id)
-        limits = {
-            "max_count": min(room, config.max_transfer_count_on_message_in_memory),
-            "max_bytes": config.max_transfer_bytes_on_message_in_memory,
-        }
-        selection: Selection = await store.select(topic, queue_id, offset, **limits)
+        size = config.max_transfer_bytes_on_message_in_memory
+        count = min(room, config.max_transfer_count_on_message_in_memory)
+        selection = await store.select(topic, queue_id, offset, max_count=count, max_bytes=size)
         if selection.status in (GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY):
-            selection = await store.select(topic, queue_id, selection.next_offset, **limits)
+            selection = await store.select(topic, queue_id, selection.next_offset, max_count=count, max_bytes=size)
         records = store.reader.read_resident(selection.ranges)
         if records is None:
             records = await store.read(within_disk_limits(selection, config))
