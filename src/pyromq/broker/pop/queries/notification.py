@@ -22,7 +22,7 @@ from ..handler import PopHandler
 from ..order.lanes import OrderLanes
 from ..order.table import OrderLane
 from ..rollback import NOT_SET
-from ..waiting import Held, HeldPops
+from ..waiting import HeldPops, Holding
 from .glances import Glances
 
 NO_MESSAGE = {"hasMsg": "false", "pollingFull": "false"}
@@ -62,7 +62,7 @@ class NotificationHandler:
         if self._finds(request, header):
             return _reply(has_message=True)
         held = self._hold(NotificationTicket(request, header))
-        return None if held is Held.WAITS else _reply(is_full=held is Held.FULL)
+        return None if held is Holding.WAITS else _reply(is_full=held is Holding.FULL)
 
     # --- looking --------------------------------------------------------------------------------------------------
 
@@ -98,10 +98,10 @@ class NotificationHandler:
 
     # --- waiting --------------------------------------------------------------------------------------------------
 
-    def _hold(self, ticket: NotificationTicket) -> Held:
+    def _hold(self, ticket: NotificationTicket) -> Holding:
         header, config = ticket.header, self.glances.live.config
         if header.poll_time <= 0 or ticket.request.command.is_oneway:
-            return Held.NOT
+            return Holding.NOT
         wait_ms = header.born_time + header.poll_time - self.clock.now_ms()
         place = (header.topic, header.consumer_group, header.queue_id)
         limits = (config.max_pop_polling_size, config.pop_polling_size)
