@@ -63,7 +63,7 @@ def seen(answer: Command) -> list[str]:
 async def replay(broker: Virtual, pair: int) -> None:
     scenario, request, java = RECORDED[pair]
     fields = dict(request.fields) | ({"bornTime": "0"} if "bornTime" in request.fields else {})
-    ours = await broker.call(request.code, **fields)
+    ours = await broker.call(request.code, b"", **fields)
     assert (ours.code, ours.fields) == (java.code, java.fields), scenario
     assert _words(ours) == _words(java), scenario
     assert len(decode_messages(ours.body)) == len(decode_messages(java.body)), scenario

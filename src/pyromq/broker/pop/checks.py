@@ -29,7 +29,7 @@ FAQ = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further det
 NO_FIELDS = {"popTime": "0", "invisibleTime": "0", "reviveQid": "0", "restNum": "0"}
 
 
-class Asked(Protocol):
+class QueueHeader(Protocol):
     """The fields of a header that say where somebody wants to read, and for whom."""
 
     @property
@@ -70,7 +70,7 @@ class PopChecks:
         topic = self.topic(header, peer)
         return PopAllowed(topic, self.group(header, config), born_ms, _wanted(header, config))
 
-    def topic(self, header: Asked, peer: Peer) -> TopicConfig:
+    def topic(self, header: QueueHeader, peer: Peer) -> TopicConfig:
         topic = self.topics.find(header.topic)
         if topic is None:
             _refuse(f"topic[{header.topic}] not exist, apply first please! {FAQ}", ResponseCode.TOPIC_NOT_EXIST)
@@ -80,7 +80,7 @@ class PopChecks:
             _refuse(illegal_queue(header.queue_id, topic, peer), ResponseCode.INVALID_PARAMETER)
         return topic
 
-    def group(self, header: Asked, config: BrokerConfig) -> SubscriptionGroupConfig:
+    def group(self, header: QueueHeader, config: BrokerConfig) -> SubscriptionGroupConfig:
         name = header.consumer_group
         group = self.groups.ensure(name, config)
         if group is None:

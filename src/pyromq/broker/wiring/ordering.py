@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..pop.lanes import Lanes
-from ..pop.order.lanes import OrderLanes, Wake
+from ..pop.order.lanes import HeldQueues, Wake
 from ..pop.order.receipts import OrderedPops
 from ..pop.order.source import OrderSource
 from ..pop.order.table import OrderTable
@@ -23,7 +23,7 @@ class OrderParts:
         self._base, self._plain = base, lanes
         self._save = base.environment.table("config/consumerOrderInfo.json")
         self.table = OrderTable(self._save.table, self._note)
-        self.lanes = OrderLanes(live, clock, self.table, lanes, base.offsets, wake)
+        self.lanes = HeldQueues(live, clock, self.table, lanes, base.offsets, wake)
         source = OrderSource(live, base.store, pulls.reads, lanes, base.counters.got, in_flight, order=self.lanes)
         self.pops = OrderedPops(live, self.lanes, source, lanes.journal)
 

@@ -33,7 +33,7 @@ class OrderAck(Enum):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class OrderLanes:
+class HeldQueues:
     """Event loop only."""
 
     live: Live[BrokerConfig]
@@ -54,7 +54,8 @@ class OrderLanes:
         """Return where the group goes on; None: it never popped here, and has no offset."""
         opened = self.lanes.find(lane.group, lane.topic, lane.queue_id)
         if opened is not None:
-            return int(self.lanes.table.next_offset(opened))
+            offset: int = self.lanes.table.next_offset(opened)
+            return offset
         return self.lanes.committed(lane.group, lane.topic, lane.queue_id)
 
     def move(self, lane: OrderLane, offset: int) -> None:

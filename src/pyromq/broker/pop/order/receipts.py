@@ -23,7 +23,7 @@ from ..journal import PopJournal
 from ..rollback import NOT_SET
 from ..seams import Place
 from ..tickets import PopTicket
-from .lanes import OrderAck, OrderLanes
+from .lanes import HeldQueues, OrderAck
 from .source import OrderSource
 from .table import OrderLane
 
@@ -35,7 +35,7 @@ class OrderedPops:
     """Event loop only."""
 
     live: Live[BrokerConfig]
-    order: OrderLanes
+    order: HeldQueues
     source: OrderSource
     journal: PopJournal
 

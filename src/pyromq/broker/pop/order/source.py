@@ -16,7 +16,7 @@ from ..lane_source import LaneSource
 from ..seams import Place
 from ..tickets import PopTicket
 from .block import count_text, next_block
-from .lanes import OrderLanes
+from .lanes import HeldQueues
 from .table import OrderLane
 
 
@@ -24,7 +24,7 @@ from .table import OrderLane
 class OrderSource(LaneSource):
     """Event loop only."""
 
-    order: OrderLanes
+    order: HeldQueues
 
     def take(self, ticket: PopTicket, place: Place) -> Awaitable[None] | None:
         """Take what there is room for; None: it is done. Of a queue that is held nothing is told, not even the rest."""

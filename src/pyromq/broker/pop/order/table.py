@@ -105,15 +105,15 @@ class OrderTable:
     def put(self, lane: OrderLane, block: Block) -> None:
         """Keep a block that is new or has changed; a replay of the journal brings it back."""
         self._apply(lane, block)
-        self._tell(_Change(*lane, block))
+        self._journal(_Change(*lane, block))
 
     def drop(self, lane: OrderLane, now_ms: int) -> None:
         """Forget a block: the group's offset was reset, or it is gone."""
         if self.find(lane) is not None:
             self._apply(lane, None)
-            self._tell(_Change(*lane, None, now_ms))
+            self._journal(_Change(*lane, None, now_ms))
 
-    def _tell(self, change: _Change) -> None:
+    def _journal(self, change: _Change) -> None:
         self._number = change.number = self._number + 1
         self._note(CHANGE, msgspec.msgpack.encode(change))
 

@@ -19,7 +19,7 @@ from ....transport.peer import Peer
 from ...config import BrokerConfig
 from ...metadata.offsets import Offsets
 from ...metadata.topics import Topics
-from ..checks import Asked, PopChecks
+from ..checks import PopChecks, QueueHeader
 from ..lanes import Lanes
 
 
@@ -34,7 +34,7 @@ class Glances:
     lanes: Lanes
     offsets: Offsets
 
-    def check(self, asked: Asked, peer: Peer, fields: Mapping[str, str]) -> TopicConfig:
+    def check(self, asked: QueueHeader, peer: Peer, fields: Mapping[str, str]) -> TopicConfig:
         """Return the topic. RequestRefused has the code and words of Java's broker, and these fields."""
         config = self.live.config
         try:
@@ -63,7 +63,8 @@ class Glances:
         """Return where the group's next pop would read; the first message for a group that never popped there."""
         lane = self.lanes.find(group, topic, queue_id)
         if lane is not None:
-            return int(self.lanes.table.next_offset(lane))
+            offset: int = self.lanes.table.next_offset(lane)
+            return offset
         committed = self.offsets.find(topic, group, queue_id)
         return self._low(topic, queue_id) if committed is None else committed
 

@@ -19,7 +19,7 @@ from ...filters.filters import is_by_tags, tag_codes
 from ...intake.put_answers import answer
 from ...reading.long_poll import Arrivals, SuspendedPull
 from ..handler import PopHandler
-from ..order.lanes import OrderLanes
+from ..order.lanes import HeldQueues
 from ..order.table import OrderLane
 from ..rollback import NOT_SET
 from ..waiting import HeldPops, Holding
@@ -50,7 +50,7 @@ class NotificationHandler:
     glances: Glances
     clock: Clock
     arrivals: Arrivals
-    order: OrderLanes
+    order: HeldQueues
     held: HeldPops[NotificationTicket] = field(init=False)
 
     def __post_init__(self) -> None:
