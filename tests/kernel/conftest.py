@@ -8,7 +8,14 @@ import pytest
 
 from tests.kernel import twins
 
-BOTH = ("test_native_send", "test_native_pull", "test_verdicts", "test_pull_verdicts", "test_late_answers")
+BOTH = (
+    "test_native_send",
+    "test_native_pull",
+    "test_verdicts",
+    "test_pull_verdicts",
+    "test_late_answers",
+    "test_pop_table",
+)
 NATIVE_ONLY = {  # tests that count what the kernel took: its twin leaves more, or less, to the handlers
     "test_rare_tags_far_behind": "entries that lie in two files are left",
     "test_what_is_taken": "headers of any shape are decoded",

@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyromq.kernel.pops import POINT_BYTES, Ack, CheckPoint, DamagedJournal, LaneFigures
+from pyromq.kernel.python import feeds as python_feeds
 from pyromq.kernel.python.pop_table import PopTable
 from tests.kernel.pop_steps import Step, state_of, steps
+from tests.kernel.twins import native_module
 
 NOW = 1_700_000_000_000
 ROOM = 1 << 20
@@ -19,7 +21,13 @@ ROOM = 1 << 20
 
 @pytest.fixture
 def table() -> PopTable:
-    return PopTable(ROOM)
+    return made(ROOM)
+
+
+def made(most_bytes: int) -> PopTable:
+    """A table of the kernel that the test is about."""
+    module = native_module()
+    return PopTable(most_bytes) if module is python_feeds else module.PopTable(most_bytes)
 
 
 def popped(table: PopTable, start: int = 0, count: int = 3, time: int = NOW, invisible: int = 30_000) -> int:
@@ -30,7 +38,7 @@ def popped(table: PopTable, start: int = 0, count: int = 3, time: int = NOW, inv
 
 
 def again(*journal: bytes) -> PopTable:
-    fresh = PopTable(ROOM)
+    fresh = made(ROOM)
     for entries in journal:
         fresh.replay(entries)
     return fresh
@@ -108,7 +116,7 @@ def test_offsets_that_make_no_check_point(table: PopTable, start: int, offsets: 
 
 
 def test_a_full_table_hands_out_nothing_and_names_what_has_to_leave() -> None:
-    table = PopTable(8 * POINT_BYTES)
+    table = made(8 * POINT_BYTES)
     for number in range(8):
         popped(table, number, 1, NOW + number)
     assert not table.hand_out(0, 8, [8], 9, NOW + 9, 1, 0)
@@ -202,7 +210,7 @@ def test_entries_of_others_are_passed_on(table: PopTable) -> None:
     popped(table)
     table.note_other(128, b"")
     seen: list[tuple[int, bytes]] = []
-    PopTable(ROOM).replay(table.take_entries(), lambda kind, body: seen.append((kind, body)))
+    made(ROOM).replay(table.take_entries(), lambda kind, body: seen.append((kind, body)))
     assert seen == [(200, b"block"), (128, b"")]
     with pytest.raises(ValueError, match="128 to 255, not 3"):
         table.note_other(3, b"")
@@ -213,7 +221,7 @@ def test_entries_of_others_are_passed_on(table: PopTable) -> None:
 
 @given(st.lists(steps(), max_size=40))
 def test_the_journal_tells_the_table(drawn: list[Step]) -> None:
-    table, told = PopTable(12 * POINT_BYTES), PopTable(ROOM)
+    table, told = made(12 * POINT_BYTES), made(ROOM)
     for step in drawn:
         step(table)
         told.replay(table.take_entries())
@@ -223,7 +231,7 @@ def test_the_journal_tells_the_table(drawn: list[Step]) -> None:
 @given(st.lists(st.one_of(steps(), st.booleans()), max_size=40))
 def test_a_replay_begins_where_the_last_base_says(drawn: list[Step | bool]) -> None:
     """One record a step; `True` and `False` are a second that passes, with and without saved offsets."""
-    table, journal, saved = PopTable(ROOM), list[bytes](), 0
+    table, journal, saved = made(ROOM), list[bytes](), 0
     for step in drawn:
         if isinstance(step, bool):
             saved = len(journal) if step else saved
@@ -233,7 +241,7 @@ def test_a_replay_begins_where_the_last_base_says(drawn: list[Step | bool]) -> N
         journal.append(table.take_entries())
     table.note_base(len(journal), saved)
     journal.append(table.take_entries())
-    bases = [PopTable.base_of(entries) for entries in journal]
+    bases = [made(0).base_of(entries) for entries in journal]
     start = [base for base in bases if base is not None][-1]
     told = again(*journal[start:])
     lanes = {told.names(lane): (told.points(lane), told.next_offset(lane)) for lane in told.lanes()}
@@ -252,24 +260,24 @@ def test_a_base_is_told_only_when_something_changed(table: PopTable) -> None:
     assert not table.note_base(5, 0)
     lane = popped(table)
     assert table.note_base(7, 7)
-    assert PopTable.base_of(table.take_entries()) == 0
+    assert made(0).base_of(table.take_entries()) == 0
     table.ack(lane, 0, NOW, 0)
     assert table.note_base(8, 8)
-    assert PopTable.base_of(table.take_entries()) == 0, "told before 7, and still open"
+    assert made(0).base_of(table.take_entries()) == 0, "told before 7, and still open"
     table.drop_lane(lane)
     assert table.note_base(9, 8)
-    assert PopTable.base_of(table.take_entries()) == 8
-    assert PopTable.base_of(b"") is None
+    assert made(0).base_of(table.take_entries()) == 8
+    assert made(0).base_of(b"") is None
 
 
 def test_a_table_goes_on_behind_its_replay() -> None:
-    before = PopTable(ROOM)
+    before = made(ROOM)
     lane = popped(before)
-    table = PopTable(ROOM)
+    table = made(ROOM)
     table.begin(40)
     table.replay(first := before.take_entries())
     assert table.note_base(50, 50)
-    assert PopTable.base_of(table.take_entries()) == 40
+    assert made(0).base_of(table.take_entries()) == 40
     assert table.lane("g", "T", 1) == lane + 1
     assert table.ack(lane, 0, NOW, 0) is Ack.SET
     assert state_of(again(first, table.take_entries())) == state_of(table)
@@ -278,10 +286,10 @@ def test_a_table_goes_on_behind_its_replay() -> None:
 
 
 def test_the_limit_does_not_count_for_a_replay() -> None:
-    table = PopTable(ROOM)
+    table = made(ROOM)
     for number in range(10):
         popped(table, number, 1, NOW + number)
-    small = PopTable(4 * POINT_BYTES)
+    small = made(4 * POINT_BYTES)
     small.replay(table.take_entries())
     assert small.in_flight() == table.in_flight()
     assert len(small.aged(0, 100)) == 7
@@ -306,7 +314,7 @@ def test_the_limit_does_not_count_for_a_replay() -> None:
 )
 def test_entries_that_cannot_be_read_are_refused_by_name(entries: bytes, text: str) -> None:
     with pytest.raises(DamagedJournal) as refused:
-        PopTable(ROOM).replay(entries)
+        made(ROOM).replay(entries)
     assert text in str(refused.value)
 
 
@@ -315,7 +323,7 @@ def test_entries_that_do_not_fit_are_refused_by_name(table: PopTable) -> None:
     told = again(entries := table.take_entries())
     with pytest.raises(DamagedJournal, match=r"entry 1 .*start 0 of pop time \d+ is open already"):
         told.replay(entries)
-    other = PopTable(ROOM)
+    other = made(ROOM)
     other.lane("x", "Y", 0)
     with pytest.raises(DamagedJournal, match="lane 0 is told as"):
         told.replay(other.take_entries())
@@ -324,7 +332,7 @@ def test_entries_that_do_not_fit_are_refused_by_name(table: PopTable) -> None:
 @settings(max_examples=300)
 @given(st.lists(steps(), min_size=1, max_size=20), st.integers(0, 1 << 32))
 def test_damaged_entries_never_crash(drawn: list[Step], seed: int) -> None:
-    table = PopTable(ROOM)
+    table = made(ROOM)
     for step in drawn:
         step(table)
     raw = bytearray(table.take_entries())
@@ -333,7 +341,7 @@ def test_damaged_entries_never_crash(drawn: list[Step], seed: int) -> None:
         if raw:
             at = chance.randrange(len(raw))
             raw[at : at + chance.randrange(3)] = chance.randbytes(chance.randrange(3))
-    told = PopTable(ROOM)
+    told = made(ROOM)
     with suppress(DamagedJournal):
         told.replay(bytes(raw))
     told.replay(told.take_entries())

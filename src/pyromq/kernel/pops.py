@@ -46,7 +46,9 @@ WITH_GAPS: Final = 1  # flag of POP
 SUSPENDED: Final = 2  # flag of CHANGE
 
 MOST_MESSAGES: Final = 64  # of a check point: one bit each
-POINT_BYTES: Final = 64  # what a check point counts against the table's limit
+MOST_SPAN: Final = (1 << 31) - 1  # from its start to its last offset
+MOST_REVIVE_QUEUE: Final = 65535
+POINT_BYTES: Final = 80  # what a check point counts against the table's limit: 64, and its places in ring and orders
 GAP_BYTES: Final = 4  # and each of its offsets, if they do not follow each other
 
 

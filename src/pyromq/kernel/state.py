@@ -42,6 +42,7 @@ __all__ = [
     "IndexTail",
     "LogTail",
     "OpenFile",
+    "PopTable",
     "PulledOffset",
     "QueueTail",
     "ResidentFiles",
@@ -50,12 +51,11 @@ __all__ = [
     "WatermarkState",
 ]
 KERNEL_CLASSES = tuple(__all__)
-PYTHON = SimpleNamespace(**vars(state) | vars(index_state) | vars(appender))
+PYTHON = SimpleNamespace(**vars(state) | vars(index_state) | vars(appender) | vars(pop_table))
 
-__all__ += ["KERNEL_CLASSES", "PYTHON", "AppendCalls", "PopTable", "Reason", "time_source"]
+__all__ += ["KERNEL_CLASSES", "PYTHON", "AppendCalls", "Reason", "time_source"]
 
 globals().update({name: getattr(native() or PYTHON, name) for name in KERNEL_CLASSES})
-globals()["PopTable"] = pop_table.PopTable  # the native one is still to come
 
 
 def time_source(clock: Clock) -> TimeSource:

@@ -10,6 +10,7 @@ from ..python.index_state import IndexTail as IndexTail
 from ..python.index_state import SlotState as SlotState
 from ..python.keys import big_endian as big_endian
 from ..python.keys import index_keys as index_keys
+from ..python.pop_table import PopTable as PopTable
 from ..python.pull import cut_sealed as cut_sealed
 from ..python.pull import pick_entries as pick_entries
 from ..python.pull_feed import PullFeed as PullFeed

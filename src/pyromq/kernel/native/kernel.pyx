@@ -10,12 +10,13 @@ from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stddef cimport size_t
-from libc.stdint cimport INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memchr, memcmp, memcpy, memset
+from libc.string cimport memchr, memcmp, memcpy, memmove, memset
 
 from array import array
 
+from pyromq.kernel.pops import Ack, CheckPoint, DamagedJournal, LaneFigures
 from pyromq.kernel.pulls import PullCount, PullQuery
 from pyromq.kernel.python.placed import Placed
 from pyromq.kernel.python.pull import Picked, Range
@@ -65,6 +66,9 @@ include "pull.pxi"
 include "pull_state.pxi"
 include "pull_grant.pxi"
 include "pull_feed.pxi"
+include "pop_entries.pxi"
+include "pop_points.pxi"
+include "pop_table.pxi"
 include "flusher.pxi"
 include "arrow.pxi"
 include "places.pxi"

@@ -15,7 +15,7 @@ from ..pops import FIRST_OTHER, MOST_OTHER, REVIVED, SPILLED, Ack, CheckPoint, L
 from .popping import entries
 from .popping.entries import word
 from .popping.lane import Epoch, Lane, OpenPoint
-from .popping.points import OpenPoints, Others, check_offsets
+from .popping.points import OpenPoints, Others, check_offsets, check_revive_queue
 from .popping.reader import read_entries
 
 
@@ -37,6 +37,8 @@ class PopTable:
         """Return the number of a lane, known or new. Numbers are small and hold for this process run."""
         number = self._open.numbers.get((group, topic, queue_id))
         if number is None:
+            if queue_id not in entries.QUEUES:
+                raise OverflowError(f"queue {queue_id} does not fit into 32 bits")
             lane = self._open.add_lane(self._open.next_number, group, topic, queue_id)
             self._declare(lane)
             number = lane.number
@@ -92,7 +94,8 @@ class PopTable:
         found = self._open.lane(lane)
         given = tuple(offsets)
         check_offsets(start, given, next_offset)
-        for value in (pop_time, invisible_ms, revive_queue):
+        check_revive_queue(revive_queue)
+        for value in (pop_time, invisible_ms):
             word(value)
         if self._open.bytes >= self._most_bytes or found.find(start, pop_time) is not None:
             return False

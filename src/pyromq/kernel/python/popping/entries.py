@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ...pops import ACK, BASE, CHANGE, DROPPED, LANE, NEXT, POP, SUSPENDED, WITH_GAPS
 
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
+QUEUES = range(-(1 << 31), 1 << 31)
 
 
 class LaneEntry(NamedTuple):

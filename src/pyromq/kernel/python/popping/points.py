@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from ...pops import MOST_MESSAGES, DamagedJournal
+from ...pops import MOST_MESSAGES, MOST_REVIVE_QUEUE, MOST_SPAN, DamagedJournal
 from .entries import (
     AckEntry,
     ChangeEntry,
@@ -166,3 +166,10 @@ def check_offsets(start: int, offsets: Sequence[int], next_offset: int) -> None:
         if offset <= before:
             raise ValueError(f"offset {offset} comes behind {before}")
         before = offset
+    if offsets[-1] - start > MOST_SPAN:
+        raise ValueError(f"offset {offsets[-1]} is too far behind {start}")
+
+
+def check_revive_queue(revive_queue: int) -> None:
+    if not 0 <= revive_queue <= MOST_REVIVE_QUEUE:
+        raise ValueError(f"a revive queue is 0 to {MOST_REVIVE_QUEUE}, not {revive_queue}")

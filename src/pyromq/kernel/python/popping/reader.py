@@ -12,6 +12,7 @@ from ...pops import (
     FIRST_OTHER,
     LANE,
     MOST_MESSAGES,
+    MOST_REVIVE_QUEUE,
     NEXT,
     POP,
     REVIVED,
@@ -23,6 +24,7 @@ from ...pops import (
 from .entries import (
     HIGHEST,
     LOWEST,
+    QUEUES,
     AckEntry,
     BaseEntry,
     ChangeEntry,
@@ -68,7 +70,7 @@ class _Reader:
         kind = self._byte()
         match kind:
             case 1:
-                return LaneEntry(self._lane(), self._signed(), self._signed(), self._text(), self._text())
+                return self._lane_entry()
             case 2:
                 return self._pop()
             case 3:
@@ -92,9 +94,16 @@ class _Reader:
         name = _NAMES.get(kind, f"of kind {kind}")
         return DamagedJournal(f"pop journal: entry {name} at byte {self._begin} of {len(self.raw)}: {why}")
 
+    def _lane_entry(self) -> LaneEntry:
+        lane, queue_id, following = self._lane(), self._signed(), self._signed()
+        if queue_id not in QUEUES:
+            raise self.refused(f"queue {queue_id} does not fit into 32 bits")
+        return LaneEntry(lane, queue_id, following, self._text(), self._text())
+
     def _pop(self) -> PopEntry:
         flags = self._byte()
-        lane, start, pop_time, invisible, revive = self._lane(), *(self._signed() for _ in range(4))
+        lane, start, pop_time, invisible = self._lane(), self._signed(), self._signed(), self._signed()
+        revive = self._revive_queue()
         following = self._sum(start, self._signed(), "next offset")
         count = self._within(self._unsigned(), MOST_MESSAGES, "count")
         if count == 0 or flags & ~WITH_GAPS:
@@ -117,7 +126,13 @@ class _Reader:
             raise self.refused(f"flags {flags}")
         offset = self._sum(start, self._within(self._unsigned(), HIGHEST, "distance"), "offset")
         new_time = wrapped(pop_time + self._signed())
-        return ChangeEntry(lane, start, pop_time, offset, new_time, self._signed(), self._signed(), flags != 0)
+        return ChangeEntry(lane, start, pop_time, offset, new_time, self._signed(), self._revive_queue(), flags != 0)
+
+    def _revive_queue(self) -> int:
+        number = self._signed()
+        if not 0 <= number <= MOST_REVIVE_QUEUE:
+            raise self.refused(f"revive queue {number} is not 0 to {MOST_REVIVE_QUEUE}")
+        return number
 
     def _lane(self) -> int:
         return self._within(self._unsigned(), _MOST_LANE, "lane")
