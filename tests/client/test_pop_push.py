@@ -15,12 +15,8 @@ from pyromq.client.received import Received
 from pyromq.client.subscription import tag
 from pyromq.model import names
 from pyromq.protocol.requests import RequestCode
-from pyromq.protocol.row import ServedBy
-from tests.client.world import ON_JAVA, Servers, turns_until
+from tests.client.world import Servers, turns_until
 
-pytestmark = pytest.mark.skipif(
-    not ON_JAVA and RequestCode.POP_MESSAGE.by is ServedBy.POP, reason="our broker does not serve pops yet"
-)
 LIMIT_S = 60
 
 

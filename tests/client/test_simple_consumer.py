@@ -16,12 +16,8 @@ from pyromq.client.pop.simple_consumer import SimpleConsumer
 from pyromq.client.subscription import sql, tag
 from pyromq.model import names
 from pyromq.protocol.requests import RequestCode
-from pyromq.protocol.row import ServedBy
-from tests.client.world import ON_JAVA, Servers
+from tests.client.world import Servers
 
-pytestmark = pytest.mark.skipif(
-    not ON_JAVA and RequestCode.POP_MESSAGE.by is ServedBy.POP, reason="our broker does not serve pops yet"
-)
 SOON_S = 20.0  # Java revives 3 to 6 s late
 
 

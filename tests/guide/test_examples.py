@@ -30,6 +30,7 @@ PRINTS = {
     "replay_from_yesterday": ["3 sales since yesterday 00:00, 42 in all"],
     "ask_and_reply": ["squares: 0 1 4 9 16"],
     "ordered_by_key": ["ann: created, paid, packed, sent", "bob: created, paid, packed, sent"],
+    "share_slow_work": ["rendered city, sea, wood; each once: True"],
     "replay_blocking": ["sent 100 readings", "sum of all values: 4950"],
 }
 

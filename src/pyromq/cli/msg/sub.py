@@ -40,9 +40,11 @@ BROWSING_GROUP = "pyromq_sub"  # the group's name in requests of those who only 
     "pyromq sub orders --sql \"region = 'eu'\" --json",
     "pyromq sub orders -f '{keys} {prop:region} {body}'",
     "pyromq sub orders -g billing                    as a member of group billing: acks what it shows",
+    "pyromq sub orders -g billing --pop              the same, beside any number of members of a group that pops",
 )
 @click.argument("topic")
 @click.option("-g", "--group", help="Consume as a member of this group; without it nothing is committed.")
+@click.option("--pop", is_flag=True, help="With --group: take messages one by one, not queues (RocketMQ 5).")
 @click.option("--tag", "tags", multiple=True, help="Only messages with this tag; may be given several times.")
 @click.option("--sql", "expression", help="Only messages whose properties fit this SQL92 expression.")
 @click.option("--from", "begin", default="latest", show_default=True, help="latest, first, or a time, like -1h.")
@@ -67,6 +69,8 @@ async def sub(
         raise click.UsageError("--tag and --sql are two kinds of filter: give one of them")
     if tail is not None and (group is not None or begin != "latest"):
         raise click.UsageError("--tail says itself where to begin: give it without --from and --group")
+    if how["pop"] and group is None:
+        raise click.UsageError("--pop takes messages as a member of a group: give --group with it")
     words = [word for each in tags for word in each.split("||")]  # as RocketMQ writes several tags
     wanted = sql(expression) if expression else tag(*words) if tags else everything()
     places = {"latest": ConsumeFromWhere.LAST_OFFSET, "first": ConsumeFromWhere.FIRST_OFFSET}
@@ -78,7 +82,7 @@ async def sub(
         if group is None:
             await listener.browse(client, tail)
         else:
-            await listener.consume(client, group)
+            await listener.consume(client, group, "pop" if how["pop"] else "pull")
 
 
 def _printer(form: str | None, as_json: bool) -> Show:
@@ -154,7 +158,7 @@ class Listener:
                 break
         return sorted(found, key=lambda msg: msg.stored_ms)[-count:]
 
-    async def consume(self, client: Client, group: str) -> None:
+    async def consume(self, client: Client, group: str, mode: str) -> None:
         """Consume as a member of the group, which acks what is shown."""
         faults: list[OSError] = []
 
@@ -171,8 +175,8 @@ class Listener:
         route = await client.session.route(self.topic)  # a consumer would wait for name server and topic for ever
         if not route.readable:  # and for the permission
             raise cannot_be_read(self.topic)
-        how: dict[str, Any] = {"filter": self.wanted, "concurrency": 1, "grace_s": 0.0} | self.begin
-        async with client.push_consumer(self.topic, handle, group=group, **how):
+        how: dict[str, Any] = {"filter": self.wanted, "concurrency": 1, "grace_s": 0.0, "mode": mode}
+        async with client.push_consumer(self.topic, handle, group=group, **how | self.begin):
             await self.enough.wait()
         if faults:
             raise faults[0]
