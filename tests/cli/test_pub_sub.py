@@ -94,6 +94,14 @@ def test_a_group_goes_on_where_it_stopped_and_lookers_do_not_disturb(one: Standi
         assert [row["body"] for row in shown] == expected
 
 
+def test_a_group_that_pops_goes_on_too_and_needs_a_name(one: Standing) -> None:
+    one.shown("pub", "P", "-", "--lines", text="0\n1\n2\n3\n")
+    seen = []
+    for _ in range(2):
+        seen += one.rows("sub", "P", "-g", "poppers", "--pop", "--from", "first", "--count", "2")
+    assert sorted(row["body"] for row in seen) == ["0", "1", "2", "3"]
+
+
 def test_queues_that_a_topic_gets_while_it_is_looked_at_are_shown_from_their_first_message(one: Standing) -> None:
     async def look() -> set[str]:
         shown: set[str] = set()
@@ -165,6 +173,7 @@ def test_sql(one: Standing) -> None:
         (("pub", "T", "@/nowhere"), 78, "/nowhere"),
         (("sub", "SELF_TEST_TOPIC", "--sql", "a >"), 78, "line 1, column"),
         (("sub", "SELF_TEST_TOPIC", "--sql", "a >", "-g", "g"), 78, "line 1, column"),
+        (("sub", "T", "--pop"), 64, "give --group with it"),
         (("sub", "nowhere"), 1, "topic 'nowhere' does not exist"),
         (("sub", "nowhere", "-g", "g"), 1, "topic 'nowhere' does not exist"),
     ],
