@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -20,13 +18,14 @@ from pyromq.broker.pop.java_records import (
     point_key,
     point_record,
     read_entry,
-    revive_topic,
     stored_point,
 )
 from pyromq.broker.timing.timer_park import TimerPark
 from pyromq.model.names import TIMER_TOPIC
+from pyromq.model.pop_names import revive_topic
 from pyromq.protocol.properties import decode_properties
-from pyromq.protocol.record import BLANK, MAGIC_V1, MAGIC_V2, Record, decode_record
+from pyromq.protocol.record import Record
+from tests.broker.pop.golden_records import records_of
 from tests.broker.settings import live
 from tests.store.golden_store import unpack
 
@@ -45,14 +44,6 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
 
 def pairs_of(record: Record) -> dict[str, str]:
     return decode_properties(record.properties)
-
-
-def records_of(store: Path) -> Iterator[Record]:
-    for file in sorted((store / "commitlog").iterdir()):
-        raw, at = file.read_bytes(), 0
-        while at < len(raw) - BLANK.size and BLANK.unpack_from(raw, at)[1] in (MAGIC_V1, MAGIC_V2):
-            yield (record := decode_record(raw, at))
-            at += record.size
 
 
 def park() -> TimerPark:

@@ -14,12 +14,10 @@ from msgspec import UNSET, UnsetType
 
 from ...errors import PyroError
 from ...model.message import Property
-from ...model.names import REVIVE_PREFIX
 from ...model.wire_text import LONG_MAX, whole_number
 from ...protocol.properties import decode_properties, encode_properties
 from ...protocol.record import Record
 
-REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"
 CHECK_POINT_TAG, ACK_TAG, BATCH_ACK_TAG = "ck", "ack", "bAck"
 MOST_MESSAGES = 32  # of a check point: Java's bits are those of an int
 ACK_INTERVAL_MS = 1_000  # a check point is delivered so long before its time, so that its acks come behind it
@@ -113,10 +111,6 @@ class RecordUnfit(PyroError):
 
 
 _POINT, _ACK = msgspec.json.Decoder(StoredCheckPoint), msgspec.json.Decoder(StoredAck)
-
-
-def revive_topic(cluster: str) -> str:
-    return REVIVE_PREFIX + cluster
 
 
 def stored_point(
