@@ -1,4 +1,4 @@
-"""One store, two brokers, with popped messages in flight: Java's broker goes on where ours ended, and ours where Java's did.
+"""One store, two brokers, with popped messages in flight: Java's broker goes on where ours ended, and the reverse.
 
 Clean stops go on exactly. After a kill -9 of ours, Java may hand out again what was popped in the last seconds.
 """
@@ -50,7 +50,8 @@ class Popper:
         self.address = address
 
     def _call(self, code: int, fields: dict[str, Any], body: bytes = b"") -> wire.Answer:
-        return wire.ask(self.address, code, {name: str(value) for name, value in fields.items()}, body)
+        with wire.Client(self.address) as client:
+            return client.call(code, {name: str(value) for name, value in fields.items()}, body)
 
     def send(self, *bodies: str) -> None:
         for body in bodies:
@@ -249,7 +250,7 @@ def test_we_go_on_with_javas_store(java_peers: None, home: Callable[[str], Path]
 
 def check_batch_ack(store: Store) -> None:
     """Java's own batch ack is the record that we write for it."""
-    from pyromq.broker.pop.java_records import RevivePlace, StoredAck, ack_record, read_entry
+    from pyromq.broker.pop.stored.java_records import RevivePlace, StoredAck, ack_record, read_entry
     from pyromq.protocol.properties import decode_properties, encode_properties
     from pyromq.protocol.record import Record
 

@@ -39,6 +39,7 @@ from .wiring.listeners import InjectedFaults, Listeners, Ports, bind_ports
 from .wiring.naming import Naming
 from .wiring.popping import PopParts
 from .wiring.serving import PullParts, SendParts
+from .wiring.stored_pops import StoredPopParts
 
 log = logs.get("pyromq.broker")
 
@@ -117,6 +118,7 @@ class Broker:
         self.pull_parts = PullParts(base)
         self.pulls = self.pull_parts.handler
         self.pop_parts = PopParts(base, self.sends, self.pull_parts)
+        self.stored_pops = StoredPopParts(base, self.sends, self.timing, self.pop_parts)
         self.balance = BalanceParts(base, self.naming)
         self.runtime = self._runtime_info()
         parts = Parts(
@@ -192,6 +194,7 @@ class Broker:
         await self.storage.put_released(self.intake)
         await self.transactions.recover()
         await self.pop_parts.recover()
+        await self.stored_pops.recover()
         self.listeners.accept()
         return self.address
 
@@ -214,7 +217,8 @@ class Broker:
 
     def message_loops(self) -> list[Coroutine[Any, Any, None]]:
         """Return the loops that carry messages on by themselves."""
-        return [*self.timing.loops(), *self.transactions.loops(), *self.pop_parts.loops()]
+        own = (self.timing, self.transactions, self.pop_parts, self.stored_pops)
+        return [loop for parts in own for loop in parts.loops()]
 
     async def stop(self) -> None:
         """Leave the name servers first, so that clients look elsewhere; then finish requests; close the store last.
@@ -225,6 +229,7 @@ class Broker:
             await self._stop_serving()
             await self.transactions.checks.close()
             await self.pop_parts.close()
+            await self.stored_pops.close()
             await self.timing.close()
             await self.transactions.close_tables()
             await self.balance.close_tables()

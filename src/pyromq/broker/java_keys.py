@@ -44,9 +44,8 @@ _PLANNED = {
         transactionOpMsgMaxSize transactionOpBatchInterval transactionMetricFlushInterval
         transWriteOriginTransHalfEnable""",
     "pop": """
-        reviveInterval reviveMaxSlow reviveScanTime reviveAckWaitMs enableSkipLongAwaitingAck
-        skipWhenCKRePutReachMaxTimes popReviveSkipIfGroupAbsent popReviveConcurrency popReviveMaxAttemptTimes
-        popReviveMaxReturnSizePerRead enableNotifyBeforePopCalculateLag
+        reviveMaxSlow reviveScanTime reviveAckWaitMs enableSkipLongAwaitingAck popReviveSkipIfGroupAbsent
+        popReviveConcurrency popReviveMaxAttemptTimes popReviveMaxReturnSizePerRead enableNotifyBeforePopCalculateLag
         popConsumerFSServiceInit""",
     "metrics": """
         metricsExporterType metricsPromExporterPort metricsPromExporterHost metricsGrpcExporterTarget

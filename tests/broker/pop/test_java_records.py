@@ -7,7 +7,7 @@ import random
 import msgspec
 import pytest
 
-from pyromq.broker.pop.java_records import (
+from pyromq.broker.pop.stored.java_records import (
     ACK_INTERVAL_MS,
     RecordUnfit,
     RevivePlace,

@@ -43,6 +43,15 @@ class PopSettings(StoreConfig):
         True, live=True, help="a new group that begins at the end reads a young topic from its first message"
     )
     revive_queue_num: int = setting(8, low=1, high=1024, help="queues of the revive topic; never fewer than before")
+    revive_interval: int = setting(
+        1_000, low=100, live=True, help="ms between two looks at stored check points that are due"
+    )
+    skip_when_ck_re_put_reach_max_times: bool = setting(
+        False,
+        java="skipWhenCKRePutReachMaxTimes",
+        live=True,
+        help="give a message up that could not be given again for 17 tries, up to two hours apart",
+    )
     pop_ck_stay_buffer_time: int = setting(
         10_000, low=0, live=True, help="ms, then an open check point leaves memory as a record of the log"
     )

@@ -95,6 +95,10 @@ class Timers:
         behind = 0 if queue is None else queue.readable_end - max(self._timers.queue_offset, queue.min_offset)
         return {"timerReadBehind": str(late), "timerOffsetBehind": str(max(0, behind))}
 
+    def is_behind(self) -> bool:
+        """Return whether something is due that was not delivered, or was not even looked at."""
+        return any(value != "0" for value in self.behind().values())
+
     # --- the loop -------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:

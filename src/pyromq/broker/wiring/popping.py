@@ -27,6 +27,7 @@ from ..pop.receipts import ReceiptChecks
 from ..pop.recovery import PopRecovery
 from ..pop.revive import Revive
 from ..pop.rollback import roll_back
+from ..pop.seams import Spill
 from ..pop.waiting import ANY_QUEUE, HeldPops
 from ..pop.walk import Walk
 from .foundation import Foundation
@@ -73,6 +74,10 @@ class PopParts:
         self._saved_number = 0  # of the last entry on messages in order that the files have
         self._saved_offset = 0  # of the journal, when the offsets that are on disk were read
         base.groups.watch(self._group_changed)
+
+    def use_spill(self, spill: Spill) -> None:
+        """Take what writes check points down that leave memory (`stored_pops.py`)."""
+        self.acks.spill = self.changes.spill = self.aging.spill = spill
 
     def handlers(self) -> Iterator[tuple[int, Handler]]:
         """Return what `surface.py` binds: a code whose handler is not here yet keeps its row's refusal."""

@@ -14,26 +14,23 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
-from ... import logs
-from ...config import Live
-from ...kernel.pops import CheckPoint
-from ...model import names
-from ...model.pop_names import revive_topic
-from ...protocol.record import Record
-from ..config import BrokerConfig
-from ..intake.intake import Done, LogAccess, Outcome
-from ..metadata.topics import Topics
+from .... import logs
+from ....config import Live
+from ....kernel.pops import CheckPoint
+from ....model import names
+from ....model.pop_names import revive_topic
+from ....protocol.record import Record
+from ...config import BrokerConfig
+from ...intake.intake import Done, LogAccess, Outcome
+from ...metadata.topics import Topics
+from ..lanes import Lanes
+from ..seams import HandedOut
 from .java_records import RevivePlace, StoredAck, StoredCheckPoint, ack_record, point_record, stored_point
-from .lanes import Lanes
-from .seams import HandedOut
 
 log = logs.get("pyromq.broker")
 
-AT_ONCE = 64  # check points in a turn of the loop: below two milliseconds
-EVERY_S = 0.5
 MOST_INVISIBLE_MS = 366 * 86_400_000  # a receipt that says more is none of ours
 _SAID_AGAIN_S = 10.0
-_EVER = 1 << 62
 
 Until: TypeAlias = Callable[[Record, int], Record]  # parks a record until a time
 
@@ -59,34 +56,8 @@ class Spill:
 
     # --- out of the table -----------------------------------------------------------------------------------------
 
-    async def run(self) -> None:
-        while True:
-            await self.access.clock.sleep(EVERY_S)
-            stay_ms = self.live.config.pop_ck_stay_buffer_time
-            await self.spill_aged(lambda: self.access.clock.now_ms() - stay_ms)
-
-    async def spill_aged(self, popped_before_ms: Callable[[], int]) -> bool:
-        """Spill what is older, and what the table has no room for. False: something of it could not be put."""
-        while points := self.lanes.table.aged(popped_before_ms(), AT_ONCE):
-            if not self._put(points):
-                return False
-            await self.access.clock.sleep(0)
-        return True
-
-    async def spill_all(self) -> None:
-        """Spill everything that is open: the broker stops, and whoever comes after it finds what Java would write."""
-        if not await self.spill_aged(lambda: _EVER):
-            log.error("popped messages stay in our journal alone: a Java broker would hand them out again")
-        self.put_acks()
-
     async def spill(self, points: Sequence[CheckPoint]) -> None:
-        """Put check points, and say `spilled` to the table. One that cannot be put stays there."""
-        for at in range(0, len(points), AT_ONCE):
-            if at:
-                await self.access.clock.sleep(0)
-            self._put(points[at : at + AT_ONCE])
-
-    def _put(self, points: Sequence[CheckPoint]) -> bool:
+        """Put check points without a break, and say `spilled` to the table. One that cannot be put stays there."""
         stored: list[CheckPoint] = []
         for point in points:
             self.access.intake.put(self._record_of(point), partial(self._stored, point, stored))
@@ -97,7 +68,6 @@ class Spill:
             self.lanes.settle(lane)
         self.lanes.journal.changed()
         self.points += len(stored)
-        return len(stored) == len(points)
 
     def _stored(self, point: CheckPoint, stored: list[CheckPoint], outcome: Outcome) -> None:
         if outcome.refusal is None:
@@ -169,7 +139,7 @@ class Spill:
             and 0 <= point.queue_id < topic.read_queue_nums
             and revive is not None
             and 0 <= point.revive_queue < revive.write_queue_nums
-            and 0 <= point.start
+            and point.start >= 0
             and 0 < point.pop_time <= now_ms + MOST_INVISIBLE_MS
             and point.invisible_ms <= MOST_INVISIBLE_MS
             and names.group_fault(point.group) is None

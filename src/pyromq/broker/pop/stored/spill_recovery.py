@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from ... import logs
-from ...model.names import TIMER_TOPIC
-from ...model.pop_names import JOURNAL_TOPIC, revive_topic
-from ...protocol.record import Record, RecordError, decode_record
-from ...store.log.reader import GetStatus, Selection
-from ...kernel.records import Range
-from ...store.queues.queue import StoredQueue
-from ..intake.intake import LogAccess
+from .... import logs
+from ....kernel.records import Range
+from ....model.names import TIMER_TOPIC
+from ....model.pop_names import JOURNAL_TOPIC, revive_topic
+from ....protocol.record import Record, RecordError, decode_record
+from ....store.log.reader import GetStatus, Selection
+from ....store.queues.queue import StoredQueue
+from ...intake.intake import LogAccess
+from ..lanes import Lanes
 from .java_records import RecordUnfit, StoredCheckPoint, read_entry
-from .lanes import Lanes
 
 log = logs.get("pyromq.broker")
 

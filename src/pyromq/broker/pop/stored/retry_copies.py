@@ -1,8 +1,7 @@
 """Puts messages whose invisible time is over into their group's retry topic again, in Java's form.
 
-The one function for young check points (`revive.py`) and for those in the revive topic (`revive_topic.py`). A copy has
-the message's body as it is stored and its properties, one more delivery attempt, and the group, by which held pops of
-that group are woken. A message that retention took meanwhile is counted and said.
+`revive_topic.py` calls it for stored check points. Those of the table are revived by `revive.py`, from memory if it can
+be. Both put the same copies (`retry_records.py`). A message that retention took meanwhile is counted and said.
 """
 
 from __future__ import annotations
@@ -12,27 +11,25 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
-from ... import logs
-from ...config import Live
-from ...errors import RequestRefused
-from ...model.message import Property
-from ...model.names import RETRY_PREFIX
-from ...model.pop_names import normal_topic, retry_topic
-from ...model.wire_text import INT_MAX
-from ...protocol.properties import decode_properties, find_property
-from ...protocol.record import Record
-from ...store.log.reader import KeyQuery
-from ..config import BrokerConfig
-from ..intake.intake import LogAccess, Outcome
-from ..intake.parking import copy_record, fit_properties
-from ..loop_quarantine import LoopQuarantine
-from ..metadata.groups import Groups
-from ..metadata.offsets import Offsets
-from ..metadata.topics import Topics
+from .... import logs
+from ....config import Live
+from ....errors import RequestRefused
+from ....model.message import Property
+from ....model.names import RETRY_PREFIX
+from ....model.pop_names import normal_topic, retry_topic
+from ....protocol.properties import find_property
+from ....protocol.record import Record
+from ....store.log.reader import KeyQuery
+from ...config import BrokerConfig
+from ...intake.intake import LogAccess, Outcome
+from ...loop_quarantine import LoopQuarantine
+from ...metadata.groups import Groups
+from ...metadata.offsets import Offsets
+from ...metadata.topics import Topics
+from ..retry_records import retry_copy
 
 log = logs.get("pyromq.broker")
 
-_WAY = (Property.FIRST_POP_TIME, Property.ORIGIN_GROUP)  # what a copy can do without
 _UNIQUE = Property.UNIQ_KEY.encode()
 MOST_BYTES = 4 << 20  # read at once
 _SAID_AGAIN_S = 10.0
@@ -132,17 +129,9 @@ class RetryCopies:
 
     def copy_of(self, hidden: Hidden, record: Record) -> Record:
         """Return the record of the retry topic for a message."""
-        pairs = decode_properties(record.properties)
-        pairs.pop(Property.POP_CK, None)
-        pairs[Property.ORIGIN_GROUP] = hidden.group
-        if record.reconsume_times == 0 or Property.FIRST_POP_TIME not in pairs:
-            pairs[Property.FIRST_POP_TIME] = str(hidden.pop_time)
-        host = self.access.store_host
         queue_id = hidden.queue_id if self.live.config.use_separate_retry_queue else 0
-        copy = copy_record(record, fit_properties(pairs, "retry", _WAY), self._target(hidden), queue_id, host)
-        copy.born_host = host
-        copy.reconsume_times = min(record.reconsume_times + (not hidden.suspend), INT_MAX)
-        return copy
+        host = self.access.store_host
+        return retry_copy(record, hidden.group, self._target(hidden), queue_id, hidden.pop_time, hidden.suspend, host)
 
     def _target(self, hidden: Hidden) -> str:
         if hidden.topic.startswith(RETRY_PREFIX):

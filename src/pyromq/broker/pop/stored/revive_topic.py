@@ -13,18 +13,18 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ... import logs
-from ...config import Live
-from ...errors import PyroError
-from ...kernel.state import QueueTail
-from ...model.pop_names import REVIVE_GROUP, revive_topic
-from ...protocol.record import Record
-from ...store.log.reader import GetStatus
-from ..config import BrokerConfig
-from ..intake.intake import LogAccess, Outcome
-from ..loop_quarantine import LoopQuarantine
-from ..metadata.offsets import Offsets
-from ..timing.level_delivery import run_rounds
+from .... import logs
+from ....config import Live
+from ....errors import PyroError
+from ....kernel.state import QueueTail
+from ....model.pop_names import REVIVE_GROUP, revive_topic
+from ....protocol.record import Record
+from ....store.log.reader import GetStatus
+from ...config import BrokerConfig
+from ...intake.intake import LogAccess, Outcome
+from ...loop_quarantine import LoopQuarantine
+from ...metadata.offsets import Offsets
+from ...timing.level_delivery import run_rounds
 from .java_records import (
     PointKey,
     StoredAck,

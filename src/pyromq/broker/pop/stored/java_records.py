@@ -12,11 +12,11 @@ from typing import Annotated, NamedTuple, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from ...errors import PyroError
-from ...model.message import Property
-from ...model.wire_text import LONG_MAX, whole_number
-from ...protocol.properties import decode_properties, encode_properties
-from ...protocol.record import Record
+from ....errors import PyroError
+from ....model.message import Property
+from ....model.wire_text import LONG_MAX, whole_number
+from ....protocol.properties import decode_properties, encode_properties
+from ....protocol.record import Record
 
 CHECK_POINT_TAG, ACK_TAG, BATCH_ACK_TAG = "ck", "ack", "bAck"
 MOST_MESSAGES = 32  # of a check point: Java's bits are those of an int
