@@ -131,6 +131,9 @@ async def test_revival_of_what_was_spilled(tmp_path: Path) -> None:
         assert life.bodies(RETRY) == ["m0", "m1", "m3"]
         assert [one.reconsume_times for one in life.stored(RETRY)] == [1, 1, 1]
         queue = int(popped[0].extra_info.split(" ")[3])
+        assert life.broker.offsets.find(REVIVE, REVIVE_GROUP, queue) is None  # the copies are not on the medium
+        await life.broker.store.flush_log()
+        await life.advance(1.1)
         assert life.broker.offsets.find(REVIVE, REVIVE_GROUP, queue) == 0
         assert await popped_bodies(life) == ["m0", "m1", "m3"]
 
