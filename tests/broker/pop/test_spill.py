@@ -14,6 +14,7 @@ from pyromq.broker.pop.journal import PopJournal
 from pyromq.broker.pop.lanes import Lanes
 from pyromq.broker.pop.seams import HandedOut
 from pyromq.broker.pop.stored.spill import Spill
+from pyromq.kernel.pops import POINT_BYTES
 from pyromq.kernel.state import PopTable
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
@@ -167,7 +168,7 @@ async def test_a_full_table_makes_room(tmp_path: Path) -> None:
     async with virtual_broker(tmp_path) as life:
         await life.send(body=b"m")
         base, access = life.broker.base, life.broker.sends.access
-        table = PopTable(64 * 64)
+        table = PopTable(64 * POINT_BYTES)
         lanes = Lanes(table, base.offsets, PopJournal(base.live, access, table))
         spill = Spill(base.live, access, lanes, base.topics, life.broker.sends.parks.timer.until)
         aging = Aging(base.live, access.clock, lanes, spill)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from .... import logs
@@ -24,7 +25,6 @@ from ...config import BrokerConfig
 from ...intake.intake import LogAccess, Outcome
 from ...loop_quarantine import LoopQuarantine
 from ...metadata.offsets import Offsets
-from ...timing.level_delivery import run_rounds
 from .java_records import (
     PointKey,
     StoredAck,
@@ -121,9 +121,14 @@ class ReviveTopic:
     # --- the loop -------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        self._arrived.set()  # what was there before this start
-        interval_s = self.live.config.revive_interval / 1000
-        await run_rounds(self.access.clock, self._arrived, self.round, interval_s)
+        clock = self.access.clock
+        while True:
+            self._arrived.clear()
+            wait_s = await self.round()
+            with suppress(TimeoutError):
+                async with clock.timeout(wait_s):
+                    await self._arrived.wait()
+                    await clock.sleep(self.live.config.revive_interval / 1000)
 
     async def round(self) -> float:
         """Read and decide what can be. Return the seconds until there is more to do."""
