@@ -13,7 +13,7 @@ from pyromq.broker.pop.aging import Aging
 from pyromq.broker.pop.journal import PopJournal
 from pyromq.broker.pop.lanes import Lanes
 from pyromq.broker.pop.seams import HandedOut
-from pyromq.broker.pop.stored.spill import Spill
+from pyromq.broker.pop.stored.spill import JavaSpill
 from pyromq.kernel.pops import POINT_BYTES
 from pyromq.kernel.state import PopTable
 from pyromq.testing.clock import ManualClock
@@ -170,7 +170,7 @@ async def test_a_full_table_makes_room(tmp_path: Path) -> None:
         base, access = life.broker.base, life.broker.sends.access
         table = PopTable(64 * POINT_BYTES)
         lanes = Lanes(table, base.offsets, PopJournal(base.live, access, table))
-        spill = Spill(base.live, access, lanes, base.topics, life.broker.sends.parks.timer.until)
+        spill = JavaSpill(base.live, access, lanes, base.topics, life.broker.sends.parks.timer.until)
         aging = Aging(base.live, access.clock, lanes, spill)
         lane = lanes.open("G", "T", 0, 0)
         for number in range(64):

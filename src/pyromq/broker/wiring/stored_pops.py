@@ -7,7 +7,7 @@ from typing import Any
 
 from ..pop.stored.retry_copies import RetryCopies
 from ..pop.stored.revive_topic import ReviveTopic
-from ..pop.stored.spill import Spill
+from ..pop.stored.spill import JavaSpill
 from ..pop.stored.spill_recovery import SpillRecovery
 from .delivery import TimingParts
 from .foundation import Foundation
@@ -22,7 +22,7 @@ class StoredPopParts:
         live, access, cluster = base.live, sends.access, base.environment.config.broker_cluster_name
         self._environment = base.environment
         quarantine = base.storage.loop_quarantine("popped messages")
-        self.spill = Spill(live, access, pops.lanes, base.topics, sends.parks.timer.until)
+        self.spill = JavaSpill(live, access, pops.lanes, base.topics, sends.parks.timer.until)
         self.copies = RetryCopies(live, base.topics, base.groups, base.offsets, access, quarantine)
         self.revive = ReviveTopic(
             live, access, base.offsets, self.copies, self.spill, quarantine, timing.timers.is_behind

@@ -35,7 +35,7 @@ from .java_records import (
     stored_point,
 )
 from .retry_copies import Hidden, RetryCopies
-from .spill import Spill
+from .spill import JavaSpill
 
 log = logs.get("pyromq.broker")
 
@@ -77,7 +77,7 @@ class ReviveTopic:
     access: LogAccess
     offsets: Offsets
     copies: RetryCopies
-    spill: Spill
+    spill: JavaSpill
     quarantine: LoopQuarantine
     timer_is_behind: Callable[[], bool]
     decided: int = 0  # check points

@@ -36,7 +36,7 @@ Until: TypeAlias = Callable[[Record, int], Record]  # parks a record until a tim
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Spill:
+class JavaSpill:
     """Event loop only."""
 
     live: Live[BrokerConfig]
