@@ -104,7 +104,7 @@ class JavaSpill:
         for point, parts in gathered.items():
             offsets = sorted({offset for some, _ in parts for offset in some})
             self.acks += len(offsets)
-            self._put_safely(self._ack_record(point, offsets), partial(_tell, [done for _, done in parts]))
+            self._put_safely(self._ack_record(point, offsets), partial(_notify_all, [done for _, done in parts]))
 
     def change(
         self, handed_out: HandedOut, offset: int, pop_time: int, invisible_ms: int, suspend: bool, done: Done
@@ -185,6 +185,6 @@ class JavaSpill:
         self.access.intake.put(record, done, self.live.config.sync_flush_timeout / 1000)
 
 
-def _tell(dones: Iterable[Done], outcome: Outcome) -> None:
+def _notify_all(dones: Iterable[Done], outcome: Outcome) -> None:
     for done in dones:
         done(outcome)
