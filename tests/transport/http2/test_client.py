@@ -30,7 +30,8 @@ from tests.transport.support import echo
 
 
 def client_of(**options: Any) -> Http2Client:
-    return Http2Client(**({"clock": SystemClock(), "rng": random.Random(1)} | options))
+    defaults: dict[str, Any] = {"clock": SystemClock(), "rng": random.Random(1)}
+    return Http2Client(**(defaults | options))
 
 
 class GrpcioServer:
@@ -194,7 +195,7 @@ async def test_tls(tmp_path: Path) -> None:
 async def test_a_silent_server_is_asked_and_then_left(clock: ManualClock, network: MemoryNetwork) -> None:
     held = Held()
     server = Server(echo, clock=clock, methods={SERVICE + "Hold": Method(unary=held.unary)})
-    network.listen("server:1", server.attach_unknown)  # type: ignore[arg-type]
+    network.listen("server:1", server.attach_unknown)
     client = client_of(clock=clock, connect=network.connect, keep_alive_s=10)
     calling = asyncio.create_task(client.call("server:1", SERVICE + "Hold", b"", timeout_s=None))
     await held.begun.wait()

@@ -21,7 +21,7 @@ from ..client import Connect, Reconnect, connect_socket
 from ..connection.security import retrieve
 from ..tls import Certificates, ClientTls, TlsSession
 from .calls import GrpcError
-from .client_connection import ClientCall, ClientConnection
+from .client_connection import ClientCall, Http2ClientConnection
 
 Metadata = Iterable[tuple[str, str]]
 
@@ -32,8 +32,8 @@ _KEEP_ALIVE_S = 30.0
 class _Endpoint:
     """What is known of one address."""
 
-    connections: list[ClientConnection] = field(default_factory=list)  # the last one takes new calls
-    attempt: asyncio.Task[ClientConnection] | None = None
+    connections: list[Http2ClientConnection] = field(default_factory=list)  # the last one takes new calls
+    attempt: asyncio.Task[Http2ClientConnection] | None = None
     failures: int = 0
     not_before: float = float("-inf")
     last_fault: str = ""
@@ -90,7 +90,7 @@ class Http2Client:
             timeout_s = max(0.0, timeout_s - (self._clock.monotonic() - began))
         return connection.begin(path, metadata, timeout_s)
 
-    async def connect(self, address: str) -> ClientConnection:
+    async def connect(self, address: str) -> Http2ClientConnection:
         """Return a connection that takes calls, made if there is none. ConnectionLost if that cannot be."""
         if self._is_closed:
             raise ConnectionLost("this client is closed")
@@ -129,8 +129,8 @@ class Http2Client:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _open(self, address: str, endpoint: _Endpoint) -> ClientConnection:
-        connection = ClientConnection(
+    async def _open(self, address: str, endpoint: _Endpoint) -> Http2ClientConnection:
+        connection = Http2ClientConnection(
             address, self._tls_session(address), self._forget, clock=self._clock, keep_alive_s=self._keep_alive_s
         )
         try:
@@ -159,7 +159,7 @@ class Http2Client:
         context.set_alpn_protocols(["h2"])
         return TlsSession(context, server_side=False, host=host_of(address).strip("[]"))
 
-    def _forget(self, connection: ClientConnection) -> None:
+    def _forget(self, connection: Http2ClientConnection) -> None:
         endpoint = self._endpoints.get(connection.address)
         if endpoint is not None and connection in endpoint.connections:
             endpoint.connections.remove(connection)

@@ -35,7 +35,7 @@ class ClientCall:
 
     __slots__ = ("_connection", "_fault", "_has_ended", "_messages", "_waiter", "stream", "trailers", "was_sent")
 
-    def __init__(self, connection: ClientConnection, stream: int) -> None:
+    def __init__(self, connection: Http2ClientConnection, stream: int) -> None:
         self._connection = connection
         self.stream = stream
         self.trailers: dict[str, str] = {}
@@ -98,14 +98,14 @@ class ClientCall:
             self._waiter.set_result(None)
 
 
-class ClientConnection(asyncio.BufferedProtocol):
+class Http2ClientConnection(asyncio.BufferedProtocol):
     """`closed` is called once when it has ended, also where it was never ready."""
 
     def __init__(
         self,
         address: str,
         tls: TlsSession | None,
-        closed: Callable[[ClientConnection], None],
+        closed: Callable[[Http2ClientConnection], None],
         *,
         clock: Clock,
         keep_alive_s: float,

@@ -132,12 +132,12 @@ class ClientSession(StreamSession):
     def _half_closed(self, state: StreamState) -> None:
         assert isinstance(state, _ClientStream)
         status, text = _status(state.headers, state.trailers)
-        self._tell_end(state, status, text, state.trailers or state.headers)
+        self._report_end(state, status, text, state.trailers or state.headers)
 
     def _refuse(self, state: StreamState, status: int, text: str) -> None:
-        self._tell_end(state, status, text, {})
+        self._report_end(state, status, text, {})
 
-    def _tell_end(self, state: StreamState, status: int, text: str, trailers: dict[str, str]) -> None:
+    def _report_end(self, state: StreamState, status: int, text: str, trailers: dict[str, str]) -> None:
         self._events.append(AnswerEnded(state.number, status, text, trailers))  # type: ignore[arg-type]
         state.has_ended = True
         if state.is_finishing and not state.out and state.peer_has_ended:
@@ -153,7 +153,7 @@ class ClientSession(StreamSession):
             state.has_ended = True
             self._drop(state)
             self._events.append(CallReset(state.number, ErrorCode.REFUSED_STREAM))  # the server never saw it
-        self._events.append(GoingAway(int(code), reason))  # type: ignore[arg-type]
+        self._events.append(GoingAway(code, reason))  # type: ignore[arg-type]
 
     def _pong_came(self, event: h2_events.PingAckReceived) -> None:
         self._pings = 0
