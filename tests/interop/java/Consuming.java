@@ -38,7 +38,7 @@ class Consuming {
         this.group = group;
     }
 
-    /** kind: push, orderly, broadcast or lite; from: first, last or a time in ms */
+    /** kind: push, orderly, broadcast, assigned (by brokers, which may let it pop) or lite; from: first, last or a time in ms */
     static Consuming start(JSONObject wanted) throws Exception {
         Consuming consuming = new Consuming(wanted.getString("group"));
         if (wanted.getString("kind").equals("lite")) {
@@ -81,6 +81,10 @@ class Consuming {
         if (wanted.getString("kind").equals("broadcast")) {
             broadcasting(push);
         }
+        if (wanted.getString("kind").equals("assigned")) {
+            call(push, "setClientRebalance", false); // 4.9 has no such method
+            call(push, "setPopInvisibleTime", wanted.getLongValue("invisible"));
+        }
         push.start();
     }
 
@@ -100,6 +104,16 @@ class Consuming {
         }
     }
 
+    private static void call(DefaultMQPushConsumer consumer, String name, Object argument) throws Exception {
+        for (Method method : DefaultMQPushConsumer.class.getMethods()) {
+            if (method.getName().equals(name) && method.getParameterCount() == 1) {
+                method.invoke(consumer, argument);
+                return;
+            }
+        }
+        throw new IllegalStateException("this version has no " + name);
+    }
+
     private void startLite(JSONObject wanted) throws Exception {
         lite = new DefaultLitePullConsumer(group);
         Instances.join(lite, group, wanted.getString("servers"));
@@ -117,6 +131,11 @@ class Consuming {
     /** As slowly as wanted, so that a test can come in between. */
     private void handle(Collection<MessageExt> messages, JSONObject wanted) {
         keep(messages);
+        for (MessageExt message : messages) {
+            if (message.getReconsumeTimes() < wanted.getIntValue("failures")) {
+                throw new IllegalStateException("as the test wants it");
+            }
+        }
         try {
             Thread.sleep(wanted.getLongValue("pause"));
         } catch (InterruptedException end) {
@@ -146,6 +165,7 @@ class Consuming {
         one.put("offset", message.getQueueOffset());
         one.put("id", message.getMsgId());
         one.put("stored", message.getStoreTimestamp());
+        one.put("times", message.getReconsumeTimes());
         return one;
     }
 

@@ -293,7 +293,7 @@ class Client(Conversation):
         return Answering(self, servers, topic, group, after_ms)
 
     def consuming(self, kind: str, servers: str, topic: str, group: str, **more: str | int) -> Consuming:
-        """A running consumer. kind: push, orderly, broadcast or lite; `start`: first, last or a time in ms; `tags`."""
+        """A running consumer. kind: push, orderly, broadcast, assigned or lite; `start`: first, last or ms; `tags`."""
         return Consuming(self, kind, {"servers": servers, "topic": topic, "group": group, **more})
 
 
