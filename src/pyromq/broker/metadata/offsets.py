@@ -23,6 +23,7 @@ OFFSETS = "offsetTable"
 PULL_OFFSETS = "pullOffsetTable"
 GROUP_TOPICS = "groupTopicMap"
 FORMER_GROUPS = "pyromqFormerGroups"  # ours: Java ignores it, and leaves it out when it writes the file
+WRITER = "pyromqWriter"  # likewise: a table without it was written last by a Java broker
 SEPARATOR = "@"
 MANY_PAIRS = 200_000
 MOST_FORMER = 10_000  # pairs of a deleted topic and a group that are remembered
@@ -47,6 +48,8 @@ class Offsets(Watched):
         self._version_step = version_step
         self._most_pairs = most_pairs
         content = table.load()
+        self._is_marked = WRITER in content
+        self.left_by_java = bool(content) and not self._is_marked  # what we knew of its offsets may be outdated
         self.version = read_version(content, table.name)
         self._offsets = entry(_BY_QUEUE, section(content, OFFSETS), f"{OFFSETS} in {table.name}")
         pulled = entry(_BY_QUEUE, section(content, PULL_OFFSETS), f"{PULL_OFFSETS} in {table.name}")
@@ -264,7 +267,14 @@ class Offsets(Watched):
         self._former_changed.clear()
         self._table.replace("dataVersion", msgspec.to_builtins(self.version))
         self._store_group_topics()
+        self.mark_ours()
         return True
+
+    def mark_ours(self) -> None:
+        """Say in the table that we wrote it: Java's broker leaves this out when it writes the table."""
+        if not self._is_marked:
+            self._is_marked = True
+            self._table.replace(WRITER, "pyromq")
 
     def _store(self, section: str, key: str, value: dict[Any, Any] | list[str] | None) -> None:
         if value is None:

@@ -58,6 +58,20 @@ class PopRecovery:
             log.info("pops that were in flight are known again", records=count, check_points=points)
         await self._forget_revived()
 
+    def pass_over(self) -> None:
+        """Begin anew behind the journal: a Java broker has run on this store since, which knows nothing of it.
+
+        After a stop of ours nothing is open in it. After a kill, Java began where the groups' saved offsets are, so it
+        handed out again what was in flight then, and its own check points have that.
+        """
+        table, journal = self.lanes.table, self.lanes.journal
+        end = journal.next_offset
+        if end:
+            table.begin(end)
+            table.note_base(end, end)
+            journal.flush()
+            log.info("a Java broker has run on this store since: our notes on pops before that are left out")
+
     async def _begin(self, store: MessageStore, low: int, end: int) -> int:
         """Return where to replay from: what the last BASE names, looked for backwards."""
         at = end

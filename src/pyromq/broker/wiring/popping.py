@@ -125,7 +125,13 @@ class PopParts:
     # --- start and stop -------------------------------------------------------------------------------------------
 
     async def recover(self) -> None:
-        await self._recovery.run()
+        if self._base.offsets.left_by_java:
+            self._recovery.pass_over()
+            self._base.offsets.mark_ours()
+            with suppress(PyroError):  # a full disk: it is marked with the next offsets
+                await self._base.tables.offsets_saved()
+        else:
+            await self._recovery.run()
         self.order.lanes.adopt()
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
