@@ -202,5 +202,6 @@ cdef int add_response(Http2Session s, HttpCall call, Text unique, uint64_t offse
 cdef inline uint8_t *put_bytes(uint8_t *r, uint8_t head, Text value) noexcept nogil:
     r[0] = head
     r = put_varint(r + 1, <uint64_t>value.n)
-    memcpy(r, value.at, <size_t>value.n)
+    if value.n:
+        memcpy(r, value.at, <size_t>value.n)
     return r + value.n

@@ -9,6 +9,8 @@ cdef int pile(Pile *p, const uint8_t *data, size_t n) except -1:
     """Put bytes behind those that are there. Small at first: there may be thousands of calls."""
     cdef size_t wanted
     cdef uint8_t *grown
+    if n == 0:
+        return 0
     if p.first == p.used:
         p.first = p.used = 0
     if p.room - p.used < n:

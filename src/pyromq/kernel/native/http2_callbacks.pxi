@@ -253,7 +253,8 @@ cdef ssize_t read_answer(
         if n == 0 and not call.is_finishing:
             call.is_deferred = True
             return NGHTTP2_ERR_DEFERRED
-        memcpy(buf, call.out.at + call.out.first, n)
+        if n:
+            memcpy(buf, call.out.at + call.out.first, n)
         call.out.first += n
         s.unsent_bytes -= <int64_t>n
         s.idle = 0
