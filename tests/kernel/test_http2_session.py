@@ -19,6 +19,7 @@ from pyromq.kernel.http2 import (
     MessageArrived,
     SessionClosed,
 )
+from pyromq.transport.http2.session import ServerSession
 from tests.kernel.http2_peer import (
     CONTINUATION,
     END_HEADERS,
@@ -39,12 +40,16 @@ Make = Callable[[Http2Limits], Any]
 LIMITS = Http2Limits()
 
 
-@pytest.fixture(params=["native"])
-def make(request: pytest.FixtureRequest) -> Make:
+def native(limits: Http2Limits) -> Any:
     module = choice.native_http2()
     require(module is not None, "HTTP/2 is not built natively here: make native (it needs libnghttp2-dev)")
     assert module is not None
-    made: Make = module.Http2Session
+    return module.Http2Session(limits)
+
+
+@pytest.fixture(params=[native, ServerSession], ids=["native", "twin"])
+def make(request: pytest.FixtureRequest) -> Make:
+    made: Make = request.param
     return made
 
 
