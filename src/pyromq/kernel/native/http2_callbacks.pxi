@@ -200,8 +200,12 @@ cdef bytes unpacked(Http2Session s, HttpCall call, bytes message):
     """Return a compressed message as it was; None: the call is refused. Words of protocol/grpc/framing.py."""
     cdef bytes plain
     cdef int64_t most = min(call.limit, MOST_UNPACKED)
-    if call.headers.get("grpc-encoding", "identity") != "gzip":
+    cdef str encoding = call.headers.get("grpc-encoding", "identity")
+    if encoding == "identity":
         s.refuse(call, 13, "Can't decode compressed gRPC message as compression not configured")
+        return None
+    if encoding != "gzip":
+        s.refuse(call, 12, f"Can't find decompressor for {encoding[:64]}")
         return None
     reader = zlib.decompressobj(31)
     try:

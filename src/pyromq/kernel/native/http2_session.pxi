@@ -7,6 +7,8 @@ cdef enum:
 
 cdef Buffer shared_output     # filled and emptied within one call of Python's: the event loop's thread only
 
+cdef bytes NO_NEW_CALLS = b"the server takes no new calls"
+
 cdef nghttp2_session_callbacks *callbacks
 cdef nghttp2_option *options
 
@@ -167,7 +169,8 @@ cdef class Http2Session:
         if not self.is_over:
             self.is_leaving = True
             check(nghttp2_submit_goaway(
-                self.session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(self.session), 0, NULL, 0
+                self.session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(self.session), 0,
+                <const uint8_t *>PyBytes_AS_STRING(NO_NEW_CALLS), <size_t>PyBytes_GET_SIZE(NO_NEW_CALLS)
             ))
 
     def take_output(self):
