@@ -35,6 +35,7 @@ from .wiring.delivery import RetryParts, TimingParts, TransactionParts
 from .wiring.environment import Environment
 from .wiring.foundation import Foundation
 from .wiring.grpc import GrpcParts
+from .wiring.grpc_sends import serve_plain_sends
 from .wiring.listeners import InjectedFaults, Listeners, Ports, bind_ports
 from .wiring.naming import Naming
 from .wiring.popping import PopParts
@@ -141,6 +142,7 @@ class Broker:
         self.grpc = GrpcParts(base, self.listeners.dispatchers["main"], self._connection_lost)
         self.grpc.backend.grpc_port = ports.grpc_port
         self.listeners.serve_calls(self.grpc.methods)
+        serve_plain_sends(base, self.grpc, self.servers)
         self.verdicts, self.pull_verdicts = self.listeners.verdicts, self.listeners.pull_verdicts
         self._carry_before_deletion()
         self.topics.watch(self._topic_changed)

@@ -26,6 +26,7 @@ from .connection.pending_replies import ReplyTimeout
 from .dispatch import Handler
 from .http2.calls import Methods
 from .http2.connection import Http2Connection
+from .http2.hot import HotCalls
 from .http2.service import CallService
 from .http2.session import new_session
 from .limits import Limits
@@ -173,6 +174,11 @@ class Server:
         return Connection(self.service, opening=self._opening, listener=self.name)
 
     # --- what a peer speaks ------------------------------------------------------------------------------------------
+
+    def serve_hot(self, sends: object) -> None:
+        """Have the kernel serve plain sends of gRPC clients, on connections from now on. `serve_calls` comes first."""
+        if self.calls is not None:
+            self.calls.hot = HotCalls(sends, self.name, self.service)
 
     def serve_calls(self, methods: Methods, http2: Http2Limits | None = None) -> None:
         """Serve gRPC calls, too, of the connections from now on."""

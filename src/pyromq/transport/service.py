@@ -19,7 +19,7 @@ from ..protocol.command import Command
 from ..protocol.row import RequestClass
 from .connection.buffered_bytes import BufferedBytes
 from .connection.connection import Connection
-from .connection.pending_replies import PendingReplies, ReplyTimeout
+from .connection.pending_replies import FrameWriter, PendingReplies, ReplyTimeout
 from .dispatch import Answer, Handler, Reply, Request, RequestOf, await_answer, failed
 from .limits import Limits
 from .turns.fair_queue import PROPERTIES_FIELD, FairQueue, class_of
@@ -97,7 +97,7 @@ class Service:
                 self._queue.put(kind, connection, RequestOf(request, connection, arrived))
         self._turn_soon()
 
-    def reply_when_readable(self, connection: Connection, waiting: Sequence[PendingReply]) -> None:
+    def reply_when_readable(self, connection: FrameWriter, waiting: Sequence[PendingReply]) -> None:
         for position, replies in waiting:
             self._replies.add(position, replies, connection)
 

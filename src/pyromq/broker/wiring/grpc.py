@@ -98,7 +98,10 @@ class LocalBackend:
     # --- what is known of topics and groups -----------------------------------------------------------------------
 
     async def route(self, topic: str) -> TopicRouteData:
-        """Return the topic's queues of this broker alone."""
+        return self.own_route(topic)
+
+    def own_route(self, topic: str) -> TopicRouteData:
+        """Return the topic's queues of this broker alone. Denied if there is no such topic."""
         found = self._base.topics.find(topic)
         if found is None:
             raise no_route(topic)
@@ -116,6 +119,9 @@ class LocalBackend:
         return TopicRouteData(queue_datas=[queue], broker_datas=[broker])
 
     async def topic_type(self, topic: str) -> str | None:
+        return self.own_type(topic)
+
+    def own_type(self, topic: str) -> str | None:
         found = self._base.topics.find(topic)
         return None if found is None else found.attributes.get(MESSAGE_TYPE, NORMAL)
 

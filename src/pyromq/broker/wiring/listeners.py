@@ -130,20 +130,15 @@ class Listeners:
         self.verdicts: list[Verdicts] = []
         self.pull_verdicts: list[PullVerdicts] = []
         slices = Slices(base.clock)
-        self.dispatchers = {
-            "main": Dispatcher(handlers, slices=slices),
-            "fast": Dispatcher(on_fast_port(handlers), slices=slices),
-        }
+        main, fast = Dispatcher(handlers, slices=slices), Dispatcher(on_fast_port(handlers), slices=slices)
+        self.dispatchers = {"main": main, "fast": fast}
         self.servers: list[Server] = []
-        for name, dispatcher in self.dispatchers.items():
+        for name, dispatcher in (*self.dispatchers.items(), *([] if ports.grpc is None else [(GRPC, main)])):
             feed = self._feed(sending, pulling) if dispatcher.allows_all else feed_nothing
             if faults is None:
                 self.servers.append(self._server(name, dispatcher, feed))
             else:
                 self.servers.append(self._server(name, faults.around(dispatcher), _unless(faults, feed)))
-        if ports.grpc is not None:
-            main = self.dispatchers["main"]
-            self.servers.append(self._server(GRPC, main if faults is None else faults.around(main), feed_nothing))
 
     def _feed(self, sending: Sending, pulling: Pulling) -> Feed:
         """Return the kernel's feed for plain sends and pulls; none where only the handlers know limits so low."""

@@ -16,11 +16,12 @@ from ...protocol.properties import properties_text
 from ...protocol.requests import RequestCode
 from ..calls import Caller
 from ..clients.telemetry import LITE
+from ..config import ProxySettings
 from ..messages.convert import MIXED, UNSPECIFIED, kind_of, properties_of, system_flag
 from ..messages.limits import check_message
 from ..queues import WriteQueue
 from ..services import Services
-from ..statuses import OK, Denied, from_broker, no_route, refused, status
+from ..statuses import OK, Denied, from_broker, no_route, refused, status, status_of
 from ..transactions import SentHalf
 
 _QUEUES = 4  # of a topic that a send would make, which none does here
@@ -51,14 +52,39 @@ async def send_message(services: Services, caller: Caller, request: v2.SendMessa
     else:
         pairs = zip(request.messages, properties, strict=True)
         entries = [await _send_one(services, caller, message, pairs_of) for message, pairs_of in pairs]
+    return _response(entries)
+
+
+def _response(entries: Sequence[v2.SendResultEntry]) -> v2.SendMessageResponse:
     codes = {entry.status.code for entry in entries}
     code = Code(codes.pop()) if len(codes) == 1 else Code.MULTIPLE_RESULTS
     return v2.SendMessageResponse(status=status(code), entries=entries)
 
 
+def answer_of(code: int, remark: str) -> v2.SendMessageResponse:
+    """Return the answer for one message that a broker answered with another code than success."""
+    try:
+        late = _late_entry(Command(code=code, remark=remark))
+    except Denied as refusal:
+        return v2.SendMessageResponse(status=status_of(refusal, "SendMessage"))
+    return _response([] if late is None else [late])
+
+
+def is_checked(topic: str) -> bool:
+    """Return whether messages of a topic must be of its type: not those of retry and dead-letter topics."""
+    return not is_retry(topic) and not topic.startswith(DLQ_PREFIX)
+
+
+def takes_kind(settings: ProxySettings, expected: str, kind: str) -> bool:
+    """Return whether a topic of the type `expected` takes messages of this kind."""
+    if not settings.enable_topic_message_type_check:
+        return True
+    return expected != UNSPECIFIED and expected in (MIXED, kind)
+
+
 async def _check_kinds(services: Services, topic: str, kinds: list[str], properties: list[dict[str, str]]) -> None:
     """Refuse messages that are not of the topic's type."""
-    if is_retry(topic) or topic.startswith(DLQ_PREFIX) or _TRANSFER in properties[0]:
+    if not is_checked(topic) or _TRANSFER in properties[0]:
         return
     if not services.settings.enable_topic_message_type_check:
         return
@@ -66,7 +92,7 @@ async def _check_kinds(services: Services, topic: str, kinds: list[str], propert
     if expected is None:
         raise no_route(topic)
     for kind in kinds:
-        if expected == UNSPECIFIED or (expected != MIXED and kind != expected):
+        if not takes_kind(services.settings, expected, kind):
             raise refused(
                 Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
                 f"TopicMessageType validate failed, the expected type is {expected}, but actual type is {kind}",

@@ -19,6 +19,7 @@ from ..connection.flow import FlowControl, Pause
 from ..connection.security import Security
 from ..turns.timeouts import NEVER, Timeouts
 from .calls import GrpcError
+from .hot import HotLane, HotSession
 from .server_call import ServerCall
 from .service import CallService
 
@@ -81,6 +82,7 @@ class Http2Connection(asyncio.BufferedProtocol):
         self._deadlines: Timeouts[str] = Timeouts(service.clock, self._late)
         self._room: dict[ServerCall, asyncio.Future[None]] = {}  # who waits to send
         self._is_unflushed = False
+        self._hot: HotLane | None = None  # calls that the kernel serves by itself
         self._linger: Timer | None = None
         self._gone: asyncio.Event | None = None
         # Set from connection_made to connection_lost.
@@ -103,6 +105,8 @@ class Http2Connection(asyncio.BufferedProtocol):
         self._deadlines.begin("opening_s", limits.opening_s)
         self._deadlines.begin("idle_s", limits.idle_s)
         stream.set_write_buffer_limits(high=service.buffered.add_stream(limits.write_high_bytes))
+        if service.hot is not None:
+            self._hot = HotLane(service.hot, cast(HotSession, self._session), self, self.address)
         service.opened(self)
         self._unflushed()
 
@@ -222,10 +226,17 @@ class Http2Connection(asyncio.BufferedProtocol):
             else:
                 self._session_closed(str(event[0]))
                 return
+        if self._hot is not None and self._hot.settle():
+            self._hot_calls_ended()
         if self._room:
             self._wake_senders()
         self._unflushed()
         self._count()
+
+    def _hot_calls_ended(self) -> None:
+        self._active_at = self._service.clock.monotonic()
+        self._deadlines.end("opening_s")
+        self._deadlines.end("frame_s")
 
     def _call_began(self, event: CallBegun) -> None:
         self._deadlines.end("opening_s")
@@ -365,6 +376,17 @@ class Http2Connection(asyncio.BufferedProtocol):
         self._flow.unblock()
         self._service.resume(self)
         self._wake_senders()
+
+    # --- answers of the kernel that wait for the log -----------------------------------------------------------------
+
+    def send_frames(self, frames: bytes) -> None:
+        """Answer calls whose messages are as safe as they must be."""
+        if self._hot is not None and self.is_open:
+            self._hot.answer(frames)
+            self._unflushed()
+
+    def replies_pending(self, change: int) -> None:
+        self._flow.replies_pending(change)
 
     def _check_write_buffer(self) -> None:
         if self._stream is not None and self._flow.is_blocked:

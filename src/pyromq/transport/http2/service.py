@@ -21,6 +21,7 @@ from ..limits import Limits
 from ..turns.fair_queue import FairQueue
 from ..turns.timeouts import Timeouts
 from .calls import GrpcError, Methods
+from .hot import HotCalls
 from .server_call import CallConnection, ServerCall
 
 log = logs.get("pyromq.transport")
@@ -68,6 +69,7 @@ class CallService:
         self.turn_buffer = turn_buffer
         self.buffered = buffered
         self.closed = closed
+        self.hot: HotCalls | None = None  # what the kernel serves by itself
         self._methods = methods
         self._queue: FairQueue[ServedConnection, ServerCall] = FairQueue(limits.shares)
         self._deadlines: Timeouts[ServerCall] = Timeouts(clock, self._expired)

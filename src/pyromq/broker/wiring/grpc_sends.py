@@ -1,0 +1,78 @@
+"""The proxy's side of native gRPC sends: which topics and messages need no look by the RPC. Event loop only.
+
+A verdict depends on the topic and on settings; each change of one of them revokes it at once. Where requests must be
+authorised the listener has no feed, and all sends go to the RPC.
+"""
+
+from __future__ import annotations
+
+from ...kernel.choice import native_http2
+from ...kernel.grpc_sends import SendRules, TopicRules
+from ...kernel.seam import Feed, feed_nothing
+from ...model.message import Property
+from ...proxy.messages.limits import RESERVED
+from ...proxy.methods import PATH
+from ...proxy.queues import write_queues
+from ...proxy.rpc.send import answer_of, is_checked, takes_kind
+from ...proxy.statuses import OK, Denied
+from ...transport.server import Server
+from ..config import BrokerConfig
+from .foundation import Foundation
+from .grpc import GrpcParts
+
+# Users may set them, and they say more than a property of theirs does.
+_MEANINGFUL = (Property.SHARDING_KEY, Property.TRACE_CONTEXT, Property.TRAN_MSG, "__transferflag")
+
+
+class GrpcSendVerdicts:
+    """One listener's. Implements `kernel.grpc_sends.GrpcSendHost`."""
+
+    def __init__(self, base: Foundation, grpc: GrpcParts, feed: Feed, kernel: type) -> None:
+        self._services = grpc.services
+        self._backend = grpc.backend
+        self.kernel = kernel(self, feed, self._rules())
+        base.topics.watch(self.kernel.revoke)
+        base.live.watch(self._changed)
+
+    def judge(self, topic: str) -> TopicRules | None:
+        try:
+            self._services.check_topic(topic)
+            queues = write_queues(self._backend.own_route(topic))
+        except Denied:
+            return None
+        expected = self._backend.own_type(topic)
+        if not queues or expected is None or not is_checked(topic):
+            return None
+        settings = self._services.settings
+        plain, fifo = (takes_kind(settings, expected, kind) for kind in ("NORMAL", "FIFO"))
+        return TopicRules(len(queues), plain, fifo, queues[0].broker)
+
+    def answer_of(self, code: int, remark: str) -> bytes:
+        answer: bytes = answer_of(code, remark).SerializeToString()
+        return answer
+
+    def _changed(self, config: BrokerConfig) -> None:
+        self.kernel.revoke_all()
+
+    def _rules(self) -> SendRules:
+        settings = self._services.settings
+        return SendRules(
+            path=PATH + "SendMessage",
+            body_bytes=settings.max_message_bytes,
+            properties=settings.user_property_max_num,
+            property_bytes=settings.max_user_property_size,
+            group_bytes=settings.max_message_group_size,
+            names=(*RESERVED, *_MEANINGFUL),
+            ok_status=OK.SerializeToString(),
+        )
+
+
+def serve_plain_sends(base: Foundation, grpc: GrpcParts, servers: list[Server]) -> None:
+    """Have the kernel serve plain sends on every listener that has a feed, where HTTP/2 is native."""
+    native = native_http2()
+    if native is None:
+        return
+    for server in servers:
+        feed = server.service.feed
+        if feed is not feed_nothing:
+            server.serve_hot(GrpcSendVerdicts(base, grpc, feed, native.HotSends).kernel)
