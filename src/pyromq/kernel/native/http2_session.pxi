@@ -1,6 +1,7 @@
 # The session: what Python calls. What nghttp2 calls is in http2_callbacks.pxi.
 
 cdef enum:
+    FRAME_BYTES = 16384       # of DATA, at most
     SHOWN_TEXT = 1024         # bytes of an error's text that go into the trailers
     KEPT_ROOM = 1 << 20       # of the shared output buffer, between two calls
     MOST_UNPACKED = 16 << 20  # bytes of a compressed message, whatever its method allows
@@ -106,6 +107,7 @@ cdef class Http2Session:
             self.raise_fault()
             if used < 0 and self.reason is None:
                 self.reason = nghttp2_strerror(<int>used).decode()
+                nghttp2_session_terminate_session(self.session, ErrorCode.PROTOCOL_ERROR)
             self.pump()
         told, self.events = self.events, []
         return told
@@ -160,9 +162,13 @@ cdef class Http2Session:
             check(nghttp2_submit_rst_stream(self.session, NGHTTP2_FLAG_NONE, stream, code))
 
     def unsent(self, int32_t stream):
-        """Return how many bytes of its messages wait for the peer's windows, or to be taken."""
+        """Return how many bytes of its messages wait for the peer's windows; a few may wait to be taken only."""
         cdef HttpCall call = self.calls.get(stream)
-        return 0 if call is None else <int64_t>(call.out.used - call.out.first)
+        if call is None:
+            return 0
+        if call.out.used - call.out.first > FRAME_BYTES and not self.is_over:
+            self.pump()
+        return <int64_t>(call.out.used - call.out.first)
 
     def goaway(self):
         """Say that no new calls are taken; those that are open go on."""
