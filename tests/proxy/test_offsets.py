@@ -23,7 +23,7 @@ def elements(call: TestCall) -> list[v2.PullMessageResponse]:
 
 
 async def pull(grpc: Endpoint, offset: int, **more: Any) -> list[v2.PullMessageResponse]:
-    shape = {"group": v2.Resource(name="g"), "message_queue": queue(), "batch_size": 32} | more
+    shape: dict[str, Any] = {"group": v2.Resource(name="g"), "message_queue": queue(), "batch_size": 32} | more
     call, task = grpc.begin(v2.PullMessageRequest(offset=offset, **shape), method="PullMessage")
     await task
     return elements(call)

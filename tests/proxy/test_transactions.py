@@ -19,9 +19,9 @@ async def half(grpc: Endpoint, topic: str = "X", body: bytes = b"half") -> str:
     return str(answer.entries[0].transaction_id)
 
 
-async def end(grpc: Endpoint, id_: str, how: int, topic: str = "X", **more: int) -> tuple[int, str]:
+async def end(grpc: Endpoint, id_: str, how: int, topic: str = "X", source: int = 1) -> tuple[int, str]:
     request = v2.EndTransactionRequest(
-        topic=v2.Resource(name=topic), message_id=id_, transaction_id=id_, resolution=how, **more
+        topic=v2.Resource(name=topic), message_id=id_, transaction_id=id_, resolution=how, source=source
     )
     status = (await grpc.ask("EndTransaction", request)).status
     return status.code, status.message

@@ -7,7 +7,7 @@ without its stack traces.
 from __future__ import annotations
 
 from .. import logs
-from ..errors import CallFailed, CallTimedOut, PyroError, RequestRefused
+from ..errors import CallTimedOut, PyroError, RequestRefused
 from ..model.codes import ResponseCode
 from ..protocol.grpc import v2
 from ..protocol.grpc.v2 import Code
@@ -69,7 +69,7 @@ def status_of(fault: Exception, what: str) -> v2.Status:
         return status(refusal.code, str(refusal))
     if isinstance(fault, CallTimedOut | TimeoutError):
         return status(Code.PROXY_TIMEOUT, str(fault) or "the broker does not answer in time")
-    if isinstance(fault, CallFailed):
+    if isinstance(fault, PyroError):
         return status(Code.INTERNAL_SERVER_ERROR, str(fault))
-    log.error("call failed", call=what, exc_info=fault)
+    log.traceback("call failed", fault, fault.__traceback__, call=what)
     return status(Code.INTERNAL_SERVER_ERROR, "internal error, see the server's log")

@@ -42,24 +42,16 @@ class OpenTransactions:
         self._halves.move_to_end(key)
         self._clean()
 
-    def take(self, topic: str, transaction_id: str) -> SentHalf | None:
-        """Return the newest half message and mark the transaction as decided. None: it is not known here."""
-        key = (topic, transaction_id)
-        halves = self._halves.get(key)
-        if not halves:
-            return None
-        found = halves.pop()
-        if not halves:
-            del self._halves[key]
-        self.decide(topic, transaction_id)
-        return found
+    def newest(self, topic: str, transaction_id: str) -> SentHalf | None:
+        """Return the newest half message. None: it is not known here."""
+        halves = self._halves.get((topic, transaction_id))
+        return halves[-1] if halves else None
 
     def decide(self, topic: str, transaction_id: str) -> None:
-        self._decided[topic, transaction_id] = self._clock.now_ms()
-
-    def undecide(self, topic: str, transaction_id: str) -> None:
-        """Forget a decision that the broker did not take."""
-        self._decided.pop((topic, transaction_id), None)
+        """Note that the broker has taken a decision: the next one finds nothing to decide."""
+        key = (topic, transaction_id)
+        self._halves.pop(key, None)
+        self._decided[key] = self._clock.now_ms()
 
     def is_decided(self, topic: str, transaction_id: str) -> bool:
         return (topic, transaction_id) in self._decided

@@ -37,7 +37,7 @@ async def end_transaction(
     if not transaction_id.strip():
         raise Denied(Code.INVALID_TRANSACTION_ID, "transaction id cannot be empty")
     memory = services.transactions
-    half = memory.take(topic, transaction_id)
+    half = memory.newest(topic, transaction_id)
     if half is None and not memory.is_decided(topic, transaction_id):
         half = await _found(services, caller, topic, transaction_id)
     if half is None:
@@ -58,7 +58,6 @@ async def end_transaction(
     )
     answer = await services.ask(caller, half.broker, RequestCode.END_TRANSACTION, header)
     if answer.code != ResponseCode.SUCCESS:
-        memory.undecide(topic, transaction_id)
         raise from_broker(answer.code, answer.remark)
     memory.decide(topic, transaction_id)
     return v2.EndTransactionResponse(status=OK)

@@ -1,0 +1,1 @@
+"""`pyromq proxy`: the gRPC endpoint before a whole cluster, Apache's brokers included."""
