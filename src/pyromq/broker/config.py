@@ -6,15 +6,13 @@ parts read them from `Live.config` each time they need one.
 
 from __future__ import annotations
 
-import dataclasses
 import socket
-import typing
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ..config import check_ranges, setting
+from ..config.parts import including, part_of
 from ..errors import ConfigError
 from ..model import names
 from ..model.group import MessageRequestMode
@@ -37,31 +35,6 @@ def _host_name() -> str:
     """Return Java's default broker name, without what a topic name may not have: a topic is named after it."""
     allowed = "".join(char for char in socket.gethostname() if char.isascii() and (char.isalnum() or char in "_-"))
     return allowed or "DEFAULT_BROKER"
-
-
-def including(part: type, *, live: bool = False) -> Callable[[type[T]], type[T]]:
-    """Take over the settings that another room declares; a class with slots can inherit from one such room only.
-
-    What the class declares itself under the same name stays its own. `BrokerConfig.part` gives the room its settings.
-    `live`: they may be changed while running.
-    """
-    facts = {"live": True} if live else {}
-
-    def include(whole: type[T]) -> type[T]:
-        own = dict(whole.__annotations__)
-        hints = typing.get_type_hints(part)
-        for declared in dataclasses.fields(part):
-            if declared.name not in own:
-                whole.__annotations__[declared.name] = hints[declared.name]
-                copy: Any = dataclasses.field(
-                    default=declared.default,
-                    default_factory=declared.default_factory,
-                    metadata={**declared.metadata, **facts},
-                )
-                setattr(whole, declared.name, copy)
-        return whole
-
-    return include
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -389,8 +362,7 @@ class BrokerConfig(PopSettings):
 
     def part(self, kind: type[T]) -> T:
         """Return the settings that a room declared, as that room's own value."""
-        names_ = [declared.name for declared in dataclasses.fields(kind)]  # type: ignore[arg-type]
-        return kind(**{name: getattr(self, name) for name in names_})
+        return part_of(self, kind)
 
     @property
     def timer(self) -> TimerSettings:
