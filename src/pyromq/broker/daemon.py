@@ -18,6 +18,7 @@ from ..protocol.json import load_dialect
 from ..store.files.real_disk import RealDisk
 from ..store.log.thread_flusher import thread_flusher
 from ..store.recovery.nesting import check_not_above, check_not_inside
+from ..transport.address import format_address
 from ..transport.self_signed import log_certificate
 from ..transport.settings import TransportSettings
 from .broker import Broker
@@ -38,10 +39,12 @@ async def run(
     ready: Callable[[str], None],
     stop_wanted: asyncio.Event,
     budget: Budget | None = None,
+    grpc_ready: Callable[[str], None] = lambda address: None,
 ) -> None:
     """Serve until `stop_wanted` is set. `ready` gets the address once name servers know it.
 
-    `budget`: of this process, where something else runs in it too."""
+    `grpc_ready` gets the address of the gRPC port just before, if there is one. `budget`:
+    of this process, where something else runs in it too."""
     load_dialect()
     config = loaded.config
     reserved = config.part(TransportSettings).reserved_descriptors
@@ -73,6 +76,8 @@ async def run(
 
         async def announce() -> None:
             await broker.naming.registration.registered(KNOWN_WITHIN_S)  # clients find its topics then
+            if broker.listeners.ports.grpc is not None:
+                grpc_ready(format_address(config.advertised_host, broker.listeners.ports.grpc_port))
             ready(address)
             await stop_wanted.wait()
 

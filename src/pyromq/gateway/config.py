@@ -50,7 +50,8 @@ class GatewayConfig(TransportSettings):
 
     @property
     def port(self) -> int:
-        return self.listen_port if self.grpc_server_port is None else max(self.grpc_server_port, 0)
+        given = self.endpoint.grpc_server_port
+        return self.listen_port if given is None else max(given, 0)
 
     @property
     def endpoint(self) -> ProxySettings:

@@ -35,7 +35,7 @@ from .cluster_view import ClusterView
 
 log = logs.get("pyromq.gateway")
 
-LOOK_S = 10.0  # between two looks for clients that fell silent
+SILENCE_CHECK_S = 10.0  # between two looks for clients that fell silent
 SILENT_S = 120.0
 _CHECKED_TYPES = ("TRANSACTION", "MIXED")
 _BROKER_S = 2.0
@@ -132,7 +132,7 @@ class RemoteBackend:
     async def run(self) -> None:
         """Close clients that sent no heartbeat for two minutes, until cancelled."""
         while True:
-            await self._clock.sleep(LOOK_S)
+            await self._clock.sleep(SILENCE_CHECK_S)
             silent = self._clock.monotonic() - SILENT_S
             for peer in [peer for peer, seen in self._seen.items() if seen < silent]:
                 peer.close("no heartbeat")

@@ -51,12 +51,14 @@ class NoSuchHost(ConfigError):
     """The host to listen on is no address of this machine: another port would not help."""
 
 
-async def bind(host: str, port: int) -> Listening:
-    """Bind every address of the host. ConfigError says why that cannot be, NoSuchHost that the host is to blame."""
+async def bind(host: str, port: int, *, shared: bool = False) -> Listening:
+    """Bind every address of the host. ConfigError says why that cannot be, NoSuchHost that the host is to blame.
+
+    `shared`: other processes that say so too may listen there as well; each gets a share of the connections."""
     listening = Listening([])
     try:
         for family, kind, protocol, _, address in dict.fromkeys(await _addresses(host, port)):
-            listening.sockets.append(_bound(family, kind, protocol, address))
+            listening.sockets.append(_bound(family, kind, protocol, address, shared))
     except OSError as fault:
         listening.close()
         if isinstance(fault, socket.gaierror) or fault.errno == errno.EADDRNOTAVAIL:
@@ -78,10 +80,12 @@ async def _addresses(host: str, port: int) -> list[tuple[int, int, int, str, tup
         return list(await loop.run_in_executor(None, partial(plain, flags=socket.AI_PASSIVE)))
 
 
-def _bound(family: int, kind: int, protocol: int, address: tuple[object, ...]) -> socket.socket:
+def _bound(family: int, kind: int, protocol: int, address: tuple[object, ...], shared: bool) -> socket.socket:
     made = socket.socket(family, kind, protocol)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         if family == socket.AF_INET6:
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         made.bind(address)

@@ -51,7 +51,18 @@ for _each in COMMANDS.values():
 
 
 async def serve(loaded: Loaded[BrokerConfig]) -> None:
-    await run(loaded, clock=SystemClock(), rng=system_random(), ready=say_ready, stop_wanted=stop_on_signals())
+    await run(
+        loaded,
+        clock=SystemClock(),
+        rng=system_random(),
+        ready=say_ready,
+        grpc_ready=say_grpc_ready,
+        stop_wanted=stop_on_signals(),
+    )
+
+
+def say_grpc_ready(address: str) -> None:
+    print_lines(f"pyromq broker ready for gRPC clients on {address}")
 
 
 def say_ready(address: str) -> None:

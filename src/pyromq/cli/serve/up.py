@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -53,10 +53,13 @@ PyroMQ is up. Name server {namesrv}, broker {broker} ({kernel} kernel), data in 
 
   send and look:        pyromq pub orders hello -n {namesrv};  pyromq sub orders --from first -n {namesrv}
   Java, Go, C++, Node:  name server address {namesrv}
-  mqadmin:              mqadmin clusterList -n {namesrv}
+{grpc}  mqadmin:              mqadmin clusterList -n {namesrv}
   stop:                 Ctrl-C; start again with the same command, nothing is lost
 
 Topics are made by the first send to them."""
+GRPC = """\
+  5.x clients (gRPC):   endpoints {address}
+"""
 REFUSES = """\
 Unlike Java's broker, this one refuses a consumer that subscribes otherwise than its group
 (refuseConflictingSubscriptions)."""
@@ -73,13 +76,18 @@ _NAME_SERVERS = ("NAMESRV_ADDR", _VARIABLE.format("NAMESRV_ADDR"))
 @click.option("--namesrv-port", type=int, default=9876, show_default=True, help="0 takes a free one.")
 @click.option("--broker-port", type=int, default=10911, show_default=True, help="0 takes a free one.")
 @click.option(
+    "--grpc-port",
+    type=int,
+    help="Of 5.x clients; 0 takes a free one, -1 opens none.  [8081, as far from it as the broker's from 10911]",
+)
+@click.option(
     "--brokers",
     type=int,
     metavar="N",
     help="So many brokers as one cluster, a process each: broker-0 and on, ports ten apart.  [1, in this process]",
 )
 @click.option("--insecure", is_flag=True, help="Allow an address other than loopback although there are no users.")
-def up(data: str, host: str, advertise: str | None, brokers: int | None, insecure: bool, **ports: int) -> None:
+def up(data: str, host: str, advertise: str | None, brokers: int | None, insecure: bool, **ports: Any) -> None:
     """Run a name server and a broker, ready to use."""
     if not data.strip():
         raise click.BadParameter("it is empty: name a folder, . for this one", param_hint="--data")
@@ -103,10 +111,12 @@ def up(data: str, host: str, advertise: str | None, brokers: int | None, insecur
             "listen_port": ports["broker_port"],
             "broker_name": "broker-a",
             "broker_ip1": advertise,
+            "grpc_server_port": 0 if ports["grpc_port"] is None and ports["broker_port"] == 0 else ports["grpc_port"],
         }
         | {"store_path_root_dir": str(folder / "store"), "insecure": insecure},
         defaults=SMALL,
-        spelled={"bind_address": "--host", "listen_port": "--broker-port", "broker_ip1": "--advertise"}
+        spelled={"bind_address": "--host", "listen_port": "--broker-port", "grpc_server_port": "--grpc-port"}
+        | {"broker_ip1": "--advertise"}
         | {"store_path_root_dir": "--data"},
     )
     check_apart(folder)
@@ -168,8 +178,9 @@ async def serve(names: Loaded[NamesrvConfig], store: Loaded[BrokerConfig], data:
     async def one(namesrv_address: str, stop_wanted: asyncio.Event) -> None:
         known = Loaded(replace(config, namesrv_addr=(namesrv_address,)), store.findings)
         own: dict[str, Any] = {"clock": SystemClock(), "rng": system_random(), "budget": budget}
-        ready = partial(_welcome, namesrv_address, data, config)
-        await broker.run(known, ready=ready, stop_wanted=stop_wanted, **own)
+        grpc: list[str] = []
+        ready = partial(_welcome, namesrv_address, data, config, grpc=grpc)
+        await broker.run(known, ready=ready, grpc_ready=grpc.append, stop_wanted=stop_wanted, **own)
 
     await beside_name_server(names, config.advertised_host, one, budget)
 
@@ -198,7 +209,9 @@ async def beside_name_server(
         await name_server
 
 
-def _welcome(namesrv_address: str, data: Path, config: BrokerConfig, brokers: str) -> None:
-    print_text(as_called(GUIDE).format(namesrv=namesrv_address, broker=brokers, kernel=kernel_name(), data=data))
+def _welcome(namesrv_address: str, data: Path, config: BrokerConfig, brokers: str, grpc: Sequence[str] = ()) -> None:
+    shown = "".join(GRPC.format(address=address) for address in grpc)
+    guide = as_called(GUIDE)
+    print_text(guide.format(namesrv=namesrv_address, broker=brokers, kernel=kernel_name(), data=data, grpc=shown))
     if config.refuse_conflicting_subscriptions:
         print_text(REFUSES)
