@@ -21,15 +21,17 @@ class Exchange(NamedTuple):
     answer: Command
 
 
-def exchanges() -> dict[int, Exchange]:
+def exchanges(file: Path = FRAMES) -> dict[int, Exchange]:
+    """Return what was recorded with a broker, by the number of the exchange."""
     found: dict[int, dict[str, dict[str, Any]]] = {}
-    for line in FRAMES.read_text("utf-8").splitlines():
+    for line in file.read_text("utf-8").splitlines():
         row = json.loads(line)
-        found.setdefault(row["pair"], {})[row["dir"]] = row
+        if row["peer"] == "broker":
+            found.setdefault(row["pair"], {})[row["dir"]] = row
     return {
-        pair: Exchange(sides["request"]["scenario"], *(_command(sides[way]) for way in ("request", "response")))
+        pair: Exchange(sides["request"].get("scenario", str(pair)), *(_command(sides[way]) for way in ("request", "response")))
         for pair, sides in found.items()
-        if {"request", "response"} <= sides.keys()
+        if {"request", "response"} <= sides.keys() and not any(side.get("truncated") for side in sides.values())
     }
 
 
