@@ -85,7 +85,7 @@ def surface(parts: Parts) -> dict[int, Handler]:
     send, replies, ends = sends.handler, sends.replies, transactions.ends
     pulls, clients, balance = parts.pulls.handler, base.clients.handlers, parts.balance
     tables_of_groups = (base.topics, base.groups, base.offsets, base.consumers)
-    offsets = OffsetHandlers(live, *tables_of_groups, store, memory_bytes, saved["consumerOffsets"])
+    offsets = OffsetHandlers(live, *tables_of_groups, store, memory_bytes, saved["consumerOffsets"], parts.pops)
     queries = MessageQueries(live, store)
     topic = TopicAdmin(*view, saved["topics"], saved["consumerOffsets"], counters.forget_topic)
     group = GroupAdmin(*view, saved["subscriptionGroups"], saved["consumerOffsets"], counters.forget_group)

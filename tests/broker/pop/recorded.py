@@ -29,7 +29,9 @@ def exchanges(file: Path = FRAMES) -> dict[int, Exchange]:
         if row["peer"] == "broker":
             found.setdefault(row["pair"], {})[row["dir"]] = row
     return {
-        pair: Exchange(sides["request"].get("scenario", str(pair)), *(_command(sides[way]) for way in ("request", "response")))
+        pair: Exchange(
+            sides["request"].get("scenario", str(pair)), *(_command(sides[way]) for way in ("request", "response"))
+        )
         for pair, sides in found.items()
         if {"request", "response"} <= sides.keys() and not any(side.get("truncated") for side in sides.values())
     }

@@ -60,7 +60,7 @@ class Replay:
         meant, usual = SETTINGS.get(pair, ("", ""))
         self.broker.broker.live.change(meant)
         self._number(one)
-        task = asyncio.ensure_future(self.broker.call(one.request.code, one.request.body, **one.request.fields))
+        task = asyncio.ensure_future(self.broker.call(one.request.code, bytes(one.request.body), **one.request.fields))
         await self.clock.settle()
         if _is_woken(one):
             await self._pass_to(int(one.answer.fields["popTime"]))
@@ -207,5 +207,3 @@ async def test_recorded_pops_of_the_frames(tmp_path: Path) -> None:
 
     in_time = {pair: found[pair] for pair in sorted(found, key=time)}
     assert await replayed(tmp_path, in_time, "127.0.0.1:40842") == {}
-
-

@@ -13,11 +13,12 @@ from ...model.group import ConsumeFromWhere, ConsumeType
 from ...protocol.bodies.topics import TopicConfig
 from ...protocol.headers.offsets import OffsetAnswer, QueryConsumerOffset, UpdateConsumerOffset
 from ...store.message_store import MessageStore
-from ...transport.dispatch import Answer, Reply, RequestOf
+from ...transport.dispatch import Answer, Reply, Request, RequestOf, await_answer
 from ..config import BrokerConfig
 from ..metadata.groups import Groups
 from ..metadata.offsets import Offsets
 from ..metadata.topics import Topics
+from ..reading.popped import PoppedLanes
 from .consumers import Consumers
 
 
@@ -34,9 +35,26 @@ class OffsetHandlers:
     store: MessageStore
     memory_bytes: int
     saved: Callable[[], Awaitable[None]]
+    pops: PoppedLanes | None = None  # queues that groups pop
 
     def query(self, request: RequestOf[QueryConsumerOffset, None]) -> Answer:
         """Answer 14. A group that never committed begins at 0 if everything is still there, else as `_start` says."""
+        header = request.header
+        leaving = self._leaving(header)
+        return self._query(request) if leaving is None else self._after(leaving, self._query, request)
+
+    def _leaving(self, header: QueryConsumerOffset | UpdateConsumerOffset) -> Awaitable[None] | None:
+        if self.pops is None:
+            return None
+        return self.pops.leave(header.topic, header.consumer_group, header.queue_id)
+
+    async def _after(
+        self, leaving: Awaitable[None], act: Callable[[Request], Answer], request: Request
+    ) -> Reply | None:
+        await leaving
+        return await await_answer(act(request))
+
+    def _query(self, request: RequestOf[QueryConsumerOffset, None]) -> Answer:
         header = request.header
         offset = self.offsets.find(header.topic, header.consumer_group, header.queue_id)
         return self._begin(request) if offset is None else Reply(header=OffsetAnswer(offset=offset))
@@ -102,6 +120,11 @@ class OffsetHandlers:
                 f"{max(topic.read_queue_nums, topic.write_queue_nums)} queues",
                 ResponseCode.INVALID_PARAMETER,
             )
+        leaving = self._leaving(header)
+        return self._update(request) if leaving is None else self._after(leaving, self._update, request)
+
+    def _update(self, request: RequestOf[UpdateConsumerOffset, None]) -> Answer:
+        header = request.header
         if self.offsets.has_reset(header.topic, header.consumer_group, header.queue_id):
             return Reply(remark="Offset has been previously reset")
         if not self.offsets.commit(header.topic, header.consumer_group, header.queue_id, header.commit_offset):

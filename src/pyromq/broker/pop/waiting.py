@@ -139,6 +139,11 @@ class HeldPops(Generic[T]):
         if self._held.count(pair, queue_id):
             self._wake_later(pair, queue_id, most)
 
+    def wake_all_queues(self, topic: str, group: str) -> None:
+        """Let one look again under each queue number: the group was moved."""
+        for queue_id in [*self._queues.get(_pair(topic, group), ())]:
+            self.wake(topic, group, queue_id)
+
     def _note_arrival(self, queue: QueueTail) -> None:
         watched = self._watched[queue.topic]
         if not any(self._held.waits_on(_pair(t, g)) for t, groups in watched.waits.items() for g in groups):

@@ -18,13 +18,14 @@ from ...protocol.headers.pull import PullMessage
 from ...protocol.pulls import PullFlag
 from ...store.log.reader import GetStatus, Selection
 from ...store.message_store import MessageStore
-from ...transport.dispatch import Answer, Reply, RequestOf, await_answer, failed
+from ...transport.dispatch import Answer, Reply, Request, RequestOf, await_answer, failed
 from ..config import BrokerConfig
 from ..metadata.offsets import Offsets
 from ..reading.long_poll import SuspendedPull
+from ..reading.popped import PoppedLanes
 from ..reading.queue_reads import QueueReads
 from ..reading.slow_readers import Backlog
-from .checks import PullChecks
+from .checks import Allowed, PullChecks
 from .suspended import SuspendedPulls
 from .tickets import AnyTicket, KernelTicket, Ticket, code_of, reply_to, search_of
 
@@ -51,6 +52,7 @@ class PullHandler:
     reads: QueueReads
     backlog: Backlog
     count: GetCounter
+    pops: PoppedLanes | None = None  # queues that groups pop
     missed: int = 0  # pulls that were answered with nothing
     durations: list[Callable[[], float]] = field(default_factory=list)  # the longest that each kernel knows of
     _longest_ms: float = 0.0
@@ -64,8 +66,21 @@ class PullHandler:
 
     def __call__(self, request: RequestOf[PullMessage, None]) -> Answer:
         header = request.header
+        allowed = self.checks.check(header, request.command.code, self.live.config)
+        if self.pops is not None:
+            leaving = self.pops.leave(header.topic, header.consumer_group, header.queue_id)
+            if leaving is not None:
+                return self._pull_after(leaving, request, header, allowed)
+        return self._pull(request, header, allowed)
+
+    async def _pull_after(
+        self, leaving: Awaitable[None], request: Request, header: PullMessage, allowed: Allowed
+    ) -> Reply | None:
+        await leaving
+        return await await_answer(self._pull(request, header, allowed))
+
+    def _pull(self, request: Request, header: PullMessage, allowed: Allowed) -> Answer:
         config = self.live.config
-        allowed = self.checks.check(header, request.command.code, config)
         topic, group, queue_id = header.topic, header.consumer_group, header.queue_id
         commits = header.sys_flag & PullFlag.COMMIT_OFFSET
         self.note_pull(topic, group, queue_id, header.queue_offset, header.commit_offset if commits else -1)

@@ -28,6 +28,7 @@ from ...transport.dispatch import Reply
 from ...transport.limits import Limits
 from ..clients.consumers import Consumers
 from ..config import BrokerConfig
+from ..metadata.config_table import Watched
 from ..metadata.groups import Groups
 from ..metadata.offsets import SEPARATOR, Offsets
 from ..metadata.topics import Topics
@@ -42,7 +43,7 @@ _REMARK_AT = 13  # of a binary header
 
 
 class PullChanges:
-    """What verdicts depend on, as flags: settings, topics, groups with their subscriptions and resets of offsets.
+    """What verdicts depend on, as flags: settings, topics, groups with their subscriptions, resets and pops.
 
     A flag is shared by all verdicts on a topic or group, and a new one made for those after its change.
     """
@@ -58,6 +59,10 @@ class PullChanges:
         groups.watch(self._group_changed)
         consumers.watch(self._group_changed)
         offsets.watch(lambda pair: self._group_changed(pair.partition(SEPARATOR)[2].partition(SEPARATOR)[0]))
+
+    def watch_pops(self, lanes: Watched) -> None:
+        """End verdicts on what a group begins to pop."""
+        lanes.watch(lambda pair: self._group_changed(pair.partition(SEPARATOR)[2]))
 
     def of(self, topic: str, group: str) -> Changes:
         """Return what a verdict that is given now depends on."""
@@ -148,6 +153,8 @@ class PullVerdicts:
             return None  # Python says it to each
         if allowed.wanted.record_filter is not None or handler.offsets.has_reset(topic, group, queue_id):
             return None
+        if handler.pops is not None and handler.pops.is_open(topic, group, queue_id):
+            return None  # the group pops it: Python lets that end first
         codes = allowed.wanted.tag_codes
         grant: PullGrant = self._grant(
             allowed,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterator
+from collections.abc import Awaitable, Coroutine, Iterator
 from contextlib import suppress
 from typing import Any, TypeAlias
 
 from ...errors import PyroError
 from ...kernel import state
+from ...model.pop_names import normal_topic
 from ...protocol.requests import RequestCode as Code
 from ...transport.dispatch import Handler, bind
 from ...transport.peer import Peer
+from ..metadata.offsets import SEPARATOR
 from ..pop.ack import AckHandler
 from ..pop.aging import Aging
 from ..pop.change import ChangeHandler
@@ -73,7 +75,10 @@ class PopParts:
         self.polling = PollingInfo(glances, self.handler)
         self._saved_number = 0  # of the last entry on messages in order that the files have
         self._saved_offset = 0  # of the journal, when the offsets that are on disk were read
+        pulls.handler.pops = self
+        pulls.parts.changes.watch_pops(self.lanes)
         base.groups.watch(self._group_changed)
+        base.offsets.watch(self._offsets_moved)
 
     def use_spill(self, spill: Spill) -> None:
         """Take what writes check points down that leave memory (`stored_pops.py`)."""
@@ -105,6 +110,14 @@ class PopParts:
         group = self.table.names(lane)[0]
         return sum(one.messages for one in self.table.in_flight(group) if one.lane == lane)
 
+    # --- for pulls and offset requests (`PoppedLanes`) ------------------------------------------------------------
+
+    def is_open(self, topic: str, group: str, queue_id: int) -> bool:
+        return self.aging.spill is not None and self.lanes.find(group, topic, queue_id) is not None
+
+    def leave(self, topic: str, group: str, queue_id: int) -> Awaitable[None] | None:
+        return self.aging.leave_lane(group, topic, queue_id) if self.is_open(topic, group, queue_id) else None
+
     # --- what happens ---------------------------------------------------------------------------------------------
 
     def connection_lost(self, peer: Peer) -> None:
@@ -115,6 +128,10 @@ class PopParts:
         """Answer who waits on a topic that is gone or may not be read any more, so that they ask again."""
         for held in self._held:
             held.end_pairs(lambda topic, _: topic == name)
+
+    def _offsets_moved(self, pair: str) -> None:
+        topic, _, group = pair.partition(SEPARATOR)
+        self.handler.held.wake_all_queues(normal_topic(topic, group), group)
 
     def _group_changed(self, name: str) -> None:
         if self._base.groups.find(name) is None:
