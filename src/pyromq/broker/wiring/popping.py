@@ -130,8 +130,10 @@ class PopParts:
             held.end_pairs(lambda topic, _: topic == name)
 
     def _offsets_moved(self, pair: str) -> None:
+        """Wake who waits where an administrator has moved the group; offsets that were dropped wake nobody."""
         topic, _, group = pair.partition(SEPARATOR)
-        self.handler.held.wake_all_queues(normal_topic(topic, group), group)
+        if self._base.offsets.queues(topic, group):
+            self.handler.held.wake_all_queues(normal_topic(topic, group), group)
 
     def _group_changed(self, name: str) -> None:
         if self._base.groups.find(name) is None:
