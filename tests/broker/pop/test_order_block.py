@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from pyromq.broker.pop.order.block import Block, count_text, next_block
+from pyromq.broker.pop.order import block as blocks
+from pyromq.broker.pop.order.block import Block, next_block
 
 NOW = 1_794_852_078_196
 
 
 def block(*offsets: int, attempt: str | None = "a-1", invisible_ms: int = 20_000) -> Block:
     return next_block(None, attempt, offsets, NOW, invisible_ms, NOW)
+
+
+def count_text(held: Block, queue_id: int) -> str:
+    return blocks.count_text(held.counts or {}, len(held.offsets), queue_id)
 
 
 def test_a_block_keeps_others_out_until_its_time_is_over() -> None:

@@ -59,6 +59,9 @@ class PopSettings(StoreConfig):
     pop_waits_for_flush: bool = setting(
         True, live=True, help="under SYNC_FLUSH a pop is answered once it is on the medium, as an ack always is"
     )
+    pop_order_by_group: bool = setting(
+        False, live=True, help="order pops hold message groups (sharding keys) instead of whole queues; ours alone"
+    )
     enable_notify_after_pop_order_lock_release: bool = setting(
         True, live=True, help="wake pops that wait on a queue in order when the time of its messages is over"
     )

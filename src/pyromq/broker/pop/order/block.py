@@ -7,7 +7,7 @@ that was not acked. That one also gets the messages behind it again, acked or no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -17,8 +17,16 @@ MOST_MESSAGES = 63  # of a block: Java keeps one bit for each in a signed number
 NORMAL = 0  # stands in the answer's text for the topic itself: there are no retries of messages in order
 
 
+class Holder(msgspec.Struct, array_like=True, frozen=True):
+    """Who has a message, where order is by message group (`message_groups.py`)."""
+
+    key: str  # the message group
+    pop_time: int
+    attempt_id: str | None
+
+
 class Block(msgspec.Struct, array_like=True):
-    """Event loop only. `offsets` ascend. Times are ms since 1970."""
+    """Event loop only. `offsets` ascend. Times are ms since 1970. The last three are of order by message group."""
 
     pop_time: int
     invisible_ms: int
@@ -28,6 +36,13 @@ class Block(msgspec.Struct, array_like=True):
     acked: int = 0  # bit i: offsets[i] is acked
     counts: dict[int, int] | None = None  # by offset: how often it was given before; None: this is the first pop
     visible: dict[int, int] = {}  # by offset: when it may be given again, where that was changed
+    groups: dict[int, Holder] = {}  # by offset: who has it
+    settled: list[int] = []  # offsets behind the position that are done with
+    position: int = -1  # where the group goes on; -1: order is by queue
+
+    @property
+    def is_by_group(self) -> bool:
+        return self.position >= 0
 
     def open_offsets(self) -> list[int]:
         """Return the offsets that are not acked."""
@@ -36,6 +51,8 @@ class Block(msgspec.Struct, array_like=True):
     @property
     def first_open(self) -> int:
         """Return where the group goes on: the first offset that is not acked, else the one behind the last."""
+        if self.is_by_group:
+            return self.position
         return next(iter(self.open_offsets()), self.offsets[-1] + 1)
 
     def visible_at(self, offset: int) -> int:
@@ -45,6 +62,12 @@ class Block(msgspec.Struct, array_like=True):
     def ends_at(self) -> int:
         """Return when nothing of it blocks any more; 0: everything is acked."""
         return max(map(self.visible_at, self.open_offsets()), default=0)
+
+    def next_end(self, now_ms: int) -> int:
+        """Return when something of it may be had next by others; 0: now."""
+        if not self.is_by_group:
+            return self.ends_at
+        return min((self.visible_at(offset) for offset in self.offsets if self.visible_at(offset) > now_ms), default=0)
 
     def is_blocking(self, attempt_id: str | None, now_ms: int) -> bool:
         """Return whether a pop gets nothing. The attempt that was given this block asks again: it gets the same."""
@@ -80,12 +103,11 @@ def next_block(
     return Block(pop_time, invisible_ms, tuple(offsets), now_ms, attempt_id, counts=counts)
 
 
-def count_text(block: Block, queue_id: int) -> str:
+def count_text(counts: Mapping[int, int], given: int, queue_id: int) -> str:
     """Return what the answer says of a queue: each message that was given before, then the least count of all.
 
-    Old clients read the latter, by the queue's number, for every message of it.
+    Old clients read the latter, by the queue's number, for every message of it. `given`: how many there are.
     """
-    counts = block.counts or {}
-    least = min(counts.values(), default=0) if len(counts) == len(block.offsets) else 0
+    least = min(counts.values(), default=0) if len(counts) == given else 0
     each = [f"{NORMAL} qo{queue_id}%{offset} {counts[offset]}" for offset in sorted(counts)]
     return ";".join([*each, f"{NORMAL} {queue_id} {least}"])

@@ -16,6 +16,7 @@ from ....config import Live
 from ...config import BrokerConfig
 from ...metadata.offsets import Offsets
 from ..lanes import Lanes
+from . import message_groups
 from .block import Block
 from .ends import BlockEnds
 from .table import OrderLane, OrderTable
@@ -73,13 +74,15 @@ class HeldQueues:
     def is_blocked(self, lane: OrderLane, attempt_id: str | None) -> bool:
         """Return whether a pop gets nothing of the queue now."""
         block = self.table.find(lane)
-        return block is not None and block.is_blocking(attempt_id, self.clock.now_ms())
+        if block is None or (block.is_by_group and self.live.config.pop_order_by_group):
+            return False
+        return block.is_blocking(attempt_id, self.clock.now_ms())
 
     def hold(self, lane: OrderLane, block: Block) -> None:
         """Keep what a pop was given: until its end nobody else gets anything of the queue."""
         self.table.put(lane, block)
         self.move(lane, block.first_open)
-        self._ends.set(lane, block.ends_at)
+        self._ends.set(lane, block.next_end(self.clock.now_ms()))
 
     def ack(self, lane: OrderLane, pop_time: int, offset: int) -> OrderAck:
         position = self.position(lane)
@@ -88,12 +91,20 @@ class HeldQueues:
         block = self.table.find(lane)
         if block is None:
             return self._ack_unknown(lane, position, offset)
+        if block.is_by_group:
+            return self._ack_in_group(lane, block, pop_time, offset)
         if block.pop_time != pop_time:
             return OrderAck.NEEDLESS
         before = block.acked
         if not block.ack(offset):
             return OrderAck.ILLEGAL
         if block.acked == before:
+            return OrderAck.NEEDLESS
+        self._changed(lane, block)
+        return OrderAck.NOTED
+
+    def _ack_in_group(self, lane: OrderLane, block: Block, pop_time: int, offset: int) -> OrderAck:
+        if not message_groups.ack_one(block, pop_time, offset):
             return OrderAck.NEEDLESS
         self._changed(lane, block)
         return OrderAck.NOTED
@@ -108,17 +119,24 @@ class HeldQueues:
     def change(self, lane: OrderLane, pop_time: int, offset: int, visible_at: int) -> bool:
         """Set when a message may be given again. False: nothing changed, it is not that pop's any more."""
         block = self.table.find(lane)
-        if block is None or block.pop_time != pop_time or offset not in block.offsets:
+        if block is None:
             return False
-        block.change(offset, visible_at)
+        if block.is_by_group:
+            if not message_groups.change_one(block, pop_time, offset, visible_at):
+                return False
+        elif block.pop_time != pop_time or offset not in block.offsets:
+            return False
+        else:
+            block.change(offset, visible_at)
         self._changed(lane, block)
         return True
 
     def _changed(self, lane: OrderLane, block: Block) -> None:
         self.table.put(lane, block)
         self.move(lane, block.first_open)
-        self._ends.set(lane, block.ends_at)
-        if not block.is_blocking(None, self.clock.now_ms()):
+        now_ms = self.clock.now_ms()
+        self._ends.set(lane, block.next_end(now_ms))
+        if block.is_by_group or not block.is_blocking(None, now_ms):
             self.wake(lane)
 
     def _offsets_moved(self, pair: str) -> None:
@@ -131,6 +149,9 @@ class HeldQueues:
                 self.wake(lane)
 
     def _ended(self, lane: OrderLane) -> None:
+        block = self.table.find(lane)
+        if block is not None:
+            self._ends.set(lane, block.next_end(self.clock.now_ms()))
         if self.live.config.enable_notify_after_pop_order_lock_release:
             self.wake(lane)
 
@@ -142,7 +163,7 @@ class HeldQueues:
             position = self.position(lane)
             if lane in self.table.unsaved and (position is None or position < block.first_open):
                 self.move(lane, block.first_open)
-            self._ends.set(lane, block.ends_at)
+            self._ends.set(lane, block.next_end(self.clock.now_ms()))
         self.table.unsaved.clear()
 
     def _blocks(self) -> Iterator[tuple[OrderLane, Block]]:

@@ -9,15 +9,21 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 
-from ....protocol.record import HEAD
-from ....store.log.reader import Selection
+from ....model.message import Property
+from ....protocol.properties import find_property
+from ....protocol.record import HEAD, property_bytes
+from ....store.log.reader import GetStatus, Selection
 from ...config import BrokerConfig
+from ...reading.filtered_read import Search
 from ..lane_source import LaneSource
 from ..seams import Place
 from ..tickets import PopTicket
 from .block import count_text, next_block
 from .lanes import HeldQueues
+from .message_groups import AHEAD, Choice
 from .table import OrderLane
+
+_KEY = Property.SHARDING_KEY.encode()
 
 
 @dataclass(slots=True, eq=False, repr=False, kw_only=True)
@@ -32,7 +38,71 @@ class OrderSource(LaneSource):
         is_read = (lane.group, lane.topic, lane.queue_id) in self._reading
         if is_read or self.order.is_blocked(lane, ticket.header.attempt_id):
             return None
+        if self.live.config.pop_order_by_group and ticket.room > 0:
+            return self._take_groups(ticket, place, lane)
         return LaneSource.take(self, ticket, place)
+
+    # --- by message group -----------------------------------------------------------------------------------------
+
+    async def _take_groups(self, ticket: PopTicket, place: Place, lane: OrderLane) -> None:
+        """Take messages of groups that nobody else has, from the position on."""
+        with self._reserved(ticket, place):
+            start = self._offset(ticket, place, self.live.config)
+            old = self.order.table.find(lane)
+            before = old if old is not None and old.is_by_group else None
+            choice = Choice(before, start, ticket.header.attempt_id, self.order.clock.now_ms())
+            chosen: list[bytes] = []
+            at = start
+            while len(chosen) < ticket.room and at < start + AHEAD:
+                selection, records = await self._stretch(ticket, place, at)
+                if selection.next_offset <= at:
+                    break
+                chosen += _offered(choice, at, selection.next_offset, records, ticket.room - len(chosen))
+                at = selection.next_offset
+                if len(chosen) == ticket.room:
+                    ticket.rest += max(0, selection.max_offset - at)
+            # Else the group was reset meanwhile.
+            if self.order.table.find(lane) is old and self._offset(ticket, place, self.live.config) == start:
+                self._hand_out_groups(ticket, place, lane, choice, chosen)
+
+    async def _stretch(self, ticket: PopTicket, place: Place, at: int) -> tuple[Selection, Sequence[bytes]]:
+        """Read the next messages that the group's filter wants, from the medium if need be."""
+        config, wanted = self.live.config, ticket.allowed.wanted
+        search = Search(
+            place.topic,
+            place.queue_id,
+            at,
+            config.max_transfer_count_on_message_in_memory,
+            config.max_transfer_bytes_on_message_in_memory,
+        )
+        find = self.reads.find_cold if self.reads.is_cold(search) else None
+        found = self.reads.find(search, wanted, config) if find is None else await find(search, wanted, config)
+        selection = found.selection
+        if found.unread is not None and selection.status is not GetStatus.FOUND:
+            selection = await self.reads.match_cold(search, wanted, found.unread, config)
+        records = self.store.reader.read_resident(selection.ranges)
+        if records is not None:
+            return selection, records
+        read = await self.reads.read_cold(ticket.header.consumer_group, selection, config)
+        return read.selection, read.records or ()
+
+    def _hand_out_groups(
+        self, ticket: PopTicket, place: Place, lane: OrderLane, choice: Choice, records: Sequence[bytes]
+    ) -> None:
+        header = ticket.header
+        block = choice.block(ticket.pop_time, header.invisible_time, self.order.clock.now_ms())
+        start = self._offset(ticket, place, self.live.config)
+        if not records:
+            if block.position > start:  # what nobody wants
+                self.order.move(lane, block.position)
+            return
+        self.order.hold(lane, block)
+        ticket.add(place.mark, place.queue_id, start, choice.given, records)
+        ticket.order_counts.append(count_text(choice.counts(block), len(records), place.queue_id))
+        size, took_ms = sum(map(len, records)), (self.reads.clock.monotonic() - ticket.begun) * 1000
+        self.count(place.topic, lane.group, place.queue_id, len(records), size, took_ms, False)
+
+    # --- by queue -------------------------------------------------------------------------------------------------
 
     def _offset(self, ticket: PopTicket, place: Place, config: BrokerConfig) -> int:
         position = self.order.position(_lane(ticket, place))
@@ -61,9 +131,23 @@ class OrderSource(LaneSource):
         self.lanes.journal.changed()
         ticket.rest += max(0, selection.max_offset - selection.next_offset)
         ticket.add(place.mark, place.queue_id, start, offsets, records)
-        ticket.order_counts.append(count_text(block, place.queue_id))
+        ticket.order_counts.append(count_text(block.counts or {}, len(offsets), place.queue_id))
         size, took_ms = sum(map(len, records)), (self.reads.clock.monotonic() - ticket.begun) * 1000
         self.count(place.topic, lane.group, place.queue_id, len(records), size, took_ms, from_disk)
+
+
+def _offered(choice: Choice, begin: int, end: int, records: Sequence[bytes], room: int) -> list[bytes]:
+    """Return what is chosen of a stretch of the queue, and note what is in none of its records."""
+    chosen: list[bytes] = []
+    there = set()
+    for raw in records:
+        offset = HEAD.unpack_from(raw)[5]
+        there.add(offset)
+        key = find_property(property_bytes(raw), _KEY)
+        if len(chosen) < room and choice.offer(offset, "" if key is None else key.decode("utf-8", "replace")):
+            chosen.append(raw)
+    choice.pass_over(offset for offset in range(begin, end) if offset not in there)
+    return chosen
 
 
 def _lane(ticket: PopTicket, place: Place) -> OrderLane:

@@ -6,17 +6,18 @@ written on the saver's turn and at a stop, and what the journal has since then i
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
 
 from .... import logs
-from ....store.tables.json_tables import JsonTable
+from ....store.tables.json_tables import JsonTable, TableDamaged
 from ...metadata.groups import Groups
 from ...metadata.table_content import entry, section
 from ...metadata.topics import Topics
-from .block import Block
+from .block import MOST_MESSAGES, Block
 
 log = logs.get("pyromq.broker")
 
@@ -61,6 +62,7 @@ class _Saved(msgspec.Struct, kw_only=True):
     oc: dict[int, int] | None = None
     ot: dict[int, int] | None = None
     pop_time: int = msgspec.field(default=0, name="popTime")
+    pyromq: str | None = None  # ours: a block by message group; Java ignores it, and leaves it out when it writes
 
 
 class OrderTable:
@@ -195,7 +197,18 @@ _CHANGES = msgspec.msgpack.Decoder(_Change)
 _NUMBERS = msgspec.msgpack.Decoder(int)
 
 
+_BLOCKS = msgspec.msgpack.Decoder(Block)
+
+
 def _loaded(saved: _Saved) -> Block:
+    """Return a block; our own of message groups, unless another broker has written the file since."""
+    if saved.pyromq is not None:
+        try:
+            block = _BLOCKS.decode(base64.b64decode(saved.pyromq))
+        except (ValueError, msgspec.DecodeError, msgspec.ValidationError) as fault:
+            raise TableDamaged(f"a block by message group in consumerOrderInfo.json: {fault}") from None
+        if block.pop_time == saved.pop_time:
+            return block
     first = saved.o[0]
     offsets = (first, *(first + distance for distance in saved.o[1:]))
     invisible_ms = saved.i or 0
@@ -203,15 +216,24 @@ def _loaded(saved: _Saved) -> Block:
 
 
 def _saved(block: Block) -> dict[str, Any]:
-    """Return a block as Java writes it: members by name, offsets behind the first as distances from it."""
-    first = block.offsets[0]
+    """Return a block as Java writes it: members by name, offsets behind the first as distances from it.
+
+    Of one by message group Java gets the first open offsets, so that it holds the queue until their time is over.
+    """
+    offsets, acked, own = block.offsets[:MOST_MESSAGES], block.acked, None
+    if block.is_by_group:
+        own = base64.b64encode(msgspec.msgpack.encode(block)).decode()
+        if not offsets:
+            offsets, acked = (max(0, block.position - 1),), 1
+    first = offsets[0]
     return {
         "a": block.attempt_id,
-        "cm": block.acked,
+        "cm": acked,
         "i": block.invisible_ms,
         "l": block.last_pop_ms,
-        "o": [first, *(offset - first for offset in block.offsets[1:])],
+        "o": [first, *(offset - first for offset in offsets[1:])],
         "oc": None if block.counts is None else dict(sorted(block.counts.items())),
         "ot": dict(sorted(block.visible.items())) or None,
         "popTime": block.pop_time,
+        "pyromq": own,
     }
