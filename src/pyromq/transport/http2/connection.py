@@ -361,6 +361,8 @@ class Http2Connection(asyncio.BufferedProtocol):
             self._receive(b"")  # it says why
         if self._flow.reasons:
             self._check_write_buffer()
+        if self._room:
+            self._wake_senders()  # what was taken waits no longer
         self._count()
 
     # --- back-pressure -----------------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ class ServerSession(StreamSession):
             self._last_stream = self._h2.highest_inbound_stream_id
             self._made += (
                 self._h2.data_to_send(),
-                goaway_frame(self._last_stream, ErrorCode.NO_ERROR, "the server takes no new calls"),
+                goaway_frame(self._last_stream, ErrorCode.NO_ERROR, ""),
             )
 
     def _call_began(self, event: h2_events.RequestReceived) -> None:
