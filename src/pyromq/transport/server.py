@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 
 from .. import logs
 from ..ambient import Clock
-from ..kernel.http2 import PREFACE, Http2Limits
+from ..kernel.http2 import Http2Limits
 from ..kernel.seam import Feed, feed_nothing
 from ..machine.connection_quota import ConnectionQuota, ListenerQuota
 from .address import host_of, socket_address
@@ -28,7 +28,7 @@ from .http2.calls import Methods
 from .http2.connection import Http2Connection
 from .http2.hot import HotCalls
 from .http2.service import CallService
-from .http2.session import ServerSession, new_session
+from .http2.session import new_session
 from .limits import Limits
 from .listening import Acceptor, Listening, bind
 from .peer import Peer
@@ -211,9 +211,7 @@ class Server:
         """Hand a stream to the connection that serves what its peer speaks; it takes over the place."""
         connection: Connection | Http2Connection
         if spoke.spoken is Spoken.HTTP2 and self.calls is not None:
-            is_h2 = spoke.plain[:4] == PREFACE[:4]  # an older HTTP is refused with a GOAWAY, which nghttp2 does not say
-            session = new_session if is_h2 else ServerSession
-            connection = Http2Connection(self.calls, session, spoke.security, spoke.address)
+            connection = Http2Connection(self.calls, new_session, spoke.security, spoke.address)
         else:
             connection = Connection(self.service, security=spoke.security, listener=self.name, source=spoke.address)
         host = self._connections.pop(sniffer, None)

@@ -25,6 +25,7 @@ from .service import CallService
 
 log = logs.get("pyromq.transport")
 
+_FLUSH_BYTES = 64 << 10  # written at once when calls have sent this much
 _SEND_AHEAD = 64 << 10  # bytes of one call that may wait for the peer's window before its handler does
 
 
@@ -82,6 +83,7 @@ class Http2Connection(asyncio.BufferedProtocol):
         self._deadlines: Timeouts[str] = Timeouts(service.clock, self._late)
         self._room: dict[ServerCall, asyncio.Future[None]] = {}  # who waits to send
         self._is_unflushed = False
+        self._ready_bytes = 0  # of messages since the last flush
         self._hot: HotLane | None = None  # calls that the kernel serves by itself
         self._linger: Timer | None = None
         self._gone: asyncio.Event | None = None
@@ -307,6 +309,9 @@ class Http2Connection(asyncio.BufferedProtocol):
         if self._calls.get(call.stream) is call:
             self._session.send(call.stream, message)
             self._unflushed()
+            self._ready_bytes += len(message)
+            if self._ready_bytes > _FLUSH_BYTES:
+                self.flush()  # so that a handler that never waits comes to know that the socket is full
             self._count()
 
     def has_room(self, call: ServerCall) -> bool:
@@ -349,6 +354,7 @@ class Http2Connection(asyncio.BufferedProtocol):
         if not self._is_unflushed or self._stream is None or not self.is_open:
             return
         self._is_unflushed = False
+        self._ready_bytes = 0
         try:
             output = self._session.take_output()
             if output:
