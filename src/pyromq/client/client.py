@@ -8,6 +8,7 @@ async with pyromq.connect("127.0.0.1:9876") as client:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar, Unpack
 
 from ..ambient import Clock, Random, SystemClock, system_random
@@ -23,7 +24,7 @@ from .connect.tls_choice import from_environment
 from .consume.options import ConsumeOptions, PullOptions
 from .consume.pull_consumer import PullConsumer
 from .consume.push_consumer import PushConsumer
-from .errors import Error
+from .errors import Error, NotSupported
 from .handle.handlers import Handler
 from .keywords import ClientSettings, ConsumeSettings, PullSettings, SimpleSettings
 from .middleware import Middleware, check_middleware
@@ -48,6 +49,7 @@ def connect(
 ) -> Client:
     """Return a client of the cluster behind these name servers (else PYROMQ_NAMESRV, NAMESRV_ADDR, 127.0.0.1:9876).
 
+    `endpoints="host:8081"` in their place: over the gRPC protocol of RocketMQ 5, to a broker of ours or a proxy.
     Nothing is opened before `async with`. `middleware` stands around all its sends and handlers, the first outermost.
     Further settings are those of `ClientConfig`; keys and TLS that are not given are the environment's
     (PYROMQ_ACCESS_KEY, PYROMQ_TLS and their like).
@@ -57,6 +59,10 @@ def connect(
         found |= credentials()
     if "tls" not in found:
         found["tls"] = from_environment().settings()
+    if found.get("endpoints"):
+        if namesrv is not None:
+            raise Error("namesrv and endpoints are two ways to a cluster", hint="Give one of them")
+        namesrv = found["endpoints"]
     return Client(ClientConfig(name_servers=name_servers(namesrv), **found), middleware=middleware)
 
 
@@ -81,7 +87,16 @@ class Client(Lifecycle):
         self._make_consumer = make_consumer
         self._requests = BrokerRequests()
         clock, rng = clock or SystemClock(), rng or system_random()
-        self.session = Session(config, clock=clock, rng=rng, handlers=self._requests.handlers(), connect=connect)
+        self._members: Callable[[], Session] | None = None
+        if config.endpoints:
+            from .grpc.members import GrpcMembers  # not at the top: few use it, and protobuf takes its time
+
+            self._members = GrpcMembers(config, clock, rng).new_session
+        self.session = (
+            Session(config, clock=clock, rng=rng, handlers=self._requests.handlers(), connect=connect)
+            if self._members is None
+            else self._members()
+        )
         self._tracer = None if config.trace_topic is None else Tracer(self.session, config.trace_topic)
         self._producers, self._consumers = self._requests.producers, self._requests.consumers
         self._to_start: list[PushConsumer] = []
@@ -122,6 +137,10 @@ class Client(Lifecycle):
             await self._tracer.stop()
         await self.session.stop()
 
+    def _session_of_member(self) -> Session:
+        """Return the session of a new producer or consumer: over gRPC each has one of its own."""
+        return self.session if self._members is None else self._members()
+
     def producer(
         self,
         group: str = DEFAULT_GROUP,
@@ -138,8 +157,11 @@ class Client(Lifecycle):
         `codec` makes bodies of values, in place of the client's.
         """
         replies, around = self._requests.replies, (*self._middleware, *check_middleware(middleware))
+        session = self._session_of_member()
+        if self._members is not None:
+            packing = replace(packing or Packing(), compression=None)  # the protocol knows gzip alone
         producer = Producer(
-            self.session,
+            session,
             group,
             policy,
             packing,
@@ -150,6 +172,8 @@ class Client(Lifecycle):
             codec=codec,
         )
         self._producers.append(producer)
+        if self._members is not None:
+            session.answer_orphans(producer)  # type: ignore[attr-defined]
         return producer
 
     def push_consumer(
@@ -170,7 +194,9 @@ class Client(Lifecycle):
         wanted = {topic: Filter() if filter is None else filter} if isinstance(topic, str) else topic
         around = (*self._middleware, *check_middleware(middleware))
         how = ConsumeOptions(**read_begin(options, self.session.clock.now_ms()))
-        consumer = self._make_consumer(self.session, group, wanted, handler, how, self._tracer, around)
+        if self._members is not None:
+            how = replace(how, mode="pop")  # the protocol has no other way
+        consumer = self._make_consumer(self._session_of_member(), group, wanted, handler, how, self._tracer, around)
         self._consumers.append(consumer)
         return consumer
 
@@ -209,6 +235,8 @@ class Client(Lifecycle):
         """Make a consumer that is polled for messages. Further options are those of `PullOptions`."""
         wanted = Filter() if filter is None else filter
         how = PullOptions(**read_begin(options, self.session.clock.now_ms()))
+        if self._members is not None:
+            raise NotSupported("pull consumers are not served over gRPC", hint="Use simple_consumer(...)")
         consumer = PullConsumer(self.session, group, wanted, how, self._tracer)
         self._consumers.append(consumer)
         return consumer
@@ -229,7 +257,7 @@ class Client(Lifecycle):
         wanted = {topic: Filter() if filter is None else filter} if isinstance(topic, str) else topic
         how = read_begin(options, self.session.clock.now_ms())
         how.pop("begin_ms", None)  # the options refuse such a begin
-        consumer = SimpleConsumer(self.session, group, wanted, SimpleOptions(**how), self._tracer)
+        consumer = SimpleConsumer(self._session_of_member(), group, wanted, SimpleOptions(**how), self._tracer)
         self._consumers.append(consumer)
         return consumer
 

@@ -27,6 +27,7 @@ class ClientConfig:
     """One client: its connections serve all its producers and consumers."""
 
     name_servers: tuple[str, ...]
+    endpoints: str = ""  # of the gRPC protocol (`host:8081`), in place of name servers
     instance: str = ""  # tells apart clients of one process; brokers know a client as `ip@instance`
     tls: ClientTls | None = None
     call_timeout_s: float = 3.0
@@ -50,8 +51,8 @@ class ClientConfig:
             parse_address(address)
         if self.tls is not None and not isinstance(self.tls, ClientTls):
             raise ConfigError(f"tls = {self.tls!r}: write tls=pyromq.ClientTls(), or leave it out")
-        for name in ("instance", "namespace", "access_key", "secret_key", "security_token"):
-            kinds = str if name == "instance" else str | None  # None, as environments have it: not given
+        for name in ("instance", "endpoints", "namespace", "access_key", "secret_key", "security_token"):
+            kinds = str if name in ("instance", "endpoints") else str | None  # None, as environments have it: not given
             if not isinstance(getattr(self, name), kinds):
                 raise ConfigError(f"{name}: a text is needed, and not a {type(getattr(self, name)).__name__}")
         if not isinstance(self.trace, bool | str | None):

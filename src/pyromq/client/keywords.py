@@ -28,6 +28,7 @@ Begin = ConsumeFromWhere | Literal["first", "last"] | datetime | str  # a text: 
 class ClientSettings(TypedDict, total=False):
     """Keywords of `connect` and `App`: fields of `ClientConfig`."""
 
+    endpoints: str
     instance: str
     tls: ClientTls | None
     call_timeout_s: float

@@ -19,7 +19,7 @@ from .pop_assignment import PopAssignment
 from .pop_calls import Handed, PopCalls
 from .pop_service import PopService
 from .popped import Popped
-from .remoting_pops import RemotingPops
+from .pops import pops_of
 
 
 def make_pop_parts(
@@ -36,7 +36,7 @@ def make_pop_parts(
     """Make the parts that consume. `groups`: the group's name as brokers know it, and as the user does."""
     group, own_group = groups
     send_back = ConsumerSendBack(session, group, options.retry_rule)
-    calls = calls or RemotingPops(session, group, options.retry_rule)
+    calls = calls or pops_of(session, group, options.retry_rule)
     leases = Leases(calls, session.clock, group, 0.0)
 
     def lease(handed: Iterable[Handed]) -> list[Popped]:

@@ -65,7 +65,7 @@ class Receiving:
         """Return messages as soon as there are some, [] at `until`. Raise, if nobody can be asked."""
         rests = 0
         while True:
-            places = await self._places()
+            places = await self.places()
             left_s = max(0.0, until - self._clock.monotonic())
             hold_s = left_s if len(places) == 1 else 0.0
             asked = PopRequest(
@@ -94,7 +94,7 @@ class Receiving:
             else:
                 await self._clock.sleep(min(left_s, PAUSE_S))  # it holds no more pops, or none for so long
 
-    async def _places(self) -> list[MessageQueue]:
+    async def places(self) -> list[MessageQueue]:
         """Return who can be asked, another one first each time. Raise, if that is nobody."""
         found: list[MessageQueue] = []
         faults: list[Error] = []

@@ -33,8 +33,8 @@ from .leases import Leases
 from .options import MOST_RECEIVED, SimpleOptions
 from .pop_calls import Handed, PopCalls
 from .popped import Popped
+from .pops import pops_of
 from .receiving import Receiving
-from .remoting_pops import RemotingPops
 
 log = logs.get("pyromq.client")
 
@@ -67,7 +67,7 @@ class SimpleConsumer(Lifecycle):
         self.options = options or SimpleOptions()
         self._codec = choose_codec(self.options.codec, session.config.codec)
         self._filters = {session.on_wire(topic): each for topic, each in wanted.items()}
-        self._calls = calls or RemotingPops(session, self.group, Retry(of_group=True))
+        self._calls = calls or pops_of(session, self.group, Retry(of_group=True))
         self.leases = Leases(self._calls, session.clock, self.group, self.options.ack_linger_s)
         self._receiving = Receiving(self._calls, session, self.group, self._filters, self.options, self._abandon)
         self._order = GroupOrder(session, self.group, self._filters)
@@ -147,6 +147,7 @@ class SimpleConsumer(Lifecycle):
         if self._is_ordered is None:
             await self._decide_order()
             if self._is_ordered is None:
+                await self._receiving.places()  # which says it, if a topic is missing
                 raise NoBroker("no broker says yet whether the group consumes in order", hint="Is one running?")
         until = self._session.clock.monotonic() + wait_s
         while True:

@@ -1,0 +1,197 @@
+"""The SDK over gRPC (`endpoints=`): producers, simple and push consumers; at our endpoint and at Apache's proxy."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+import pyromq
+from pyromq.client.client import Client
+from pyromq.client.errors import Error, NotSupported, TopicNotFound
+from pyromq.client.pop.popped import Popped
+from pyromq.client.pop.simple_consumer import SimpleConsumer
+from pyromq.client.received import Received
+from pyromq.client.subscription import tag
+from tests.client.world import ON_JAVA, Servers
+from tests.interop.peers import java_proxy
+
+LIMIT_S = 90
+
+
+@pytest.fixture
+async def endpoint(world: Servers, tmp_path: Path) -> AsyncIterator[str]:
+    """Of our broker, whose main port speaks gRPC too; of Apache's proxy over its broker."""
+    if not ON_JAVA:
+        yield world.brokers["broker-a"].address
+        return
+    (names,) = world.name_servers
+    proxy = await asyncio.to_thread(java_proxy.Proxy, tmp_path / "proxy", names)
+    yield proxy.endpoint
+    await asyncio.to_thread(proxy.kill)
+
+
+@asynccontextmanager
+async def connected(endpoint: str) -> AsyncIterator[Client]:
+    async with pyromq.connect(endpoints=endpoint) as client:
+        yield client
+
+
+async def gathered(consumer: SimpleConsumer, count: int) -> list[Popped]:
+    found: list[Popped] = []
+    async with asyncio.timeout(LIMIT_S):
+        while len(found) < count:
+            found += await consumer.receive(max=count - len(found), wait=15)
+    return found
+
+
+async def test_messages_go_and_come(world: Servers, endpoint: str) -> None:
+    await world.create_topic("T", attributes="+message.type=NORMAL")
+    async with (
+        connected(endpoint) as client,
+        client.producer() as producer,
+        client.simple_consumer("T", group="g", invisible_s=10) as consumer,
+    ):
+        assert await consumer.receive(wait=0) == []  # the group begins now
+        sent = await producer.send("T", {"id": 1}, tag="a", keys=["k1", "k2"], props={"region": "eu"})
+        await producer.send("T", b"two")
+        found = {each.id: each for each in await gathered(consumer, 2)}
+        one = found[sent.message_id]
+        assert (one.decode(dict), one.tag, one.keys, one.properties["region"]) == (
+            {"id": 1},
+            "a",
+            ["k1", "k2"],
+            "eu",
+        )
+        assert {each.attempt for each in found.values()} == {1}
+        await consumer.ack(found.values())
+        assert await consumer.receive(wait=0) == []
+
+
+async def test_later_dead_letters_and_what_is_given_back(world: Servers, endpoint: str) -> None:
+    await world.create_topic("T", attributes="+message.type=NORMAL")
+    async with connected(endpoint) as client, client.producer() as producer:
+        async with client.simple_consumer("T", group="g", invisible_s=600) as consumer:
+            assert await consumer.receive(wait=0) == []
+            for body in (b"later", b"dead", b"open"):
+                await producer.send("T", body)
+            found = {each.body: each for each in await gathered(consumer, 3)}
+            await found[b"dead"].dead_letter("no")
+            await found[b"later"].later(1)
+            (again,) = await gathered(consumer, 1)
+            assert (again.body, again.attempt) == (b"later", 2)
+            await again.ack()
+        async with client.simple_consumer("T", group="g", invisible_s=600) as other:
+            (given_back,) = await gathered(other, 1)
+            assert given_back.body == b"open"
+            await given_back.ack()
+
+
+async def test_a_push_consumer_handles_retries_and_filters(world: Servers, endpoint: str) -> None:
+    await world.create_topic("T", attributes="+message.type=NORMAL")
+    seen: list[tuple[bytes, int]] = []
+    done = asyncio.Event()
+
+    async def handle(msg: Received) -> None:
+        seen.append((msg.body, msg.attempt))
+        if msg.attempt == 1:
+            raise pyromq.RetryLater(1)
+        done.set()
+
+    async with (
+        connected(endpoint) as client,
+        client.producer() as producer,
+        client.push_consumer("T", handle, group="g", filter=tag("a"), invisible_s=10, hold_s=5),
+    ):
+        await producer.send("T", b"no", tag="b")
+        await producer.send("T", b"yes", tag="a")
+        async with asyncio.timeout(LIMIT_S):
+            await done.wait()
+    assert seen == [(b"yes", 1), (b"yes", 2)]
+
+
+async def test_order_keys_and_delays(world: Servers, endpoint: str) -> None:
+    await world.create_topic("F", attributes="+message.type=FIFO")
+    await world.create_topic("D", attributes="+message.type=DELAY")
+    await world.create_group("fifo", consumeMessageOrderly=True)
+    async with connected(endpoint) as client, client.producer() as producer:
+        async with client.simple_consumer("F", group="fifo", invisible_s=60) as consumer:
+            assert await consumer.receive(wait=0) == []
+            for number in range(3):
+                await producer.send("F", b"%d" % number, order_key="one")
+            seen: list[bytes] = []
+            while len(seen) < 3:
+                for msg in await gathered(consumer, 1):
+                    assert msg.order_key == "one"
+                    seen.append(msg.body)
+                    await msg.ack()
+            assert seen == [b"0", b"1", b"2"]
+        async with client.simple_consumer("D", group="delays") as consumer:
+            assert await consumer.receive(wait=0) == []
+            sent = await producer.send("D", b"late", delay=2)
+            assert sent.recall_handle
+            (late,) = await gathered(consumer, 1)
+            assert late.body == b"late"
+            await late.ack()
+
+
+async def test_transactions_and_the_question_how_one_ended(world_with: object, tmp_path: Path) -> None:
+    # Apache's proxy makes itself known as a producer every 20 s, and its broker gives up after 15 questions.
+    often = {"transaction_check_interval": 3000} if ON_JAVA else {"transaction_check_interval": 500}
+    quick = {} if ON_JAVA else {"transaction_time_out": 1000}
+    world: Servers = await world_with(**often, **quick)  # type: ignore[operator]
+    await world.create_topic("X", attributes="+message.type=TRANSACTION")
+    endpoint = world.brokers["broker-a"].address
+    proxy = None
+    if ON_JAVA:
+        (names,) = world.name_servers
+        proxy = await asyncio.to_thread(java_proxy.Proxy, tmp_path / "proxy", names)
+        endpoint = proxy.endpoint
+    try:
+        async with connected(endpoint) as client, client.producer("shop") as producer:
+            asked: list[bytes] = []
+
+            @producer.transaction_check("X")
+            async def check(msg: Received) -> bool:
+                asked.append(msg.body)
+                return True
+
+            async with client.simple_consumer("X", group="g") as consumer:
+                assert await consumer.receive(wait=0) == []
+                async with producer.transaction("X", b"paid"):
+                    pass
+                with pytest.raises(ZeroDivisionError):
+                    async with producer.transaction("X", b"dropped"):
+                        raise ZeroDivisionError
+                async with producer.transaction("X", b"asked") as half:
+                    half.leave_open()
+                seen: list[bytes] = []
+                while not {b"asked", b"paid"} <= {*seen}:
+                    found = await gathered(consumer, 1)
+                    seen += [each.body for each in found]
+                    await consumer.ack(found)
+                assert b"dropped" not in seen
+                assert b"asked" in asked
+                if not ON_JAVA:  # Apache's asks about what was ended a moment ago, too, and commits it once more
+                    assert (sorted(seen), asked) == ([b"asked", b"paid"], [b"asked"])
+    finally:
+        if proxy is not None:
+            await asyncio.to_thread(proxy.kill)
+
+
+async def test_what_the_protocol_lacks_is_refused_by_name(world: Servers, endpoint: str) -> None:
+    async with connected(endpoint) as client, client.producer() as producer:
+        with pytest.raises(NotSupported, match="pull consumers"):
+            client.pull_consumer("g")
+        with pytest.raises(Error, match="all"):
+            client.push_consumer("T", lambda msg: None, group="g", broadcast=True)
+        async with client.simple_consumer("Nowhere", group="g") as consumer:
+            with pytest.raises(TopicNotFound):
+                await consumer.receive(wait=0)
+        with pytest.raises(Error):
+            await producer.send("Nowhere", b"x")
+    with pytest.raises(Error, match="two ways"):
+        pyromq.connect("127.0.0.1:9876", endpoints=endpoint)
