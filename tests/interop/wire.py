@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any
 
 UPDATE_AND_CREATE_TOPIC = 17
+UPDATE_AND_CREATE_SUBSCRIPTIONGROUP = 200
 PUT_KV_CONFIG = 100
 GET_KV_CONFIG = 101
 REGISTER_BROKER = 103
@@ -94,10 +95,12 @@ def read_answer(stream: Any) -> Answer:
     return Answer(header["code"], header.get("remark", ""), header.get("extFields", {}), payload[word & 0xFFFFFF :])
 
 
-def ask(address: str, code: int, fields: dict[str, str] | None = None, version: int = V5_5_0) -> Answer:
+def ask(
+    address: str, code: int, fields: dict[str, str] | None = None, version: int = V5_5_0, body: bytes = b""
+) -> Answer:
     """One request on a connection of its own."""
     with Client(address) as client:
-        return client.call(code, fields, version=version)
+        return client.call(code, fields, body, version=version)
 
 
 def json_with_bare_keys(body: bytes) -> Any:
@@ -133,4 +136,10 @@ def create_topic(broker: str, topic: str, queues: int, attributes: str = "") -> 
     if attributes:
         fields["attributes"] = attributes
     answer = ask(broker, UPDATE_AND_CREATE_TOPIC, fields)
+    assert answer.code == 0, answer
+
+
+def create_group(broker: str, group: str, *, in_order: bool = False, retries: int = 16) -> None:
+    config = {"groupName": group, "consumeMessageOrderly": in_order, "retryMaxTimes": retries}
+    answer = ask(broker, UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=json.dumps(config).encode())
     assert answer.code == 0, answer

@@ -18,7 +18,6 @@ import org.apache.rocketmq.client.apis.ClientServiceProvider;
 import org.apache.rocketmq.client.apis.consumer.ConsumeResult;
 import org.apache.rocketmq.client.apis.consumer.FilterExpression;
 import org.apache.rocketmq.client.apis.consumer.FilterExpressionType;
-import org.apache.rocketmq.client.apis.consumer.PushConsumer;
 import org.apache.rocketmq.client.apis.consumer.SimpleConsumer;
 import org.apache.rocketmq.client.apis.message.MessageBuilder;
 import org.apache.rocketmq.client.apis.message.MessageView;
@@ -123,17 +122,16 @@ public class Walk {
   static List<String> push(String group, String tags, int count, ConsumeResult result) throws Exception {
     List<String> received = Collections.synchronizedList(new ArrayList<>());
     CountDownLatch enough = new CountDownLatch(count);
-    try (PushConsumer consumer = PROVIDER.newPushConsumerBuilder().setClientConfiguration(configuration)
-        .setConsumerGroup(group)
+    // Not closed: that would wait for its long polls, half a minute. It dies with the program, as clients do.
+    PROVIDER.newPushConsumerBuilder().setClientConfiguration(configuration).setConsumerGroup(group)
         .setSubscriptionExpressions(Collections.singletonMap(topic, new FilterExpression(tags, FilterExpressionType.TAG)))
         .setMessageListener(view -> {
           received.add(json(view));
           enough.countDown();
           return result;
-        }).build()) {
-      enough.await(LIMIT_S, TimeUnit.SECONDS);
-      Thread.sleep(500);  // acks of the last ones are on their way
-    }
+        }).build();
+    enough.await(LIMIT_S, TimeUnit.SECONDS);
+    Thread.sleep(500);  // acks of the last ones are on their way
     return received;
   }
 
