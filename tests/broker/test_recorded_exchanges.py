@@ -46,7 +46,6 @@ ON_PURPOSE = {
     (Code.UPDATE_AND_CREATE_TOPIC, 0, 29),  # perm=99
     (Code.DELETE_TOPIC_IN_BROKER, 29, 1),  # no topic at all
     (Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, 0, 1),  # no body
-    (Code.GET_SUBSCRIPTIONGROUP_CONFIG, 0, 26),  # asking creates nothing
     (Code.UPDATE_COLD_DATA_FLOW_CTR_CONFIG, 0, 1),  # no body
     (Code.REMOVE_COLD_DATA_FLOW_CTR_CONFIG, 0, 1),
     (Code.RESUME_CHECK_HALF_MESSAGE, 0, 1),  # a message that is no half

@@ -54,8 +54,14 @@ async def test_a_request_without_a_body_is_refused(broker: Running) -> None:
 
 async def test_an_unknown_group_is_not_made_by_asking(broker: Running) -> None:
     answer = await broker.call(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, group="G")
-    assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+    assert (answer.code, json.loads(bytes(answer.body))["groupName"]) == (0, "G")  # as it would be made
     assert "G" not in broker.broker.groups
+
+
+async def test_a_group_that_nobody_may_make_by_consuming_is_missing(broker: Running) -> None:
+    assert (await broker.call(RequestCode.UPDATE_BROKER_CONFIG, b"autoCreateSubscriptionGroup=false")).code == 0
+    answer = await broker.call(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, group="G")
+    assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 
 
 async def test_many_are_made_together_or_not_at_all(broker: Running) -> None:

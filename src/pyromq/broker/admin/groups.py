@@ -104,9 +104,13 @@ class GroupAdmin(BrokerView):
         return Reply(header=count, body=wrapper)
 
     def get(self, request: RequestOf[GroupName, None]) -> Reply:
-        """Answer 352. Java makes a missing group by the question; we say that it is missing."""
+        """Answer 352. For a missing group that a consumer's first request would make, with the settings that it would
+        have then: Java's proxy asks so before it lets a new group in. Java makes the group by the question; we do not.
+        """
         name = request.header.group
         group = self.groups.find(name)
+        if group is None and self.groups.makes(name, self.live.config):
+            group = SubscriptionGroupConfig(group_name=name)
         if group is None:
             raise RequestRefused(f"No group in this broker. group: {name}", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
         return Reply(body=group)
