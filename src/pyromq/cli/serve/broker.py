@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import click
@@ -51,20 +53,19 @@ for _each in COMMANDS.values():
 
 
 async def serve(loaded: Loaded[BrokerConfig]) -> None:
+    grpc: list[str] = []
     await run(
         loaded,
         clock=SystemClock(),
         rng=system_random(),
-        ready=say_ready,
-        grpc_ready=say_grpc_ready,
+        ready=partial(say_ready, grpc=grpc),
+        grpc_ready=grpc.append,
         stop_wanted=stop_on_signals(),
     )
 
 
-def say_grpc_ready(address: str) -> None:
-    print_lines(f"pyromq broker ready for gRPC clients on {address}")
-
-
-def say_ready(address: str) -> None:
+def say_ready(address: str, grpc: Sequence[str] = ()) -> None:
     # echo flushes: who started us waits for this line
-    print_lines(f"pyromq broker ready on {address} ({kernel_name()} kernel)")
+    print_lines(
+        f"pyromq broker ready on {address} ({kernel_name()} kernel)", *(f"gRPC clients on {each}" for each in grpc)
+    )
