@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
+from typing import Any
 
 import pytest
 
+import pyromq
 from pyromq.client.errors import ReceiptExpired
 from pyromq.client.received import Received
+from pyromq.protocol.requests import RequestCode
 from pyromq.testing import RmqBroker, RmqClient
 
 pytestmark = pytest.mark.asyncio
+REVIVED_S = 6  # so much later than its time comes again what was popped more than 10 s before
 
 
 async def test_what_is_not_acknowledged_comes_again_at_its_time(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:
@@ -21,6 +26,7 @@ async def test_what_is_not_acknowledged_comes_again_at_its_time(rmq_broker: RmqB
     await rmq_broker.clock.advance(2)
     with pytest.raises(ReceiptExpired):
         await msg.ack()
+    await rmq_broker.clock.advance(REVIVED_S)
     (again,) = await rmq_client.receive("orders")
     assert (again.body, again.attempt) == (b"x", 2)
     await again.ack()
@@ -95,3 +101,76 @@ async def test_a_group_pulls_or_pops(rmq_client: RmqClient) -> None:
     await rmq_client.receive("orders", "other")
     with pytest.raises(ValueError, match="cannot pull"):
         await rmq_client.receive_one("orders", "other")
+
+
+async def test_a_slow_handler_keeps_its_message_and_what_waits_too_long_goes_to_others(
+    rmq_broker: RmqBroker, rmq_client: RmqClient
+) -> None:
+    await rmq_broker.create_topic("orders", queues=1)
+    for number in range(3):
+        await rmq_client.send("orders", b"%d" % number)
+    seen: list[tuple[str, bytes, int]] = []
+
+    async def slow(msg: Received) -> None:
+        seen.append(("slow", msg.body, msg.attempt))
+        await rmq_broker.clock.sleep(200)
+
+    async def quick(msg: Received) -> None:
+        seen.append(("quick", msg.body, msg.attempt))
+
+    options: dict[str, Any] = {"group": "g", "mode": "pop", "begin": "first", "invisible_s": 60.0}
+    one = (await rmq_broker.client()).push_consumer("orders", slow, concurrency=1, **options)
+    other = (await rmq_broker.client()).push_consumer("orders", quick, **options)
+    await one.start()
+    await other.start()
+    await rmq_broker.clock.advance(190)
+    # The first is renewed while its handler works; the two that waited for a minute have gone to the other member.
+    assert seen[0] == ("slow", b"0", 1)
+    assert sorted(seen[1:]) == [("quick", b"1", 2), ("quick", b"2", 2)]
+    await rmq_broker.clock.advance(minutes=10)
+    assert len(seen) == 3
+    await one.stop()
+    await other.stop()
+
+
+async def test_an_ack_is_repeated_while_its_broker_is_away(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:
+    await rmq_broker.create_topic("orders")
+    attempts: list[int] = []
+
+    async def handle(msg: Received) -> None:
+        attempts.append(msg.attempt)
+
+    client = await rmq_broker.client()
+    consumer = client.push_consumer("orders", handle, group="g", mode="pop", begin="first", invisible_s=60)
+    await consumer.start()
+    rmq_broker.faults.refuse([RequestCode.ACK_MESSAGE], times=3)
+    await rmq_client.send("orders", b"x")
+    await rmq_broker.settle()
+    await rmq_broker.clock.advance(10)
+    await rmq_broker.clock.advance(minutes=5)
+    assert attempts == [1]
+    await consumer.stop()
+
+
+async def test_a_failed_message_waits_for_its_delay_and_dies_after_its_retries(
+    rmq_broker: RmqBroker, rmq_client: RmqClient
+) -> None:
+    await rmq_broker.create_topic("orders")
+    times: list[float] = []
+
+    async def fail(_: Received) -> None:
+        times.append(rmq_broker.clock.monotonic())
+        raise ValueError("no")
+
+    client = await rmq_broker.client()
+    consumer = client.push_consumer("orders", fail, group="g", mode="pop", begin="first", retry=pyromq.Retry(times=2))
+    await consumer.start()
+    await rmq_client.send("orders", b"x")
+    await rmq_broker.settle()
+    await rmq_broker.clock.advance(minutes=5)
+    delays = [later - earlier for earlier, later in pairwise(times)]
+    assert len(delays) == 2
+    assert all(0 <= late - wanted <= REVIVED_S for late, wanted in zip(delays, (10, 30), strict=True))
+    (dead,) = rmq_broker.messages("%DLQ%g")
+    assert dead.body == b"x"
+    await consumer.stop()

@@ -29,6 +29,11 @@ class OrderedPopService(PopService):
     def __post_init__(self) -> None:
         self._slots = asyncio.Semaphore(self.concurrency)
 
+    @property
+    def is_stuck(self) -> bool:
+        """Return False: the broker hands out nothing of a queue whose messages are open."""
+        return False
+
     def offer(self, place: MessageQueue, messages: Sequence[Popped]) -> None:
         for each in messages:
             self.held[place] += 1

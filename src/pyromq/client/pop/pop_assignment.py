@@ -174,7 +174,9 @@ class PopAssignment:
                 await clock.sleep(pause_s)
 
     def _has_room(self, place: MessageQueue) -> bool:
-        return self.service.held[place] < self.options.in_flight and self.service.bytes < self.options.limits.bytes
+        service, options = self.service, self.options
+        is_full = service.held[place] >= options.in_flight or service.bytes >= options.limits.bytes
+        return not is_full and not service.is_stuck
 
     async def _pop(self, place: MessageQueue, hold_s: float) -> list[Handed]:
         room = max(1, self.options.in_flight - self.service.held[place])

@@ -27,6 +27,7 @@ from .popped import LeaseState, Popped
 log = logs.get("pyromq.client")
 
 ACK_AGAIN_S = 1.0
+STUCK_S = 1.0  # handlers that are all busy for longer get nothing more: other members may be free
 LATE = "handled by whoever gets it next: its invisible time was over"
 
 
@@ -50,6 +51,7 @@ class PopService:
     bytes: int = field(init=False, default=0)
     is_stopping: bool = field(init=False, default=False)
     handlers: set[asyncio.Task[None]] = field(init=False, default_factory=set)
+    _taken_at: float = field(init=False, default=0.0)  # when a handler took a message last
     _waiting: deque[tuple[MessageQueue, Popped]] = field(init=False, default_factory=deque)
     _renewed: dict[Popped, float] = field(init=False, default_factory=dict)  # that handlers have, since when
 
@@ -68,6 +70,19 @@ class PopService:
             task.add_done_callback(self.handlers.discard)
             if len(self.handlers) * self.max_batch >= len(self._waiting):
                 break
+
+    @property
+    def is_stuck(self) -> bool:
+        """Return whether all handlers are busy, and have been for a while."""
+        return len(self.handlers) >= self.concurrency and self.clock.monotonic() - self._taken_at > STUCK_S
+
+    def _drop_expired(self) -> None:
+        """Forget what waited longer than its invisible time: it has gone to another member, or will."""
+        late = [(place, each) for place, each in self._waiting if each.is_expired]
+        if late:
+            self._waiting = deque((place, each) for place, each in self._waiting if not each.is_expired)
+            for place, each in late:
+                self.release(place, [each])
 
     def waiting(self) -> list[Popped]:
         """Return what no handler has had yet."""
@@ -88,6 +103,7 @@ class PopService:
                 self.release(place, batch)
 
     def _take(self) -> tuple[MessageQueue, list[Popped]]:
+        self._taken_at = self.clock.monotonic()
         place, first = self._waiting.popleft()
         batch = [first]
         while self._waiting and len(batch) < self.max_batch and self._waiting[0][1].queue == first.queue:
@@ -160,6 +176,7 @@ class PopService:
     async def _renew_loop(self) -> None:
         while True:
             await self.clock.sleep(self.invisible_s / 4)
+            self._drop_expired()
             now = self.clock.monotonic()
             due = [each for each, since in self._renewed.items() if now - since < self.renew_for_s]
             await asyncio.gather(*(self._renew(each) for each in due if each.left_s <= self.invisible_s / 2))
