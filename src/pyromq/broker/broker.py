@@ -202,7 +202,7 @@ class Broker:
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         """Return the loops that run as long as the broker does. One that dies begins again (`supervision.py`)."""
-        config, every, keep = self.environment.config, self.environment.every, self.environment.loops.keep
+        every, keep = self.environment.every, self.environment.loops.keep
         return [
             keep("flush", self.store.run),
             *self.message_loops(),
@@ -213,7 +213,7 @@ class Broker:
             every("groups far behind", PROTECTION_S, self.pull_parts.protect),
             every("filters", PROTECTION_S, self._clean_filters),
             every("unused verdicts", PROTECTION_S, self.listeners.forget_unused_verdicts),
-            every("consumer offsets", config.flush_consumer_offset_interval / 1000, self.tables.store_offsets),
+            keep("consumer offsets", self.tables.keep_offsets),
             *self.naming.loops(),
         ]
 

@@ -217,7 +217,7 @@ async def test_what_went_just_before_a_kill_is_missed_at_the_start(
         half = await send_half(life, "k1")
         assert (await end(life, half, COMMIT)).code == 0
         await life.advance(31)
-        life.broker.tables.store_offsets()  # as every five seconds
+        await life.broker.tables.offsets_saved()  # as every five seconds
         await life.clock.settle()
         await force_out(life)
     async with virtual_broker(tmp_path, disk.kill(), clock, commit_log_file_bytes=1 << 16) as life:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import copy
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -28,6 +28,14 @@ SEPARATOR = "@"
 MANY_PAIRS = 200_000
 MOST_FORMER = 10_000  # pairs of a deleted topic and a group that are remembered
 _BY_QUEUE = dict[str, dict[int, int]]
+
+
+class ChangedOffsets(NamedTuple):
+    """Entries of the table's sections as they were at one moment; None: it is gone."""
+
+    offsets: Mapping[str, dict[int, int] | None]
+    pulled: Mapping[str, dict[int, int] | None]
+    former: Mapping[str, list[str] | None]
 
 
 class Offsets(Watched):
@@ -253,22 +261,43 @@ class Offsets(Watched):
 
     def store_changed(self) -> bool:
         """Hand what changed to the table. False: nothing did."""
+        changed = self.take_changed()
+        if changed is not None:
+            self.store(changed)
+        return changed is not None
+
+    def take_changed(self) -> ChangedOffsets | None:
+        """Return what has changed as it is now, for `store` or `give_back`; None: nothing did."""
         if not self._changed and not self._pulled_changed and not self._former_changed:
-            return False
-        for key in self._changed:
-            self._store(OFFSETS, key, self._offsets.get(key))
-        for key in self._pulled_changed:
-            pulled = self._pulled.get(key)
-            self._store(PULL_OFFSETS, key, None if pulled is None else {n: one.value for n, one in pulled.items()})
-        for topic in self._former_changed:
-            self._store(FORMER_GROUPS, topic, self._former.get(topic))
+            return None
+        taken = ChangedOffsets(
+            {key: copy(self._offsets.get(key)) for key in self._changed},
+            {key: self._pulled_values(key) for key in self._pulled_changed},
+            {topic: copy(self._former.get(topic)) for topic in self._former_changed},
+        )
         self._changed.clear()
         self._pulled_changed.clear()
         self._former_changed.clear()
+        return taken
+
+    def _pulled_values(self, key: str) -> dict[int, int] | None:
+        pulled = self._pulled.get(key)
+        return None if pulled is None else {number: one.value for number, one in pulled.items()}
+
+    def give_back(self, changed: ChangedOffsets) -> None:
+        """Take back what could not be stored: it is taken again with the next changes."""
+        self._changed.update(changed.offsets)
+        self._pulled_changed.update(changed.pulled)
+        self._former_changed.update(changed.former)
+
+    def store(self, changed: ChangedOffsets) -> None:
+        """Hand to the table what was taken."""
+        for name, values in zip((OFFSETS, PULL_OFFSETS, FORMER_GROUPS), changed, strict=True):
+            for key, value in values.items():
+                self._store(name, key, value)
         self._table.replace("dataVersion", msgspec.to_builtins(self.version))
         self._store_group_topics()
         self.mark_ours()
-        return True
 
     def mark_ours(self) -> None:
         """Say in the table that we wrote it: Java's broker leaves this out when it writes the table."""
@@ -280,7 +309,7 @@ class Offsets(Watched):
         if value is None:
             self._table.drop(section, key)
         else:
-            self._table.put(section, key, copy(value))
+            self._table.put(section, key, value)
 
     def _store_group_topics(self) -> None:
         if self._groups_changed is None:

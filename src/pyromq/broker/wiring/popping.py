@@ -169,7 +169,8 @@ class PopParts:
             await stirred.wait()
             await clock.sleep(BASE_S)
             self.journal.flush()
-            is_new = self.table.note_base(self.journal.next_offset, self._saved_offset)
+            is_used = self.journal.next_offset > 0  # a broker that nobody pops from writes nothing
+            is_new = is_used and self.table.note_base(self.journal.next_offset, self._saved_offset)
             stirred.clear()
             if is_new:
                 self.journal.flush()
