@@ -189,12 +189,12 @@ def test_java_goes_on_with_our_store(java_peers: None, home: Callable[[str], Pat
         mine = store.ours()
         store.create_topic()
         mine.send(*(f"m{number}" for number in range(12)))
-        old = by_body(mine.pop(4, 45_000))
+        old = by_body(mine.pop(4, 80_000))
         mine.ack(old["m0"])
         time.sleep(18)  # the check point has left memory, and the offsets are on disk
         mine.ack(old["m1"])
-        mine.change(old["m2"], 20_000)
-        young = by_body(mine.pop(4, 30_000))
+        mine.change(old["m2"], 60_000)
+        young = by_body(mine.pop(4, 60_000))
         assert bodies([*old.values(), *young.values()]) == [f"m{number}" for number in range(8)]
         mine.ack(young["m4"])
         if way == "stop":
@@ -208,14 +208,14 @@ def test_java_goes_on_with_our_store(java_peers: None, home: Callable[[str], Pat
         if way == "stop":
             assert bodies(fresh) == ["m8", "m9", "m10", "m11"]
             javas.ack(young["m5"])  # with a receipt of ours
-            held = javas.drain(4)
+            held = javas.drain(4, 120.0)
             assert bodies(held) == ["m2", "m3", "m6", "m7"]
             assert {one.attempts for one in held} == {1}
         else:
             again = {"m4", "m5", "m6", "m7"}  # popped in the last seconds
             assert {"m8", "m9", "m10", "m11"} <= set(bodies(fresh)) <= {"m8", "m9", "m10", "m11"} | again
             assert again - {"m4"} <= set(bodies(fresh))
-            held = javas.drain(2)
+            held = javas.drain(2, 120.0)
             assert bodies(held) == ["m2", "m3"]
 
 

@@ -1,0 +1,196 @@
+"""A checker that knows every send, pop, ack and change, on virtual time, while check points are in memory and stored.
+
+Kills at any moment: nothing that was acked in time comes again, nothing comes within its invisible time, nothing is
+lost. Power cuts, at any write: nothing is lost that was on the medium.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyromq.testing.clock import ManualClock
+from pyromq.testing.simulated_disk import SimulatedDisk
+from tests.broker.pop.popping import Popped, ack, ack_batch, change, pop
+from tests.broker.virtual import START_MS, Virtual, virtual_broker
+
+SETTINGS: dict[str, Any] = {"pop_ck_stay_buffer_time": 2_000, "commit_log_file_bytes": 1 << 18}
+
+
+class Checker:
+    """What was handed out, and when it may come again."""
+
+    def __init__(self, seed: int, *, once: bool) -> None:
+        self._rng = random.Random(seed)
+        self._once = once
+        self.sent: list[str] = []
+        self.acked: set[str] = set()
+        self._hidden: dict[str, tuple[Popped, int]] = {}  # until when
+
+    async def act(self, life: Virtual) -> None:
+        for _ in range(self._rng.randrange(4)):
+            body = f"m{len(self.sent)}"
+            answer = await life.send(
+                body=body.encode(), queue=self._rng.randrange(2), properties={"UNIQ_KEY": f"id-{body}"}
+            )
+            if answer.code == 0:
+                self.sent.append(body)
+        if self.sent and self._rng.random() < 0.7:
+            await self.pop(life, self._rng.choice((1_000, 5_000, 12_000, 30_000)), self._rng.randrange(1, 9))
+        await self._settle(life)
+        await life.advance(self._rng.choice((0.0, 0.2, 1.0, 2.5, 7.0)))
+
+    async def pop(self, life: Virtual, invisible_ms: int, count: int = 32) -> list[Popped]:
+        now = life.clock.now_ms()
+        found = await pop(life, invisibleTime=invisible_ms, maxMsgNums=count)
+        for one in found:
+            if self._once:
+                assert one.body not in self.acked, f"{one.body} was acked and came again"
+                before = self._hidden.get(one.body)
+                assert before is None or before[1] <= now, f"{one.body} came {before[1] - now} ms too early"
+            self._hidden[one.body] = one, now + invisible_ms
+        return found
+
+    async def _settle(self, life: Virtual) -> None:
+        """Ack or change some of what is hidden."""
+        now = life.clock.now_ms()
+        for body, (one, until) in [*self._hidden.items()]:
+            if until <= now or self._rng.random() < 0.6:
+                continue
+            if self._rng.random() < 0.7:
+                answer = await (ack(life, one) if self._rng.random() < 0.5 else ack_batch(life, [one]))
+                if answer.code == 0:
+                    self.acked.add(body)
+                    del self._hidden[body]
+                continue
+            later = self._rng.choice((500, 8_000, 20_000))
+            answer, changed = await change(life, one, later)
+            if answer.code == 0:
+                self._hidden[body] = changed, now + later
+
+    async def drain(self, life: Virtual) -> None:
+        """Ack everything that comes until nothing has come for a minute."""
+        quiet = 0
+        while quiet < 30:
+            found = await self.pop(life, 60_000)
+            for one in found:
+                assert (await ack(life, one)).code == 0
+                self.acked.add(one.body)
+                self._hidden.pop(one.body, None)
+            quiet = 0 if found else quiet + 1
+            await life.advance(2)
+
+
+@pytest.mark.parametrize("seed", range(10))
+async def test_kills_lose_and_repeat_nothing(tmp_path: Path, seed: int) -> None:
+    checker = Checker(seed, once=True)
+    clock = ManualClock(START_MS + seed * 137)
+    disk = SimulatedDisk(now_ms=clock.now_ms)
+    for _ in range(6):
+        async with virtual_broker(tmp_path, disk, clock, killed=True, **SETTINGS) as life:
+            for number in range(8):
+                await checker.act(life)
+                if number % 3 == 2:
+                    await life.broker.tables.offsets_saved()
+        disk = disk.kill()
+    async with virtual_broker(tmp_path, disk, clock, **SETTINGS) as life:
+        await checker.drain(life)
+    assert set(checker.sent) - checker.acked == set(), "lost"
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_power_cuts_lose_nothing(tmp_path: Path, seed: int) -> None:
+    checker = Checker(seed, once=False)
+    clock = ManualClock(START_MS + seed * 311)
+    disk = SimulatedDisk(now_ms=clock.now_ms)
+    for _ in range(6):
+        async with virtual_broker(tmp_path, disk, clock, killed=True, **SETTINGS) as life:
+            for _ in range(5):
+                await checker.act(life)
+                await life.broker.tables.offsets_saved()
+            on_medium = [*checker.sent]
+            await life.advance(random.Random(seed).choice((0.1, 3.0)))
+        disk = disk.crash(seed)
+        checker.sent = on_medium
+        checker.acked &= set(on_medium)
+    checker.acked.clear()  # acks of the last moment may be lost, and come again
+    async with virtual_broker(tmp_path, disk, clock, **SETTINGS) as life:
+        await checker.drain(life)
+        for queue in range(2):
+            base = life.broker.offsets.find("T", "G", queue)
+            stored = life.broker.store.queues.get("T", queue)
+            assert stored is None or base == stored.readable_end
+
+
+async def test_a_power_cut_at_any_step_of_spill_and_revival_loses_nothing(tmp_path: Path) -> None:
+    """Handed out, spilled, one acked, expired, revived: what the medium may hold after each step is opened."""
+    clock = ManualClock(START_MS)
+    disk = SimulatedDisk(now_ms=clock.now_ms)
+    outcomes: list[tuple[SimulatedDisk, int]] = []
+    async with virtual_broker(tmp_path, disk, clock, killed=True, **SETTINGS) as life:
+        for number in range(4):
+            await life.send(body=f"m{number}".encode(), properties={"UNIQ_KEY": f"id{number}"})
+        await life.broker.store.flush_all()
+        await life.broker.tables.topic_save.saved()
+        await life.broker.tables.group_save.saved()
+        popped = await pop(life, invisibleTime=6_000)
+        for step in range(13):
+            if step == 4:
+                await ack(life, popped[0])
+            if step % 2:
+                await life.broker.tables.offsets_saved()
+            outcomes += [(disk.crash(step * 2 + seed), clock.now_ms()) for seed in range(2)]
+            await life.advance(1)
+    for outcome, now_ms in outcomes:
+        later = ManualClock(now_ms)
+        outcome.now_ms = later.now_ms
+        async with virtual_broker(tmp_path, outcome, later, **SETTINGS) as life:
+            given: list[str] = []
+            for _ in range(6):
+                given += [one.body for one in await pop(life, invisibleTime=600_000)]
+                await life.advance(2.5)
+        assert set(given) >= {"m1", "m2", "m3"}, (now_ms - START_MS, given)
+
+
+async def test_a_kill_between_a_spill_and_its_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record is in the log, SPILLED is not: it must not be in memory too, or an acked message would come again."""
+    clock = ManualClock(START_MS)
+    disk = SimulatedDisk(now_ms=clock.now_ms)
+    async with virtual_broker(tmp_path, disk, clock, killed=True, **SETTINGS) as life:
+        for number in range(3):
+            await life.send(body=f"m{number}".encode(), properties={"UNIQ_KEY": f"id{number}"})
+        popped = await pop(life, invisibleTime=20_000)
+        await life.advance(1.5)
+        monkeypatch.setattr(life.broker.pop_parts.journal, "flush", lambda: None)
+        await life.advance(1)
+        assert life.broker.pop_parts.table.used_bytes == 0
+    monkeypatch.undo()
+    async with virtual_broker(tmp_path, disk.kill(), clock, **SETTINGS) as life:
+        assert life.broker.pop_parts.table.used_bytes == 0
+        await ack(life, popped[1])
+        await life.advance(25)
+        assert sorted(one.body for one in await pop(life)) == ["m0", "m2"]
+
+
+async def test_a_full_disk_at_the_revival_is_waited_for(tmp_path: Path) -> None:
+    """A check point that is small enough is put again and tried ten seconds later; else it stays where it is."""
+    clock = ManualClock(START_MS)
+    disk = SimulatedDisk(now_ms=clock.now_ms)
+    async with virtual_broker(tmp_path, disk, clock, **SETTINGS) as life:
+        for number in range(3):
+            await life.send(body=f"m{number}".encode() * 9000, properties={"UNIQ_KEY": f"id{number}"})
+        await pop(life, invisibleTime=20_000)
+        await life.advance(20.5)  # the timer has delivered the check point
+        disk.capacity = disk.usage().used
+        while (await life.send(queue=1, body=bytes(9000))).code == 0:
+            assert life.broker.store.appended.value < 1 << 18  # what was allocated before
+        await life.advance(4)
+        assert life.stored("%RETRY%G_T") == []
+        disk.capacity *= 3
+        life.broker.storage.gate.measure()
+        await life.advance(30)
+        assert len(life.stored("%RETRY%G_T")) == 3
+        assert life.broker.stored_pops.revive.undecided() == 0
