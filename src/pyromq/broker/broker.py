@@ -163,12 +163,15 @@ class Broker:
             self.pulls,
             self.timing.level_progress,
             self.timing.timers.behind,
-            lambda: {
-                "pyromqQuarantined": str(len(quarantine)),
-                "pyromqLoopFaults": str(loops.restarts),
-                "pyromqSubscriptionConflicts": str(len(conflicts.open)),
-                "pyromqRefusedConsumers": str(len(conflicts.refused)),
-            },
+            lambda: (
+                {
+                    "pyromqQuarantined": str(len(quarantine)),
+                    "pyromqLoopFaults": str(loops.restarts),
+                    "pyromqSubscriptionConflicts": str(len(conflicts.open)),
+                    "pyromqRefusedConsumers": str(len(conflicts.refused)),
+                }
+                | self.pop_parts.figures()
+            ),
         )
 
     def _carry_before_deletion(self) -> None:

@@ -214,7 +214,7 @@ def _inspection(parts: Parts) -> Inspection:
         base.statistics.lag.now_ms,
         base.statistics.holds,
         sends.duplicates,
-        lambda: timing.parked() | transactions.parked(),
+        lambda: timing.parked() | transactions.parked() | parts.pops.parked(),
         transactions.listing.undecided,
         base.storage.quarantine,
         base.environment.loops,

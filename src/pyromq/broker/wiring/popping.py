@@ -110,6 +110,33 @@ class PopParts:
         group = self.table.names(lane)[0]
         return sum(one.messages for one in self.table.in_flight(group) if one.lane == lane)
 
+    # --- figures --------------------------------------------------------------------------------------------------
+
+    def parked(self) -> dict[str, int]:
+        """Return what waits for consumers, for the inspection command; nothing that is 0."""
+        waits = {
+            "popped messages, in flight": sum(one.messages for one in self.table.in_flight()),
+            "pops that wait for a message": len(self.handler.held),
+            "popped messages, lost before they were acknowledged": self.revive.lost,
+        }
+        return {name: count for name, count in waits.items() if count}
+
+    def figures(self) -> dict[str, str]:
+        """Return what the runtime information has of popping; ours alone."""
+        in_flight = self.table.in_flight()
+        numbers = {
+            "InFlight": sum(one.messages for one in in_flight),
+            "CheckPoints": sum(one.points for one in in_flight),
+            "TableBytes": self.table.used_bytes,
+            "Waiting": len(self.handler.held),
+            "Acked": self.acks.acked,
+            "Revived": self.revive.revived,
+            "Spilled": self.aging.spilled,
+            "Lost": self.revive.lost,
+            "JournalRecords": self.journal.records,
+        }
+        return {f"pyromqPop{name}": str(number) for name, number in numbers.items()}
+
     # --- for pulls and offset requests (`PoppedLanes`) ------------------------------------------------------------
 
     def is_open(self, topic: str, group: str, queue_id: int) -> bool:
