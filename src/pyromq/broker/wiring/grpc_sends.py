@@ -10,6 +10,7 @@ from ...kernel.choice import native_http2
 from ...kernel.grpc_sends import SendRules, TopicRules
 from ...kernel.seam import Feed, feed_nothing
 from ...model.message import Property
+from ...proxy.config import ProxySettings
 from ...proxy.messages.limits import RESERVED
 from ...proxy.methods import PATH
 from ...proxy.queues import write_queues
@@ -30,7 +31,7 @@ class GrpcSendVerdicts:
     def __init__(self, base: Foundation, grpc: GrpcParts, feed: Feed, kernel: type) -> None:
         self._services = grpc.services
         self._backend = grpc.backend
-        self.kernel = kernel(self, feed, self._rules())
+        self.kernel = kernel(self, feed, send_rules(grpc.services.settings))
         base.topics.watch(self.kernel.revoke)
         base.live.watch(self._changed)
 
@@ -54,17 +55,18 @@ class GrpcSendVerdicts:
     def _changed(self, config: BrokerConfig) -> None:
         self.kernel.revoke_all()
 
-    def _rules(self) -> SendRules:
-        settings = self._services.settings
-        return SendRules(
-            path=PATH + "SendMessage",
-            body_bytes=settings.max_message_bytes,
-            properties=settings.user_property_max_num,
-            property_bytes=settings.max_user_property_size,
-            group_bytes=settings.max_message_group_size,
-            names=(*RESERVED, *_MEANINGFUL),
-            ok_status=OK.SerializeToString(),
-        )
+
+def send_rules(settings: ProxySettings) -> SendRules:
+    """Return the limits of `proxy/messages/limits.py` as the kernel knows them."""
+    return SendRules(
+        path=PATH + "SendMessage",
+        body_bytes=settings.max_message_bytes,
+        properties=settings.user_property_max_num,
+        property_bytes=settings.max_user_property_size,
+        group_bytes=settings.max_message_group_size,
+        names=(*RESERVED, *_MEANINGFUL),
+        ok_status=OK.SerializeToString(),
+    )
 
 
 def serve_plain_sends(base: Foundation, grpc: GrpcParts, servers: list[Server]) -> None:
