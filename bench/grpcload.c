@@ -52,6 +52,7 @@ static char host[64] = "127.0.0.1";
 static int port = 8081, clients = 4, window = 16, size = 128, per_receive = 32, stop_sending;
 static double seconds = 10, rate; static long most;
 static const char *topic = "Bench", *group = "grpcload", *mode;
+static double started;
 static uint8_t *body; static int epfd; static call *spare; static double next_due;
 
 static void die(const char *what) { perror(what); exit(2); }
@@ -191,7 +192,7 @@ static void take_message(call *k, const uint8_t *p, size_t n) {
     }
   }
   messages++; k->found++;
-  if (content && !strcmp(mode, "e2e")) { double due; memcpy(&due, content, 8); if (due > 0) note(due, now()); }
+  if (content && !strcmp(mode, "e2e")) { double due; memcpy(&due, content, 8); if (due >= started && due <= now()) note(due, now()); }
   if (id && handle && handle_n < MOST_HANDLE) ack_one(k->c, id, id_n, handle, handle_n);
 }
 static void answered(call *k, const uint8_t *p, size_t n) {
@@ -265,7 +266,7 @@ static void fill(conn *c, double at) {
   else while (c->ready && c->inflight < window && !(stop_sending && empty)) receive_one(c);
   flush(c);
 }
-static long percentile(double q) { long left = (long)(samples * q), us = 0; while (us < WORST_US && (left -= histogram[us]) >= 0) us++; return us; }
+static long percentile(double q) { if (!samples) return 0; long left = (long)(samples * q), us = 0; while (us < WORST_US && (left -= histogram[us]) >= 0) us++; return us; }
 
 int main(int argc, char **argv) {
   int o; nghttp2_session_callbacks *cb; struct epoll_event evs[512]; struct rlimit many = {65536, 65536};
@@ -292,7 +293,7 @@ int main(int argc, char **argv) {
     if (strcmp(mode, "send")) settings(&conns[i]);
     flush(&conns[i]);
   }
-  double start = now(), end = start + seconds, at; next_due = start + 0.2;
+  double start = started = now(), end = start + seconds, at; next_due = start + 0.2;
   for (int turn = 0; (at = now()) < end; turn++) {
     int open = rate > 0 && senders;
     for (; open && next_due <= at && (!most || sent_messages < most); next_due += 1 / rate) send_one(&conns[turn++ % senders], next_due);

@@ -15,5 +15,5 @@ def compiled(source: Path, folder: Path, *flags: str) -> Path:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         raise SystemExit(f"{source.name} cannot be compiled: there is no cc; type: sudo apt-get install gcc libc6-dev")
-    subprocess.run([compiler, "-O2", *flags, "-o", made, source], check=True)
+    subprocess.run([compiler, "-O2", "-o", made, source, *flags], check=True)
     return made

@@ -1,0 +1,185 @@
+"""gRPC clients of our broker and of Java's proxy, in one run: `python bench/grpc.py [--row NAME ...] [--runs 3]`.
+
+The load is bench/grpcload.c: request ids, dates and time-outs change from call to call. Ours is one process (the broker
+serves gRPC itself), on nghttp2 and on the Python kernel; Java's is its proxy in cluster mode over its broker, both
+warm, their CPU added up. The servers take turns. `--list` names the rows, `--no-java` leaves Java out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+from bench.measure.compiled import compiled  # noqa: E402
+from bench.results import heading, note, number  # noqa: E402
+from bench.servers import JVM, Case, Server, built, has_java, java_broker, measure, our_broker, scratch  # noqa: E402
+
+from pyromq.kernel.choice import is_built  # noqa: E402
+
+JAVA_WARM_UP_S, WARM_UP_S = 15, 2
+FILL_S = 3
+COME_S = 10  # for thousands of clients to come
+
+
+class Row(NamedTuple):
+    """Options of grpcload. `fill`: before each run something to receive is sent, to a topic of that run."""
+
+    what: str
+    options: str
+    own_topic: bool = False
+    fill: bool = False
+
+
+ROWS = {
+    "grpc-send": Row("gRPC send 128 B, 4 x 16", "send -c 4 -w 16 -s 128"),
+    "grpc-send-1": Row("gRPC send 128 B, 1 x 1", "send -c 1 -w 1 -s 128"),
+    "grpc-receive-ack": Row(
+        "gRPC receive 32, ack each", "receive -g {group} -c 4 -w 1 -n 32", own_topic=True, fill=True
+    ),
+    "grpc-e2e": Row("gRPC end to end at 5,000/s", "e2e -g {group} -c 4 -w 4 -r 5000 -s 128", own_topic=True),
+    "grpc-idle": Row("gRPC clients idle, telemetry and heartbeats", "idle -g idle -c {clients}"),
+}
+
+
+class Endpoint(NamedTuple):
+    """A server of gRPC calls: where it is, and the processes that it takes."""
+
+    name: str
+    address: str
+    processes: list[Server]
+
+    def cpu_s(self) -> float:
+        return sum(one.cpu_s() for one in self.processes)
+
+    def resident_mb(self) -> float:
+        return sum(one.resident_mb() for one in self.processes)
+
+
+@contextmanager
+def java_endpoint(folder: Path) -> Iterator[Endpoint]:
+    from tests.interop.peers.java_proxy import Proxy
+
+    with java_broker(folder) as broker:
+        (folder / "proxy").mkdir()
+        proxy = Proxy(folder / "proxy", broker.name_server, jvm=JVM)
+        try:
+            served = broker._replace(name="proxy", pid=proxy.program.process.pid, address=proxy.endpoint)
+            yield Endpoint("java", proxy.endpoint, [broker, served])
+        finally:
+            proxy.kill()
+
+
+def endpoints(folder: Path, stack: ExitStack, chosen: argparse.Namespace) -> list[Endpoint]:
+    kernels = (["native"] if is_built() else []) + ([] if chosen.no_python else ["python"])
+    brokers = [stack.enter_context(our_broker(folder / kernel, kernel)) for kernel in kernels]
+    found = [Endpoint(broker.name, broker.address, [broker]) for broker in brokers]
+    if not chosen.no_java and has_java():
+        found.append(stack.enter_context(java_endpoint(folder / "java")))
+    return found
+
+
+def loaded(load: Path, endpoint: Endpoint, options: str, seconds: float, topic: str = "Bench") -> dict[str, Any]:
+    before = endpoint.cpu_s()
+    command = [load, *options.split(), "-t", topic, "-a", endpoint.address, "-d", str(seconds)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if not done.stdout:
+        raise SystemExit(f"grpcload {options} at {endpoint.name}: {done.stderr.strip() or 'it said nothing'}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    spent = endpoint.cpu_s() - before
+    found["cpu_us"] = spent * 1e6 / max(1, found["calls"] if found["mode"] == "send" else found["messages"])
+    found["errors"] = found["codes"] + found["statuses"]
+    return found
+
+
+def rested(load: Path, endpoint: Endpoint, options: str, chosen: argparse.Namespace) -> dict[str, Any]:
+    """CPU and memory while clients rest: from when all have come on."""
+    memory = endpoint.resident_mb()
+    seconds = COME_S + 4 * chosen.seconds
+    command = [load, *options.split(), "-t", "Bench", "-a", endpoint.address, "-d", str(seconds)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        time.sleep(COME_S)
+        before, begun = endpoint.cpu_s(), time.monotonic()
+        time.sleep(3 * chosen.seconds)
+        spent, took = endpoint.cpu_s() - before, time.monotonic() - begun
+        grown = endpoint.resident_mb() - memory
+        found: dict[str, Any] = json.loads(process.communicate()[0])
+    errors = found["codes"] + found["statuses"]
+    return {**found, "cpu_percent": 100 * spent / took, "grown_mb": grown, "errors": errors}
+
+
+def make_topic(mqload: Path, endpoint: Endpoint, topic: str) -> None:
+    measure(mqload, Case("first", f"send -t {topic} -c 1 -w 1 -s 128 -q 4"), endpoint.processes[0], 0.2)
+
+
+def run_row(name: str, row: Row, load: Path, mqload: Path, served: list[Endpoint], chosen: argparse.Namespace) -> None:
+    heading(row.what, f"python bench/grpc.py --row {name}")
+    runs: dict[str, list[dict[str, Any]]] = {one.name: [] for one in served}
+    for turn in range(1 if name == "grpc-idle" else chosen.runs):
+        for one in served:
+            topic = f"{name}-{turn}" if row.own_topic else "Bench"
+            make_topic(mqload, one, topic)
+            if row.fill:
+                loaded(load, one, "send -c 4 -w 16 -s 128", FILL_S, topic)
+            options = row.options.format(group=f"g{turn}-{int(time.time())}", clients=chosen.clients)
+            if name == "grpc-idle":
+                runs[one.name].append(rested(load, one, options, chosen))
+            else:
+                runs[one.name].append(loaded(load, one, options, 30 if row.fill else chosen.seconds, topic))
+    show(runs, name == "grpc-idle", chosen.clients)
+    for server, found in runs.items():
+        note(chosen.json, name, server, found, row.what)
+
+
+def show(runs: dict[str, list[dict[str, Any]]], is_idle: bool, clients: int) -> None:
+    if is_idle:
+        print("| server | clients | CPU, % of a core | KB a client | refused |\n|---|---|---|---|---|")
+        for server, (found,) in runs.items():
+            each = found["grown_mb"] * 1024 / clients
+            print(f"| {server} | {clients} | {found['cpu_percent']:.1f} | {each:.1f} | {found['errors']} |", flush=True)
+        return
+    print("| server | a second | p50 us | p99 us | CPU us each | refused |\n|---|---|---|---|---|---|")
+    for server, found in runs.items():
+        middle = {key: statistics.median(one[key] for one in found) for key in ("rate", "p50_us", "p99_us", "cpu_us")}
+        figures = " | ".join(number(value) for value in middle.values())
+        print(f"| {server} | {figures} | {sum(one['errors'] for one in found)} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--row", action="append", choices=sorted(ROWS), help="only these")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--clients", type=int, default=5000, help="of grpc-idle")
+    parser.add_argument("--no-java", action="store_true")
+    parser.add_argument("--no-python", action="store_true")
+    parser.add_argument("--folder", help="where stores lie meanwhile")
+    parser.add_argument("--json", help="append the figures to this file")
+    parser.add_argument("--list", action="store_true")
+    chosen = parser.parse_args()
+    if chosen.list:
+        print("\n".join(f"{name}: {row.what}" for name, row in ROWS.items()))
+        return
+    with ExitStack() as stack:
+        folder = stack.enter_context(scratch(chosen.folder))
+        load = compiled(ROOT / "bench" / "grpcload.c", folder, "-lnghttp2")
+        served = endpoints(folder, stack, chosen)
+        mqload = built(folder, "mqload")
+        for one in served:
+            make_topic(mqload, one, "Bench")
+            loaded(load, one, "send -c 4 -w 16 -s 128", JAVA_WARM_UP_S if one.name == "java" else WARM_UP_S)
+        for name in chosen.row or ROWS:
+            run_row(name, ROWS[name], load, mqload, served, chosen)
+
+
+if __name__ == "__main__":
+    main()
