@@ -8,8 +8,6 @@ cdef enum:
 
 cdef Buffer shared_output     # filled and emptied within one call of Python's: the event loop's thread only
 
-cdef bytes NO_NEW_CALLS = b"the server takes no new calls"
-
 cdef nghttp2_session_callbacks *callbacks
 cdef nghttp2_option *options
 
@@ -175,8 +173,7 @@ cdef class Http2Session:
         if not self.is_over:
             self.is_leaving = True
             check(nghttp2_submit_goaway(
-                self.session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(self.session), 0,
-                <const uint8_t *>PyBytes_AS_STRING(NO_NEW_CALLS), <size_t>PyBytes_GET_SIZE(NO_NEW_CALLS)
+                self.session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(self.session), 0, NULL, 0
             ))
 
     def take_output(self):
