@@ -90,7 +90,7 @@ def endpoints(folder: Path, stack: ExitStack, chosen: argparse.Namespace) -> lis
 
 def loaded(load: Path, endpoint: Endpoint, options: str, seconds: float, topic: str = "Bench") -> dict[str, Any]:
     before = endpoint.cpu_s()
-    command = [load, *options.split(), "-t", topic, "-a", endpoint.address, "-d", str(seconds)]
+    command = [str(load), *options.split(), "-t", topic, "-a", endpoint.address, "-d", str(seconds)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if not done.stdout:
         raise SystemExit(f"grpcload {options} at {endpoint.name}: {done.stderr.strip() or 'it said nothing'}")
@@ -105,7 +105,7 @@ def rested(load: Path, endpoint: Endpoint, options: str, chosen: argparse.Namesp
     """CPU and memory while clients rest: from when all have come on."""
     memory = endpoint.resident_mb()
     seconds = COME_S + 4 * chosen.seconds
-    command = [load, *options.split(), "-t", "Bench", "-a", endpoint.address, "-d", str(seconds)]
+    command = [str(load), *options.split(), "-t", "Bench", "-a", endpoint.address, "-d", str(seconds)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         time.sleep(COME_S)
         before, begun = endpoint.cpu_s(), time.monotonic()
@@ -143,9 +143,9 @@ def run_row(name: str, row: Row, load: Path, mqload: Path, served: list[Endpoint
 def show(runs: dict[str, list[dict[str, Any]]], is_idle: bool, clients: int) -> None:
     if is_idle:
         print("| server | clients | CPU, % of a core | KB a client | refused |\n|---|---|---|---|---|")
-        for server, (found,) in runs.items():
-            each = found["grown_mb"] * 1024 / clients
-            print(f"| {server} | {clients} | {found['cpu_percent']:.1f} | {each:.1f} | {found['errors']} |", flush=True)
+        for server, (rest,) in runs.items():
+            each = rest["grown_mb"] * 1024 / clients
+            print(f"| {server} | {clients} | {rest['cpu_percent']:.1f} | {each:.1f} | {rest['errors']} |", flush=True)
         return
     print("| server | a second | p50 us | p99 us | CPU us each | refused |\n|---|---|---|---|---|---|")
     for server, found in runs.items():

@@ -54,7 +54,7 @@ class Feed:
         answers = []
         for command in commands:
             self.taken += 1
-            self.check(command.opaque, command.fields, command.body)
+            self.check(command.opaque, command.fields, bytes(command.body))
             fields = {"queueOffset": "7", "transactionId": decode_properties(command.fields["i"])["UNIQ_KEY"]}
             answers.append(encode_frame(Reply(fields=fields).to_command(command)))
         return b"".join(answers)
