@@ -27,6 +27,7 @@ OFFSET_MOVED_TOPIC = "OFFSET_MOVED_EVENT"
 CHECKPOINT_TOPIC = "CHECKPOINT_TOPIC"
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 REVIVE_PREFIX = "rmq_sys_REVIVE_LOG_"
+POP_JOURNAL_TOPIC = "rmq_sys_pyromq_pop"  # what happens to young check points, as entries of our own
 
 # Nobody may send to these: the broker parks messages there, and a stranger's would be taken for its own.
 NO_SEND_TOPICS = frozenset(
@@ -79,8 +80,8 @@ def is_retry(topic: str) -> bool:
 
 
 def is_sendable(topic: str) -> bool:
-    """Return whether a client may send to it. Not to a revive log either: a Java broker obeys what it finds there."""
-    return topic not in NO_SEND_TOPICS and not topic.startswith(REVIVE_PREFIX)
+    """Return whether a client may send to it. Not to where pops are written down: brokers obey what they find there."""
+    return topic not in NO_SEND_TOPICS and not topic.startswith(REVIVE_PREFIX) and topic != POP_JOURNAL_TOPIC
 
 
 def is_system_topic(topic: str) -> bool:

@@ -7,10 +7,10 @@ topics may have a `_`.
 
 from __future__ import annotations
 
-from .names import RETRY_PREFIX, REVIVE_PREFIX
+from .names import POP_JOURNAL_TOPIC, RETRY_PREFIX, REVIVE_PREFIX
 from .receipt import NORMAL, RETRY_V1, RETRY_V2
 
-JOURNAL_TOPIC = "rmq_sys_pyromq_pop"  # what happens to young check points, as entries of our own
+JOURNAL_TOPIC = POP_JOURNAL_TOPIC
 REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"
 V1, V2 = "_", "+"  # between group and topic
 
