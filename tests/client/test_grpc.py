@@ -195,3 +195,46 @@ async def test_what_the_protocol_lacks_is_refused_by_name(world: Servers, endpoi
             await producer.send("Nowhere", b"x")
     with pytest.raises(Error, match="two ways"):
         pyromq.connect("127.0.0.1:9876", endpoints=endpoint)
+
+
+@pytest.mark.own_broker("Apache's proxy stays when its broker goes")
+async def test_consumers_and_producers_go_on_after_a_restart(world: Servers, endpoint: str) -> None:
+    await world.create_topic("T", attributes="+message.type=NORMAL")
+    seen: list[bytes] = []
+    came = asyncio.Event()
+
+    async def handle(msg: Received) -> None:
+        seen.append(msg.body)
+        came.set()
+
+    async with (
+        connected(endpoint) as client,
+        client.producer(policy=pyromq.SendPolicy(timeout_s=30)) as producer,
+        client.push_consumer("T", handle, group="g", hold_s=5),
+    ):
+        for body in (b"before", b"after"):
+            came.clear()
+            await producer.send("T", body)
+            async with asyncio.timeout(LIMIT_S):
+                await came.wait()
+            if body == b"before":
+                await world.restart_broker()
+    assert seen == [b"before", b"after"]
+
+
+async def test_the_blocking_client_speaks_it_too(world: Servers, endpoint: str) -> None:
+    await world.create_topic("T", attributes="+message.type=NORMAL")
+
+    def job() -> list[bytes]:
+        with (
+            pyromq.sync.connect(endpoints=endpoint) as client,
+            client.producer() as producer,
+            client.simple_consumer("T", group="g", invisible_s=10) as consumer,
+        ):
+            consumer.receive(wait=0)
+            producer.send("T", b"x")
+            found = consumer.receive(wait=15)
+            consumer.ack(found)
+            return [each.body for each in found]
+
+    assert await asyncio.to_thread(job) == [b"x"]

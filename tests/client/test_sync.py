@@ -93,6 +93,32 @@ async def test_pull_without_an_event_loop(world: Servers) -> None:
     assert await in_a_thread(job, world) == list(range(30))
 
 
+async def test_messages_one_by_one_without_an_event_loop(world: Servers) -> None:
+    await world.create_topic("T", queues=1)
+
+    def job(address: str) -> list[tuple[bytes, int]]:
+        seen: list[tuple[bytes, int]] = []
+        with sync.connect(address) as client, client.producer() as producer:
+            producer.send_many("T", ["one", "two", "three"])
+            with client.simple_consumer("T", group="g", begin="first", invisible_s=600) as consumer:
+                first, second, third = consumer.receive(max=3, wait=30)
+                assert first.left_s > 590
+                first.ack()
+                second.dead_letter("no")
+                assert [each.body for each in consumer.open] == [b"three"]
+                third.later(0, counts=False)
+                assert third.is_expired
+                consumer.flush()
+            with client.simple_consumer("T", group="g") as again:
+                for msg in again:
+                    seen.append((msg.body, msg.attempt))
+                    again.ack([msg])
+                    break
+        return seen
+
+    assert await in_a_thread(job, world) == [(b"three", 1)]
+
+
 async def test_many_threads_share_one_client(world: Servers) -> None:
     def job(address: str) -> set[tuple[int, int]]:
         with sync.connect(address) as client, client.producer() as producer:

@@ -11,6 +11,8 @@ import pytest
 import pyromq
 from pyromq.client.errors import ReceiptExpired
 from pyromq.client.received import Received
+from pyromq.model.group import MessageRequestMode
+from pyromq.protocol.bodies.heartbeat import SetMessageRequestModeRequestBody
 from pyromq.protocol.requests import RequestCode
 from pyromq.testing import RmqBroker, RmqClient
 
@@ -173,4 +175,37 @@ async def test_a_failed_message_waits_for_its_delay_and_dies_after_its_retries(
     assert all(0 <= late - wanted <= REVIVED_S for late, wanted in zip(delays, (10, 30), strict=True))
     (dead,) = rmq_broker.messages("%DLQ%g")
     assert dead.body == b"x"
+    await consumer.stop()
+
+
+async def test_a_consumer_changes_over_when_its_brokers_want_it(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:
+    await rmq_broker.create_topic("orders")
+    seen: list[bytes] = []
+
+    async def handle(msg: Received) -> None:
+        seen.append(msg.body)
+
+    async def set_mode(mode: MessageRequestMode) -> None:
+        wanted = SetMessageRequestModeRequestBody(consumer_group="g", topic="orders", mode=mode)
+        session = rmq_client.client.session
+        await session.ask(rmq_broker.address, RequestCode.SET_MESSAGE_REQUEST_MODE, None, wanted)
+        await rmq_broker.clock.advance(45)
+
+    client = await rmq_broker.client()
+    consumer = client.push_consumer("orders", handle, group="g", mode="server", begin="first")
+    await consumer.start()
+    assert len({queue for queue in consumer.assigned if queue.topic == "orders"}) == 4
+    await rmq_client.send("orders", b"pulled")
+    await rmq_broker.settle()
+    await set_mode(MessageRequestMode.POP)
+    assert consumer.assigned == {}
+    await rmq_client.send("orders", b"popped")
+    await rmq_broker.settle()
+    assert seen == [b"pulled", b"popped"]
+    await set_mode(MessageRequestMode.PULL)
+    assert len({queue for queue in consumer.assigned if queue.topic == "orders"}) == 4
+    await rmq_client.send("orders", b"pulled again")
+    await rmq_broker.settle()
+    await rmq_broker.clock.advance(minutes=3)
+    assert seen == [b"pulled", b"popped", b"pulled again"]
     await consumer.stop()
