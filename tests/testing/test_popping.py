@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import pyromq
-from pyromq.client.errors import ReceiptExpired
+from pyromq.client.errors import Closed, ReceiptExpired
 from pyromq.client.received import Received
 from pyromq.model.group import MessageRequestMode
 from pyromq.protocol.bodies.heartbeat import SetMessageRequestModeRequestBody
@@ -209,3 +209,23 @@ async def test_a_consumer_changes_over_when_its_brokers_want_it(rmq_broker: RmqB
     await rmq_broker.clock.advance(minutes=3)
     assert seen == [b"pulled", b"popped", b"pulled again"]
     await consumer.stop()
+
+
+async def test_a_receive_that_waits_during_the_stop_gives_back_what_it_gets(
+    rmq_broker: RmqBroker, rmq_client: RmqClient
+) -> None:
+    await rmq_broker.create_topic("orders")
+    client = await rmq_broker.client()
+    consumer = client.simple_consumer("orders", group="g", begin="first", invisible_s=600)
+    await consumer.start()
+    waiting = asyncio.create_task(consumer.receive(wait=60))
+    await rmq_broker.settle()
+    await consumer.stop()
+    await rmq_client.send("orders", b"x")
+    await rmq_broker.settle()
+    with pytest.raises(Closed):
+        await waiting
+    await rmq_broker.clock.advance(1)
+    (found,) = await rmq_client.receive("orders", "g")
+    assert (found.body, found.attempt) == (b"x", 1)
+    await found.ack()

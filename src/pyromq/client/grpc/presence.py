@@ -39,6 +39,7 @@ class _Server:
     settings: v2.Settings | None = None
     fault: Error | None = None
     call: ClientCall | None = None
+    sent: bytes = b""  # our settings, as this server has them
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -138,16 +139,19 @@ class Presence:
         if self._group:
             request.group.name = self._group
         answer = await self._calls.ask(address, "Heartbeat", request, v2.HeartbeatResponse, self._config.call_timeout_s)
+        if answer.status.code == v2.Code.UNRECOGNIZED_CLIENT_TYPE and address in self._servers:
+            self._servers[address].sent = b""  # it has forgotten us: the next heartbeat introduces us again
         check_status(address, answer.status)
 
     async def _send_settings(self, addresses: list[str]) -> None:
-        """Send our settings on streams that are open: they may have changed."""
+        """Send our settings on streams that are open, if they have changed."""
+        command = self._command()
         for address in addresses:
             server = self._servers.get(address)
-            if server is not None and server.call is not None:
-                server.settings = None
+            if server is not None and server.call is not None and server.sent != command:
+                server.settings, server.sent = None, command
                 try:
-                    await server.call.send(self._command())
+                    await server.call.send(command)
                 except (GrpcError, ConnectionLost) as fault:
                     log.debug("settings not sent", address=address, fault=str(fault))
 
@@ -155,8 +159,8 @@ class Presence:
         while True:
             try:
                 async with await self._calls.begin(address, "Telemetry") as call:
-                    server.call = call
-                    await call.send(self._command())
+                    server.call, server.sent = call, self._command()
+                    await call.send(server.sent)
                     while (got := await call.receive()) is not None:
                         self._take(address, server, v2.TelemetryCommand.FromString(got))
                 server.fault = None

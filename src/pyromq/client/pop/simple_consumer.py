@@ -153,6 +153,9 @@ class SimpleConsumer(Lifecycle):
         while True:
             handed = await self._receiving.receive(max, until, invisible_s, is_ordered=bool(self._is_ordered))
             found = await self._chosen(self._leased(handed, invisible_s))
+            if not self.is_open:  # stopped meanwhile
+                await self.leases.give_back(found)
+                self._check_open()
             if found or self._session.clock.monotonic() >= until:
                 return found
 
