@@ -73,6 +73,7 @@ class Http2Connection(asyncio.BufferedProtocol):
         self.buffered = 0  # bytes, as `buffered_bytes.py` counts them
         self.is_open = False
         self.was_cut = False
+        self._is_ending = False  # the session has said why it is over
         self._service = service
         self._session = new_session(service.http2)
         self._security = security
@@ -232,8 +233,9 @@ class Http2Connection(asyncio.BufferedProtocol):
             self._hot_calls_ended()
         if self._room:
             self._wake_senders()
-        self._unflushed()
-        self._count()
+        self._is_unflushed = True
+        self._service.serve_arrived()
+        self.flush()
 
     def _hot_calls_ended(self) -> None:
         self._active_at = self._service.clock.monotonic()
@@ -276,6 +278,7 @@ class Http2Connection(asyncio.BufferedProtocol):
 
     def _session_closed(self, reason: str) -> None:
         """Say why, and end it."""
+        self._is_ending = True
         self._service.warn.warning("bad bytes from a peer", peer=self.address, fault=reason)
         self._is_unflushed = True
         self.close(reason)
@@ -363,7 +366,7 @@ class Http2Connection(asyncio.BufferedProtocol):
         except ProtocolError as fault:  # TLS that came to its end
             self.violation("bad bytes from a peer", fault=str(fault))
             return
-        if self._session.is_closed:
+        if self._session.is_closed and not self._is_ending:
             self._receive(b"")  # it says why
         if self._flow.reasons:
             self._check_write_buffer()
