@@ -153,6 +153,25 @@ async def test_no_more_is_held_ahead_of_the_position_than_a_limit(broker: Virtua
     assert bodies(await take(broker, "d")) == [f"C{AHEAD}"]
 
 
+async def test_what_no_filter_wants_is_passed_at_once_unless_somebody_has_one_before(
+    broker: Virtual,
+) -> None:
+    await fill(broker, "A" * 600 + "B", tags="x" * 600 + "y")
+    wanted: dict[str, Any] = {"exp": "y", "expType": "TAG"}
+    (one,) = await take(broker, **wanted) or await take(broker, **wanted)
+    assert one.offset == 600
+    await ack(broker, one)
+    assert committed(broker) == 601
+    await fill(broker, "C" + "D" * 300, tags="y" + "x" * 300)
+    (held,) = await take(broker, **wanted)
+    assert await take(broker, "b", **wanted) == []
+    assert committed(broker) == 601
+    await ack(broker, held)
+    assert committed(broker) == 601 + AHEAD
+    assert await take(broker, "b", **wanted) == []
+    assert committed(broker) == 902
+
+
 @pytest.mark.parametrize("is_killed", [False, True])
 async def test_a_restart_forgets_nothing(tmp_path: Path, is_killed: bool) -> None:
     clock = ManualClock(START_MS)

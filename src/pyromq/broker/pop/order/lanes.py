@@ -84,6 +84,12 @@ class HeldQueues:
         self.move(lane, block.first_open)
         self._ends.set(lane, block.next_end(self.clock.now_ms()))
 
+    def pass_on(self, lane: OrderLane, block: Block) -> None:
+        """Keep a block of which more is settled: the group goes past what its filter does not want."""
+        if block.position != self.position(lane):
+            self.table.put(lane, block)
+            self.move(lane, block.position)
+
     def ack(self, lane: OrderLane, pop_time: int, offset: int) -> OrderAck:
         position = self.position(lane)
         if position is None or offset < position:

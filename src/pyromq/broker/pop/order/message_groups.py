@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from .block import Block, Holder
 
-AHEAD = 1_024  # offsets that a pop looks at, from the position on: nothing further is given before that moves
+AHEAD = 256  # offsets that a pop looks at, from the position on: nothing further is given before that moves
 
 
 class Choice:
@@ -29,9 +29,19 @@ class Choice:
     def given(self) -> list[int]:
         return list(self._given)
 
+    @property
+    def end(self) -> int:
+        """Return the first offset that lies too far ahead."""
+        return self._position + AHEAD
+
+    def begin_at(self, offset: int) -> None:
+        """Go past what no filter wants, while nobody has anything: it need not be noted one by one."""
+        if not self._given and (self._old is None or not self._old.groups):
+            self._position = max(self._position, offset)
+
     def offer(self, offset: int, key: str) -> bool:
         """Return whether the pop gets this message."""
-        if offset in self._settled or key in self._held:
+        if offset in self._settled or key in self._held or offset >= self.end:
             return False
         self._given[offset] = key
         return True
@@ -39,7 +49,7 @@ class Choice:
     def pass_over(self, offsets: Iterable[int]) -> None:
         """Note offsets that no filter wants, or where nothing is: the group goes past them."""
         held = set() if self._old is None else self._old.groups.keys()
-        self._settled.update(offset for offset in offsets if offset not in held)
+        self._settled.update(at for at in offsets if self._position <= at < self.end and at not in held)
 
     def block(self, pop_time: int, invisible_ms: int, now_ms: int) -> Block:
         """Return the block after this pop: what was open before, and what is given now."""
@@ -61,6 +71,12 @@ class Choice:
         block.groups, block.settled, block.position = groups, sorted(self._settled), self._position
         _advance(block)
         return block
+
+    def pass_on(self, block: Block) -> None:
+        """Note in the block before, of a pop that gets nothing, what no filter wants."""
+        block.settled = sorted(self._settled.union(block.settled))
+        block.position = max(block.position, self._position)
+        _advance(block)
 
     def counts(self, block: Block) -> dict[int, int]:
         """Return how often each message of this pop was given before: those above 0."""

@@ -18,9 +18,9 @@ from ...reading.filtered_read import Search
 from ..lane_source import LaneSource
 from ..seams import Place
 from ..tickets import PopTicket
-from .block import count_text, next_block
+from .block import Block, count_text, next_block
 from .lanes import HeldQueues
-from .message_groups import AHEAD, Choice
+from .message_groups import Choice
 from .table import OrderLane
 
 _KEY = Property.SHARDING_KEY.encode()
@@ -47,23 +47,45 @@ class OrderSource(LaneSource):
     async def _take_groups(self, ticket: PopTicket, place: Place, lane: OrderLane) -> None:
         """Take messages of groups that nobody else has, from the position on."""
         with self._reserved(ticket, place):
-            start = self._offset(ticket, place, self.live.config)
+            start = self._sound_offset(ticket, place, lane)
             old = self.order.table.find(lane)
             before = old if old is not None and old.is_by_group else None
             choice = Choice(before, start, ticket.header.attempt_id, self.order.clock.now_ms())
             chosen: list[bytes] = []
             at = start
-            while len(chosen) < ticket.room and at < start + AHEAD:
+            while len(chosen) < ticket.room and at < choice.end:
                 selection, records = await self._stretch(ticket, place, at)
                 if selection.next_offset <= at:
                     break
-                chosen += _offered(choice, at, selection.next_offset, records, ticket.room - len(chosen))
+                choice.begin_at(HEAD.unpack_from(records[0])[5] if records else selection.next_offset)
+                stretch = range(at, min(selection.next_offset, choice.end))
+                chosen += _offered(choice, stretch, records, ticket.room - len(chosen))
                 at = selection.next_offset
                 if len(chosen) == ticket.room:
                     ticket.rest += max(0, selection.max_offset - at)
             # Else the group was reset meanwhile.
             if self.order.table.find(lane) is old and self._offset(ticket, place, self.live.config) == start:
-                self._hand_out_groups(ticket, place, lane, choice, chosen)
+                if chosen:
+                    self._hand_out_groups(ticket, place, lane, choice, chosen)
+                else:
+                    self._pass_unwanted(lane, before, choice, start, at)
+
+    def _sound_offset(self, ticket: PopTicket, place: Place, lane: OrderLane) -> int:
+        """Return where to read: not before the first message that retention has left."""
+        offset = self._offset(ticket, place, self.live.config)
+        queue = self.store.queues.get(place.topic, place.queue_id)
+        if queue is not None and offset < queue.min_offset:
+            self.order.move(lane, queue.min_offset)
+            return queue.min_offset
+        return offset
+
+    def _pass_unwanted(self, lane: OrderLane, before: Block | None, choice: Choice, start: int, end: int) -> None:
+        """Go on behind messages that the group's filter does not want, up to the first that somebody has."""
+        if before is None or not before.groups:
+            self.order.move(lane, max(start, end))
+        else:
+            choice.pass_on(before)
+            self.order.pass_on(lane, before)
 
     async def _stretch(self, ticket: PopTicket, place: Place, at: int) -> tuple[Selection, Sequence[bytes]]:
         """Read the next messages that the group's filter wants, from the medium if need be."""
@@ -89,13 +111,8 @@ class OrderSource(LaneSource):
     def _hand_out_groups(
         self, ticket: PopTicket, place: Place, lane: OrderLane, choice: Choice, records: Sequence[bytes]
     ) -> None:
-        header = ticket.header
-        block = choice.block(ticket.pop_time, header.invisible_time, self.order.clock.now_ms())
         start = self._offset(ticket, place, self.live.config)
-        if not records:
-            if block.position > start:  # what nobody wants
-                self.order.move(lane, block.position)
-            return
+        block = choice.block(ticket.pop_time, ticket.header.invisible_time, self.order.clock.now_ms())
         self.order.hold(lane, block)
         ticket.add(place.mark, place.queue_id, start, choice.given, records)
         ticket.order_counts.append(count_text(choice.counts(block), len(records), place.queue_id))
@@ -136,7 +153,7 @@ class OrderSource(LaneSource):
         self.count(place.topic, lane.group, place.queue_id, len(records), size, took_ms, from_disk)
 
 
-def _offered(choice: Choice, begin: int, end: int, records: Sequence[bytes], room: int) -> list[bytes]:
+def _offered(choice: Choice, stretch: range, records: Sequence[bytes], room: int) -> list[bytes]:
     """Return what is chosen of a stretch of the queue, and note what is in none of its records."""
     chosen: list[bytes] = []
     there = set()
@@ -146,7 +163,7 @@ def _offered(choice: Choice, begin: int, end: int, records: Sequence[bytes], roo
         key = find_property(property_bytes(raw), _KEY)
         if len(chosen) < room and choice.offer(offset, "" if key is None else key.decode("utf-8", "replace")):
             chosen.append(raw)
-    choice.pass_over(offset for offset in range(begin, end) if offset not in there)
+    choice.pass_over(offset for offset in stretch if offset not in there)
     return chosen
 
 
