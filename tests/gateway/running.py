@@ -66,6 +66,7 @@ class Caller:
         found = []
         while not call.answered.empty():
             found.append(v2.ReceiveMessageResponse.FromString(call.answered.get_nowait()))
+        assert found[0].status.code in (v2.Code.OK, v2.Code.MESSAGE_NOT_FOUND), found[0].status.message
         return [one.message for one in found if one.HasField("message")]
 
     async def ack(self, group: str, *messages: v2.Message) -> int:
