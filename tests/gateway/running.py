@@ -90,7 +90,8 @@ class Caller:
 
 @asynccontextmanager
 async def gateway_before(*name_servers: str, **settings: Any) -> AsyncIterator[Gateway]:
-    shape: dict[str, Any] = {"namesrv_addr": name_servers, "listen_port": 0, "grpc_shutdown_time_seconds": 1}
+    shape: dict[str, Any] = {"namesrv_addr": name_servers, "listen_port": 0, "remoting_listen_port": 0}
+    shape["grpc_shutdown_time_seconds"] = 1
     gateway = Gateway(GatewayConfig(**(shape | settings)), clock=SystemClock(), rng=random.Random(5))
     await gateway.listen()
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from ..config import IgnoredKeys, JavaKeys, RefusedKeys, check_ranges, setting
 from ..config.parts import including, part_of
 from ..errors import ConfigError
-from ..proxy.config import PORT, ProxySettings
+from ..proxy.config import NO_PORT, PORT, ProxySettings
 from ..transport.settings import TransportSettings
 
 
@@ -22,6 +22,12 @@ class GatewayConfig(TransportSettings):
     listen_port: int = setting(PORT, low=0, high=65535, help="port, unless grpcServerPort names it; 0 takes a free one")
     allow_unauthenticated: bool = setting(
         False, help="listen on other than loopback although nobody is asked who they are"
+    )
+    remoting_listen_port: int = setting(
+        8080, low=NO_PORT, high=65535, flag=True, help="port of remoting clients; 0 takes a free one, -1 opens none"
+    )
+    remoting_access_addr: str = setting(
+        "", help="host that remoting clients are told, if it is not the one listened on"
     )
     namesrv_addr: tuple[str, ...] = setting(
         ("127.0.0.1:9876",), flag=True, help="name servers of the cluster, host:port separated by ;"
@@ -90,9 +96,5 @@ GATEWAY_KEYS = JavaKeys(
         """,
     ),
     IgnoredKeys("renewals are timed each by itself, not scanned", "renewSchedulePeriodMillis=5000"),
-    RefusedKeys(
-        "remoting clients reach the brokers themselves, not through here",
-        "give those clients the name servers",
-        "enableRemotingLocalProxyGrpc=true|false",
-    ),
+    IgnoredKeys("every port takes remoting and HTTP/2", "enableRemotingLocalProxyGrpc=true"),
 )

@@ -12,19 +12,23 @@ from ..ambient import Clock
 from ..client.config import ClientConfig
 from ..client.connect.session import Session
 from ..config import Loaded
+from ..errors import ConfigError
 from ..machine.budget import budget_of_process
 from ..protocol.json import load_dialect
 from ..protocol.requests import RequestCode
+from ..proxy.config import NO_PORT
 from ..proxy.methods import methods
 from ..proxy.services import Services
 from ..supervision import Loops
-from ..transport.address import parse_address
+from ..transport.address import format_address, parse_address
 from ..transport.dispatch import Dispatcher, Reply, Request
 from ..transport.listening import bind
 from ..transport.server import Server
+from ..transport.turns.slices import Slices
 from .cluster_view import ClusterView
 from .config import GatewayConfig
 from .remote import RemoteBackend
+from .tunnel import Tunnel
 
 log = logs.get("pyromq.gateway")
 
@@ -44,37 +48,60 @@ class Gateway:
         handlers = {RequestCode.CHECK_TRANSACTION_STATE.code: self._check}
         self.session = Session(client, clock=clock, rng=rng, handlers=handlers)
         keep_s = config.topic_route_service_cache_expired_in_seconds
-        self.backend = RemoteBackend(self.session, ClusterView(self.session, clock, keep_s), settings, clock)
+        view = ClusterView(self.session, clock, keep_s)
+        self.backend = RemoteBackend(self.session, view, settings, clock)
         self.services = Services(self.backend, settings, clock, rng)
         self.backend.clients = self.services.clients
         self.methods = methods(self.services)
-        self.server = Server(
-            Dispatcher({}),
-            clock=clock,
+        self.tunnel = Tunnel(view, clock, rng, config.client_tls())
+        self._dispatch = Dispatcher(self.tunnel.handlers(), slices=Slices(clock))
+        self.servers = [self._server("grpc")]
+        if config.remoting_listen_port != NO_PORT:
+            self.servers.append(self._server("remoting"))
+        self._loops = Loops(clock, log)
+        self._silent: asyncio.Task[None] | None = None
+
+    def _server(self, name: str) -> Server:
+        config = self.config
+        return Server(
+            self._dispatch,
+            clock=self._clock,
             limits=config.limits(),
             tls=config.server_tls(),
             methods=self.methods,
-            name="grpc",
+            proxy_preamble=config.endpoint.grpc_proxy_protocol,
+            on_close=self.tunnel.lost,
+            name=name,
         )
-        self._loops = Loops(clock, log)
-        self._silent: asyncio.Task[None] | None = None
 
     def _check(self, request: Request) -> Reply | None:
         return self.backend.check(request)
 
     async def listen(self) -> str:
-        """Bind and serve; return the address. ConfigError says why not."""
+        """Bind and serve; return the address of gRPC clients. ConfigError says why not."""
         config = self.config
-        listening = await bind(config.bind_address.strip("[]"), config.port, shared=config.shares_its_port)
-        self.backend.port = parse_address(listening.address)[1]
+        host, shared = config.bind_address.strip("[]"), config.shares_its_port
+        listening = [await bind(host, config.port, shared=shared)]
+        self.backend.port = parse_address(listening[0].address)[1]
+        if config.remoting_listen_port != NO_PORT:
+            try:
+                listening.append(await bind(host, config.remoting_listen_port, shared=shared))
+            except ConfigError as fault:
+                listening[0].close()
+                raise ConfigError(f"{fault} (remotingListenPort; -1 opens none)") from None
+        told = config.remoting_access_addr or host
+        self.tunnel.address = format_address(told, parse_address(listening[-1].address)[1])
         self.session.start()
         self._silent = asyncio.get_running_loop().create_task(self._loops.keep("silent clients", self.backend.run))
-        self.server.accept_on(listening)
-        return listening.address
+        for server, bound in zip(self.servers, listening, strict=True):
+            server.accept_on(bound)
+        return listening[0].address
 
     async def stop(self) -> None:
         """Finish calls under way, give back what clients hold, leave the cluster."""
-        await self.server.stop(self.config.grpc_shutdown_time_seconds)
+        for server in self.servers:
+            await server.stop(self.config.grpc_shutdown_time_seconds)
+        await self.tunnel.close()
         if self._silent is not None:
             self._silent.cancel()
             await asyncio.wait((self._silent,))

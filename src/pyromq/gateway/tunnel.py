@@ -1,0 +1,186 @@
+"""Remoting clients through the gateway: routes name the gateway, requests go on to the broker that they name.
+
+Each client has connections of its own to the brokers, so that these see it as if it had come itself: what they ask of
+it, or tell it, comes back over the same connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping
+from functools import partial
+
+import msgspec
+
+from .. import logs
+from ..ambient import Clock
+from ..errors import CallFailed, PyroError, RequestRefused
+from ..model.codes import ResponseCode
+from ..model.topic import MASTER_ID
+from ..model.wire_text import INT_MAX, whole_number
+from ..protocol.bodies.route import TopicRouteData
+from ..protocol.command import Command
+from ..protocol.requests import RequestCode
+from ..proxy.queues import masters
+from ..proxy.statuses import Denied
+from ..transport.client import RemotingClient
+from ..transport.dispatch import Answer, Handler, Reply, Request
+from ..transport.peer import Peer
+from ..transport.tls import ClientTls
+from .cluster_view import ClusterView
+
+log = logs.get("pyromq.gateway")
+
+_CALL_S = 10.0
+_WAITS = ("suspendTimeoutMillis", "pollTime")  # how long a request may be held by its broker
+_BROKER_FIELDS = ("bname", "n", "brokerName")
+_TOPIC_FIELDS = ("topic", "b", "originTopic")
+_TO_ALL = (RequestCode.HEART_BEAT, RequestCode.UNREGISTER_CLIENT)
+_PASSED_ON = (
+    RequestCode.SEND_MESSAGE,
+    RequestCode.SEND_MESSAGE_V2,
+    RequestCode.SEND_BATCH_MESSAGE,
+    RequestCode.CONSUMER_SEND_MSG_BACK,
+    RequestCode.END_TRANSACTION,
+    RequestCode.RECALL_MESSAGE,
+    RequestCode.CHECK_CLIENT_CONFIG,
+    RequestCode.PULL_MESSAGE,
+    RequestCode.LITE_PULL_MESSAGE,
+    RequestCode.QUERY_CONSUMER_OFFSET,
+    RequestCode.UPDATE_CONSUMER_OFFSET,
+    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
+    RequestCode.GET_MAX_OFFSET,
+    RequestCode.GET_MIN_OFFSET,
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP,
+    RequestCode.GET_CONSUMER_CONNECTION_LIST,
+    RequestCode.POP_MESSAGE,
+    RequestCode.ACK_MESSAGE,
+    RequestCode.BATCH_ACK_MESSAGE,
+    RequestCode.CHANGE_MESSAGE_INVISIBLETIME,
+    RequestCode.QUERY_ASSIGNMENT,
+)
+_LOCKS = (RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ)
+
+
+class Tunnel:
+    """Event loop only. `address` is what routes name; set once it is known."""
+
+    def __init__(self, view: ClusterView, clock: Clock, rng: random.Random, tls: ClientTls | None) -> None:
+        self._view, self._clock, self._rng, self._tls = view, clock, rng, tls
+        self._upstream: dict[Peer, RemotingClient] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+        self.address = ""
+
+    def handlers(self) -> dict[int, Handler]:
+        found: dict[int, Handler] = {row.code: self._pass_on for row in _PASSED_ON}
+        found |= {row.code: self._pass_on_by_queue for row in _LOCKS}
+        found |= {row.code: self._broadcast for row in _TO_ALL}
+        found[RequestCode.GET_ROUTEINFO_BY_TOPIC.code] = self._route
+        return found
+
+    def lost(self, peer: Peer) -> None:
+        """End the connections of a client that has gone: its brokers hear of it by that."""
+        client = self._upstream.pop(peer, None)
+        if client is not None:
+            task = asyncio.get_running_loop().create_task(client.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    async def close(self) -> None:
+        for peer in tuple(self._upstream):
+            self.lost(peer)
+        await asyncio.gather(*self._closing)
+
+    # --- requests of clients --------------------------------------------------------------------------------------
+
+    async def _route(self, request: Request) -> Reply:
+        """Answer a route in which every broker is reached here."""
+        topic = request.command.fields.get("topic", "")
+        try:
+            route = await self._view.routes.get(topic)
+        except Denied as missing:
+            raise RequestRefused(str(missing), ResponseCode.TOPIC_NOT_EXIST) from None
+        known = masters(route)
+        brokers = [
+            msgspec.structs.replace(one, broker_addrs={MASTER_ID: self.address})
+            for one in route.broker_datas
+            if one.broker_name in known
+        ]
+        queues = [one for one in route.queue_datas if one.broker_name in known]
+        return Reply(
+            body=TopicRouteData(broker_datas=brokers, queue_datas=queues, order_topic_conf=route.order_topic_conf)
+        )
+
+    def _pass_on(self, request: Request) -> Answer:
+        fields = request.command.fields
+        broker = next((fields[name] for name in _BROKER_FIELDS if fields.get(name)), "")
+        return self._ask(request, broker)
+
+    def _pass_on_by_queue(self, request: Request) -> Answer:
+        queues = request.body.mq_set
+        return self._ask(request, queues[0].broker_name if queues else "")
+
+    async def _ask(self, request: Request, broker: str) -> Reply | None:
+        address = await self._address(broker, request.command.fields)
+        try:
+            return await self._exchange(request, address)
+        except CallFailed as fault:
+            self._view.forget(broker)
+            raise RequestRefused(f"the broker at {address} does not answer: {fault}") from None
+
+    async def _broadcast(self, request: Request) -> Reply | None:
+        """Pass a heartbeat or a farewell on to every broker; the first refusal is the answer."""
+        addresses = (await self._view.masters()).values()
+        asked = (self._exchange(request, address) for address in addresses)
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        replies = [one for one in answers if isinstance(one, Reply)]
+        if not replies and not request.command.is_oneway:
+            raise RequestRefused(f"no broker answers: {answers[0] if answers else 'none is registered'}")
+        return next((one for one in replies if one.code != ResponseCode.SUCCESS), replies[0] if replies else None)
+
+    async def _address(self, broker: str, fields: Mapping[str, str]) -> str:
+        """Return where to pass a request on. Clients of 4.x name no broker: the first of the topic's then."""
+        topic = next((fields[name] for name in _TOPIC_FIELDS if fields.get(name)), "")
+        try:
+            if not broker and topic:
+                broker = min(masters(await self._view.routes.get(topic)), default="")
+            return await self._view.address(broker)
+        except Denied as missing:
+            raise RequestRefused(str(missing), ResponseCode.TOPIC_NOT_EXIST) from None
+
+    async def _exchange(self, request: Request, address: str) -> Reply | None:
+        command, client = request.command, self._client(request.peer)
+        onward = msgspec.structs.replace(command, opaque=0, body=bytes(command.body))
+        if command.is_oneway:
+            await client.send(address, onward)
+            return None
+        held_ms = max((whole_number(command.fields.get(name), high=INT_MAX) or 0 for name in _WAITS), default=0)
+        answer = await client.call(address, onward, _CALL_S + held_ms / 1000)
+        return Reply(answer.code, answer.remark, fields=answer.fields, body=bytes(answer.body))
+
+    def _client(self, peer: Peer) -> RemotingClient:
+        client = self._upstream.get(peer)
+        if client is None:
+            relay = partial(self._relay, peer)
+            client = RemotingClient(clock=self._clock, rng=self._rng, dispatch=relay, tls=self._tls)
+            self._upstream[peer] = client
+        return client
+
+    # --- requests of brokers --------------------------------------------------------------------------------------
+
+    def _relay(self, peer: Peer, request: Request) -> Answer:
+        """Pass on to a client what a broker asks of it or tells it."""
+        command = request.command
+        onward = msgspec.structs.replace(command, body=bytes(command.body))
+        if command.is_oneway:
+            peer.send(onward)
+            return None
+        return self._call_client(peer, onward)
+
+    async def _call_client(self, peer: Peer, command: Command) -> Reply:
+        try:
+            answer = await peer.call(command, _CALL_S)
+        except PyroError as fault:
+            raise RequestRefused(f"the client does not answer: {fault}") from None
+        return Reply(answer.code, answer.remark, fields=answer.fields, body=bytes(answer.body))
