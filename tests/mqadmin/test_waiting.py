@@ -38,7 +38,6 @@ WAITING = {
     "getAcl": "-b BROKER -s User:u",
     "listAcl": "-b BROKER",
     "copyAcl": "-f BROKER -t BROKER",
-    "exportPopRecord": "-b BROKER",
     "exportMetadataInRocksDB": "-p /tmp -t topics",
     "rocksDBConfigToJson": "-p /tmp -t topics",
     "getBrokerLiteInfo": "-b BROKER",

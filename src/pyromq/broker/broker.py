@@ -131,6 +131,7 @@ class Broker:
             self.retries,
             self.pull_parts,
             self.pop_parts,
+            self.stored_pops,
             self.balance,
             self.runtime,
             lambda: self.listeners.servers,
@@ -171,6 +172,7 @@ class Broker:
                     "pyromqRefusedConsumers": str(len(conflicts.refused)),
                 }
                 | self.pop_parts.figures()
+                | self.stored_pops.figures()
             ),
         )
 

@@ -39,6 +39,7 @@ from .wiring.foundation import Foundation
 from .wiring.naming import Naming
 from .wiring.popping import PopParts
 from .wiring.serving import PullParts, SendParts
+from .wiring.stored_pops import StoredPopParts
 
 SERVED = (ServedBy.BROKER, ServedBy.RELAYED)
 
@@ -65,6 +66,7 @@ class Parts:
     retries: RetryParts
     pulls: PullParts
     pops: PopParts
+    stored_pops: StoredPopParts
     balance: BalanceParts
     runtime: RuntimeInfo
     servers: Callable[[], Iterable[Server]]  # which are made with the handlers, so after them
@@ -214,7 +216,7 @@ def _inspection(parts: Parts) -> Inspection:
         base.statistics.lag.now_ms,
         base.statistics.holds,
         sends.duplicates,
-        lambda: timing.parked() | transactions.parked() | parts.pops.parked(),
+        lambda: timing.parked() | transactions.parked() | parts.pops.parked() | parts.stored_pops.parked(),
         transactions.listing.undecided,
         base.storage.quarantine,
         base.environment.loops,

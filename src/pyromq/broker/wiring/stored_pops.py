@@ -39,6 +39,19 @@ class StoredPopParts:
         gone = {"popped messages, LOST": self.copies.gone} if self.copies.gone else {}
         return {name: count for name, count in waits.items() if count} | gone
 
+    def figures(self) -> dict[str, str]:
+        """Return what the runtime information has of stored check points; ours alone."""
+        numbers = {
+            "StoredAcks": self.spill.acks,
+            "StoredDue": self.revive.undecided(),
+            "StoredLateMs": self.revive.behind_ms(),
+            "StoredDecided": self.revive.decided,
+            "StoredRevived": self.copies.put,
+            "StoredLost": self.copies.gone,
+            "LateAcks": self.spill.late,
+        }
+        return {f"pyromqPop{name}": str(number) for name, number in numbers.items()}
+
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         return [self._environment.loops.keep("stored check points", self.revive.run)]
 

@@ -159,7 +159,7 @@ async def _settings(run: Run, address: str) -> dict[str, str]:
     return await settings.fetch(run.calls, address, RequestCode.GET_BROKER_CONFIG)
 
 
-@command("Let brokers move the records of pops from RocksDB back to files", waits_for="pop records in RocksDB")
+@command("Let brokers move the records of pops from RocksDB back to files")
 async def export_pop_record(run: Run) -> None:
     """[-b brokerAddr=]  the broker, host:port
     [-c clusterName=]    the cluster: masters and slaves
