@@ -172,3 +172,19 @@ async def test_many_pops_of_one_turn_are_one_record(broker: Virtual) -> None:
     answers = await asyncio.gather(*(pop(broker, maxMsgNums=1) for _ in range(8)))
     assert sorted(bodies(one for each in answers for one in each)) == [str(number) for number in range(8)]
     assert broker.broker.pop_parts.journal.records - before == 1
+
+
+async def test_what_waits_is_bounded_in_bytes(tmp_path: Path) -> None:
+    async with virtual_broker(tmp_path, max_held_pull_bytes=1_000) as broker:
+        await broker.send("T", b"x")
+        await pop(broker)
+        assert (await pop_answer(broker, pollTime=10_000, exp="x" * 2_000, expType="TAG")).code == 209
+
+
+async def test_pops_go_on_while_a_pull_lets_a_queue_go(broker: Virtual) -> None:
+    await fill(broker, 6)
+    await pop(broker, maxMsgNums=2, invisibleTime=60_000)
+    pulled, more = await asyncio.gather(broker.pulled("T", offset=2, group="G"), pop(broker, maxMsgNums=2))
+    assert bodies(more) == ["2", "3"]
+    assert [one.body for one in pulled]
+    assert bodies(await pop(broker, maxMsgNums=2)) == ["4", "5"]

@@ -62,11 +62,13 @@ class Aging:
         lane = self.lanes.find(group, topic, queue_id)
         if lane is None or self.spill is None:
             return
-        next_offset = self.lanes.table.next_offset(lane)
         while points := self.lanes.table.points(lane)[:AT_ONCE]:
             await self.spill.spill(points)
-            if len(self.lanes.table.points(lane)) == len(points):
-                return  # they cannot be put now
+            if points[0] in self.lanes.table.points(lane)[:AT_ONCE]:
+                return  # it cannot be put now
+        if self.lanes.find(group, topic, queue_id) != lane:
+            return  # a reset came in between
+        next_offset = self.lanes.table.next_offset(lane)  # others may have popped while these were put
         self.lanes.close(group, topic, queue_id)
         self.lanes.commit_start(group, topic, queue_id, next_offset)
 

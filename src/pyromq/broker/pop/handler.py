@@ -31,7 +31,7 @@ from .walk import Walk
 
 @dataclass(slots=True, eq=False, repr=False)
 class PopHandler:
-    """Event loop only. `order` serves pops in order; `pick` chooses one of n; `met` notes who pops what."""
+    """Event loop only. `order` serves pops in order; `pick` chooses one of n."""
 
     live: Live[BrokerConfig]
     clock: Clock
@@ -42,7 +42,6 @@ class PopHandler:
     journal: PopJournal
     arrivals: Arrivals
     pick: Callable[[int], int]
-    met: Callable[[PopMessage], None] = lambda _: None
     held: HeldPops[PopTicket] = field(init=False)
     _looks: int = 0  # the revive queue follows from it
     _tasks: set[asyncio.Future[None]] = field(default_factory=set)
@@ -58,7 +57,6 @@ class PopHandler:
     def _checked(self, request: Request, born_ms: int = 0) -> PopTicket:
         header = request.header
         header.born_time = header.born_time or born_ms
-        self.met(header)
         allowed = self.checks.check(header, request.peer, self.live.config, self.clock.now_ms())
         self.journal.check_writable()
         return PopTicket(request, header, allowed)
@@ -107,7 +105,7 @@ class PopHandler:
         wait_ms = ticket.allowed.born_ms + header.poll_time - self.clock.now_ms()
         place = (header.topic, header.consumer_group, header.queue_id)
         limits = (config.max_pop_polling_size, config.pop_polling_size)
-        return self.held.add(place, wait_ms, ticket.request.peer, ticket, limits)
+        return self.held.add(place, wait_ms, ticket.request.peer, ticket, limits, config.max_held_pull_bytes)
 
     def _wake_for_rest(self, ticket: PopTicket) -> None:
         """Let another pop of the same kind look for what was left."""

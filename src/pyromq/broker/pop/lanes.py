@@ -75,6 +75,8 @@ class Lanes(Watched):
 
     def settle(self, lane: int) -> None:
         """Commit what follows from the lane's state: to be called after each change of it."""
+        if self.table.next_offset(lane) < 0:
+            return  # it was closed meanwhile, and what is committed counts
         group, topic, queue_id = self.table.names(lane)
         self._offsets.commit(topic, group, queue_id, self.table.base(lane))
         self._offsets.note_pulled(topic, group, queue_id, self.table.next_offset(lane))

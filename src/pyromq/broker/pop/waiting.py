@@ -23,6 +23,7 @@ from ..reading.long_poll import Arrivals, LongPoll, SuspendedPull
 
 ANY_QUEUE = -1
 AT_ONCE = 64  # in a turn of the loop
+MANY_BYTES = 256 << 20  # of requests that wait
 EARLY_MS = 50  # before the end of its time a pop is looked at once more and answered
 
 
@@ -80,15 +81,25 @@ class HeldPops(Generic[T]):
 
     # --- waiting --------------------------------------------------------------------------------------------------
 
-    def add(self, place: tuple[str, str, int], wait_ms: int, peer: Peer, ticket: T, most: tuple[int, int]) -> Holding:
-        """Hold a request by topic, group and queue for so long. `most`: how many may wait in all, and under this key.
+    def add(
+        self,
+        place: tuple[str, str, int],
+        wait_ms: int,
+        peer: Peer,
+        ticket: T,
+        most: tuple[int, int],
+        most_bytes: int = MANY_BYTES,
+    ) -> Holding:
+        """Hold a request by topic, group and queue for so long. `most`: how many may wait in all, and under this key;
+        `most_bytes`: of all their requests.
 
         The number under a key may be one more than that, as in Java.
         """
         topic, group, queue_id = place
         if wait_ms <= EARLY_MS or self._is_closed:
             return Holding.NOT
-        if len(self._held) >= most[0] or self.count(*place) > most[1]:
+        is_too_much = self._held.bytes + ticket.size > most_bytes
+        if is_too_much or len(self._held) >= most[0] or self.count(*place) > most[1]:
             return Holding.FULL
         deadline = self._clock.monotonic() + (wait_ms - EARLY_MS) / 1000
         self.put_back(SuspendedPull(_pair(topic, group), queue_id, 0, deadline, peer, ticket, ticket.size))
