@@ -246,3 +246,18 @@ async def test_progress_shows_what_is_in_flight(broker: Virtual) -> None:
     text = bytes(answer.body).decode()
     assert '"consumerOffset":1' in text
     assert '"pullOffset":3' in text
+
+
+async def test_a_group_that_only_pops_is_known_by_what_it_asks_for(broker: Virtual) -> None:
+    await fill(broker, 1)
+    await pop(broker, exp="TagA || TagB", expType="TAG")
+
+    async def told(topic: str) -> Any:
+        answer = await broker.call(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, group="G", topic=topic)
+        return json.loads(bytes(answer.body)).get("subscriptionData")
+
+    assert (await told("T"))["tagsSet"] == ["TagA", "TagB"]
+    assert (await told("%RETRY%G_T"))["subString"] == "*"
+    assert await told("Other") is None
+    await broker.call(RequestCode.DELETE_SUBSCRIPTIONGROUP, groupName="G", cleanOffset=True)
+    assert await told("T") is None

@@ -27,6 +27,7 @@ from ...protocol.headers.header import ConsumerGroupName, GroupName, TopicName
 from ...protocol.record import encode_record
 from ...transport.dispatch import Reply, Request, RequestOf
 from ...transport.peer import Peer
+from ..clients.popped_subscriptions import PoppedSubscriptions
 from ..clients.producers import ConnectedProducer, Producers
 from .view import BrokerView
 
@@ -38,6 +39,7 @@ class ConnectionAdmin(BrokerView):
     """Event loop only."""
 
     producers: Producers
+    popped: PoppedSubscriptions
 
     # --- who is connected -----------------------------------------------------------------------------------------
 
@@ -88,6 +90,8 @@ class ConnectionAdmin(BrokerView):
         header = request.header
         group = self.consumers.find(header.group)
         found = None if group is None else group.subscriptions.get(header.topic or "")
+        if found is None:
+            found = self.popped.find(header.group, header.topic or "", self.live.config.enable_retry_topic_v2)
         body = QuerySubscriptionResponseBody(group=header.group, topic=header.topic, subscription_data=found)
         return Reply(body=body)
 

@@ -16,6 +16,7 @@ from ...config import Live
 from ...model.codes import ResponseCode
 from ...protocol.headers.pop import PopMessage
 from ...transport.dispatch import Answer, Reply, Request, RequestOf, failed
+from ..clients.popped_subscriptions import PoppedSubscriptions
 from ..config import BrokerConfig
 from ..intake.intake import Outcome
 from ..intake.put_answers import answer
@@ -42,6 +43,7 @@ class PopHandler:
     journal: PopJournal
     arrivals: Arrivals
     pick: Callable[[int], int]
+    subscriptions: PoppedSubscriptions
     held: HeldPops[PopTicket] = field(init=False)
     _looks: int = 0  # the revive queue follows from it
     _tasks: set[asyncio.Future[None]] = field(default_factory=set)
@@ -58,6 +60,7 @@ class PopHandler:
         header = request.header
         header.born_time = header.born_time or born_ms
         allowed = self.checks.check(header, request.peer, self.live.config, self.clock.now_ms())
+        self.subscriptions.note(header.consumer_group, header.topic, header.exp_type, header.exp)
         self.journal.check_writable()
         return PopTicket(request, header, allowed)
 

@@ -26,6 +26,7 @@ from ..clients.filter_data import ConsumerFilters
 from ..clients.handlers import ClientHandlers
 from ..clients.new_queues import NewQueues
 from ..clients.order_locks import OrderLocks, OrderLockTable
+from ..clients.popped_subscriptions import PoppedSubscriptions
 from ..clients.producers import Producers
 from ..intake.intake import Intake
 from ..loop_quarantine import LoopQuarantine, put_released
@@ -160,6 +161,7 @@ class ClientParts:
         config, clock = environment.config, environment.clock
         self._clock = clock
         self.consumers, self.producers = Consumers(), Producers()
+        self.popped = PoppedSubscriptions()
         self.locks = OrderLocks(config.rebalance_lock_max_live_time / 1000)
         self._lock_save = environment.table("pyromq/orderLocks.json")
         self._kept_locks = OrderLockTable(self._lock_save.table, self.locks, clock.monotonic(), self._lock_save.saved)

@@ -62,6 +62,7 @@ class PopParts:
             self.journal,
             store,
             base.environment.rng.randrange,
+            base.clients.popped,
         )
         receipts = ReceiptChecks(base.topics, store)
         self.acks = AckHandler(live, receipts, self.lanes, self.order.pops)
@@ -165,6 +166,7 @@ class PopParts:
     def _group_changed(self, name: str) -> None:
         if self._base.groups.find(name) is None:
             self.lanes.close_all(lambda group, _: group == name)
+            self._base.clients.popped.forget_group(name)
         for held in self._held:
             held.end_pairs(lambda _, group: group == name)
 
