@@ -71,6 +71,7 @@ ELSEWHERE = {
     "up": "test_up_brokers.py",
     "dev": "test_main.py",
     "namesrv": "test_main.py",
+    "proxy": "test_proxy.py",
     "run": "../app",
     "demo": "test_demo.py",
     "spark shell": "test_spark.py",

@@ -6,6 +6,7 @@ Called by `load.py` for files, environment and flags, and by `live.py` for what 
 from __future__ import annotations
 
 import difflib
+import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -118,6 +119,26 @@ def examine_toml(path: Path, text: str, settings: Mapping[str, Setting]) -> Iter
         else:
             unknown = unknown_key(key, settings, {one.java: one.name for one in settings.values()})
             yield SettingFinding(where, key, str(value), "unknown", error=unknown)
+
+
+def examine_json(path: Path, text: str, config_class: type, keys: JavaKeys) -> Iterator[SettingFinding]:
+    """Yield what becomes of each key of a JSON object with Java's keys, as `rmq-proxy.json` is one."""
+    try:
+        table = json.loads(text)
+    except ValueError as fault:
+        raise ConfigError(f"{path}: not valid JSON: {fault}") from None
+    if not isinstance(table, dict):
+        raise ConfigError(f"{path}: a JSON object is needed, with settings as its members")
+    by_java = {one.java: one for one in settings_of(config_class).values()}
+    for key, value in table.items():
+        found = re.search(rf'"{re.escape(key)}"', text)
+        where = f"{path} line {text.count(chr(10), 0, found.start()) + 1 if found else 1}"
+        if isinstance(value, dict | list | None):
+            wrong = f"{key} = {json.dumps(value)[:80]}: a text, a number, true or false is needed"
+            yield SettingFinding(where, key, str(value), "refused", error=wrong)
+        else:
+            shown = value if isinstance(value, str) else json.dumps(value)
+            yield _judge_java(where, key, shown, by_java, keys)
 
 
 def unknown_key(key: str, known: Iterable[str], translations: Mapping[str, str]) -> str:

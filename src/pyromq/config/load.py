@@ -17,6 +17,7 @@ from ..errors import ConfigError
 from .findings import (
     IN_ANY_CASE,
     SettingFinding,
+    examine_json,
     examine_properties,
     examine_toml,
     first_error,
@@ -96,6 +97,8 @@ def examine_file(path: Path, config_class: type, keys: JavaKeys) -> list[Setting
     """Return every key of a file and what becomes of it. Raises ConfigError if the file cannot be read at all."""
     text = _read(path)
     settings = settings_of(config_class)
+    if path.suffix == ".json":
+        return list(examine_json(path, text, config_class, keys))
     if _is_toml(path, text, settings):
         return list(examine_toml(path, text, settings))
     return examine_properties(text, str(path), config_class, keys)

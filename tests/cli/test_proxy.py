@@ -1,0 +1,54 @@
+"""`pyromq proxy` as a process: it says where it listens, takes Java's settings file, and stops in order."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+import grpc
+from click.testing import CliRunner
+
+from pyromq.cli.main import cli
+from pyromq.protocol.grpc import v2
+from pyromq.proxy.methods import PATH
+from tests.interop.peers import ours
+from tests.interop.peers.process import Program
+from tests.proxy.calling import METADATA
+
+
+def test_it_serves_with_java_s_settings_file(tmp_path: Path) -> None:
+    names = ours.NameServer(tmp_path / "names")
+    file = tmp_path / "rmq-proxy.json"
+    settings = {"namesrvAddr": names.address, "grpcServerPort": 0, "remotingListenPort": 0, "proxyMode": "cluster"}
+    file.write_text(json.dumps(settings | {"maxInvisibleTimeMills": 60_000}))
+    command: list[str | Path] = [sys.executable, "-m", "pyromq.cli.main", "proxy", "-c", file]
+    try:
+        with Program(command, name="pyromq proxy", env={"HOME": str(tmp_path)}, cwd=tmp_path) as program:
+            address = program.wait_for(r"pyromq proxy ready on (127\.0\.0\.1:[1-9]\d*)")[1]
+            with grpc.insecure_channel(address) as channel:
+                request = v2.QueryRouteRequest(topic=v2.Resource(name="Nowhere"))
+                call = channel.unary_unary(PATH + "QueryRoute")
+                data = call(request.SerializeToString(), metadata=[*METADATA.items()], timeout=20)
+            assert v2.QueryRouteResponse.FromString(data).status.code == v2.Code.TOPIC_NOT_FOUND
+            program.signal(signal.SIGTERM)
+            assert program.wait() == 0
+    finally:
+        names.kill()
+
+
+def test_settings_that_cannot_be(tmp_path: Path) -> None:
+    file = tmp_path / "rmq-proxy.json"
+
+    def said(text: str) -> str:
+        file.write_text(text)
+        done = CliRunner().invoke(cli, ["proxy", "-c", str(file)])
+        assert done.exit_code == 78, done.output
+        return done.output
+
+    assert "proxyMode = local is refused" in said('{"proxyMode": "local"}')
+    assert "line 2: unknown key 'grpcServerPorts'" in said('{\n"grpcServerPorts": 1}')
+    assert "a text, a number, true or false is needed" in said('{"grpcServerPort": [1]}')
+    assert "not valid JSON" in said("{")
+    assert "start it with --insecure" in said('{"bindAddress": "0.0.0.0"}')
