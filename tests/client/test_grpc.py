@@ -238,3 +238,22 @@ async def test_the_blocking_client_speaks_it_too(world: Servers, endpoint: str) 
             return [each.body for each in found]
 
     assert await asyncio.to_thread(job) == [b"x"]
+
+
+async def test_several_topics_are_asked_at_a_time(world: Servers, endpoint: str) -> None:
+    for topic in ("T", "U", "V"):
+        await world.create_topic(topic, attributes="+message.type=NORMAL")
+    wanted = {topic: pyromq.Filter() for topic in ("T", "U", "V")}
+    async with (
+        connected(endpoint) as client,
+        client.producer() as producer,
+        client.simple_consumer(wanted, group="g", invisible_s=60) as consumer,
+    ):
+        assert await consumer.receive(wait=0) == []
+        for topic in ("U", "V", "T"):
+            waiting = asyncio.create_task(consumer.receive(wait=15))
+            await producer.send(topic, topic)
+            async with asyncio.timeout(LIMIT_S):
+                found = await waiting or await gathered(consumer, 1)
+            assert [each.topic for each in found] == [topic]
+            await consumer.ack(found)

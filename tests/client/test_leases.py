@@ -24,6 +24,8 @@ PLACE = MessageQueue(broker_name="b", queue_id=ANY_QUEUE, topic="T")
 class Broker:
     """Answers as the test says, and notes what it was asked."""
 
+    is_cancellable = False
+
     def __init__(self) -> None:
         self.acked: list[list[int]] = []
         self.changed: list[tuple[int, float, bool]] = []

@@ -37,6 +37,8 @@ class GrpcReceipt(NamedTuple):
 class GrpcPops:
     """Event loop only. One per consumer."""
 
+    is_cancellable = True
+
     def __init__(self, session: GrpcSession, group: str) -> None:
         self._session = session
         self._calls = session.calls

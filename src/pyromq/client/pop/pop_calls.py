@@ -42,6 +42,8 @@ class PopRequest:
 class PopCalls(Protocol):
     """Event loop only. Calls raise the errors of `errors.py`."""
 
+    is_cancellable: bool  # the server takes back what it would hand to a pop that was cancelled, and has no `watch`
+
     async def places(self, topic: str) -> list[MessageQueue]:
         """Return who can be asked for messages of a topic. TopicNotFound, NoBroker."""
         ...

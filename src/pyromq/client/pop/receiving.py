@@ -67,7 +67,7 @@ class Receiving:
         while True:
             places = await self.places()
             left_s = max(0.0, until - self._clock.monotonic())
-            hold_s = left_s if len(places) == 1 else 0.0
+            hold_s = left_s if len(places) == 1 or self._calls.is_cancellable else 0.0
             asked = PopRequest(
                 place=places[0],
                 wanted=self._filters[places[0].topic],
@@ -77,7 +77,10 @@ class Receiving:
                 is_ordered=is_ordered,
                 from_first=self._options.begin in FIRST,
             )
-            found, faults = await self._sweep(asked, places)
+            if len(places) > 1 and self._calls.is_cancellable:
+                found, faults = await self._race(asked, places)
+            else:
+                found, faults = await self._sweep(asked, places)
             if found:
                 return found
             if len(faults) == len(places):
@@ -86,7 +89,7 @@ class Receiving:
             if left_s < LEAST_HOLD_S:
                 await self._clock.sleep(max(0.0, left_s))
                 return []
-            if len(places) > 1:
+            if len(places) > 1 and not self._calls.is_cancellable:
                 was_told = await self._wait([each for each in places if each not in faults], left_s, is_ordered)
                 rests = rests + 1 if was_told else 0
                 if rests > 1:  # what came was somebody else's, or does not match
@@ -128,6 +131,38 @@ class Receiving:
             self._abandon(found)
             raise
         return found, faults
+
+    async def _race(
+        self, asked: PopRequest, places: Sequence[MessageQueue]
+    ) -> tuple[list[Handed], dict[MessageQueue, Error]]:
+        """Ask all at a time, and take what comes first. The other calls are cancelled."""
+        loop = asyncio.get_running_loop()
+        most = min(MOST_POPPED, asked.most)
+        pops = {
+            loop.create_task(
+                self._calls.pop(replace(asked, place=each, wanted=self._filters[each.topic], most=most))
+            ): each
+            for each in places
+        }
+        found: list[Handed] = []
+        faults: dict[MessageQueue, Error] = {}
+        pending = set(pops)
+        try:
+            while pending and not found:
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    if isinstance(fault := task.exception(), Error):
+                        faults[pops[task]] = fault
+                    else:
+                        found += task.result()
+        except asyncio.CancelledError:
+            self._abandon(found)
+            raise
+        finally:
+            for task in pending:
+                task.cancel()
+        self._abandon(found[asked.most :])
+        return found[: asked.most], faults
 
     async def _drain(self, asked: PopRequest, found: list[Handed]) -> None:
         """Take from one place while it has more, until there are enough."""

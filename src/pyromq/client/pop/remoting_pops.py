@@ -37,6 +37,8 @@ _MOST_BIT = 1 << 16  # of one entry of a batch ack: an answer that spans more of
 class RemotingPops:
     """Event loop only. One per consumer."""
 
+    is_cancellable = False
+
     def __init__(self, session: Session, group: str, retry: Retry) -> None:
         self._session = session
         self._group = group
