@@ -226,9 +226,8 @@ class Server:
 
     def _welcome(self, address: str) -> Served | None:
         """Make a connection for a socket that was just accepted; None where there is no place for it."""
-        connection: Served = self._connection()
-        if self.calls is not None or self._proxy_preamble:
-            connection = self._sniffer()
+        is_sniffed = self.calls is not None or self._proxy_preamble
+        connection: Served = self._sniffer() if is_sniffed else self._connection()
         return connection if self._seat(connection, address) else None
 
     def _admit(self, connection: Connection) -> bool:

@@ -210,3 +210,39 @@ async def test_a_silent_server_is_asked_and_then_left(clock: ManualClock, networ
     stopping = asyncio.create_task(server.stop(grace_s=1))
     await clock.advance(2)
     await stopping
+
+
+@pytest.mark.parametrize("name", ["Upper", "Late", "Count", "Echo"])
+async def test_a_call_may_be_cancelled_at_any_point(clock: ManualClock, network: MemoryNetwork, name: str) -> None:
+    server = Server(echo, clock=clock, methods=METHODS)
+    network.listen("server:1", server.attach_unknown)
+    client = client_of(clock=clock, connect=network.connect)
+
+    async def whole() -> None:
+        async with await client.open("server:1", SERVICE + name) as call:
+            await call.send(b"3 50000")
+            call.half_close()
+            while await call.receive() is not None:
+                pass
+
+    passes, is_done = 0, False
+    while not is_done:
+        calling = asyncio.create_task(whole())
+        for _ in range(passes):
+            await asyncio.sleep(0)
+        is_done = calling.done()
+        calling.cancel()
+        await asyncio.gather(calling, return_exceptions=True)
+        for _ in range(30):
+            await asyncio.sleep(0)
+        assert server.calls is not None
+        assert server.calls.open_calls == 0
+        assert await client.call("server:1", SERVICE + "Upper", b"after", timeout_s=5) == b"AFTER"
+        passes += 1
+    assert passes > 3
+    assert server.connections == 1
+    assert server.service.buffered.total == 0
+    await client.close()
+    stopping = asyncio.create_task(server.stop(grace_s=1))
+    await clock.advance(2)
+    await stopping

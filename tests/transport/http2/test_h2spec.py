@@ -16,6 +16,8 @@ from tests.transport.http2.support import serving
 OF_WEB_SERVERS = {
     "Sends multiple WINDOW_UPDATE frames increasing the flow control window to above 2^31-1 on a stream",
     'Sends a HEADERS frame with the "content-length" header field which does not equal the DATA frame payload length',
+    'Sends a HEADERS frame with the "content-length" header field which does not equal the sum of the multiple DATA '
+    "frames payload length",
     "Sends a WINDOW_UPDATE frame on half-closed (remote) stream",
     "Sends a PRIORITY frame on half-closed (remote) stream",
     "Sends HEADERS frames that causes their advertised concurrent stream limit to be exceeded",
