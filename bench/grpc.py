@@ -121,6 +121,12 @@ def make_topic(mqload: Path, endpoint: Endpoint, topic: str) -> None:
     measure(mqload, Case("first", f"send -t {topic} -c 1 -w 1 -s 128 -q 4"), endpoint.processes[0], 0.2)
 
 
+def make_group(endpoint: Endpoint, group: str) -> None:
+    """Java's proxy refuses clients of a group that its broker does not know yet."""
+    command = [str(Path(sys.executable).with_name("mqadmin")), "updateSubGroup", "-b", endpoint.processes[0].address]
+    subprocess.run([*command, "-g", group], stdout=subprocess.DEVNULL, check=True)
+
+
 def run_row(name: str, row: Row, load: Path, mqload: Path, served: list[Endpoint], chosen: argparse.Namespace) -> None:
     heading(row.what, f"python bench/grpc.py --row {name}")
     runs: dict[str, list[dict[str, Any]]] = {one.name: [] for one in served}
@@ -130,7 +136,10 @@ def run_row(name: str, row: Row, load: Path, mqload: Path, served: list[Endpoint
             make_topic(mqload, one, topic)
             if row.fill:
                 loaded(load, one, "send -c 4 -w 16 -s 128", FILL_S, topic)
-            options = row.options.format(group=f"g{turn}-{int(time.time())}", clients=chosen.clients)
+            group = f"g{turn}-{int(time.time())}"
+            if row.own_topic:
+                make_group(one, group)
+            options = row.options.format(group=group, clients=chosen.clients)
             if name == "grpc-idle":
                 runs[one.name].append(rested(load, one, options, chosen))
             else:

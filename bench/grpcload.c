@@ -11,7 +11,7 @@
  * receive: simple consumers; -w receives in flight on each connection, -n messages a receive, one AckMessage a message;
  *          ends when every receive finds nothing, or after -d seconds
  * e2e    : half of the connections send at a fixed rate, the others receive and ack; latency from due time to receipt
- * idle   : clients with a telemetry stream and a heartbeat each 10 s
+ * idle   : clients with a telemetry stream and a heartbeat each 10 s, ten in a group (-g and a number)
  * Request ids, dates and time-outs change from call to call, as real clients' do. Prints one JSON line: calls, messages,
  * seconds, rates, latency percentiles in microseconds, codes other than 20000 and gRPC statuses other than 0.
  */
@@ -42,7 +42,7 @@ typedef struct call {
   buf out; size_t sent; int open;             /* open: more may be sent later (telemetry) */
   buf in; int found; struct call *next;
 } call;
-struct conn { int fd, number, inflight, ready, is_sender, want_out; nghttp2_session *s; call *telemetry; char id[64]; double beat; };
+struct conn { int fd, number, inflight, ready, is_sender, want_out; nghttp2_session *s; call *telemetry; char id[64], group[64]; double beat; };
 
 static conn conns[MAXC];
 static uint32_t *histogram;
@@ -161,7 +161,7 @@ static void settings(conn *c) {
   number(s, 1, c->is_sender ? 1 : 3); duration(s, 4, 3);
   if (c->is_sender) { resource(p, 1, topic); inside(s, 5, p); }
   else {
-    resource(p, 1, group);
+    resource(p, 1, c->group);
     resource(e, 1, topic); number(f, 1, 1); text(f, 2, "*"); inside(e, 2, f); inside(p, 2, e);
     duration(p, 5, 5); inside(s, 6, p);
   }
@@ -171,7 +171,7 @@ static void settings(conn *c) {
 }
 static void heartbeat(conn *c) {
   call *k = new_call(c, HEARTBEAT, now());
-  if (!c->is_sender) resource(&k->out, 1, group);
+  if (!c->is_sender) resource(&k->out, 1, c->group);
   number(&k->out, 2, c->is_sender ? 1 : 3);
   begin(k);
 }
@@ -238,6 +238,7 @@ static void dial(conn *c, int number, nghttp2_session_callbacks *callbacks) {
   if ((c->fd = socket(AF_INET, SOCK_STREAM, 0)) < 0 || connect(c->fd, (void *)&to, sizeof to)) die("connect");
   setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); fcntl(c->fd, F_SETFL, O_NONBLOCK);
   c->number = number; snprintf(c->id, sizeof c->id, "loading-host@%d@%d@%x", (int)getpid(), number, (unsigned)(number * 2654435761u));
+  if (strcmp(mode, "idle")) snprintf(c->group, sizeof c->group, "%s", group); else snprintf(c->group, sizeof c->group, "%s-%d", group, number / 10);
   nghttp2_session_client_new(&c->s, callbacks, c);
   nghttp2_settings_entry e[] = {{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 1 << 20}, {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 1000}};
   nghttp2_submit_settings(c->s, 0, e, 2); nghttp2_session_set_local_window_size(c->s, 0, 0, 1 << 20);
