@@ -33,8 +33,9 @@ check points that were told before it concern settled ones: they change nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from ..errors import PyroError
 
@@ -94,3 +95,63 @@ class LaneFigures(NamedTuple):
 
 class DamagedJournal(PyroError):
     """Entries that cannot be read or do not fit the table. The text says which, at which byte, and why."""
+
+
+# --- the feed of pops, which the native kernel alone has: without it the handlers serve -----------------------------
+
+
+class PopQuery(NamedTuple):
+    """What a verdict on pops depends on: fields of the request. None: the field was not sent."""
+
+    group: bytes
+    topic: bytes
+    queue_id: int
+    init_mode: int
+    expression_type: bytes | None
+    expression: bytes | None
+
+
+class AnswerTemplate(NamedTuple):
+    """The header of an answer in JSON, cut where its own values stand: `slots` says which value follows each piece."""
+
+    pieces: Sequence[bytes]  # one more than slots
+    slots: Sequence[int]  # POP_TIME and so on
+
+
+POP_TIME, INVISIBLE_TIME, REVIVE_QUEUE, REST, START_OFFSETS, MESSAGE_OFFSETS, OPAQUE = range(7)
+
+
+class PopTemplates(NamedTuple):
+    """Answers of the feed: messages that were found, an acknowledgement, another invisible time."""
+
+    found: AnswerTemplate
+    acked: AnswerTemplate
+    changed: AnswerTemplate
+
+
+class PopHost(Protocol):
+    """What a feed of pops asks of the broker, on the event loop, within one call of `feed`."""
+
+    def judge_pop(self, query: PopQuery) -> object | None:
+        """Return the verdict on such pops (the module's `PopGrant`); None: leave them to Python."""
+        ...
+
+    def judge_ack(self, group: bytes, topic: bytes, queue_id: int) -> object | None:
+        """Return the verdict on acks and changes of a lane (the module's `AckGrant`); None: leave them to Python."""
+        ...
+
+    def look(self) -> tuple[int, int]:
+        """Return the revive queue of the next pop, and its number of 0 to 99."""
+        ...
+
+    def put_journal(self) -> bool:
+        """Put the table's entries by Python. False: they could not be put, and are kept."""
+        ...
+
+    def settled(self, lanes: Sequence[int], acked: int, is_put: bool) -> None:
+        """Commit the offsets of these lanes; so many messages were acked; whether a journal record was put."""
+        ...
+
+    def wake(self, verdict: object) -> None:
+        """Let another pop of the same kind look for what was left."""
+        ...

@@ -4,7 +4,7 @@
 cdef enum:
     GROUP = 0, TOPIC = 1, DEFAULT_TOPIC = 2, DEFAULT_QUEUES = 3, QUEUE = 4, SYS_FLAG = 5, BORN = 6, FLAG = 7
     PROPERTIES = 8, RECONSUME = 9, UNIT = 10, MAX_RECONSUME = 11, BATCH = 12, BROKER_NAME = 13
-    FIELDS = 14
+    FIELDS = 16
 
 cdef enum:
     PULL_GROUP = 0, PULL_TOPIC = 1, PULL_QUEUE = 2, PULL_OFFSET = 3, PULL_COUNT = 4, PULL_FLAGS = 5, PULL_COMMIT = 6
@@ -12,7 +12,12 @@ cdef enum:
     PULL_BROKER_NAME = 13
 
 cdef enum:
-    SENDS = 0, PULLS = 1          # what a header is read for: codes and names of fields depend on it
+    POP_GROUP = 0, POP_TOPIC = 1, POP_QUEUE = 2, POP_COUNT = 3, POP_INVISIBLE = 4, POP_POLL = 5, POP_BORN = 6, POP_INIT = 7
+    POP_KIND = 8, POP_EXPRESSION = 9, POP_ORDER = 10, POP_ATTEMPT = 11, POP_EXTRA = 12, POP_OFFSET = 13
+    POP_BROKER_NAME = 14, POP_SUSPEND = 15
+
+cdef enum:
+    SENDS = 0, PULLS = 1, POPS = 2          # what a header is read for: codes and names of fields depend on it
 
 cdef struct Header:
     int kind
@@ -62,7 +67,30 @@ cdef int pull_field(Text name) noexcept nogil:
     return -1
 
 
+cdef int pop_field(Text name) noexcept nogil:
+    """Number of a field of requests 200050, 200051, 200053 and 200151; -1 for any other."""
+    if same(name, b"topic", 5): return POP_TOPIC
+    if same(name, b"queueId", 7): return POP_QUEUE
+    if same(name, b"consumerGroup", 13): return POP_GROUP
+    if same(name, b"extraInfo", 9): return POP_EXTRA
+    if same(name, b"offset", 6): return POP_OFFSET
+    if same(name, b"maxMsgNums", 10): return POP_COUNT
+    if same(name, b"invisibleTime", 13): return POP_INVISIBLE
+    if same(name, b"pollTime", 8): return POP_POLL
+    if same(name, b"bornTime", 8): return POP_BORN
+    if same(name, b"initMode", 8): return POP_INIT
+    if same(name, b"expType", 7): return POP_KIND
+    if same(name, b"exp", 3): return POP_EXPRESSION
+    if same(name, b"order", 5): return POP_ORDER
+    if same(name, b"attemptId", 9): return POP_ATTEMPT
+    if same(name, b"bname", 5): return POP_BROKER_NAME
+    if same(name, b"suspend", 7): return POP_SUSPEND
+    return -1
+
+
 cdef inline bint is_for_us(int kind, int64_t code) noexcept nogil:
+    if kind == POPS:
+        return code == 200050 or code == 200051 or code == 200053 or code == 200151
     if kind == PULLS:
         return code == 11 or code == 361
     return code == 10 or code == 310 or code == 320
@@ -79,6 +107,8 @@ cdef inline bint keep_field(Header *h, Text name, Text value, bint escaped, bint
     cdef int64_t timeout
     if h.kind == PULLS:
         number = pull_field(name)
+    elif h.kind == POPS:
+        number = pop_field(name)
     elif h.code == 10:
         number = long_field(name)
     elif name.n == 1 and c'a' <= name.at[0] <= c'n':

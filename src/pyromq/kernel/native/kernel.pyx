@@ -16,7 +16,7 @@ from libc.string cimport memchr, memcmp, memcpy, memmove, memset
 
 from array import array
 
-from pyromq.kernel.pops import Ack, CheckPoint, DamagedJournal, LaneFigures
+from pyromq.kernel.pops import Ack, CheckPoint, DamagedJournal, LaneFigures, PopQuery
 from pyromq.kernel.pulls import PullCount, PullQuery
 from pyromq.kernel.python.placed import Placed
 from pyromq.kernel.python.pull import Picked, Range
@@ -69,6 +69,9 @@ include "pull_feed.pxi"
 include "pop_entries.pxi"
 include "pop_points.pxi"
 include "pop_table.pxi"
+include "pop_grant.pxi"
+include "pop_acks.pxi"
+include "pop_feed.pxi"
 include "flusher.pxi"
 include "arrow.pxi"
 include "places.pxi"

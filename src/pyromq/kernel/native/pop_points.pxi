@@ -43,6 +43,8 @@ cdef class PopLane:
     cdef uint32_t place               # among the lanes of its table
     cdef uint32_t told                # the epoch that has its LANE entry; 0: none
     cdef int64_t next, messages
+    cdef int64_t settled_base, settled_next   # as the broker was told by the feed last
+    cdef uint64_t turn                # of the feed that has changed it last
     cdef uint32_t *ring
     cdef Py_ssize_t first, until, room
 
@@ -180,6 +182,7 @@ cdef class PopPoints:
     cdef PopLane add_lane(self, int64_t number, str group, str topic, int queue_id):
         cdef PopLane lane = PopLane.__new__(PopLane)
         lane.number, lane.group, lane.topic, lane.queue_id, lane.next = number, group, topic, queue_id, -1
+        lane.settled_base = lane.settled_next = -2
         lane.place = <uint32_t>len(self.places)
         self.places.append(lane)
         self.by_number[number] = lane
@@ -364,6 +367,7 @@ cdef class PopPoints:
         while lane.points():
             self.settle(lane, lane.ring[lane.until - 1], self.arena[lane.ring[lane.until - 1]].open)
         lane.next = -1
+        lane.settled_base = lane.settled_next = -2
         return 0
 
     cdef as_given(self, uint32_t place):

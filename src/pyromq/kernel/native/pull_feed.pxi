@@ -422,7 +422,7 @@ cdef class PullFeed:
                 if self.picked.used and pull.total + size > grant.max_bytes:
                     return STOP
                 one = <Pulled *>(self.picked.at + self.picked.used)
-                one.position, one.size = position, size
+                one.position, one.size, one.offset = position, size, pull.next
                 self.picked.used += sizeof(Pulled)
                 pull.total += size
             pull.next += 1

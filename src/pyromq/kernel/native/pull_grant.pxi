@@ -64,6 +64,7 @@ cdef class Window:
 cdef struct Pulled:
     int64_t position
     int64_t size
+    int64_t offset
 
 
 cdef struct Pull:

@@ -1,0 +1,652 @@
+# The feed of pops: pops that find messages of their topic, acks, batches of acks and changes whose check points are young,
+# from received bytes to table, journal record and answers. Everything else goes to Python untouched, before anything of it
+# has changed; what is no pop goes to the feed of pulls, in the order in which it came.
+
+cdef enum:
+    POP_REQUIRED = 0xBF       # all fields up to the init mode but for the birth
+    ACK_REQUIRED = 0x3007     # group, topic, queue, receipt, offset
+    MOST_PLACES = 256         # queues of a topic that a pop looks through here
+    MOST_POPPED_AT_ONCE = 32
+    JOURNAL_ROOM = 1 << 20    # of the log's file: less is left, Python goes on in the next
+    ENTRIES_ENOUGH = 512 << 10   # bytes of the journal's entries in one call
+    MOST_ACK_GRANTS = 10000
+    LATE_MS = 500
+
+# One queue of an answer: how many of the picked records are its own, and where its lane goes on.
+cdef struct Share:
+    int place, count
+    int64_t start, next
+
+
+cdef class PopFeed:
+    """One listener's. `host` is the broker's side (`PopHost` of kernel/pops.py); `held` are the pops that wait."""
+
+    cdef object host, held
+    cdef PullFeed pulls
+    cdef SendFeed sends
+    cdef PopTable table
+    cdef TimeSource time
+    cdef set reading                  # lanes that wait for the medium: while there is one, Python serves all pops
+    cdef Template found, acked, changed
+    cdef bytes journal
+    cdef str journal_topic
+    cdef QueueTail tail               # of the journal
+    cdef dict grants, ack_grants
+    cdef Buffer picked, answers, record, starts, offsets, key
+    cdef Share shares[MOST_POPPED_AT_ONCE]
+    cdef BatchEntry batch[MOST_BATCHED]
+    cdef list made, dirty, woken, targets
+    cdef int64_t made_bytes
+    cdef uint64_t turn
+    cdef bint is_begun, is_refused
+    cdef int64_t acked_now
+    cdef readonly int64_t messages, acks, changes     # since the start
+
+    def __init__(self, host, PullFeed pulls not None, PopTable table not None, templates, str journal_topic not None, set reading not None, held):
+        self.host, self.pulls, self.sends, self.table, self.time = host, pulls, pulls.sends, table, pulls.sends.time
+        self.found, self.acked, self.changed = [Template(one) for one in templates]
+        self.journal_topic, self.journal = journal_topic, journal_topic.encode("ascii")
+        self.reading, self.held = reading, held
+        self.grants, self.ack_grants = {}, {}
+        self.made, self.dirty, self.woken, self.targets = [], [], [], []
+
+    def __dealloc__(self):
+        free(self.picked.at)
+        free(self.answers.at)
+        free(self.record.at)
+        free(self.starts.at)
+        free(self.offsets.at)
+        free(self.key.at)
+
+    def forget_unused(self):
+        """Drop all verdicts: groups and connections that are gone leave nothing behind."""
+        self.grants.clear()
+        self.ack_grants.clear()
+
+    def feed(self, connection, received):
+        """`kernel/seam.py` has the contract."""
+        cdef Py_buffer view
+        PyObject_GetBuffer(received, &view, PyBUF_SIMPLE)
+        try:
+            if not self.has_pop(<const uint8_t *>view.buf, view.len):
+                return self.pulls.feed(connection, received)
+            return self.take(connection, received, <const uint8_t *>view.buf, view.len)
+        finally:
+            PyBuffer_Release(&view)
+
+    # --- frames ---------------------------------------------------------------------------------------------------
+
+    cdef bint has_pop(self, const uint8_t *p, Py_ssize_t n) noexcept:
+        cdef Py_ssize_t at = 0, end
+        while True:
+            end = self.pulls.frame_end(p, at, n)
+            if end < 0:
+                return False
+            if is_pop(p + at):
+                return True
+            at = end
+
+    cdef take(self, connection, received, const uint8_t *p, Py_ssize_t n):
+        cdef Py_ssize_t at = 0, end, first
+        cdef list left = [], others = [], waiting = []
+        cdef bint done = False, drain = False
+        cdef bytes ready
+        self.begin()
+        while True:
+            end = self.pulls.frame_end(p, at, n)
+            if end < 0:
+                break
+            if is_pop(p + at):
+                if self.may_go_on() and self.one(p + at, end - at):
+                    done = True
+                else:
+                    left.append(received[at:end])
+                at = end
+                continue
+            first = at
+            while end >= 0 and not is_pop(p + at):
+                at = end
+                end = self.pulls.frame_end(p, at, n)
+            piece = received[first:at]
+            fed = as_fed(self.pulls.feed(connection, piece), piece)
+            left.extend(fed.frames)
+            if fed.ready:
+                others.append(fed.ready)
+            waiting.extend(fed.waiting)
+            done = done or fed.used > 0
+            drain = drain or fed.drain
+            first += fed.used
+            while first < at:
+                end = self.pulls.frame_end(p, first, n)
+                left.append(received[first:end])
+                first = end
+        self.commit()
+        if not done:
+            return DRAIN if drain else NOTHING
+        ready = self.ready()
+        if self.sends.waits and ready:
+            waiting.append(PendingReply(self.sends.appender.log.end, ready))
+            ready = b""
+        if others:
+            ready = b"".join([*others, ready])
+        if at == n and not left and not waiting and not drain:
+            return ready  # as nearly always
+        return make_tuple(Fed, (at, ready, waiting, left, drain))  # as Fed(...), without a call of Python's
+
+    cdef void begin(self) noexcept:
+        self.turn += 1
+        self.made_bytes = self.acked_now = 0
+        self.answers.used = 0
+        self.is_begun = self.is_refused = False
+        self.made.clear()
+        self.dirty.clear()
+        self.woken.clear()
+
+    cdef bint may_go_on(self) except -1:
+        """Whether the table may be changed now: what it notes can be appended. Asked once a buffer, and of its room."""
+        cdef LogTail log = self.sends.appender.log
+        if not self.is_begun:
+            self.is_begun = True
+            if self.sends.appender.stopped is not None or not self.sends.has_settings:
+                self.is_refused = True
+            elif not self.sends.is_gate_open() and not self.sends.host.admit():
+                self.is_refused = True
+            elif self.table.entries.used and not self.host.put_journal():
+                self.is_refused = True    # what Python has noted comes first
+            elif self.tail is None or self.tail.is_removed:
+                self.tail = self.sends.host.queue(self.journal_topic, 0)
+                self.is_refused = self.tail is None
+        return (
+            not self.is_refused
+            and log.limit - log.end - BLANK_BYTES > JOURNAL_ROOM
+            and self.table.entries.used < ENTRIES_ENOUGH
+        )
+
+    cdef bytes ready(self):
+        if self.answers.used:
+            self.made.append(PyBytes_FromStringAndSize(<char *>self.answers.at, <Py_ssize_t>self.answers.used))
+        cdef bytes answers = <bytes>self.made[0] if len(self.made) == 1 else b"".join(self.made)
+        self.made.clear()
+        return answers
+
+    cdef bint one(self, const uint8_t *p, Py_ssize_t size) except -1:
+        """One whole frame: done. False: nothing was done about it."""
+        cdef Header h
+        cdef uint32_t word = get32(p + 4)
+        cdef Py_ssize_t n = <Py_ssize_t>(word & 0xFFFFFF)
+        if not read_header(<int>(word >> 24), p + 8, n, &h, POPS) or h.flag:
+            return False
+        if h.code == 200151:
+            return self.ack_batch(&h, p + 8 + n, size - 8 - n)
+        if size != 8 + n:
+            return False
+        if h.code == 200050:
+            return self.made_bytes < ENOUGH_BYTES and self.pop(&h)
+        return self.ack(&h) if h.code == 200051 else self.change(&h)
+
+    # --- the journal ----------------------------------------------------------------------------------------------
+
+    cdef int commit(self) except -1:
+        """Put one record for all of it; then offsets are committed. An error closes the connection: the entries stay."""
+        cdef PopLane lane
+        cdef list moved = []
+        cdef bint is_put = self.table.entries.used > 0
+        cdef int64_t base
+        if is_put and self.is_begun and not self.is_refused:
+            try:
+                if not self.append() and not self.host.put_journal():
+                    raise RuntimeError("what was popped and acknowledged cannot be written down now")
+            except Exception:
+                self.host.put_journal()
+                raise
+        for lane in self.dirty:
+            base = self.table.base_of_lane(lane)
+            if base != lane.settled_base or lane.next != lane.settled_next:
+                lane.settled_base, lane.settled_next = base, lane.next
+                moved.append(lane.number)
+        if moved or self.acked_now or (is_put and self.dirty):
+            self.host.settled(moved, self.acked_now, is_put)
+        if self.woken and len(self.held):
+            for verdict in self.woken:
+                self.host.wake(verdict)
+        return 0
+
+    cdef bint append(self) except -1:
+        """The table's entries as a record of the journal. False: there is no room here."""
+        cdef Plain m
+        cdef Addition new
+        cdef Part part
+        cdef LogTail log = self.sends.appender.log
+        cdef uint8_t entry[ENTRY_BYTES]
+        cdef Py_ssize_t size
+        memset(&m, 0, sizeof(Plain))
+        m.topic = text_of(self.journal)
+        m.body.at, m.body.n = self.table.entries.at, <Py_ssize_t>self.table.entries.used
+        m.born_host = m.store_host = self.sends.store_host
+        m.with_crc = self.sends.with_crc
+        m.born = self.time.wall_ms()
+        m.store_time = max(m.born, log.last_time)
+        m.queue_offset, m.position = self.tail.end, log.end
+        size = record_bytes(&m)
+        if size > log.limit - log.end - BLANK_BYTES:
+            return False
+        self.record.used = 0
+        reserve(&self.record, <size_t>size)
+        put_record(self.record.at, &m)
+        put64(entry, <uint64_t>m.position)
+        put32(entry + 8, <uint32_t>size)
+        put64(entry + 12, 0)
+        part = Part.__new__(Part)
+        part.tail, part.entries, part.count, part.offsets = self.tail, entry, 1, 1
+        new.records, new.n, new.start = self.record.at, size, log.end
+        new.last_position, new.store_time, new.keys, new.key_count = log.end, m.store_time, NULL, 0
+        self.sends.appender.put(&new, [part])
+        self.table.clear_entries()
+        return True
+
+    cdef int touch(self, PopLane lane) except -1:
+        """Its offsets are looked at when the buffer is done."""
+        if lane.turn != self.turn:
+            lane.turn = self.turn
+            self.dirty.append(lane)
+        return 0
+
+    # --- pops -----------------------------------------------------------------------------------------------------
+
+    cdef bint pop(self, Header *h) except -1:
+        cdef int64_t queue_id, count, init, poll, born = 0, now
+        cdef PopAnswer a
+        cdef PopGrant grant
+        if h.seen & POP_REQUIRED != POP_REQUIRED:
+            return False
+        if h.seen >> POP_ORDER & 1 and not same(h.field[POP_ORDER], b"false", 5):
+            return False
+        if (
+            not integer(h.field[POP_QUEUE], INT32_MIN, INT32_MAX, &queue_id)
+            or not integer(h.field[POP_COUNT], 1, MOST_POPPED_AT_ONCE, &count)
+            or not integer(h.field[POP_INVISIBLE], INT64_MIN + 1, INT64_MAX, &a.invisible)
+            or not integer(h.field[POP_POLL], -(<int64_t>1 << 40), <int64_t>1 << 40, &poll)
+            or not integer(h.field[POP_INIT], INT32_MIN, INT32_MAX, &init)
+            or (h.seen >> POP_BORN & 1 and not integer(h.field[POP_BORN], 0, <int64_t>1 << 50, &born))
+            or self.reading
+            or self.table.used + MOST_POPPED_AT_ONCE * (POINT_BYTES + POP_GAP_BYTES * MOST_POPPED) >= self.table.most_bytes
+        ):
+            return False
+        now = self.time.wall_ms()
+        if born and now - born - poll > LATE_MS:
+            return False
+        grant = self.pop_grant(h, queue_id, init)
+        if grant is None or not self.has_some(grant):
+            return False
+        revive, chance = self.host.look()
+        a.pop_time, a.opaque, a.revive = now, h.opaque, revive
+        return self.hand_out(grant, &a, <int>count, chance)
+
+    cdef bint has_some(self, PopGrant grant) noexcept:
+        """Whether some queue has something for it, and none is Python's to look into."""
+        cdef PopQueue queue
+        cdef bint found = False
+        for queue in grant.retries:
+            if not queue.is_empty():
+                return False              # its messages leave under another name
+        for queue in grant.queues:
+            if not queue.is_empty():
+                if queue.lane is None or queue.lane.next < 0:
+                    return False
+                found = True
+        return found
+
+    cdef bint hand_out(self, PopGrant grant, PopAnswer *a, int room, int chance) except -1:
+        """Select, read, then note: up to the last step nothing is changed."""
+        cdef int shares = self.select(grant, a, room, chance)
+        cdef bytes frame
+        cdef int i, at = 0
+        cdef int64_t offsets[MOST_POPPED_AT_ONCE]
+        cdef Pulled *one = <Pulled *>self.picked.at
+        cdef Share *share
+        cdef PopQueue queue
+        cdef int k
+        if shares < 1:
+            return False
+        frame = self.found_frame(grant, a, shares)
+        if frame is None:
+            return False
+        for i in range(shares):
+            share = &self.shares[i]
+            queue = grant.queues[share.place]
+            for k in range(share.count):
+                offsets[k] = one[at + k].offset
+            at += share.count
+            if not self.table.give(
+                queue.lane, share.start, offsets, share.count, share.next, a.pop_time, a.invisible, <int>a.revive
+            ):
+                raise RuntimeError("a check point that was free is not")
+            self.touch(queue.lane)
+            self.count(queue, share.count, at)
+        self.made.append(frame)
+        self.made_bytes += PyBytes_GET_SIZE(frame)
+        self.messages += at
+        if a.rest > 0:
+            self.woken.append(grant.verdict)
+        return True
+
+    cdef int select(self, PopGrant grant, PopAnswer *a, int room, int chance) except -1:
+        """Pick records queue by queue in Java's order; how many queues gave some, -1 if Python has to look."""
+        cdef Pull pull
+        cdef PopQueue queue
+        cdef int i, place, shares = 0, count = <int>len(grant.queues)
+        cdef Py_ssize_t size
+        self.picked.used = 0
+        self.pulls.begun = self.pulls.monotonic()
+        pull.log_start, pull.log_end = self.pulls.log.start, self.pulls.log.end
+        a.rest = 0
+        for i in range(count):
+            place = 0 if not grant.is_any else (count - 1 - i + chance) % count if grant.ascending else (i + chance) % count
+            queue = grant.queues[place]
+            pull.offset, pull.low, pull.high = queue.next(), queue.read.queue.min_offset, queue.read.queue.readable_end
+            if room <= 0:
+                a.rest += max(<int64_t>0, pull.high - pull.offset)
+                continue
+            if pull.offset == pull.high:
+                continue
+            queue.read.max_count = min(<int64_t>room, grant.most)
+            if not self.pulls.select(queue.read, &pull) or shares == MOST_POPPED_AT_ONCE:
+                return -1
+            if self.table.find(queue.lane, pull.offset, a.pop_time) != NO_POINT:
+                return -1
+            size = <Py_ssize_t>self.pulls.picked.used
+            reserve(&self.picked, <size_t>size)
+            memcpy(self.picked.at + self.picked.used, self.pulls.picked.at, <size_t>size)
+            self.picked.used += <size_t>size
+            self.shares[shares].place, self.shares[shares].count = place, <int>(size // sizeof(Pulled))
+            self.shares[shares].start, self.shares[shares].next = pull.offset, pull.next
+            room -= self.shares[shares].count
+            a.rest += max(<int64_t>0, pull.high - pull.next)
+            shares += 1
+        return shares
+
+    cdef bytes found_frame(self, PopGrant grant, PopAnswer *a, int shares):
+        """The whole answer, its records read into it; None: they are not in memory, or not as their queue says."""
+        cdef Pulled *one = <Pulled *>self.picked.at
+        cdef Py_ssize_t count = <Py_ssize_t>(self.picked.used // sizeof(Pulled)), i, header, total = 0
+        cdef bytes frame
+        cdef uint8_t *start
+        cdef uint8_t *end
+        cdef Buffer mine
+        self.write_texts(grant, a, shares)
+        for i in range(count):
+            total += <Py_ssize_t>one[i].size
+        self.record.used = 0
+        reserve(&self.record, <size_t>self.found.most(a))
+        header = self.found.put(self.record.at, a) - self.record.at
+        if header > self.pulls.max_header or 8 + header + total > self.pulls.max_frame:
+            return None
+        frame = PyBytes_FromStringAndSize(NULL, 8 + header + total)
+        start = <uint8_t *>PyBytes_AS_STRING(frame)
+        put32(start, <uint32_t>(4 + header + total))
+        put32(start + 4, <uint32_t>header)
+        memcpy(start + 8, self.record.at, <size_t>header)
+        mine = self.pulls.picked          # it reads what was picked last; ours is of several queues
+        self.pulls.picked = self.picked
+        try:
+            if not self.pulls.fetch(start + 8 + header):
+                return None
+        finally:
+            self.picked = self.pulls.picked
+            self.pulls.picked = mine
+        end = start + 8 + header
+        for i in range(count):
+            if <int64_t>get64(end + 20) != one[i].offset:
+                return None
+            end += one[i].size
+        return frame
+
+    cdef int write_texts(self, PopGrant grant, PopAnswer *a, int shares) except -1:
+        """`0 queue start;…` and `0 queue offset,offset;…`."""
+        cdef Pulled *one = <Pulled *>self.picked.at
+        cdef uint8_t *s
+        cdef uint8_t *o
+        cdef int i, k, at = 0
+        cdef PopQueue queue
+        self.starts.used = self.offsets.used = 0
+        reserve(&self.starts, <size_t>shares * 40)
+        reserve(&self.offsets, <size_t>shares * 40 + 24 * (self.picked.used // sizeof(Pulled)))
+        s, o = self.starts.at, self.offsets.at
+        for i in range(shares):
+            queue = grant.queues[self.shares[i].place]
+            if i:
+                s[0] = o[0] = c';'
+                s += 1
+                o += 1
+            s[0] = o[0] = c'0'
+            s[1] = o[1] = c' '
+            s = put_number(s + 2, queue.read.queue.queue_id)
+            o = put_number(o + 2, queue.read.queue.queue_id)
+            s[0] = o[0] = c' '
+            s = put_number(s + 1, self.shares[i].start)
+            o += 1
+            for k in range(self.shares[i].count):
+                if k:
+                    o[0] = c','
+                    o += 1
+                o = put_number(o, one[at + k].offset)
+            at += self.shares[i].count
+        a.starts.at, a.starts.n = self.starts.at, s - self.starts.at
+        a.offsets.at, a.offsets.n = self.offsets.at, o - self.offsets.at
+        return 0
+
+    cdef int count(self, PopQueue queue, int count, int end) except -1:
+        """For the statistics, which read what the feed of pulls has gathered."""
+        cdef Pulled *one = <Pulled *>self.picked.at
+        cdef PullGrant read = queue.read
+        cdef int i
+        if not read.answers:
+            if len(self.pulls.uncounted) >= MOST_UNCOUNTED:
+                self.pulls.host.read_counts()
+            self.pulls.uncounted.append(read)
+        for i in range(end - count, end):
+            read.size += one[i].size
+        read.messages += count
+        read.answers += 1
+        read.took_ms += (<double>self.pulls.monotonic() - self.pulls.begun) * 1000
+        read.behind = self.pulls.log.end - one[end - count].position
+        return 0
+
+    cdef PopGrant pop_grant(self, Header *h, int64_t queue_id, int64_t init):
+        """A verdict that holds; None: leave it to Python."""
+        cdef bytes key = self.key_of(h, POP_EXPRESSION)
+        cdef PopGrant grant
+        if key is None:
+            return None
+        grant = self.grants.get(key)
+        if grant is not None:
+            if not grant.is_void():
+                return grant
+            del self.grants[key]
+        grant = self.host.judge_pop(
+            PopQuery(
+                bytes_of(h.field[POP_GROUP]),
+                bytes_of(h.field[POP_TOPIC]),
+                queue_id,
+                init,
+                bytes_of(h.field[POP_KIND]) if h.seen >> POP_KIND & 1 else None,
+                bytes_of(h.field[POP_EXPRESSION]) if h.seen >> POP_EXPRESSION & 1 else None,
+            )
+        )
+        if grant is not None:
+            if len(self.grants) >= MOST_ACK_GRANTS:
+                self.grants.clear()
+            self.grants[key] = grant
+        return grant
+
+    cdef bytes key_of(self, Header *h, int last):
+        """All that a verdict depends on, as it came: each field's length and bytes. None if that is too long."""
+        cdef int number
+        cdef size_t size = 0
+        cdef uint8_t *r
+        for number in range(last + 1):
+            size += 5 + <size_t>h.field[number].n
+        if size > MOST_KEY:
+            return None
+        self.key.used = 0
+        reserve(&self.key, size)
+        r = self.key.at
+        for number in range(last + 1):
+            if number == POP_COUNT or number == POP_INVISIBLE or number == POP_POLL or number == POP_BORN:
+                continue
+            r[0] = h.seen >> number & 1
+            put32(r + 1, <uint32_t>h.field[number].n)
+            r = put_text(r + 5, h.field[number])
+        return PyBytes_FromStringAndSize(<char *>self.key.at, r - self.key.at)
+
+    # --- acks and changes -----------------------------------------------------------------------------------------
+
+    cdef AckGrant ack_grant(self, Text group, Text topic, int64_t queue_id):
+        """A verdict that holds; None: leave it to Python."""
+        cdef AckGrant grant
+        cdef bytes key
+        if group.n + topic.n > MOST_KEY:
+            return None
+        self.key.used = 0
+        reserve(&self.key, <size_t>(8 + group.n + topic.n))
+        put32(self.key.at, <uint32_t>queue_id)
+        put32(self.key.at + 4, <uint32_t>group.n)
+        put_text(put_text(self.key.at + 8, group), topic)
+        key = PyBytes_FromStringAndSize(<char *>self.key.at, 8 + group.n + topic.n)
+        grant = self.ack_grants.get(key)
+        if grant is not None:
+            if not grant.is_void():
+                return grant
+            del self.ack_grants[key]
+        grant = self.host.judge_ack(bytes_of(group), bytes_of(topic), queue_id)
+        if grant is not None:
+            if len(self.ack_grants) >= MOST_ACK_GRANTS:
+                self.ack_grants.clear()
+            self.ack_grants[key] = grant
+        return grant
+
+    cdef AckGrant receipt_grant(self, Header *h, Receipt *receipt, int64_t *offset):
+        """The lane of an ack or change, its receipt and offset; None: Python's."""
+        cdef int64_t queue_id
+        if h.seen & ACK_REQUIRED != ACK_REQUIRED:
+            return None
+        if (
+            not integer(h.field[POP_QUEUE], 0, INT32_MAX, &queue_id)
+            or not integer(h.field[POP_OFFSET], 0, INT64_MAX, offset)
+            or not read_receipt(h.field[POP_EXTRA], receipt)
+        ):
+            return None
+        return self.ack_grant(h.field[POP_GROUP], h.field[POP_TOPIC], queue_id)
+
+    cdef bint ack(self, Header *h) except -1:
+        cdef Receipt receipt
+        cdef int64_t offset
+        cdef int outcome
+        cdef AckGrant grant = self.receipt_grant(h, &receipt, &offset)
+        if grant is None or not grant.queue.min_offset <= offset <= grant.queue.end + grant.queue.offsets_ahead:
+            return False
+        outcome = self.table.settle_one(grant.lane, receipt.start, receipt.pop_time, offset)
+        if outcome == ACK_UNKNOWN:
+            return False
+        if outcome == ACK_SET:
+            self.acked_now += 1
+            self.acks += 1
+            self.touch(grant.lane)
+        self.answer_ack(h)
+        return True
+
+    cdef bint change(self, Header *h) except -1:
+        cdef Receipt receipt
+        cdef PopAnswer a
+        cdef int64_t offset
+        cdef int outcome = ACK_CLASH
+        cdef bint suspend
+        cdef AckGrant grant
+        if not h.seen >> POP_INVISIBLE & 1 or not integer(h.field[POP_INVISIBLE], INT64_MIN + 1, INT64_MAX, &a.invisible):
+            return False
+        if not flag_field(h, POP_SUSPEND, &suspend):
+            return False
+        grant = self.receipt_grant(h, &receipt, &offset)
+        if grant is None or not grant.queue.min_offset <= offset < grant.queue.end + grant.queue.offsets_ahead:
+            return False
+        a.pop_time = self.time.wall_ms()
+        while True:
+            outcome = self.table.change_one(grant.lane, receipt.start, receipt.pop_time, offset, a.pop_time, a.invisible, suspend)
+            if outcome != ACK_CLASH:
+                break
+            a.pop_time += 1
+        if outcome == ACK_UNKNOWN:
+            return False
+        self.changes += outcome == ACK_SET
+        self.touch(grant.lane)
+        a.opaque, a.revive = h.opaque, receipt.revive
+        return self.answer(self.changed, &a)
+
+    cdef bint ack_batch(self, Header *h, const uint8_t *body, Py_ssize_t n) except -1:
+        """All entries are of young check points, or Python gets the whole batch."""
+        cdef int count, i
+        if h.seen & ~(<uint32_t>1 << POP_BROKER_NAME):
+            return False
+        count = read_batch(body, n, self.batch)
+        if count == 0:
+            return False
+        self.targets.clear()
+        for i in range(count):
+            grant = self.ack_grant(self.batch[i].group, self.batch[i].topic, self.batch[i].queue_id)
+            if grant is None or not self.walk_bits(<AckGrant>grant, &self.batch[i], False):
+                return False
+            self.targets.append(grant)
+        for i in range(count):
+            self.walk_bits(<AckGrant>self.targets[i], &self.batch[i], True)
+        return self.answer_ack(h)
+
+    cdef bint walk_bits(self, AckGrant grant, BatchEntry *entry, bint is_settled) except -1:
+        """Settle the messages of an entry, or see that all of them are there."""
+        cdef uint32_t point = self.table.find(grant.lane, entry.start, entry.pop_time)
+        cdef int64_t offset, high = grant.queue.end + grant.queue.offsets_ahead
+        cdef int at, bit
+        for at in range(entry.raw_n):
+            for bit in range(8):
+                if not entry.raw[at] >> bit & 1:
+                    continue
+                offset = entry.start + 8 * at + bit
+                if not grant.queue.min_offset <= offset <= high:
+                    continue
+                if is_settled:
+                    if self.table.settle_one(grant.lane, entry.start, entry.pop_time, offset) == ACK_SET:
+                        self.acked_now += 1
+                        self.acks += 1
+                        self.touch(grant.lane)
+                elif point == NO_POINT or bit_of(self.table.arena + point, offset) < 0:
+                    return False
+        return True
+
+    cdef bint answer_ack(self, Header *h) except -1:
+        cdef PopAnswer a
+        a.opaque = h.opaque
+        return self.answer(self.acked, &a)
+
+    cdef bint answer(self, Template template, PopAnswer *a) except -1:
+        """A whole frame without a body, behind those that are there."""
+        cdef uint8_t *start
+        cdef uint8_t *end
+        a.starts.n = a.offsets.n = 0
+        reserve(&self.answers, <size_t>(8 + template.most(a)))
+        start = self.answers.at + self.answers.used
+        end = template.put(start + 8, a)
+        put32(start, <uint32_t>(end - start - 4))
+        put32(start + 4, <uint32_t>(end - start - 8))
+        self.answers.used += <size_t>(end - start)
+        return True
+
+
+cdef inline bint is_pop(const uint8_t *p) noexcept nogil:
+    """Of a whole frame, from its first bytes: certainly not, or likely."""
+    cdef uint32_t word = get32(p + 4)
+    cdef uint8_t digit
+    if word >> 24 or word < 16 or memcmp(p + 8, b'{"code":200', 11) != 0 or p[22] != c',':
+        return False
+    digit = p[21]
+    if p[19] == c'0' and p[20] == c'5':
+        return digit == c'0' or digit == c'1' or digit == c'3'
+    return p[19] == c'1' and p[20] == c'5' and digit == c'1'
