@@ -36,7 +36,7 @@ from .wiring.environment import Environment
 from .wiring.foundation import Foundation
 from .wiring.grpc import GrpcParts
 from .wiring.grpc_sends import serve_plain_sends
-from .wiring.listeners import InjectedFaults, Listeners, Ports, bind_ports
+from .wiring.listeners import Feeding, InjectedFaults, Listeners, Ports, bind_ports
 from .wiring.naming import Naming
 from .wiring.popping import PopParts
 from .wiring.serving import PullParts, SendParts
@@ -138,7 +138,9 @@ class Broker:
         )
         handlers = base.statistics.holds.around(surface(parts))
         sending, pulling = self.sends.parts, self.pull_parts.parts
-        self.listeners = Listeners(base, ports, handlers, sending, pulling, faults, self._connection_lost)
+        popping = self.pop_parts.parts(pulling.changes)
+        feeding = Feeding(sending, pulling, popping)
+        self.listeners = Listeners(base, ports, handlers, feeding, faults, self._connection_lost)
         self.servers = self.listeners.servers
         self.grpc = GrpcParts(base, self.listeners.dispatchers["main"], self._connection_lost)
         self.grpc.backend.grpc_port = ports.grpc_port

@@ -144,6 +144,10 @@ class PopHost(Protocol):
         """Return the revive queue of the next pop, and its number of 0 to 99."""
         ...
 
+    def give_back(self, revive_queue: int, chance: int) -> None:
+        """Take back what `look` gave: that pop is Python's after all."""
+        ...
+
     def put_journal(self) -> bool:
         """Put the table's entries by Python. False: they could not be put, and are kept."""
         ...

@@ -45,6 +45,7 @@ class PopHandler:
     pick: Callable[[int], int]
     subscriptions: PoppedSubscriptions
     held: HeldPops[PopTicket] = field(init=False)
+    given_back: tuple[int, int] | None = None  # by a kernel that could not serve a pop: the next look has it
     _looks: int = 0  # the revive queue follows from it
     _tasks: set[asyncio.Future[None]] = field(default_factory=set)
 
@@ -67,14 +68,23 @@ class PopHandler:
     # --- looking --------------------------------------------------------------------------------------------------
 
     def _search(self, ticket: PopTicket) -> Awaitable[None] | None:
-        revive_queue = 0
-        if not ticket.is_ordered:
-            revive_queue = self._looks % self.live.config.revive_queue_num
-            self._looks += 1
         ticket.begun = self.clock.monotonic()
-        ticket.begin(self.clock.now_ms(), revive_queue, self.pick(queue_order.CHANCES))
+        now_ms = self.clock.now_ms()
+        if ticket.is_ordered:
+            ticket.begin(now_ms, 0, self.pick(queue_order.CHANCES))
+        else:
+            ticket.begin(now_ms, *self.look())
         source = self.order if ticket.is_ordered else self.source
         return self.walk.go(ticket, source)
+
+    def look(self) -> tuple[int, int]:
+        """Return the revive queue of a look through the queues, and the number of 0 to 99 that decides their order."""
+        if self.given_back is not None:
+            given_back, self.given_back = self.given_back, None
+            return given_back
+        revive_queue = self._looks % self.live.config.revive_queue_num
+        self._looks += 1
+        return revive_queue, self.pick(queue_order.CHANCES)
 
     async def _answer_later(self, ticket: PopTicket, pending: Awaitable[None]) -> Reply | None:
         await pending

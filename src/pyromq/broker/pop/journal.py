@@ -7,6 +7,7 @@ and comes first in the next record: pops go on meanwhile, so that consumers can 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 
 from ... import logs
@@ -38,6 +39,7 @@ class PopJournal:
         self._few = logs.Limited(log, access.clock, SAID_AGAIN_S)
         self.records = 0
         self._stirred: list[asyncio.Event] = []
+        self.blocks: list[Callable[[bool], None]] = []  # told whether entries are kept, which come before any others
 
     @property
     def next_offset(self) -> int:
@@ -84,7 +86,7 @@ class PopJournal:
             for done, _ in waiting:
                 done(Outcome())
             return
-        self._kept = b""
+        self._keep(b"")
         record = Record(
             topic=JOURNAL_TOPIC,
             queue_id=0,
@@ -96,9 +98,26 @@ class PopJournal:
         self._access.intake.put(record, partial(self._put, entries, waiting))
         self._access.intake.flush()
 
+    def put_now(self) -> bool:
+        """Put what the table has gathered, before a kernel adds to it. False: it could not be put, and is kept."""
+        self.flush()
+        return not self._kept
+
+    def note_put(self) -> None:
+        """Count a record that a kernel has put by itself, and wake who waits for changes."""
+        self.records += 1
+        for event in self._stirred:
+            event.set()
+
+    def _keep(self, entries: bytes) -> None:
+        if bool(entries) != bool(self._kept):
+            for block in self.blocks:
+                block(bool(entries))
+        self._kept = entries
+
     def _put(self, entries: bytes, waiting: list[tuple[Done, bool]], outcome: Outcome) -> None:
         if outcome.refusal is not None:
-            self._kept = entries + self._kept
+            self._keep(entries + self._kept)
             self._few.warning("what was popped and acknowledged cannot be written down now", why=str(outcome.refusal))
             for done, _ in waiting:
                 done(outcome)

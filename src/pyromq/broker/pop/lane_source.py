@@ -43,7 +43,7 @@ class LaneSource:
     lanes: Lanes
     count: GetCounter
     in_flight: Callable[[int], int]  # messages of a lane that are handed out
-    _reading: set[tuple[str, str, int]] = field(default_factory=set)  # lanes that wait for the medium
+    reading: set[tuple[str, str, int]] = field(default_factory=set)  # lanes that wait for the medium
 
     def take(self, ticket: PopTicket, place: Place) -> Awaitable[None] | None:
         """Take what there is room for; None: it is done."""
@@ -109,7 +109,7 @@ class LaneSource:
         return 0 if queue is None else max(0, queue.readable_end - offset)
 
     def _is_passed_over(self, group: str, place: Place, config: BrokerConfig) -> bool:
-        if (group, place.topic, place.queue_id) in self._reading:
+        if (group, place.topic, place.queue_id) in self.reading:
             return True
         if not config.enable_pop_message_threshold:
             return False
@@ -169,7 +169,7 @@ class LaneSource:
         self._hand_out(ticket, place, start, selection, records, from_disk=True)
 
     def _reserved(self, ticket: PopTicket, place: Place) -> _Reserved:
-        return _Reserved(self._reading, (ticket.header.consumer_group, place.topic, place.queue_id))
+        return _Reserved(self.reading, (ticket.header.consumer_group, place.topic, place.queue_id))
 
     # --- handing out ----------------------------------------------------------------------------------------------
 

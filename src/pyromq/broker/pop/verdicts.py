@@ -89,6 +89,9 @@ class PopVerdicts:
     def look(self) -> tuple[int, int]:
         return self._parts.handler.look()
 
+    def give_back(self, revive_queue: int, chance: int) -> None:
+        self._parts.handler.given_back = revive_queue, chance
+
     def put_journal(self) -> bool:
         return self._parts.handler.journal.put_now()
 
@@ -116,7 +119,9 @@ class PopVerdicts:
     def judge_pop(self, query: PopQuery) -> object | None:
         handler, config = self._parts.handler, self._parts.handler.live.config
         header = _header(query)
-        if config.enable_pop_message_threshold or not (config.pop_waits_for_flush or config.flush_mode is FlushMode.ASYNC):
+        if config.enable_pop_message_threshold or not (
+            config.pop_waits_for_flush or config.flush_mode is FlushMode.ASYNC
+        ):
             return None
         try:
             handler.met(header)
@@ -124,6 +129,8 @@ class PopVerdicts:
         except RequestRefused:
             return None  # Python says it to each
         if allowed.wanted.record_filter is not None or allowed.topic.attributes.get(MESSAGE_TYPE) == PRIORITY:
+            return None
+        if allowed.group.consume_message_orderly:
             return None
         numbers = range(allowed.topic.read_queue_nums) if query.queue_id < 0 else (query.queue_id,)
         retries = [(name, number) for name in _retries(header) for number in self._retry_queues(name)]
@@ -238,5 +245,3 @@ def _template(code: int, remark: str | None, fields: dict[str, str]) -> AnswerTe
         slots.append(marks.pop(mark))
         header = header[at + len(mark) :]
     return AnswerTemplate([*pieces, header], slots)
-
-

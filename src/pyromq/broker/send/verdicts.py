@@ -132,9 +132,14 @@ def reply_timeout(live: Live[BrokerConfig]) -> ReplyTimeout:
 
     def late(answers: bytes) -> bytes:
         commands, _, _ = decode_frames(answers, _OWN_ANSWERS)
-        return b"".join(encode_frame(late_reply(live.config, one.fields).to_command(one)) for one in commands)
+        return b"".join(encode_frame(_late(one, live.config)) for one in commands)
 
     return ReplyTimeout(lambda: live.config.sync_flush_timeout / 1000, late)
+
+
+def _late(answer: Command, config: BrokerConfig) -> Command:
+    """Return what is said instead. Popped messages leave as they are: they are handed out, whatever the disk does."""
+    return answer if "popTime" in answer.fields else late_reply(config, answer.fields).to_command(answer)
 
 
 def _is_plain(topic: TopicConfig) -> bool:

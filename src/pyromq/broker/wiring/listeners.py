@@ -23,6 +23,7 @@ from ...transport.peer import Peer
 from ...transport.server import Server
 from ...transport.turns.slices import Slices
 from ..config import BrokerConfig
+from ..pop.verdicts import Popping, PopVerdicts
 from ..pull.verdicts import Pulling, PullVerdicts
 from ..send.verdicts import Sending, Verdicts, kernel_verdicts, reply_timeout
 from ..surface import on_fast_port
@@ -110,6 +111,14 @@ async def _bind_grpc(host: str, config: BrokerConfig) -> Listening | None:
         return None
 
 
+class Feeding(NamedTuple):
+    """What the verdicts of a kernel stand for."""
+
+    sending: Sending
+    pulling: Pulling
+    popping: Popping
+
+
 class Listeners:
     """Event loop only. Connections are accepted from `accept` on."""
 
@@ -118,8 +127,7 @@ class Listeners:
         base: Foundation,
         ports: Ports,
         handlers: dict[int, Handler],
-        sending: Sending,
-        pulling: Pulling,
+        feeding: Feeding,
         faults: InjectedFaults | None,
         on_close: Callable[[Peer], None],
     ) -> None:
@@ -129,26 +137,31 @@ class Listeners:
         self._buffered = BufferedBytes(base.environment.limits.held_bytes)
         self.verdicts: list[Verdicts] = []
         self.pull_verdicts: list[PullVerdicts] = []
+        self.pop_verdicts: list[PopVerdicts] = []
         slices = Slices(base.clock)
         main, fast = Dispatcher(handlers, slices=slices), Dispatcher(on_fast_port(handlers), slices=slices)
         self.dispatchers = {"main": main, "fast": fast}
         self.servers: list[Server] = []
         for name, dispatcher in (*self.dispatchers.items(), *([] if ports.grpc is None else [(GRPC, main)])):
-            feed = self._feed(sending, pulling) if dispatcher.allows_all else feed_nothing
+            feed = self._feed(feeding) if dispatcher.allows_all else feed_nothing
             if faults is None:
                 self.servers.append(self._server(name, dispatcher, feed))
             else:
                 self.servers.append(self._server(name, faults.around(dispatcher), _unless(faults, feed)))
 
-    def _feed(self, sending: Sending, pulling: Pulling) -> Feed:
-        """Return the kernel's feed for plain sends and pulls; none where only the handlers know limits so low."""
-        verdicts = kernel_verdicts(sending)
+    def _feed(self, feeding: Feeding) -> Feed:
+        """Return the kernel's feed for plain sends, pulls and pops; none where only the handlers know limits so low."""
+        verdicts = kernel_verdicts(feeding.sending)
         if verdicts is None:
             return feed_nothing
         self.verdicts.append(verdicts)
-        pulls = PullVerdicts(pulling, verdicts.module, verdicts.kernel)
+        pulls = PullVerdicts(feeding.pulling, verdicts.module, verdicts.kernel)
         self.pull_verdicts.append(pulls)
-        return pulls.kernel.feed  # type: ignore[no-any-return]
+        if not hasattr(verdicts.module, "PopFeed"):  # in the Python kernel the handlers serve pops
+            return pulls.kernel.feed  # type: ignore[no-any-return]
+        pops = PopVerdicts(feeding.popping, verdicts.module, pulls.kernel)
+        self.pop_verdicts.append(pops)
+        return pops.kernel.feed  # type: ignore[no-any-return]
 
     def _server(self, name: str, serve: Handler, feed: Feed) -> Server:
         environment, readable = self._base.environment, self._base.store.readable
@@ -188,8 +201,10 @@ class Listeners:
         self.ports.close()
 
     def forget_unused_verdicts(self) -> None:
-        for one in self.pull_verdicts:
-            one.kernel.forget_unused()
+        for kernel in (one.kernel for one in self.pull_verdicts):
+            kernel.forget_unused()
+        for kernel in (one.kernel for one in self.pop_verdicts):
+            kernel.forget_unused()
 
     def waiting(self, kind: RequestClass) -> int:
         return sum(server.service.waiting(kind) for server in self.servers)

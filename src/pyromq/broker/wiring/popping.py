@@ -30,8 +30,10 @@ from ..pop.recovery import PopRecovery
 from ..pop.revive import Revive
 from ..pop.rollback import roll_back
 from ..pop.seams import Spill
+from ..pop.verdicts import Popping
 from ..pop.waiting import ANY_QUEUE, HeldPops
 from ..pop.walk import Walk
+from ..pull.verdicts import PullChanges
 from .foundation import Foundation
 from .ordering import OrderParts
 from .serving import PullParts, SendParts
@@ -49,7 +51,7 @@ class PopParts:
         self.table = state.PopTable(base.environment.config.pop_table_bytes)
         self.journal = PopJournal(live, access, self.table)
         self.lanes = Lanes(self.table, base.offsets, self.journal)
-        source = LaneSource(live, store, pulls.reads, self.lanes, base.counters.got, self._in_flight)
+        self.source = source = LaneSource(live, store, pulls.reads, self.lanes, base.counters.got, self._in_flight)
         self.order = OrderParts(base, pulls, self.lanes, self._in_flight, self._wake)
         checks = PopChecks(base.topics, base.groups)
         self.handler = PopHandler(
@@ -84,6 +86,10 @@ class PopParts:
     def use_spill(self, spill: Spill) -> None:
         """Take what writes check points down that leave memory (`stored_pops.py`)."""
         self.acks.spill = self.changes.spill = self.aging.spill = spill
+
+    def parts(self, changes: PullChanges) -> Popping:
+        """Return what a kernel's verdicts on pops stand for."""
+        return Popping(self.handler, self.source, self.acks, self.lanes, self._base.offsets, changes)
 
     def handlers(self) -> Iterator[tuple[int, Handler]]:
         """Return what `surface.py` binds: a code whose handler is not here yet keeps its row's refusal."""

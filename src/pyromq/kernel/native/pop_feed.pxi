@@ -7,7 +7,7 @@ cdef enum:
     ACK_REQUIRED = 0x3007     # group, topic, queue, receipt, offset
     MOST_PLACES = 256         # queues of a topic that a pop looks through here
     MOST_POPPED_AT_ONCE = 32
-    JOURNAL_ROOM = 1 << 20    # of the log's file: less is left, Python goes on in the next
+    MOST_NOTED = 16 << 10     # bytes of entries that one request adds, and of its record: less than that
     ENTRIES_ENOUGH = 512 << 10   # bytes of the journal's entries in one call
     MOST_ACK_GRANTS = 10000
     LATE_MS = 500
@@ -39,6 +39,7 @@ cdef class PopFeed:
     cdef int64_t made_bytes
     cdef uint64_t turn
     cdef bint is_begun, is_refused
+    cdef bint is_blocked              # the journal has entries that could not be put: they come first
     cdef int64_t acked_now
     cdef readonly int64_t messages, acks, changes     # since the start
 
@@ -62,6 +63,10 @@ cdef class PopFeed:
         """Drop all verdicts: groups and connections that are gone leave nothing behind."""
         self.grants.clear()
         self.ack_grants.clear()
+
+    def block(self, bint is_blocked):
+        """Leave everything to Python, or no longer."""
+        self.is_blocked = is_blocked
 
     def feed(self, connection, received):
         """`kernel/seam.py` has the contract."""
@@ -147,7 +152,7 @@ cdef class PopFeed:
         cdef LogTail log = self.sends.appender.log
         if not self.is_begun:
             self.is_begun = True
-            if self.sends.appender.stopped is not None or not self.sends.has_settings:
+            if self.is_blocked or self.sends.appender.stopped is not None or not self.sends.has_settings:
                 self.is_refused = True
             elif not self.sends.is_gate_open() and not self.sends.host.admit():
                 self.is_refused = True
@@ -158,7 +163,7 @@ cdef class PopFeed:
                 self.is_refused = self.tail is None
         return (
             not self.is_refused
-            and log.limit - log.end - BLANK_BYTES > JOURNAL_ROOM
+            and log.limit - log.end - BLANK_BYTES > <int64_t>self.table.entries.used + MOST_NOTED
             and self.table.entries.used < ENTRIES_ENOUGH
         )
 
@@ -280,21 +285,21 @@ cdef class PopFeed:
             return False
         revive, chance = self.host.look()
         a.pop_time, a.opaque, a.revive = now, h.opaque, revive
-        return self.hand_out(grant, &a, <int>count, chance)
+        if not self.hand_out(grant, &a, <int>count, chance):
+            self.host.give_back(revive, chance)   # Python looks in the same order
+            return False
+        return True
 
     cdef bint has_some(self, PopGrant grant) noexcept:
-        """Whether some queue has something for it, and none is Python's to look into."""
+        """Whether a queue of the topic has something for it, and none of a retry topic."""
         cdef PopQueue queue
-        cdef bint found = False
         for queue in grant.retries:
             if not queue.is_empty():
                 return False              # its messages leave under another name
         for queue in grant.queues:
             if not queue.is_empty():
-                if queue.lane is None or queue.lane.next < 0:
-                    return False
-                found = True
-        return found
+                return True
+        return False
 
     cdef bint hand_out(self, PopGrant grant, PopAnswer *a, int room, int chance) except -1:
         """Select, read, then note: up to the last step nothing is changed."""
@@ -330,7 +335,7 @@ cdef class PopFeed:
             self.woken.append(grant.verdict)
         return True
 
-    cdef int select(self, PopGrant grant, PopAnswer *a, int room, int chance) except -1:
+    cdef int select(self, PopGrant grant, PopAnswer *a, int room, int chance) except -2:
         """Pick records queue by queue in Java's order; how many queues gave some, -1 if Python has to look."""
         cdef Pull pull
         cdef PopQueue queue
@@ -349,6 +354,8 @@ cdef class PopFeed:
                 continue
             if pull.offset == pull.high:
                 continue
+            if queue.lane is None or pull.offset < 0:
+                return -1                 # Python opens it
             queue.read.max_count = min(<int64_t>room, grant.most)
             if not self.pulls.select(queue.read, &pull) or shares == MOST_POPPED_AT_ONCE:
                 return -1

@@ -35,7 +35,7 @@ class OrderSource(LaneSource):
     def take(self, ticket: PopTicket, place: Place) -> Awaitable[None] | None:
         """Take what there is room for; None: it is done. Of a queue that is held nothing is told, not even the rest."""
         lane = _lane(ticket, place)
-        is_read = (lane.group, lane.topic, lane.queue_id) in self._reading
+        is_read = (lane.group, lane.topic, lane.queue_id) in self.reading
         if is_read or self.order.is_blocked(lane, ticket.header.attempt_id):
             return None
         if self.live.config.pop_order_by_group and ticket.room > 0:
