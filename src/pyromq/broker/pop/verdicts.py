@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from ...errors import RequestRefused
 from ...kernel import pops, state
 from ...kernel.pops import AnswerTemplate, PopQuery, PopTemplates
-from ...kernel.pulls import PullLimits
+from ...kernel.pulls import Changes, PullLimits
 from ...kernel.state import ChangeFlag
 from ...model.pop_names import JOURNAL_TOPIC, retry_topic_v1, retry_topic_v2
 from ...protocol.command import Command, encode_header
@@ -32,7 +32,6 @@ from ..config import BrokerConfig
 from ..intake.message_type import PRIORITY
 from ..metadata.attributes import MESSAGE_TYPE
 from ..metadata.offsets import SEPARATOR, Offsets
-from ..pull.verdicts import PullChanges
 from .ack import AckHandler
 from .handler import PopHandler
 from .lane_source import LaneSource
@@ -58,6 +57,14 @@ class _Nobody:
     address = ""
 
 
+class ChangeFlags(Protocol):
+    """What verdicts depend on, as flags that are set with a change."""
+
+    def of(self, topic: str, group: str) -> Changes:
+        """Return those of settings, topic and group."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Popping:
     """The parts that a pop goes through in Python, which a verdict stands for."""
@@ -67,7 +74,7 @@ class Popping:
     acks: AckHandler
     lanes: Lanes
     offsets: Offsets
-    changes: PullChanges
+    changes: ChangeFlags
 
 
 class PopVerdicts:
