@@ -28,7 +28,7 @@ ASKED = {
 MEMBERS = {
     "host": {
         *("born_host", "judge", "queue", "admit", "note_slow", "suspend", "note_pull", "read_counts"),
-        *("judge_pop", "judge_ack", "look", "give_back", "put_journal", "settled", "wake"),
+        *("judge_pop", "judge_ack", "next_search", "give_back", "put_journal", "settled", "wake"),
     },
     "connection": {"notes", "address", "unfinished_sends", "unfinished"},
 }

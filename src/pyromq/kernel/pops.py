@@ -140,12 +140,12 @@ class PopHost(Protocol):
         """Return the verdict on acks and changes of a lane (the module's `AckGrant`); None: leave them to Python."""
         ...
 
-    def look(self) -> tuple[int, int]:
+    def next_search(self) -> tuple[int, int]:
         """Return the revive queue of the next pop, and its number of 0 to 99."""
         ...
 
     def give_back(self, revive_queue: int, chance: int) -> None:
-        """Take back what `look` gave: that pop is Python's after all."""
+        """Take back what `next_search` gave: that pop is Python's after all."""
         ...
 
     def put_journal(self) -> bool:

@@ -73,11 +73,11 @@ class PopHandler:
         if ticket.is_ordered:
             ticket.begin(now_ms, 0, self.pick(queue_order.CHANCES))
         else:
-            ticket.begin(now_ms, *self.look())
+            ticket.begin(now_ms, *self.next_search())
         source = self.order if ticket.is_ordered else self.source
         return self.walk.go(ticket, source)
 
-    def look(self) -> tuple[int, int]:
+    def next_search(self) -> tuple[int, int]:
         """Return the revive queue of a look through the queues, and the number of 0 to 99 that decides their order."""
         if self.given_back is not None:
             given_back, self.given_back = self.given_back, None

@@ -41,7 +41,7 @@ from .tickets import FOUND
 
 MOST_QUEUES = 256  # of a topic: pops of more are Python's
 _OPAQUE = 1_999_999_999  # stands for the request's own in a template
-_MARKS = {
+_SLOTS = {
     "popTime": pops.POP_TIME,
     "invisibleTime": pops.INVISIBLE_TIME,
     "reviveQid": pops.REVIVE_QUEUE,
@@ -93,8 +93,8 @@ class PopVerdicts:
 
     # --- what the kernel asks -------------------------------------------------------------------------------------
 
-    def look(self) -> tuple[int, int]:
-        return self._parts.handler.look()
+    def next_search(self) -> tuple[int, int]:
+        return self._parts.handler.next_search()
 
     def give_back(self, revive_queue: int, chance: int) -> None:
         self._parts.handler.given_back = revive_queue, chance
@@ -131,7 +131,6 @@ class PopVerdicts:
         ):
             return None
         try:
-            handler.met(header)
             allowed = handler.checks.check(header, cast(Peer, _Nobody()), config, handler.clock.now_ms())
         except RequestRefused:
             return None  # Python says it to each
@@ -244,7 +243,7 @@ def _template(code: int, remark: str | None, fields: dict[str, str]) -> AnswerTe
     marked = {name: f"<{name}>" for name in fields}
     request = Command(code=code, opaque=_OPAQUE)
     header = encode_header(Reply(remark=remark, fields=marked).to_command(request))
-    marks = {text.encode(): _MARKS[name] for name, text in marked.items()} | {b"%d" % _OPAQUE: pops.OPAQUE}
+    marks = {text.encode(): _SLOTS[name] for name, text in marked.items()} | {b"%d" % _OPAQUE: pops.OPAQUE}
     pieces, slots = list[bytes](), list[int]()
     while marks:
         at, mark = min((header.index(mark), mark) for mark in marks)

@@ -283,7 +283,7 @@ cdef class PopFeed:
         grant = self.pop_grant(h, queue_id, init)
         if grant is None or not self.has_some(grant):
             return False
-        revive, chance = self.host.look()
+        revive, chance = self.host.next_search()
         a.pop_time, a.opaque, a.revive = now, h.opaque, revive
         if not self.hand_out(grant, &a, <int>count, chance):
             self.host.give_back(revive, chance)   # Python looks in the same order
