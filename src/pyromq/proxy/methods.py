@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 from ..protocol.grpc import v2
 from ..protocol.grpc.status import GrpcStatus
 from ..protocol.grpc.v2 import Code
+from ..protocol.row import RequestClass
 from ..transport.http2.calls import Call, GrpcError, Method, Methods, Stream, Unary
 from .calls import Caller, caller_of
 from .clients.telemetry import Telemetry
@@ -23,6 +24,16 @@ PATH = "/apache.rocketmq.v2.MessagingService/"
 MOST_AT_ONCE = 10_000  # calls of one share, then 42900
 _COMMANDS_BYTES = 4 << 20  # a client's stack traces may be long
 _ACKS_BYTES = 4 << 20  # thousands of receipts
+
+# By share: with whose requests a call is served in turn. Remoting's requests of that kind have the same place.
+_LANES = {
+    "client": RequestClass.HEARTBEAT,
+    "send": RequestClass.SEND,
+    "decide": RequestClass.SEND,
+    "end": RequestClass.SEND,
+    "receive": RequestClass.PULL,
+    "route": RequestClass.QUERY,
+}
 
 Serve = Callable[[Services, Caller, Any], Awaitable[Any]]
 
@@ -112,12 +123,15 @@ def methods(services: Services) -> Methods:
         PATH + rpc.name: Method(
             unary=_unary(services, shares, rpc),
             most_bytes=rpc.most_bytes or services.settings.grpc_max_inbound_message_size,
+            lane=_LANES[rpc.share],
         )
         for rpc in UNARY
     }
-    found[PATH + "ReceiveMessage"] = Method(stream=_receive(services, shares))
-    found[PATH + "PullMessage"] = Method(stream=_pull(services, shares))
-    found[PATH + "Telemetry"] = Method(stream=Telemetry(services), most_bytes=_COMMANDS_BYTES)
+    found[PATH + "ReceiveMessage"] = Method(stream=_receive(services, shares), lane=_LANES[RECEIVE.share])
+    found[PATH + "PullMessage"] = Method(stream=_pull(services, shares), lane=_LANES[PULL.share])
+    found[PATH + "Telemetry"] = Method(
+        stream=Telemetry(services), most_bytes=_COMMANDS_BYTES, lane=RequestClass.HEARTBEAT
+    )
     return found
 
 
