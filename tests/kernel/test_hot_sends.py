@@ -17,7 +17,7 @@ from pyromq.protocol.grpc import v2
 from pyromq.protocol.headers.send import SendMessageV2
 from pyromq.protocol.properties import decode_properties
 from pyromq.transport.dispatch import Reply
-from tests.kernel.http2_peer import SEND, Peer, framed
+from tests.kernel.http2_peer import DATA, SEND, Peer, frame, framed, headers
 from tests.support import require
 
 OK = v2.Status(code=v2.Code.OK, message="OK")
@@ -333,6 +333,31 @@ def test_pieces_are_put_together(step: int) -> None:
     assert [command.body for command in wire.broker.commands] == [b"x" * 700]
     assert wire.response(1).status == OK
     assert wire.session.pending_bytes == wire.session.unsent_bytes == wire.session.open_calls == 0
+
+
+@pytest.mark.parametrize("extra", [b"\0" * 200, framed(b"more")], ids=["padding", "more"])
+def test_a_message_whose_frame_ends_in_a_later_read_is_kept(extra: bytes) -> None:
+    """The message is whole at the end of a read; what its frame still has comes in bytes that lie where it lay."""
+    wire, sent = Wire(), framed(request(message(body=b"x" * 300)).SerializeToString())
+    wire.peer.h2.send_headers(1, headers())
+    wire.session.receive(wire.peer.said())
+    is_padding = not any(extra)
+    payload = bytes((len(extra),)) + sent + extra if is_padding else sent + extra
+    said = frame(DATA, payload, 1, 1 | (8 if is_padding else 0))
+    cut = len(said) - len(extra)
+    read = bytearray(said[:cut])
+    assert wire.session.receive(read) == []
+    read[:] = b"?" * len(read)
+    told = wire.session.receive(said[cut:])
+    if is_padding:
+        assert [command.body for command in wire.broker.commands] == [b"x" * 300]
+    else:
+        assert [one for one in told if isinstance(one, MessageArrived)] == [
+            MessageArrived(1, sent[5:]),
+            MessageArrived(1, b"more"),
+        ]
+    wire.session.take_output()
+    assert wire.session.pending_bytes == 0
 
 
 def test_two_messages_in_a_unary_call_and_one_without_any_are_python_s() -> None:

@@ -39,9 +39,19 @@ cdef bint hold_hot(Http2Session s, HttpCall call, const uint8_t *data, size_t n)
     return False
 
 
+cdef int keep_request(Http2Session s, HttpCall call) except -1:
+    """Copy a message that lies in the received bytes, which are gone when `receive` returns."""
+    cdef Text request = call.request
+    call.request.at, s.borrowed = NULL, None
+    s.pending += <int64_t>request.n
+    pile(&call.came, request.at, <size_t>request.n)
+    return 0
+
+
 cdef bint offer_hot(Http2Session s, HttpCall call) except -1:
     """Hand a call that is whole to the feed. False: the events of it are told, its end follows."""
     cdef Text request
+    s.borrowed = None
     if call.request.at == NULL and is_one_message(
         call, call.came.at + call.came.first, call.came.used - call.came.first
     ):

@@ -134,8 +134,11 @@ cdef int data_came(
         if call is None or call.is_ended:
             return 0
         if call.is_hot:
-            if flags & NGHTTP2_FLAG_END_STREAM and call.came.used == 0 and is_one_message(call, data, n):
+            if call.request.at != NULL:
+                keep_request(s, call)  # more comes behind it: it was no one message
+            elif flags & NGHTTP2_FLAG_END_STREAM and call.came.used == 0 and is_one_message(call, data, n):
                 call.request.at, call.request.n = data, <Py_ssize_t>n   # as nearly always: nothing is copied
+                s.borrowed = call
                 return 0
             if hold_hot(s, call, data, n):
                 return 0
@@ -228,6 +231,8 @@ cdef int stream_closed(nghttp2_session *session, int32_t stream, uint32_t code, 
     try:
         call = s.calls.pop(stream, None)
         s.last = None
+        if s.borrowed is call:
+            s.borrowed = None
         if s.resets:
             s.resets -= 1
         if call is None:

@@ -63,6 +63,7 @@ cdef class Http2Session:
     cdef bint is_leaving              # a GOAWAY was sent: Python decides on what still comes
     cdef object peer                  # the connection, as the broker's feed knows it
     cdef bytes remote
+    cdef HttpCall borrowed            # its message lies in the received bytes, and its frame is not whole yet
     cdef list parked                  # answers that wait for the log
     cdef readonly int64_t hot_calls   # served without Python
     cdef int64_t resets, idle
@@ -98,6 +99,8 @@ cdef class Http2Session:
             PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
             try:
                 used = nghttp2_session_mem_recv(self.session, <const uint8_t *>view.buf, <size_t>view.len)
+                if self.borrowed is not None:
+                    keep_request(self, self.borrowed)  # its frame is not whole yet: padding, or more of it, follows
                 if self.hot is not None and self.hot.burst.used:
                     feed_hot(self)
             finally:
