@@ -31,7 +31,7 @@ def fill(load: Path, server: Server, messages: int) -> None:
 def drain(load: Path, server: Server, options: str, group: str, messages: int) -> dict[str, Any]:
     before = server.cpu_s()
     command = f"{load} drain -a {server.address} -t Bench -g {group} -d 60 -m {messages} {options}"
-    said = subprocess.run(command.split(), check=False, stdout=subprocess.PIPE, text=True).stdout  # 1: some were refused
+    said = subprocess.run(command.split(), check=False, stdout=subprocess.PIPE, text=True).stdout
     found: dict[str, Any] = json.loads(said)
     found["cpu_us"] = (server.cpu_s() - before) * 1e6 / max(1, found["messages"])
     return found
