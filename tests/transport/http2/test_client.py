@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
-from collections.abc import AsyncIterator, Iterator
+import warnings
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,13 +21,13 @@ from pyromq.protocol.grpc.status import GrpcStatus
 from pyromq.testing.clock import ManualClock
 from pyromq.transport.address import parse_address
 from pyromq.transport.client import Reconnect
-from pyromq.transport.http2.calls import GrpcError, Method
+from pyromq.transport.http2.calls import Call, GrpcError, Method
 from pyromq.transport.http2.client import Http2Client
 from pyromq.transport.memory import MemoryNetwork
 from pyromq.transport.server import Server
 from pyromq.transport.tls import ClientTls, ServerTls, Verify
 from tests.transport.certificates import Authority
-from tests.transport.http2.support import METHODS, SERVICE, Held, serving
+from tests.transport.http2.support import METHODS, SERVICE, Held, late, serving
 from tests.transport.support import echo
 
 
@@ -152,6 +154,28 @@ async def test_a_cancelled_caller_cancels_the_call() -> None:
         calling.cancel()
         await held.ended.wait()
         assert held.was_cancelled
+        assert await client.call(address, SERVICE + "Upper", b"after", timeout_s=20) == b"AFTER"
+
+
+async def test_a_call_that_ends_before_its_handler_begins_leaves_nothing_behind() -> None:
+    """Python would say of a handler that nobody has awaited it."""
+    kept: list[Server] = []
+
+    def hasty(call: Call, message: bytes) -> Awaitable[bytes]:
+        service = kept[0].calls
+        assert service is not None
+        refusal = GrpcError(GrpcStatus.ABORTED, "too late")
+        asyncio.get_running_loop().call_soon(service.refuse, call, refusal)  # so before the first step of its task
+        return late(call, message)
+
+    async with serving({**METHODS, SERVICE + "Hasty": Method(unary=hasty)}) as (server, address), client_of() as client:
+        kept.append(server)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            with pytest.raises(GrpcError, match="too late"):
+                await client.call(address, SERVICE + "Hasty", b"", timeout_s=20)
+            gc.collect()
+        assert [str(one.message) for one in said if issubclass(one.category, RuntimeWarning)] == []
         assert await client.call(address, SERVICE + "Upper", b"after", timeout_s=20) == b"AFTER"
 
 

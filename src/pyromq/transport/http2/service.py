@@ -7,7 +7,7 @@ handler that answers at once costs no task. `Server` makes one where it was give
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
 from typing import Protocol
 
 from ... import logs
@@ -184,14 +184,20 @@ class CallService:
                 if isinstance(answer, bytes):
                     self._answer(connection, call, answer)
                     return
+                served: Awaitable[object] = answer
                 work = self._serve_later(connection, call, answer)
             else:
                 assert handler.stream is not None
-                work = self._serve_stream(call, handler.stream(call))
+                served = going_on = handler.stream(call)
+                work = self._serve_stream(call, going_on)
         except Exception as fault:
             self._failed(call, fault)
             return
         call.task = asyncio.get_running_loop().create_task(work)
+        if isinstance(
+            served, Coroutine
+        ):  # one that is cancelled before its first step would say that nobody awaited it
+            call.task.add_done_callback(lambda _: served.close())
 
     async def _serve_later(self, connection: ServedConnection, call: ServerCall, answer: Awaitable[bytes]) -> None:
         try:
