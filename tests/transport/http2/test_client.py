@@ -23,6 +23,7 @@ from pyromq.transport.address import parse_address
 from pyromq.transport.client import Reconnect
 from pyromq.transport.http2.calls import Call, GrpcError, Method
 from pyromq.transport.http2.client import Http2Client
+from pyromq.transport.http2.server_call import ServerCall
 from pyromq.transport.memory import MemoryNetwork
 from pyromq.transport.server import Server
 from pyromq.transport.tls import ClientTls, ServerTls, Verify
@@ -164,6 +165,7 @@ async def test_a_call_that_ends_before_its_handler_begins_leaves_nothing_behind(
     def hasty(call: Call, message: bytes) -> Awaitable[bytes]:
         service = kept[0].calls
         assert service is not None
+        assert isinstance(call, ServerCall)
         refusal = GrpcError(GrpcStatus.ABORTED, "too late")
         asyncio.get_running_loop().call_soon(service.refuse, call, refusal)  # so before the first step of its task
         return late(call, message)
