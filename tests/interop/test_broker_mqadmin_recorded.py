@@ -68,6 +68,7 @@ MOVING = {
     r"queueOffset=\d+, recall": "queueOffset=N, recall",
     r"(DefaultCluster broker-a 0 127.0.0.1:20911 V5_5_0) .*": r"\1 LOAD",
     r"(?m)^(DefaultCluster broker-a 0 0) \d+ \d+$": r"\1 N N",
+    r"(?m)^%RETRY%GID_rawpop2_GoldenPop\n": "",  # what it had popped was given again when the store was opened
 }
 
 
