@@ -43,6 +43,10 @@ PULL: dict[str, Any] = OF_QUEUE | {
 }
 SPAN: dict[str, Any] = OF_TOPIC | {"maxNum": 32, "beginTimestamp": 0, "endTimestamp": (1 << 62)}
 
+POP: dict[str, Any] = OF_TOPIC | {"consumerGroup": "group-007", "queueId": -1}
+RECEIPT: dict[str, Any] = POP | {"queueId": 0, "extraInfo": "1 1700000000000 60000 0 0 broker-a 0 1", "offset": 1}
+WAIT: dict[str, Any] = {"pollTime": 0, "bornTime": 0}
+
 LOCKS = b'{"consumerGroup":"group-007","clientId":"c1","mqSet":[{"brokerName":"a","queueId":0,"topic":"topic-0007"}]}'
 
 # What is asked of the set, by code. Those that change something change it to the same again, or a topic of many.
@@ -105,6 +109,17 @@ QUESTIONS: dict[int, dict[str, Any]] = {
     | {"defaultTopic": "TBW102", "readQueueNums": 2, "writeQueueNums": 2, "perm": 6, "topicFilterType": "SINGLE_TAG"},
     Code.DELETE_TOPIC_IN_BROKER: {"topic": "topic-0999"},
     Code.DELETE_SUBSCRIPTIONGROUP: {"groupName": "group-499", "cleanOffset": True},
+    Code.POP_MESSAGE: POP | WAIT | {"maxMsgNums": 32, "invisibleTime": 60_000, "initMode": 0},
+    Code.ACK_MESSAGE: RECEIPT,
+    Code.BATCH_ACK_MESSAGE: {},
+    Code.CHANGE_MESSAGE_INVISIBLETIME: RECEIPT | {"invisibleTime": 1000},
+    Code.PEEK_MESSAGE: POP | {"maxMsgNums": 32},
+    Code.NOTIFICATION: POP | WAIT,
+    Code.POLLING_INFO: POP,
+    Code.POP_ROLLBACK: {},
+    Code.QUERY_ASSIGNMENT: {},
+    Code.SET_MESSAGE_REQUEST_MODE: {},
+    Code.GET_ALL_MESSAGE_REQUEST_MODE: {},
     RequestCode.INSPECT: {},
     RequestCode.MESSAGE_LIFE: OF_TOPIC | {"id": "key-7"},
     RequestCode.HALF_MESSAGES: {},
@@ -139,6 +154,12 @@ BODIES: dict[int, bytes] = {
     Code.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: b"group-007=1000",
     Code.REMOVE_COLD_DATA_FLOW_CTR_CONFIG: b"group-007",
     Code.UPDATE_BROKER_CONFIG: b"maxMessageSize=4194304",
+    Code.BATCH_ACK_MESSAGE: b'{"acks":[{"b":"/w==","c":"group-007","it":60000,"pt":1700000000000,"q":0,"r":"0","rq":0,'
+    b'"so":1,"t":"topic-0007"}],"brokerName":"broker-a"}',
+    Code.QUERY_ASSIGNMENT: b'{"clientId":"c1","consumerGroup":"group-007","messageModel":"CLUSTERING",'
+    b'"strategyName":"AVG","topic":"topic-0007"}',
+    Code.SET_MESSAGE_REQUEST_MODE: b'{"consumerGroup":"group-007","mode":"POP","popShareQueueNum":0,'
+    b'"topic":"topic-0007"}',
 }
 # Served by others' tests of what they cost, or passed on to a client that is not there.
 NOT_ASKED = {

@@ -38,7 +38,7 @@ LOOPS: dict[str, tuple[type, str]] = {
     "silent clients": (ClientParts, "housekeep"),
     "groups far behind": (PullParts, "protect"),
     "filters": (ConsumerFilters, "clean"),
-    "consumer offsets": (Offsets, "store_changed"),
+    "consumer offsets": (Offsets, "take_changed"),
     "registration": (BrokerRegistration, "_pause"),
 }
 
