@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pyromq.broker.intake.intake import Outcome
+from pyromq.broker.intake.intake import Outcome, refusal
 from pyromq.kernel.state import QueueTail
 from pyromq.model.codes import ResponseCode
 from pyromq.protocol.record import Record
@@ -45,6 +45,11 @@ async def test_a_message_that_was_retried_2147483647_times_can_be_given_back_and
         assert life.bodies("T") == ["x", "0", "1", "2"]
         dead = life.stored("%DLQ%G") + life.stored("%RETRY%G")
         assert [one.reconsume_times for one in dead] == [MOST]
+
+
+def test_a_message_that_there_is_no_memory_for_may_be_sent_again() -> None:
+    refused = refusal(MemoryError())
+    assert (refused.code, "try again later" in str(refused)) == (ResponseCode.SYSTEM_BUSY, True)
 
 
 async def test_a_record_that_cannot_be_encoded_is_refused_alone(

@@ -71,7 +71,7 @@ useReentrantLockWhenPutMessage=true
 transferMsgByHeap=false
 warmMapedFileEnable=true
 maxTopicLength=100
-popPollingSize=9
+haListenPort=10912
 sendMessageThreadPoolNums=16
 """
 EFFECT = "brokerFastFailureEnable=false\nwaitTimeMillsInSendQueue=900\n"

@@ -28,6 +28,7 @@ topic create copies --queues 2
 pub copies world --key order-2
 sub orders -g billing --from first --count 1
 group create fresh --retries 3
+group mode fresh orders pop --share 2 --yes
 kv set NS k v
 """
 

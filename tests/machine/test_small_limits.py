@@ -90,9 +90,10 @@ async def test_idle_connections_at_one_of_two_daemons_in_a_process_leave_the_oth
         await sent_all(one, TOPICS[:1])
         idle = IdlePeers(int(name_server_address.rpartition(":")[2]))
         await idle.come(120)
-        kept = shares.connections // 8  # for each of the broker's two listeners
+        kept = shares.connections // 8  # for each of the broker's three listeners
         registered = 1  # the broker is connected to the name server too
-        assert await idle.left(shares.connections - 2 * kept - registered) == shares.connections - 2 * kept - registered
+        most = shares.connections - 3 * kept - registered
+        assert await idle.left(most) == most
         async with one.another() as late:
             await connected(late)
             await sent_all(late, TOPICS)
@@ -117,7 +118,8 @@ async def test_peers_that_fill_the_address_space_are_cut_off_and_the_broker_live
         async with one.another() as late:
             await connected(late)
             answers = await asyncio.gather(*(late.send("Topic0", bytes(3 << 20)) for _ in range(20)))
-            assert {answer.code for answer in answers} <= {ResponseCode.SUCCESS, ResponseCode.SYSTEM_BUSY}
+            allowed = (ResponseCode.SUCCESS, ResponseCode.SYSTEM_BUSY)
+            assert [answer.remark for answer in answers if answer.code not in allowed] == []
         await stalled.go()
         await sent_all(one, TOPICS)
         assert (await one.state())["ready"]

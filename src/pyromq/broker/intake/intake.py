@@ -253,6 +253,10 @@ def illegal_batch(why: str) -> RequestRefused:
 
 def refusal(fault: Exception) -> RequestRefused:
     """Return the refusal for a failed put: illegal if it can never be stored, else another broker may do."""
+    if isinstance(fault, MemoryError):
+        return RequestRefused(
+            "[OVERLOAD] the broker has no memory for this message: try again later", ResponseCode.SYSTEM_BUSY
+        )
     if not isinstance(fault, DiskError | StoreError):
         return RequestRefused(
             f"the message is illegal: it cannot be written as a record, {type(fault).__name__}: {fault}. The broker's "

@@ -59,7 +59,8 @@ class Presence:
         self._servers: dict[str, _Server] = {}
         self._producers: set[str] = set()
         self._topics: set[str] = set()  # that this member sends to
-        self._group, self._member = "", None  # type: str, GroupMember | None
+        self._group = ""
+        self._member: GroupMember | None = None
         self._is_beating = False
 
     @property
