@@ -198,6 +198,15 @@ async def test_what_the_protocol_lacks_is_refused_by_name(world: Servers, endpoi
 
 
 @pytest.mark.own_broker("Apache's proxy stays when its broker goes")
+async def test_replies_and_traces_are_refused_before_anything_is_sent(world: Servers, endpoint: str) -> None:
+    await world.create_topic("T", attributes="+message.type=NORMAL")
+    async with connected(endpoint) as client, client.producer() as producer:
+        with pytest.raises(NotSupported, match="replies do not come over gRPC"):
+            await producer.request("T", "x")
+    with pytest.raises(NotSupported, match="traces are not written over gRPC"):
+        pyromq.connect(endpoints=endpoint, trace=True)
+
+
 async def test_consumers_and_producers_go_on_after_a_restart(world: Servers, endpoint: str) -> None:
     await world.create_topic("T", attributes="+message.type=NORMAL")
     seen: list[bytes] = []

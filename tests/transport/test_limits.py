@@ -35,7 +35,7 @@ Logs = pytest.LogCaptureFixture
         (struct.pack(">iI", 20, 9 << 24 | 10) + bytes(16), "unknown serialize type 9"),
         (frames(Command(code=1, fields={f"f{n}": "" for n in range(11)})), "11 header fields, the limit is 10"),
         (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "frame length 1195725856 is outside 4 to 1000"),
-        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "the peer speaks HTTP/2, as gRPC clients do: use a remoting client"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "the peer speaks HTTP/2, as gRPC clients do: give it the address"),
         (b"\x16\x03\x01\x02\x00\x01\x00", "the peer speaks TLS, which is disabled here"),
     ],
 )

@@ -89,6 +89,8 @@ class Client(Lifecycle):
         clock, rng = clock or SystemClock(), rng or system_random()
         self._members: Callable[[], Session] | None = None
         if config.endpoints:
+            if config.trace_topic is not None:
+                raise NotSupported("traces are not written over gRPC", hint="Leave out trace=")
             from .grpc.members import GrpcMembers  # not at the top: few use it, and protobuf takes its time
 
             self._members = GrpcMembers(config, clock, rng).new_session

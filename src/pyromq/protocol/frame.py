@@ -57,7 +57,10 @@ def decode_frames(data: bytes | memoryview, limits: FrameLimits = DEFAULT_LIMITS
 def _bad_lengths(total: int, header_length: int, limits: FrameLimits) -> ProtocolError:
     """Return the error: the two length words of a frame do not fit each other or the limits."""
     if total == _HTTP_2:
-        return ProtocolError("the peer speaks HTTP/2, as gRPC clients do: use a remoting client, there is no proxy yet")
+        return ProtocolError(
+            "the peer speaks HTTP/2, as gRPC clients do: give it the address of a broker's gRPC port "
+            "(grpcServerPort, 8081) or of `pyromq proxy`"
+        )
     if not 4 <= total <= limits.frame_bytes:
         return ProtocolError(f"frame length {total} is outside 4 to {limits.frame_bytes}")
     if header_length > total - 4:

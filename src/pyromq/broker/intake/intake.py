@@ -255,7 +255,8 @@ def refusal(fault: Exception) -> RequestRefused:
     """Return the refusal for a failed put: illegal if it can never be stored, else another broker may do."""
     if isinstance(fault, MemoryError):
         return RequestRefused(
-            "[OVERLOAD] the broker has no memory for this message: try again later", ResponseCode.SYSTEM_BUSY
+            "[OVERLOAD] the server has no memory for this request: ask for less, or try again later",
+            ResponseCode.SYSTEM_BUSY,
         )
     if not isinstance(fault, DiskError | StoreError):
         return RequestRefused(

@@ -102,7 +102,9 @@ async def _bind_grpc(host: str, config: BrokerConfig) -> Listening | None:
         return await bind(host, port)
     except ConfigError as fault:
         if settings.grpc_server_port is not None:
-            raise ConfigError(f"{fault} (grpcServerPort, or --grpc-server-port)") from None
+            raise ConfigError(
+                f"{fault} (pyromq up --grpc-port PORT, or grpcServerPort in the configuration file)"
+            ) from None
         log.warning(
             "gRPC clients have no port of their own",
             why=str(fault),

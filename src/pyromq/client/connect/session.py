@@ -49,6 +49,8 @@ VIP_STEP = 2  # brokers serve producers on a second port, so much below the firs
 class Session:
     """Event loop only. `start` first, `stop` last; producers and consumers register themselves in between."""
 
+    brings_replies = True  # from consumers, to a producer that asked
+
     def __init__(
         self,
         config: ClientConfig,

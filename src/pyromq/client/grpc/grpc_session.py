@@ -90,6 +90,8 @@ def _route(topic: str, answer: v2.QueryRouteResponse, asked: str) -> Route:
 class GrpcSession(Session):
     """Event loop only. One per producer or consumer."""
 
+    brings_replies = False
+
     def __init__(self, config: ClientConfig, clock: Clock, rng: Random, http: Http2Client, number: int) -> None:
         super().__init__(config, clock=clock, rng=rng)
         self.client_id = f"{self.client_id}@{number}"

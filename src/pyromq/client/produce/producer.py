@@ -27,7 +27,7 @@ from ..arguments import (
 )
 from ..connect.background import Lifecycle
 from ..connect.session import Session
-from ..errors import BadMessage, Closed, TimedOut
+from ..errors import BadMessage, Closed, NotSupported, TimedOut
 from ..handle.handlers import Handler, value_type
 from ..middleware import Draft, Middleware, SendNext, around_sending
 from ..received import Received
@@ -401,6 +401,8 @@ class Producer(Lifecycle):
 
         `codec` makes the body, and decodes the reply.
         """
+        if not self._session.brings_replies:
+            raise NotSupported("replies do not come over gRPC", hint="Connect to a name server instead of endpoints")
         limit_s, correlation = milliseconds("timeout", timeout) / 1000, self._session.ids.next()
         if not limit_s:
             raise BadMessage(f"timeout={timeout!r} leaves no time for a reply", hint="Write timeout=3, or leave it out")
