@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from .statuses import Denied, status_of
 
 PATH = "/apache.rocketmq.v2.MessagingService/"
 MOST_AT_ONCE = 10_000  # calls of one share, then 42900
+MOST_WAITING = 100_000  # receives and pulls, most of which wait for messages; the broker has the same limit of pops
 _COMMANDS_BYTES = 4 << 20  # a client's stack traces may be long
 _ACKS_BYTES = 4 << 20  # thousands of receipts
 
@@ -32,6 +33,7 @@ _LANES = {
     "decide": RequestClass.SEND,
     "end": RequestClass.SEND,
     "receive": RequestClass.PULL,
+    "settle": RequestClass.PULL,
     "route": RequestClass.QUERY,
 }
 
@@ -75,21 +77,21 @@ UNARY = (
         dead_letters.forward_to_dead_letter_queue,
         "send",
     ),
-    RpcRow("AckMessage", v2.AckMessageRequest, v2.AckMessageResponse, ack.ack_message, "receive", _ACKS_BYTES),
+    RpcRow("AckMessage", v2.AckMessageRequest, v2.AckMessageResponse, ack.ack_message, "settle", _ACKS_BYTES),
     RpcRow(
         "ChangeInvisibleDuration",
         v2.ChangeInvisibleDurationRequest,
         v2.ChangeInvisibleDurationResponse,
         ack.change_invisible_duration,
-        "receive",
+        "settle",
     ),
     RpcRow(
         "EndTransaction", v2.EndTransactionRequest, v2.EndTransactionResponse, transactions.end_transaction, "decide"
     ),
     RpcRow("RecallMessage", v2.RecallMessageRequest, v2.RecallMessageResponse, transactions.recall_message, "end"),
-    RpcRow("UpdateOffset", v2.UpdateOffsetRequest, v2.UpdateOffsetResponse, offsets.update_offset, "receive"),
-    RpcRow("GetOffset", v2.GetOffsetRequest, v2.GetOffsetResponse, offsets.get_offset, "receive"),
-    RpcRow("QueryOffset", v2.QueryOffsetRequest, v2.QueryOffsetResponse, offsets.query_offset, "receive"),
+    RpcRow("UpdateOffset", v2.UpdateOffsetRequest, v2.UpdateOffsetResponse, offsets.update_offset, "settle"),
+    RpcRow("GetOffset", v2.GetOffsetRequest, v2.GetOffsetResponse, offsets.get_offset, "settle"),
+    RpcRow("QueryOffset", v2.QueryOffsetRequest, v2.QueryOffsetResponse, offsets.query_offset, "settle"),
 )
 RECEIVE = RpcRow(
     "ReceiveMessage", v2.ReceiveMessageRequest, v2.ReceiveMessageResponse, receive.receive_message, "receive"
@@ -98,16 +100,19 @@ PULL = RpcRow("PullMessage", v2.PullMessageRequest, v2.PullMessageResponse, offs
 
 
 class CallShares:
-    """Calls that run, by kind: a storm of one kind leaves the others their places."""
+    """Calls that run, by kind: a storm of one kind leaves the others their places.
 
-    def __init__(self, most: int = MOST_AT_ONCE) -> None:
-        self._most = most
+    Receives that wait for messages count apart from acks, so that thousands of idle consumers refuse nobody's ack.
+    """
+
+    def __init__(self, most: int = MOST_AT_ONCE, most_waiting: int = MOST_WAITING) -> None:
+        self._most = defaultdict(lambda: most, receive=most_waiting)
         self._running: Counter[str] = Counter()
 
     @contextmanager
     def place(self, share: str) -> Iterator[None]:
         """Hold a place for the block. Denied (42900) if there is none."""
-        if self._running[share] >= self._most:
+        if self._running[share] >= self._most[share]:
             raise Denied(Code.TOO_MANY_REQUESTS, "flow limit")
         self._running[share] += 1
         try:
@@ -116,9 +121,9 @@ class CallShares:
             self._running[share] -= 1
 
 
-def methods(services: Services) -> Methods:
+def methods(services: Services, shares: CallShares | None = None) -> Methods:
     """Return the whole service by method path."""
-    shares = CallShares()
+    shares = shares or CallShares()
     found = {
         PATH + rpc.name: Method(
             unary=_unary(services, shares, rpc),
