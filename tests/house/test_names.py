@@ -26,7 +26,6 @@ OTHER_SIZES = {
     "model": "one file for each noun, and nothing else in them",
     "broker/duplicates": "one capability, and no other is near it",
     "broker/filters": "one capability, and no other is near it",
-    "broker/pop": "one capability with three kinds of consumers: plain, in order, assigned",
     "broker/retries": "one capability, and no other is near it",
     "client/tracing": "one capability, and no other is near it",
     "kernel/native": "the parts of one Cython module",

@@ -24,9 +24,9 @@ from ...transport.dispatch import Answer, Reply, Request, RequestOf
 from ..config import BrokerConfig
 from ..intake.intake import Outcome
 from ..intake.put_answers import answer, reply_to_put
-from .lanes import Lanes
 from .receipts import ReceiptChecks, handed_out, receipt_of
 from .seams import HandedOut, OrderPops, Spill
+from .young.lanes import Lanes
 
 MOST_BATCHED = 64  # offsets of one entry: no check point has more
 

@@ -19,10 +19,10 @@ from ...transport.dispatch import Answer, Reply, Request, RequestOf
 from ..config import BrokerConfig
 from ..intake.intake import Outcome
 from ..intake.put_answers import answer
-from .lanes import Lanes
 from .receipts import ReceiptChecks, handed_out, receipt_of
 from .rollback import NOT_SET
 from .seams import OrderPops, Spill
+from .young.lanes import Lanes
 
 NO_FIELDS = {"popTime": "0", "invisibleTime": "0", "reviveQid": "0"}
 

@@ -23,11 +23,11 @@ from ..intake.put_answers import answer
 from ..reading.long_poll import Arrivals, SuspendedPull
 from . import queue_order
 from .checks import PopChecks
-from .journal import PopJournal
 from .seams import OrderPops, Source
 from .tickets import PopTicket
 from .waiting import HeldPops, Holding
 from .walk import Walk
+from .young.journal import PopJournal
 
 
 @dataclass(slots=True, eq=False, repr=False)

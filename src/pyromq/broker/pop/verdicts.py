@@ -34,10 +34,10 @@ from ..metadata.attributes import MESSAGE_TYPE
 from ..metadata.offsets import SEPARATOR, Offsets
 from .ack import AckHandler
 from .handler import PopHandler
-from .lane_source import LaneSource
-from .lanes import Lanes
 from .rollback import NOT_SET
 from .tickets import FOUND
+from .young.lane_source import LaneSource
+from .young.lanes import Lanes
 
 MOST_QUEUES = 256  # of a topic: pops of more are Python's
 _OPAQUE = 1_999_999_999  # stands for the request's own in a template

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..pop.lanes import Lanes
 from ..pop.order.lanes import HeldQueues, Wake
 from ..pop.order.receipts import OrderedPops
 from ..pop.order.source import OrderSource
 from ..pop.order.table import OrderTable
+from ..pop.young.lanes import Lanes
 from .foundation import Foundation
 from .serving import PullParts
 

@@ -14,25 +14,25 @@ from ...transport.dispatch import Handler, bind
 from ...transport.peer import Peer
 from ..metadata.offsets import SEPARATOR
 from ..pop.ack import AckHandler
-from ..pop.aging import Aging
 from ..pop.change import ChangeHandler
 from ..pop.checks import PopChecks
 from ..pop.handler import PopHandler
-from ..pop.journal import PopJournal
-from ..pop.lane_source import LaneSource
-from ..pop.lanes import Lanes
 from ..pop.order.table import OrderLane
 from ..pop.queries.glances import Glances
 from ..pop.queries.notification import NotificationHandler, PollingInfo
 from ..pop.queries.peek import PeekHandler
 from ..pop.receipts import ReceiptChecks
-from ..pop.recovery import PopRecovery
-from ..pop.revive import Revive
 from ..pop.rollback import roll_back
 from ..pop.seams import Spill
 from ..pop.verdicts import Popping
 from ..pop.waiting import ANY_QUEUE, HeldPops
 from ..pop.walk import Walk
+from ..pop.young.aging import Aging
+from ..pop.young.journal import PopJournal
+from ..pop.young.lane_source import LaneSource
+from ..pop.young.lanes import Lanes
+from ..pop.young.recovery import PopRecovery
+from ..pop.young.revive import Revive
 from ..pull.verdicts import PullChanges
 from .foundation import Foundation
 from .ordering import OrderParts

@@ -15,7 +15,7 @@ from ....ambient import Clock
 from ....config import Live
 from ...config import BrokerConfig
 from ...metadata.offsets import Offsets
-from ..lanes import Lanes
+from ..young.lanes import Lanes
 from . import message_groups
 from .block import Block
 from .ends import BlockEnds

@@ -19,10 +19,10 @@ from ....transport.dispatch import Answer, Reply, Request, RequestOf
 from ...config import BrokerConfig
 from ...intake.intake import Outcome
 from ...intake.put_answers import answer, reply_to_put
-from ..journal import PopJournal
 from ..rollback import NOT_SET
 from ..seams import Place
 from ..tickets import PopTicket
+from ..young.journal import PopJournal
 from .lanes import HeldQueues, OrderAck
 from .source import OrderSource
 from .table import OrderLane

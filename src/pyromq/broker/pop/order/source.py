@@ -1,7 +1,7 @@
 """Reads a queue for a pop in order: from the first message that is not acked, if no block holds the queue.
 
-What is read and how is `lane_source.py`'s; here is where it begins and what is noted of it. Nothing is given again by a
-retry topic: a message in order stays where it is until somebody acks it.
+What is read and how is `young/lane_source.py`'s; here is where it begins and what is noted of it. Nothing is given
+again by a retry topic: a message in order stays where it is until somebody acks it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from ....protocol.record import HEAD, property_bytes
 from ....store.log.reader import GetStatus, Selection
 from ...config import BrokerConfig
 from ...reading.filtered_read import Search
-from ..lane_source import LaneSource
 from ..seams import Place
 from ..tickets import PopTicket
+from ..young.lane_source import LaneSource
 from .block import Block, count_text, next_block
 from .lanes import HeldQueues
 from .message_groups import Choice

@@ -20,7 +20,7 @@ from ...config import BrokerConfig
 from ...metadata.offsets import Offsets
 from ...metadata.topics import Topics
 from ..checks import PopChecks, QueueHeader
-from ..lanes import Lanes
+from ..young.lanes import Lanes
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

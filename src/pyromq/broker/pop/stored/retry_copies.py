@@ -1,7 +1,7 @@
 """Puts messages whose invisible time is over into their group's retry topic again, in Java's form.
 
-`revive_topic.py` calls it for stored check points. Those of the table are revived by `revive.py`, from memory if it can
-be. Both put the same copies (`retry_records.py`). A message that retention took meanwhile is counted and said.
+`revive_topic.py` calls it for stored check points. Those of the table are revived by `young/revive.py`, from memory if
+it can be. Both put the same copies (`retry_records.py`). A message that retention took meanwhile is counted and said.
 """
 
 from __future__ import annotations

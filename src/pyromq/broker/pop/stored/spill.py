@@ -23,8 +23,8 @@ from ....protocol.record import Record
 from ...config import BrokerConfig
 from ...intake.intake import Done, LogAccess, Outcome
 from ...metadata.topics import Topics
-from ..lanes import Lanes
 from ..seams import HandedOut
+from ..young.lanes import Lanes
 from .java_records import RevivePlace, StoredAck, StoredCheckPoint, ack_record, point_record, stored_point
 
 log = logs.get("pyromq.broker")

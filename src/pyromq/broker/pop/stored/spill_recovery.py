@@ -17,7 +17,7 @@ from ....protocol.record import Record, RecordError, decode_record
 from ....store.log.reader import GetStatus, Selection
 from ....store.queues.queue import StoredQueue
 from ...intake.intake import LogAccess
-from ..lanes import Lanes
+from ..young.lanes import Lanes
 from .java_records import RecordUnfit, StoredCheckPoint, read_entry
 
 log = logs.get("pyromq.broker")

@@ -25,7 +25,7 @@ from pyromq.model.names import TIMER_TOPIC
 from pyromq.model.pop_names import revive_topic
 from pyromq.protocol.properties import decode_properties
 from pyromq.protocol.record import Record
-from tests.broker.pop.golden_records import records_of
+from tests.broker.pop.stored.golden_records import records_of
 from tests.broker.settings import live
 from tests.store.golden_store import unpack
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
-from ... import logs
-from ...kernel.pops import CheckPoint, DamagedJournal
-from ...model import names, pop_names
-from ...model.message import Property
-from ...protocol.properties import find_property
-from ...protocol.record import Record, RecordError, decode_record
-from ...store.log.reader import GetStatus
-from ...store.message_store import MessageStore
-from ..intake.intake import LogAccess
+from .... import logs
+from ....kernel.pops import CheckPoint, DamagedJournal
+from ....model import names, pop_names
+from ....model.message import Property
+from ....protocol.properties import find_property
+from ....protocol.record import Record, RecordError, decode_record
+from ....store.log.reader import GetStatus
+from ....store.message_store import MessageStore
+from ...intake.intake import LogAccess
 from .lanes import Lanes
 
 log = logs.get("pyromq.broker")

@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from ...config import Live
-from ...errors import RequestRefused
-from ...kernel.records import Range
-from ...model import names
-from ...model.codes import ResponseCode
-from ...protocol.record import HEAD
-from ...store.log.reader import GetStatus, Selection
-from ...store.message_store import MessageStore
-from ..config import BrokerConfig
-from ..reading.filtered_read import Search
-from ..reading.queue_reads import QueueReads
+from ....config import Live
+from ....errors import RequestRefused
+from ....kernel.records import Range
+from ....model import names
+from ....model.codes import ResponseCode
+from ....protocol.record import HEAD
+from ....store.log.reader import GetStatus, Selection
+from ....store.message_store import MessageStore
+from ...config import BrokerConfig
+from ...reading.filtered_read import Search
+from ...reading.queue_reads import QueueReads
+from ..retry_records import as_handed_out
+from ..seams import Place
+from ..tickets import PopTicket
 from .lanes import Lanes
-from .retry_records import as_handed_out
-from .seams import Place
-from .tickets import PopTicket
 
 FROM_MIN, FROM_MAX = 0, 1  # initMode
 _WRONG = (GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY)

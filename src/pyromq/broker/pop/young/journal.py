@@ -10,15 +10,15 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from ... import logs
-from ...config import Live
-from ...errors import RequestRefused
-from ...kernel.state import PopTable
-from ...model.codes import ResponseCode
-from ...model.pop_names import JOURNAL_TOPIC
-from ...protocol.record import Record
-from ..config import BrokerConfig
-from ..intake.intake import Done, LogAccess, Outcome
+from .... import logs
+from ....config import Live
+from ....errors import RequestRefused
+from ....kernel.state import PopTable
+from ....model.codes import ResponseCode
+from ....model.pop_names import JOURNAL_TOPIC
+from ....protocol.record import Record
+from ...config import BrokerConfig
+from ...intake.intake import Done, LogAccess, Outcome
 
 log = logs.get("pyromq.broker")
 

@@ -11,7 +11,7 @@ from pyromq.protocol.properties import decode_properties
 from pyromq.protocol.record import Record
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
-from tests.broker.pop.golden_records import records_of
+from tests.broker.pop.stored.golden_records import records_of
 from tests.broker.virtual import START_MS, Virtual, virtual_broker
 from tests.store.golden_store import unpack
 

@@ -11,19 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from ... import logs
-from ...config import Live
-from ...kernel.pops import CheckPoint
-from ...kernel.records import Range
-from ...model import names, pop_names
-from ...protocol.record import Record, decode_record
-from ...store.log.reader import GetStatus, Selection
-from ..config import BrokerConfig
-from ..intake.intake import LogAccess, Outcome
-from ..metadata.groups import Groups
-from ..metadata.topics import Topics
+from .... import logs
+from ....config import Live
+from ....kernel.pops import CheckPoint
+from ....kernel.records import Range
+from ....model import names, pop_names
+from ....protocol.record import Record, decode_record
+from ....store.log.reader import GetStatus, Selection
+from ...config import BrokerConfig
+from ...intake.intake import LogAccess, Outcome
+from ...metadata.groups import Groups
+from ...metadata.topics import Topics
+from ..retry_records import retry_copy
 from .lanes import Lanes
-from .retry_records import retry_copy
 
 log = logs.get("pyromq.broker")
 

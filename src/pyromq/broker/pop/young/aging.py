@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ... import logs
-from ...ambient import Clock
-from ...config import Live
-from ..config import BrokerConfig
+from .... import logs
+from ....ambient import Clock
+from ....config import Live
+from ...config import BrokerConfig
+from ..seams import Spill
 from .lanes import Lanes
-from .seams import Spill
 
 log = logs.get("pyromq.broker")
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ...kernel.pops import CheckPoint
-from ...kernel.state import PopTable
-from ..metadata.config_table import Watched
-from ..metadata.offsets import SEPARATOR, Offsets
+from ....kernel.pops import CheckPoint
+from ....kernel.state import PopTable
+from ...metadata.config_table import Watched
+from ...metadata.offsets import SEPARATOR, Offsets
 from .journal import PopJournal
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from pyromq.broker.intake.intake import Outcome
-from pyromq.broker.pop.aging import Aging
-from pyromq.broker.pop.journal import PopJournal
-from pyromq.broker.pop.lanes import Lanes
 from pyromq.broker.pop.seams import HandedOut
 from pyromq.broker.pop.stored.spill import JavaSpill
+from pyromq.broker.pop.young.aging import Aging
+from pyromq.broker.pop.young.journal import PopJournal
+from pyromq.broker.pop.young.lanes import Lanes
 from pyromq.kernel.pops import POINT_BYTES
 from pyromq.kernel.state import PopTable
 from pyromq.testing.clock import ManualClock

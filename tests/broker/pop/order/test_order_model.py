@@ -17,10 +17,10 @@ from pyromq.broker.config import BrokerConfig
 from pyromq.broker.metadata.groups import Groups
 from pyromq.broker.metadata.offsets import Offsets
 from pyromq.broker.metadata.topics import Topics
-from pyromq.broker.pop.lanes import Lanes
 from pyromq.broker.pop.order.block import next_block
 from pyromq.broker.pop.order.lanes import HeldQueues, OrderAck
 from pyromq.broker.pop.order.table import OrderLane, OrderTable
+from pyromq.broker.pop.young.lanes import Lanes
 from pyromq.config import Live
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.topics import TopicConfig
