@@ -115,6 +115,27 @@ async def test_a_message_is_renewed_while_its_handler_works(world: Servers) -> N
     assert seen.bodies == [b"end"]
 
 
+async def test_messages_that_come_together_do_not_wait_for_handlers_that_are_busy(world: Servers) -> None:
+    await world.create_topic("T", queues=1)
+    entered, release = 0, asyncio.Event()
+
+    async def stuck(_: Received) -> None:
+        nonlocal entered
+        entered += 1
+        await release.wait()
+
+    async with (
+        world.client() as client,
+        client.producer() as producer,
+        client.push_consumer("T", stuck, group="g", mode="pop", concurrency=20),
+        asyncio.timeout(LIMIT_S),
+    ):
+        for count in (3, 6, 9):
+            await producer.send_many("T", [b"%d" % number for number in range(3)])  # one pop brings all three
+            await turns_until(lambda count=count: entered == count)  # type: ignore[misc]
+        release.set()
+
+
 async def test_order_is_kept_and_a_failed_message_is_handled_in_its_place(world: Servers) -> None:
     # Names of its own: Apache's broker counts deliveries in order beyond the life of a topic.
     await world.create_topic("Ordered", queues=1)

@@ -51,6 +51,7 @@ class PopService:
     bytes: int = field(init=False, default=0)
     is_stopping: bool = field(init=False, default=False)
     handlers: set[asyncio.Task[None]] = field(init=False, default_factory=set)
+    _beginning: int = field(init=False, default=0)  # handlers that were started and have not looked for messages yet
     _taken_at: float = field(init=False, default=0.0)  # when a handler took a message last
     _waiting: deque[tuple[MessageQueue, Popped]] = field(init=False, default_factory=deque)
     _renewed: dict[Popped, float] = field(init=False, default_factory=dict)  # that handlers have, since when
@@ -64,12 +65,13 @@ class PopService:
             self.held[place] += 1
             self.bytes += len(each.body)
             self._waiting.append((place, each))
-        while self._waiting and len(self.handlers) < self.concurrency and not self.is_stopping:
+        while self._beginning * self.max_batch < len(self._waiting):
+            if len(self.handlers) >= self.concurrency or self.is_stopping:
+                break
+            self._beginning += 1
             task = self.tasks.start(self._work())
             self.handlers.add(task)
             task.add_done_callback(self.handlers.discard)
-            if len(self.handlers) * self.max_batch >= len(self._waiting):
-                break
 
     @property
     def is_stuck(self) -> bool:
@@ -94,6 +96,7 @@ class PopService:
         await finish_handlers(tuple(self.handlers), grace_s, self.clock, self.tasks)
 
     async def _work(self) -> None:
+        self._beginning -= 1
         while self._waiting and not self.is_stopping:
             place, batch = self._take()
             try:
