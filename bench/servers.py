@@ -136,6 +136,9 @@ JAVA_DEFAULTS = {
     "maxIndexNum": "20000000",
 }
 
+# Without its timers Java's broker refuses pops: the peers of the tests have them off.
+POPPING = {"timerWheelEnable": "true", "mappedFileSizeTimerLog": str(100 << 20)}
+
 
 @contextmanager
 def java_broker(folder: Path, **settings: str) -> Iterator[Server]:
