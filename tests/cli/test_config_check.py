@@ -42,7 +42,7 @@ def test_each_key_of_a_broker_file_is_told_with_its_effect(tmp_path: Path) -> No
     assert told["storeType"]["error"] is None
 
 
-@pytest.mark.parametrize("daemon", ["broker", "namesrv"])
+@pytest.mark.parametrize("daemon", ["broker", "namesrv", "proxy"])
 def test_tls_files_are_loaded_as_by_the_start(tmp_path: Path, daemon: str) -> None:
     authority = Authority(tmp_path, "ca")
     one, other = authority.issue("one"), authority.issue("other")
@@ -211,3 +211,32 @@ def test_every_setting_is_listed() -> None:
     assert listed["listen_port"]["default"] == "9876"
     table = CliRunner().invoke(cli, ["config", "list", "--daemon", "namesrv"], env={"COLUMNS": "200"})
     assert "listenPort" in table.output
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("rmq-proxy.json", '{"remotingListenPort": 8090, "proxyMode": "LOCAL", "grpcBossLoopNum": 1, "nams": 1}'),
+        ("proxy.conf", "remotingListenPort=8090\nproxyMode=LOCAL\ngrpcBossLoopNum=1\nnams=1\n"),
+    ],
+)
+def test_a_proxy_s_file_with_java_s_keys(tmp_path: Path, name: str, text: str) -> None:
+    file = tmp_path / name
+    file.write_text(text)
+    result = check(file, "--daemon", "proxy", "--json")
+    assert result.exit_code == 1
+    told = {entry["key"]: entry for entry in map(json.loads, result.output.splitlines())}
+    assert told["remotingListenPort"]["effect"] == "sets remoting_listen_port"
+    assert told["proxyMode"]["error"].startswith("proxyMode = LOCAL is refused: this is the gateway of a cluster")
+    assert told["grpcBossLoopNum"]["effect"] == "has no effect: there are no thread pools here"
+    assert told["nams"]["error"].startswith("unknown key 'nams'")
+
+
+def test_a_proxy_s_file_of_our_own(tmp_path: Path) -> None:
+    file = tmp_path / "proxy.toml"
+    file.write_text('namesrv_addr = ["10.0.0.1:9876"]\nshares_its_port = true\n')
+    assert check(file, "--daemon", "proxy").exit_code == 0
+    assert (
+        "--store-path-root-dir: a proxy has no store"
+        in check(file, "--daemon", "proxy", "--store-path-root-dir", "x").output
+    )

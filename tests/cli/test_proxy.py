@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
+import ssl
 import sys
 from pathlib import Path
 
 import grpc
 from click.testing import CliRunner
+from cryptography import x509
 
 from pyromq.cli.main import cli
 from pyromq.protocol.grpc import v2
@@ -36,6 +39,39 @@ def test_it_serves_with_java_s_settings_file(tmp_path: Path) -> None:
             assert program.wait() == 0
     finally:
         names.kill()
+
+
+def test_it_is_ready_once_its_name_server_is_there(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        port = held.getsockname()[1]
+    command: list[str | Path] = [sys.executable, "-m", "pyromq.cli.main", "proxy", "-n", f"127.0.0.1:{port}"]
+    command += ["--listen", "127.0.0.1:0", "--remoting-listen-port", "0"]
+    with Program(command, name="pyromq proxy", env={"HOME": str(tmp_path)}, cwd=tmp_path) as program:
+        program.wait_for(r"not ready: calls are refused until a name server answers.*no name server answers")
+        assert "ready on" not in program.tail(1000)
+        names = ours.NameServer(tmp_path / "names", port=port)
+        try:
+            program.wait_for(r"no broker is registered yet")
+            address = program.wait_for(r"pyromq proxy ready on (127\.0\.0\.1:[1-9]\d*)")[1]
+            assert "PyroMQ self-signed" in _certificate_of(address)
+        finally:
+            names.kill()
+
+
+def test_it_stops_though_no_name_server_came(tmp_path: Path) -> None:
+    command: list[str | Path] = [sys.executable, "-m", "pyromq.cli.main", "proxy", "-n", "127.0.0.1:1"]
+    command += ["--listen", "127.0.0.1:0", "--remoting-listen-port", "-1"]
+    with Program(command, name="pyromq proxy", env={"HOME": str(tmp_path)}, cwd=tmp_path) as program:
+        program.wait_for(r"not ready: calls are refused")
+        program.signal(signal.SIGTERM)
+        assert program.wait() == 0
+
+
+def _certificate_of(address: str) -> str:
+    """The issuer of what a TLS client is shown, as text."""
+    host, port = address.split(":")
+    pem = ssl.get_server_certificate((host, int(port)))
+    return x509.load_pem_x509_certificate(pem.encode()).issuer.rfc4514_string()
 
 
 def test_settings_that_cannot_be(tmp_path: Path) -> None:

@@ -14,14 +14,19 @@ from pyromq.config import (
     JavaKeys,
     PlannedKeys,
     RefusedKeys,
+    examine_file,
     examine_properties,
     properties,
     render_all,
     settings_of,
 )
+from pyromq.gateway.config import GatewayConfig
+from pyromq.gateway.java_keys import GATEWAY_KEYS
 from pyromq.namesrv.config import NAMESRV_KEYS, NamesrvConfig
 
 RECORDED = Path(__file__).parents[1] / "golden" / "mqadmin"
+PROXY = Path(__file__).parents[1] / "golden" / "rmq-proxy.json"  # all of Java's ProxyConfig with its defaults
+DAEMONS = [(NamesrvConfig, NAMESRV_KEYS), (BrokerConfig, BROKER_KEYS), (GatewayConfig, GATEWAY_KEYS)]
 # The recorded servers ran on small files, another port and with more switched on; these are Java's own defaults.
 CHANGED_FOR_THE_RECORDING = {
     "mappedFileSizeCommitLog": str(1 << 30),
@@ -74,6 +79,15 @@ def test_every_key_of_the_java_name_server_is_known_and_its_recorded_values_are_
     assert [str(one) for one in findings if one.error] == []
 
 
+def test_every_key_of_the_java_proxy_is_known_and_its_defaults_are_accepted() -> None:
+    findings = examine_file(PROXY, GatewayConfig, GATEWAY_KEYS)
+    assert len(findings) == 155
+    assert [str(one) for one in findings if one.error] == []
+    java = {one.key: one for one in findings if one.setting is not None}
+    unlike = {key for key, one in java.items() if one.setting is not None and one.parsed != one.setting.default}
+    assert unlike == {"grpcServerPort", "tlsKeyPath", "tlsCertPath"}  # 8081 by listenPort; Java's files of its home
+
+
 def test_defaults_are_java_s_but_for_those_that_differ_on_purpose() -> None:
     broker, name_server = render_all(BrokerConfig(broker_name="broker-a")), render_all(NamesrvConfig())
     java = recorded("getBrokerConfig") | CHANGED_FOR_THE_RECORDING
@@ -82,15 +96,15 @@ def test_defaults_are_java_s_but_for_those_that_differ_on_purpose() -> None:
     assert {key for key in name_server.keys() & java if name_server[key] != java[key]} <= OTHER_ON_PURPOSE
 
 
-@pytest.mark.parametrize(("config_class", "keys"), [(NamesrvConfig, NAMESRV_KEYS), (BrokerConfig, BROKER_KEYS)])
+@pytest.mark.parametrize(("config_class", "keys"), DAEMONS)
 def test_no_setting_also_stands_among_the_keys_without_one(config_class: type, keys: JavaKeys) -> None:
-    assert {one.java for one in settings_of(config_class).values()}.isdisjoint(keys.names())
+    assert not {key for one in settings_of(config_class).values() for key in (one.java, *one.also)} & {*keys.names()}
 
 
-@pytest.mark.parametrize("config_class", [NamesrvConfig, BrokerConfig])
-def test_each_setting_has_a_key_of_its_own(config_class: type) -> None:
-    settings = settings_of(config_class)
-    assert len({one.java for one in settings.values()}) == len(settings)
+@pytest.mark.parametrize(("config_class", "keys"), DAEMONS)
+def test_each_setting_has_a_key_of_its_own(config_class: type, keys: JavaKeys) -> None:
+    given = [key for one in settings_of(config_class).values() for key in (one.java, *one.also)]
+    assert len(set(given)) == len(given)
 
 
 @pytest.mark.parametrize(
@@ -131,6 +145,21 @@ def test_a_broker_key_whose_promise_cannot_be_kept_is_refused_with_key_value_and
 @pytest.mark.parametrize(("key", "value"), [("enableControllerInNamesrv", "true"), ("clusterTest", "true")])
 def test_a_name_server_key_whose_promise_cannot_be_kept_is_refused(key: str, value: str) -> None:
     (finding,) = examine_properties(f"{key}={value}", "namesrv.conf", NamesrvConfig, NAMESRV_KEYS)
+    assert finding.error is not None
+    assert finding.error.startswith(f"{key} = {value} is refused: ")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("proxyMode", "local"),
+        ("authenticationEnabled", "true"),
+        ("namesrvDomain", "n.example"),
+        ("useDelayLevel", "true"),
+    ],
+)
+def test_a_proxy_key_whose_promise_cannot_be_kept_is_refused(key: str, value: str) -> None:
+    (finding,) = examine_properties(f"{key}={value}", "proxy.conf", GatewayConfig, GATEWAY_KEYS)
     assert finding.error is not None
     assert finding.error.startswith(f"{key} = {value} is refused: ")
 

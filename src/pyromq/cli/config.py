@@ -19,8 +19,13 @@ def config() -> None:
     """Check configuration files, list settings."""
 
 
+_WITHOUT_STORE = {"namesrv": "a name server", "proxy": "a proxy"}
 _daemon = click.option(
-    "--daemon", type=click.Choice(["namesrv", "broker"]), default="broker", show_default=True, help="Whose settings."
+    "--daemon",
+    type=click.Choice(["namesrv", "broker", "proxy"]),
+    default="broker",
+    show_default=True,
+    help="Whose settings.",
 )
 
 
@@ -40,7 +45,7 @@ def list_settings(daemon: str, as_json: bool) -> None:
         print_lines(f"settings of {daemon}", *tables.lines(rows, columns()))
 
 
-@command("pyromq config check broker.conf", "pyromq config check namesrv.conf --daemon namesrv", of=config)
+@command("pyromq config check broker.conf", "pyromq config check rmq-proxy.json --daemon proxy", of=config)
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @_daemon
 @click.option("--insecure", is_flag=True, help="Check as for a daemon that is started with --insecure.")
@@ -52,7 +57,7 @@ def check(file: Path, daemon: str, insecure: bool, store_path_root_dir: str | No
     Certificates and keys that FILE names are loaded as by the daemon. What flags of the daemon's command say counts
     too: name them here as there."""
     if store_path_root_dir is not None and daemon != "broker":
-        raise click.UsageError("--store-path-root-dir: a name server has no store")
+        raise click.UsageError(f"--store-path-root-dir: {_WITHOUT_STORE[daemon]} has no store")
     flags = {"allow_unauthenticated": insecure or None, "store_path_root_dir": store_path_root_dir}
     findings = check_file(file, *_tables(daemon), flags, _check_tls)
     if as_json:
@@ -71,6 +76,11 @@ def _tables(daemon: str) -> tuple[type, JavaKeys]:
         from ..broker.java_keys import BROKER_KEYS
 
         return BrokerConfig, BROKER_KEYS
+    if daemon == "proxy":
+        from ..gateway.config import GatewayConfig
+        from ..gateway.java_keys import GATEWAY_KEYS
+
+        return GatewayConfig, GATEWAY_KEYS
     from ..namesrv.config import NAMESRV_KEYS, NamesrvConfig
 
     return NamesrvConfig, NAMESRV_KEYS

@@ -47,11 +47,15 @@ class SettingFinding:
 
 def examine_properties(text: str, source: str, config_class: type, keys: JavaKeys) -> list[SettingFinding]:
     """Return what `examine_file` does for properties text from anywhere, a request body for instance."""
-    by_java = {one.java: one for one in settings_of(config_class).values()}
+    by_java = _by_java(config_class)
     return [
         _judge_java(f"{source} line {entry.line}", entry.key, entry.value, by_java, keys)
         for entry in properties.parse(text, source)
     ]
+
+
+def _by_java(config_class: type) -> dict[str, Setting]:
+    return {key: one for one in settings_of(config_class).values() for key in (one.java, *one.also)}
 
 
 def first_error(findings: Iterable[SettingFinding]) -> str | None:
@@ -129,7 +133,7 @@ def examine_json(path: Path, text: str, config_class: type, keys: JavaKeys) -> I
         raise ConfigError(f"{path}: not valid JSON: {fault}") from None
     if not isinstance(table, dict):
         raise ConfigError(f"{path}: a JSON object is needed, with settings as its members")
-    by_java = {one.java: one for one in settings_of(config_class).values()}
+    by_java = _by_java(config_class)
     for key, value in table.items():
         found = re.search(rf'"{re.escape(key)}"', text)
         where = f"{path} line {text.count(chr(10), 0, found.start()) + 1 if found else 1}"

@@ -46,6 +46,7 @@ class Setting:
     live: bool
     flag: bool
     wide: bool
+    also: tuple[str, ...]  # other keys that Java has for the same
 
     def parse(self, raw: object) -> Any:
         """Return the typed value of text (file, environment, flag) or of a TOML value. ValueError says why not."""
@@ -131,12 +132,14 @@ def setting(
     live: bool = False,
     flag: bool = False,
     wide: bool = False,
+    also: tuple[str, ...] = (),
 ) -> T:
     """Declare a field. `live`: may be changed over the wire while running. `flag`: has a command-line option.
 
-    `wide`: a whole number of 64 bits, as Java's long; others without `high` have 32.
+    `wide`: a whole number of 64 bits, as Java's long; others without `high` have 32. `also`: other keys for the same.
     """
-    facts = {"help": help, "java": java, "low": low, "high": high, "live": live, "flag": flag, "wide": wide}
+    facts: dict[str, Any] = {"help": help, "java": java, "low": low, "high": high, "live": live, "flag": flag}
+    facts |= {"wide": wide, "also": also}
     value: dict[str, Any] = {"default": default, "default_factory": factory}
     return cast(T, dataclasses.field(**value, metadata=facts))
 

@@ -18,20 +18,20 @@ from ..protocol.headers.header import GroupName, TopicName
 from ..protocol.headers.namesrv import GetRouteInfo
 from ..protocol.requests import RequestCode
 from ..proxy.statuses import no_route, refused
+from .config import GatewayConfig
 
 V = TypeVar("V")
 
-_MOST = 20_000  # topics or groups that are remembered
 _BROKER_S = 2.0
 _MESSAGE_TYPE = "message.type"
 _NORMAL = "NORMAL"  # a topic that names no type
 
 
 class Remembered(Generic[V]):
-    """Answers by name, each kept for so many seconds. Event loop only."""
+    """Answers by name, at most so many, each kept for so many seconds. Event loop only."""
 
-    def __init__(self, clock: Clock, keep_s: float, read: Callable[[str], Awaitable[V]]) -> None:
-        self._clock, self._keep_s, self._read = clock, keep_s, read
+    def __init__(self, clock: Clock, keep_s: float, most: int, read: Callable[[str], Awaitable[V]]) -> None:
+        self._clock, self._keep_s, self._most, self._read = clock, keep_s, most, read
         self._known: OrderedDict[str, tuple[float, V]] = OrderedDict()
 
     async def get(self, name: str) -> V:
@@ -43,7 +43,7 @@ class Remembered(Generic[V]):
         value = await self._read(name)
         self._known[name] = (self._clock.monotonic(), value)
         self._known.move_to_end(name)
-        if len(self._known) > _MOST:
+        if len(self._known) > self._most:
             self._known.popitem(last=False)
         return value
 
@@ -51,12 +51,15 @@ class Remembered(Generic[V]):
 class ClusterView:
     """Event loop only."""
 
-    def __init__(self, session: Session, clock: Clock, keep_s: float) -> None:
+    def __init__(self, session: Session, clock: Clock, config: GatewayConfig) -> None:
         self._session = session
         self._masters: dict[str, str] = {}  # address of a broker's master, or of who acts as one
-        self.routes = Remembered(clock, keep_s, self._read_route)
-        self.types = Remembered(clock, keep_s, self._read_type)
-        self.groups = Remembered(clock, keep_s, self._read_group)
+        keep_s, most = config.topic_route_service_cache_refresh_seconds, config.topic_route_service_cache_max_num
+        self.routes = Remembered(clock, keep_s, most, self._read_route)
+        keep_s, most = config.topic_config_cache_refresh_seconds, config.topic_config_cache_max_num
+        self.types = Remembered(clock, keep_s, most, self._read_type)
+        keep_s = config.subscription_group_config_cache_refresh_seconds
+        self.groups = Remembered(clock, keep_s, config.subscription_group_config_cache_max_num, self._read_group)
 
     async def address(self, broker: str) -> str:
         """Return where a broker is reached; of an empty name any. Denied (40013) if there is none such."""

@@ -6,7 +6,7 @@ import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..config import IgnoredKeys, JavaKeys, RefusedKeys, check_ranges, setting
+from ..config import check_ranges, setting
 from ..config.parts import including, part_of
 from ..errors import ConfigError
 from ..proxy.config import NO_PORT, PORT, ProxySettings
@@ -35,8 +35,42 @@ class GatewayConfig(TransportSettings):
     shares_its_port: bool = setting(
         False, flag=True, help="other processes may listen on the same port (SO_REUSEPORT) and share its connections"
     )
-    topic_route_service_cache_expired_in_seconds: int = setting(
-        20, low=1, help="s that routes, types of topics and groups are kept; Java reads them anew every 20 s"
+    topic_route_service_cache_refresh_seconds: int = setting(20, low=1, help="s that a topic's route is kept")
+    topic_route_service_cache_max_num: int = setting(20_000, low=1, help="routes that are kept")
+    topic_config_cache_refresh_seconds: int = setting(20, low=1, help="s that a topic's type is kept")
+    topic_config_cache_max_num: int = setting(20_000, low=1, help="types that are kept")
+    subscription_group_config_cache_refresh_seconds: int = setting(20, low=1, help="s that a group is kept")
+    subscription_group_config_cache_max_num: int = setting(20_000, low=1, help="groups that are kept")
+    channel_expired_timeout: int = setting(
+        120_000, low=1_000, help="ms without a heartbeat after which a client is forgotten, here or at another gateway"
+    )
+    rocket_mq_cluster_name: str = setting(
+        "DefaultCluster", java="rocketMQClusterName", help="cluster whose brokers have the topic below"
+    )
+    heartbeat_syncer_topic_name: str = setting(
+        "DefaultHeartBeatSyncerTopic",
+        help="topic by which gateways and Java's proxies tell each other their consumers; empty: they do not",
+    )
+    heartbeat_syncer_topic_cluster_name: str = setting(
+        "", help="cluster for that topic, if it is not rocketMQClusterName"
+    )
+    local_serve_addr: str = setting("", help="our address among the gateways; not given: the one that is listened on")
+    region_id: str = setting("", help="MSG_REGION in answers to remoting clients")
+    trace_on: bool = setting(False, help="TRACE_ON in these: whether such clients trace")
+    tls_test_mode_enable: bool = setting(
+        True,
+        java="tls.test.mode.enable",
+        also=("tlsTestModeEnable",),
+        help="without a certificate, make one that is self-signed, and keep it",
+    )
+    tls_server_cert_path: Path | None = setting(
+        None, java="tls.server.certPath", also=("tlsCertPath",), help="our certificate"
+    )
+    tls_server_key_path: Path | None = setting(
+        None, java="tls.server.keyPath", also=("tlsKeyPath",), help="and its key"
+    )
+    tls_server_key_password: str | None = setting(
+        None, java="tls.server.keyPassword", also=("tlsKeyPassword",), help="password of the key"
     )
     transaction_heartbeat_period_second: int = setting(
         20, low=1, help="s between two heartbeats that tell brokers whom to ask about transactions"
@@ -64,6 +98,15 @@ class GatewayConfig(TransportSettings):
         return part_of(self, ProxySettings)
 
     @property
+    def syncer_cluster(self) -> str:
+        return self.heartbeat_syncer_topic_cluster_name or self.rocket_mq_cluster_name
+
+    @property
+    def tls_folder(self) -> Path:
+        """Return where a certificate is kept that the gateway makes for itself."""
+        return Path.home() / "proxy" / "tls"
+
+    @property
     def overlay_path(self) -> Path | None:
         """Return None: nothing is changed while it runs."""
         return None
@@ -74,27 +117,3 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
-
-
-GATEWAY_KEYS = JavaKeys(
-    RefusedKeys(
-        "this is the gateway of a cluster; a broker has its own endpoint",
-        "start `pyromq broker` or `pyromq up`",
-        "proxyMode=cluster",
-    ),
-    IgnoredKeys(
-        "it is the cluster of the name servers", "rocketMQClusterName= proxyClusterName= proxyName= localServeAddr="
-    ),
-    IgnoredKeys(
-        "there are no thread pools here",
-        """
-        grpcThreadPoolNums= grpcThreadPoolQueueCapacity= grpcRouteThreadPoolNums= grpcRouteThreadQueueCapacity=
-        grpcProducerThreadPoolNums= grpcProducerThreadQueueCapacity= grpcConsumerThreadPoolNums=
-        grpcConsumerThreadQueueCapacity= grpcClientManagerThreadPoolNums= grpcClientManagerThreadQueueCapacity=
-        grpcTransactionThreadPoolNums= grpcTransactionThreadQueueCapacity= grpcBossLoopNum= grpcWorkerLoopNum=
-        enableGrpcEpoll=
-        """,
-    ),
-    IgnoredKeys("renewals are timed each by itself, not scanned", "renewSchedulePeriodMillis=5000"),
-    IgnoredKeys("every port takes remoting and HTTP/2", "enableRemotingLocalProxyGrpc=true"),
-)

@@ -12,7 +12,7 @@ from ..ambient import Clock
 from ..client.config import ClientConfig
 from ..client.connect.session import Session
 from ..config import Loaded
-from ..errors import ConfigError
+from ..errors import ConfigError, PyroError
 from ..machine.budget import budget_of_process
 from ..protocol.json import load_dialect
 from ..protocol.requests import RequestCode
@@ -23,6 +23,7 @@ from ..supervision import Loops
 from ..transport.address import format_address, parse_address
 from ..transport.dispatch import Dispatcher, Reply, Request
 from ..transport.listening import bind
+from ..transport.self_signed import log_certificate, with_certificate
 from ..transport.server import Server
 from ..transport.turns.slices import Slices
 from .cluster_view import ClusterView
@@ -47,8 +48,7 @@ class Gateway:
         )
         handlers = {RequestCode.CHECK_TRANSACTION_STATE.code: self._check}
         self.session = Session(client, clock=clock, rng=rng, handlers=handlers)
-        keep_s = config.topic_route_service_cache_expired_in_seconds
-        view = ClusterView(self.session, clock, keep_s)
+        self.view = view = ClusterView(self.session, clock, config)
         self.backend = RemoteBackend(self.session, view, settings, clock)
         self.services = Services(self.backend, settings, clock, rng)
         self.backend.clients = self.services.clients
@@ -97,6 +97,23 @@ class Gateway:
             server.accept_on(bound)
         return listening[0].address
 
+    async def reach_cluster(self) -> None:
+        """Return once a name server answers. What is missing is logged, once."""
+        is_told = False
+        while True:
+            try:
+                masters = await self.view.masters()
+            except PyroError as fault:
+                if not is_told:
+                    log.warning("not ready: calls are refused until a name server answers", why=str(fault))
+                is_told = True
+                await self._clock.sleep(self.session.config.trouble_pause_s)
+                continue
+            if not masters:
+                servers = ";".join(self.config.namesrv_addr)
+                log.warning("no broker is registered yet: calls are refused until one is", name_servers=servers)
+            return
+
     async def stop(self) -> None:
         """Finish calls under way, give back what clients hold, leave the cluster."""
         for server in self.servers:
@@ -117,14 +134,26 @@ async def run(
     ready: Callable[[str], None],
     stop_wanted: asyncio.Event,
 ) -> None:
-    """Serve until `stop_wanted` is set. `ready` gets the address once calls are taken."""
+    """Serve until `stop_wanted` is set. `ready` gets the address once a name server answers."""
     load_dialect()
     for notice in loaded.notices:
         log.warning("configuration", notice=notice)
     budget_of_process(reserved=loaded.config.reserved_descriptors).log_shares()
+    config, hosts = loaded.config, [loaded.config.bind_address]
+    config = with_certificate("proxy", loaded, config, config.tls_folder, hosts, clock.now_ms()).config
     async with AsyncExitStack() as stack:
-        gateway = Gateway(loaded.config, clock=clock, rng=rng)
+        gateway = Gateway(config, clock=clock, rng=rng)
         stack.push_async_callback(gateway.stop)
-        ready(await gateway.listen())
-        await stop_wanted.wait()
+        address = await gateway.listen()
+        log_certificate("proxy", config)
+        loop = asyncio.get_running_loop()
+        stopped, reached = loop.create_task(stop_wanted.wait()), loop.create_task(gateway.reach_cluster())
+        await asyncio.wait((stopped, reached), return_when=asyncio.FIRST_COMPLETED)
+        if reached.done():
+            reached.result()
+            ready(address)
+        else:
+            reached.cancel()
+            await asyncio.wait((reached,))
+        await stopped
     log.info("gateway stopped")

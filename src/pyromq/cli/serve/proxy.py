@@ -8,7 +8,8 @@ import click
 
 from ...ambient import SystemClock, system_random
 from ...config import Loaded
-from ...gateway.config import GATEWAY_KEYS, GatewayConfig
+from ...gateway.config import GatewayConfig
+from ...gateway.java_keys import GATEWAY_KEYS
 from ...gateway.server import run
 from ...transport import loop
 from ..terminal.printing import print_lines
