@@ -199,7 +199,7 @@ def test_doctor_finds_a_healthy_cluster_well(two: Standing) -> None:
     found = findings(two)
     assert [each for each in found if each[1] == "broken"] == []
     checks = {check for check, state, _ in found if state == "good"}
-    assert {"name server", "advertised address", "clock", "disk", "topics", "groups"} <= checks
+    assert {"name server", "advertised address", "gRPC endpoint", "clock", "disk", "topics", "groups"} <= checks
     told = two.shown("doctor")
     assert told.startswith("ok    name server: ")
     assert "0 failures" in told.splitlines()[-1]
@@ -227,6 +227,15 @@ def test_doctor_names_what_is_wrong_and_what_to_do(two: Standing) -> None:
     assert "Closest: 'orders'" in topic
     (group,) = [text for check, _, text in findings(two, "-g", "nobody") if check == "group"]
     assert "pyromq group create" in group
+
+
+def test_doctor_asks_an_endpoint_that_is_named(two: Standing) -> None:
+    good = two.world.brokers["broker-a"].address  # every port of a broker takes gRPC
+    told = findings(two, "--endpoints", good, "--endpoints", "127.0.0.1:1")
+    assert ("gRPC endpoint", "good", f"{good} answers  ") in told
+    (broken,) = [text for check, state, text in told if (check, state) == ("gRPC endpoint", "broken")]
+    assert broken.startswith("127.0.0.1:1 does not answer: ")
+    assert two.run("doctor", "--endpoints", "127.0.0.1:1").exit_code == 1
 
 
 def test_a_broker_may_be_named_before_the_command(two: Standing) -> None:

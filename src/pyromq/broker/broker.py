@@ -21,7 +21,7 @@ from ..store.log.thread_flusher import ThreadFlusher
 from ..store.recovery.claim import claim_store
 from ..store.recovery.store_state import refuse_missing_tables
 from ..supervision import Loops
-from ..transport.address import parse_address
+from ..transport.address import format_address, parse_address
 from ..transport.client import Connect
 from ..transport.peer import Peer
 from ..transport.self_signed import with_certificate
@@ -135,6 +135,7 @@ class Broker:
             self.balance,
             self.runtime,
             lambda: self.listeners.servers,
+            format_address(base.live.config.advertised_host, ports.grpc_port),
         )
         handlers = base.statistics.holds.around(surface(parts))
         sending, pulling = self.sends.parts, self.pull_parts.parts

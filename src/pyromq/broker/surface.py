@@ -70,6 +70,7 @@ class Parts:
     balance: BalanceParts
     runtime: RuntimeInfo
     servers: Callable[[], Iterable[Server]]  # which are made with the handlers, so after them
+    grpc_endpoint: str  # where gRPC clients are told to come
 
 
 def surface(parts: Parts) -> dict[int, Handler]:
@@ -222,6 +223,7 @@ def _inspection(parts: Parts) -> Inspection:
         base.environment.loops,
         sends.types.of_day,
         base.environment.budget,
+        parts.grpc_endpoint,
     )
 
 

@@ -68,6 +68,7 @@ class Inspection:
     loops: Loops
     mistyped: Callable[[bool], list[MistypedLine]]
     budget: Budget
+    grpc_endpoint: str
 
     def __call__(self, request: Request) -> Reply:
         troubles, conflicts = self.troubles(), self.consumers.conflicts
@@ -99,6 +100,7 @@ class Inspection:
             mistyped=self.mistyped(self.live.config.enforce_message_type)[:MOST],
             duplicate_window=self._window(),
             name_servers=self.registration.state(),
+            grpc_endpoint=self.grpc_endpoint,
         )
         return Reply(body=found)
 

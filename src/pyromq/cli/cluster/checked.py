@@ -38,6 +38,7 @@ class CheckedCluster:
     calls: Calls
     topic: str | None = None
     group: str | None = None
+    endpoints: tuple[str, ...] = ()  # of gRPC clients, besides those of brokers
     brokers: list[BrokerPlace] = field(default_factory=list)
     reached: dict[str, dict[str, str]] = field(default_factory=dict)  # by address: what it counts and measures
     inspected: dict[str, dict[str, Any]] = field(default_factory=dict)  # those of ours

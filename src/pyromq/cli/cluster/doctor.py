@@ -1,7 +1,7 @@
 """`pyromq doctor`: a set-up checked from where this command runs, which is where clients run. Reads only.
 
-Each check is a function of its own in server_checks.py, topic_checks.py, order_checks.py or mode_checks.py; here they
-are put in a row and printed.
+Each check is a function of its own in a module *_checks.py beside this one; here they are put in a row and
+printed.
 """
 
 from __future__ import annotations
@@ -26,15 +26,18 @@ if TYPE_CHECKING:
 @command("pyromq doctor", "pyromq doctor -n 10.0.0.1:9876 --topic orders --group billing", "pyromq doctor --json")
 @click.option("--topic", "topic", metavar="NAME", help="Look at this topic alone.  [default: all]")
 @click.option("-g", "--group", metavar="NAME", help="Look at this group alone.  [default: all]")
+@click.option(
+    "--endpoints", "endpoints", multiple=True, metavar="HOST:PORT", help="Check this gRPC endpoint too: of a proxy."
+)
 @talks
-async def doctor(shell: Shell, topic: str | None, group: str | None) -> None:
-    """Check name servers, routes, addresses, clocks, permissions, disks and groups; say what to do for each finding.
+async def doctor(shell: Shell, topic: str | None, group: str | None, endpoints: tuple[str, ...]) -> None:
+    """Check servers, endpoints, routes, clocks, permissions, disks and groups; say what to do for each finding.
 
     Exit code 0: well (warnings included), 1: something is broken, 2: no name server answers.
     """
     from .checked import BROKEN, GOOD, WARNING, CheckedCluster
 
-    findings = await examine(CheckedCluster(shell.calls, topic=topic, group=group))
+    findings = await examine(CheckedCluster(shell.calls, topic, group, endpoints))
     if shell.as_json:
         shell.rows([{name: as_called(text) for name, text in one.as_row().items()} for one in findings])
     else:
@@ -56,13 +59,14 @@ async def doctor(shell: Shell, topic: str | None, group: str | None) -> None:
 
 async def examine(checked: CheckedCluster) -> list[CheckResult]:
     """Run the checks in order, up to one after which nothing further can be checked."""
+    from .endpoint_checks import endpoints
     from .mode_checks import request_modes
     from .order_checks import order_configs
     from .server_checks import brokers, clocks, disks, loopback, name_servers, permissions, readiness
     from .topic_checks import consumers, routes, transactions
 
     found: list[CheckResult] = []
-    servers = (name_servers, brokers, loopback, readiness, clocks, disks, permissions)
+    servers = (name_servers, brokers, loopback, readiness, endpoints, clocks, disks, permissions)
     for check in (*servers, routes, order_configs, transactions, consumers, request_modes):
         async for one in check(checked):
             found.append(one)

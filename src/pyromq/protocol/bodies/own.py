@@ -120,6 +120,7 @@ class BrokerInspection(OwnBody, kw_only=True):
     mistyped: list[MistypedLine] | UnsetType = UNSET
     duplicate_window: DuplicateWindowState | UnsetType = UNSET
     name_servers: dict[str, str] | UnsetType = UNSET
+    grpc_endpoint: Text = UNSET
 
 
 # --- 30002: the life of one message ----------------------------------------------------------------------------------
