@@ -142,6 +142,7 @@ class Told(NamedTuple):
     messages: int
     acks: int
     changes: int
+    suspended: int
 
 
 Step = bytes | float | Callable[[Virtual, list[Popped]], object]
@@ -180,6 +181,7 @@ async def pops(folder: Path, steps: Sequence[Step], module: ModuleType | None, *
                 sum(one.messages for one in kernels),
                 sum(one.acks for one in kernels),
                 sum(one.changes for one in kernels),
+                sum(one.suspended for one in kernels),
             )
 
 
@@ -192,5 +194,5 @@ async def same(folder: Path, steps: Sequence[Step], module: ModuleType, **settin
     assert ours.held == theirs.held
     assert ours.files.keys() == theirs.files.keys()
     assert [name for name in ours.files if ours.files[name] != theirs.files[name]] == []
-    assert theirs[6:] == (0, 0, 0)
+    assert theirs[6:] == (0, 0, 0, 0)
     return ours

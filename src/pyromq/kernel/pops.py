@@ -38,6 +38,7 @@ from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
 from ..errors import PyroError
+from .seam import FeedConnection
 
 LANE, POP, ACK, CHANGE, REVIVED, SPILLED, DROPPED, NEXT, BASE = range(1, 10)
 FIRST_OTHER: Final = 128  # kinds of entries that the table passes on unread
@@ -122,15 +123,30 @@ POP_TIME, INVISIBLE_TIME, REVIVE_QUEUE, REST, START_OFFSETS, MESSAGE_OFFSETS, OP
 
 
 class PopTemplates(NamedTuple):
-    """Answers of the feed: messages that were found, an acknowledgement, another invisible time."""
+    """Answers of the feed: messages that were found, none, an acknowledgement, another invisible time."""
 
     found: AnswerTemplate
+    empty: AnswerTemplate
     acked: AnswerTemplate
     changed: AnswerTemplate
 
 
+class PopResumes(Protocol):
+    """What the broker asks of a feed that has given it pops to hold. Many are resumed, then it is finished once."""
+
+    def resume(self, frame: bytes, born_ms: int, is_last: bool) -> bytes | bool | None:
+        """Look again for a pop, from its frame and when it was born. Return the answer, which leaves after `finish`;
+        False: there is still nothing, and it waits on, unless `is_last`; None: Python's to look."""
+        ...
+
+    def finish(self) -> int:
+        """Write down what was handed out since the first `resume`. Return the place in the log that its answers wait
+        for; 0: none."""
+        ...
+
+
 class PopHost(Protocol):
-    """What a feed of pops asks of the broker, on the event loop, within one call of `feed`."""
+    """What a feed of pops asks of the broker, on the event loop, within one call of `feed` or `resume`."""
 
     def judge_pop(self, query: PopQuery) -> object | None:
         """Return the verdict on such pops (the module's `PopGrant`); None: leave them to Python."""
@@ -146,6 +162,11 @@ class PopHost(Protocol):
 
     def give_back(self, revive_queue: int, chance: int) -> None:
         """Take back what `next_search` gave: that pop is Python's after all."""
+        ...
+
+    def hold(self, connection: FeedConnection, verdict: object, frame: bytes, born_ms: int, poll_ms: int) -> int:
+        """Keep a pop that finds nothing, and `resume` it when there is something. 0: it waits; 1: its time is over;
+        2: too many wait, and Python shall say so."""
         ...
 
     def put_journal(self) -> bool:

@@ -31,3 +31,13 @@ class Peer(Protocol):
         """Send without waiting: a one-way request. Dropped silently if the connection is gone."""
 
     def close(self, reason: str) -> None: ...
+
+
+class FramePeer(Peer, Protocol):
+    """A peer that takes frames as a kernel has made them."""
+
+    def send_now(self, frames: bytes) -> None:
+        """Send at once, not at the end of the turn."""
+
+    def send_when_readable(self, frames: bytes, position: int) -> None:
+        """Send once the log is readable up to a position."""

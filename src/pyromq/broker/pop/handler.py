@@ -16,6 +16,7 @@ from ...config import Live
 from ...model.codes import ResponseCode
 from ...protocol.headers.pop import PopMessage
 from ...transport.dispatch import Answer, Reply, Request, RequestOf, failed
+from ...transport.peer import Peer
 from ..clients.popped_subscriptions import PoppedSubscriptions
 from ..config import BrokerConfig
 from ..intake.intake import Outcome
@@ -23,8 +24,9 @@ from ..intake.put_answers import answer
 from ..reading.long_poll import Arrivals, SuspendedPull
 from . import queue_order
 from .checks import PopChecks
+from .resumed import Resumed
 from .seams import OrderPops, Source
-from .tickets import PopTicket
+from .tickets import AnyPop, KernelPop, PopTicket
 from .waiting import HeldPops, Holding
 from .walk import Walk
 from .young.journal import PopJournal
@@ -44,13 +46,14 @@ class PopHandler:
     arrivals: Arrivals
     pick: Callable[[int], int]
     subscriptions: PoppedSubscriptions
-    held: HeldPops[PopTicket] = field(init=False)
+    held: HeldPops[AnyPop] = field(init=False)
     given_back: tuple[int, int] | None = None  # by a kernel that could not serve a pop: the next look has it
+    _resumed: Resumed = field(default_factory=Resumed)
     _looks: int = 0  # the revive queue follows from it
     _tasks: set[asyncio.Future[None]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.held = HeldPops(self.clock, self.arrivals, self._retry, self._end)
+        self.held = HeldPops(self.clock, self.arrivals, self._retry, self._end, self._resumed.finish)
 
     def __call__(self, request: RequestOf[PopMessage, None]) -> Answer:
         ticket = self._checked(request)
@@ -112,13 +115,17 @@ class PopHandler:
     # --- holding --------------------------------------------------------------------------------------------------
 
     def _hold(self, ticket: PopTicket) -> Holding:
-        header, config = ticket.header, self.live.config
+        header = ticket.header
         if header.poll_time <= 0 or ticket.request.command.is_oneway:
             return Holding.NOT
-        wait_ms = ticket.allowed.born_ms + header.poll_time - self.clock.now_ms()
         place = (header.topic, header.consumer_group, header.queue_id)
+        return self.hold(place, ticket.born_ms + header.poll_time, ticket.request.peer, ticket)
+
+    def hold(self, place: tuple[str, str, int], until_ms: int, peer: Peer, ticket: AnyPop) -> Holding:
+        """Let a pop wait by topic, group and queue."""
+        config = self.live.config
         limits = (config.max_pop_polling_size, config.pop_polling_size)
-        return self.held.add(place, wait_ms, ticket.request.peer, ticket, limits, config.max_held_pull_bytes)
+        return self.held.add(place, until_ms - self.clock.now_ms(), peer, ticket, limits, config.max_held_pull_bytes)
 
     def _wake_for_rest(self, ticket: PopTicket) -> None:
         """Let another pop of the same kind look for what was left."""
@@ -126,18 +133,23 @@ class PopHandler:
             header = ticket.header
             self.held.wake(header.topic, header.consumer_group, header.queue_id)
 
-    def _retry(self, waiter: SuspendedPull[PopTicket]) -> None:
-        self._again(waiter.ticket, lambda ticket: self._found_or_back(waiter, ticket))
+    def _retry(self, waiter: SuspendedPull[AnyPop]) -> None:
+        pop = waiter.ticket
+        answered = self._resumed.search(pop, is_last=False) if isinstance(pop, KernelPop) else None
+        if answered is None:
+            self._again(pop, lambda ticket: self._found_or_back(waiter, ticket))
+        elif not answered:
+            self.held.put_back(waiter)
 
-    def _found_or_back(self, waiter: SuspendedPull[PopTicket], ticket: PopTicket) -> None:
+    def _found_or_back(self, waiter: SuspendedPull[AnyPop], ticket: PopTicket) -> None:
         if ticket.records:
             self._hand_out(ticket)
         else:
-            waiter.ticket = ticket
             self.held.put_back(waiter)
 
-    def _end(self, ticket: PopTicket) -> None:
-        self._again(ticket, self._answer_at_last)
+    def _end(self, pop: AnyPop) -> None:
+        if not isinstance(pop, KernelPop) or self._resumed.search(pop, is_last=True) is None:
+            self._again(pop, self._answer_at_last)
 
     def _answer_at_last(self, ticket: PopTicket) -> None:
         if ticket.records:
@@ -145,13 +157,15 @@ class PopHandler:
         else:
             answer(ticket.request, ticket.reply(ResponseCode.POLLING_TIMEOUT))
 
-    def _again(self, held: PopTicket, then: Callable[[PopTicket], None]) -> None:
+    def _again(self, held: AnyPop, then: Callable[[PopTicket], None]) -> None:
         """Check and look once more, as for a new request: topic, group or permission may be others by now."""
+        self._resumed.finish()
+        request = held.request
         try:
-            ticket = self._checked(held.request, held.allowed.born_ms)
+            ticket = self._checked(request, held.born_ms)
             pending = self._search(ticket)
         except Exception as fault:
-            answer(held.request, failed(held.request, fault))
+            answer(request, failed(request, fault))
             return
         if pending is None:
             then(ticket)

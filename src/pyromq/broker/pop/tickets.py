@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
+from ...kernel.pops import PopResumes
 from ...model.codes import ResponseCode
 from ...model.receipt import ORDER_REVIVE_QUEUE
 from ...protocol.bodies.groups import SubscriptionGroupConfig
 from ...protocol.bodies.topics import TopicConfig
+from ...protocol.frame import decode_frames
 from ...protocol.headers.pop import PopMessage, PopMessageAnswer
-from ...transport.dispatch import Reply, Request
+from ...transport.dispatch import Reply, Request, RequestOf
+from ...transport.peer import FramePeer
 from ..filters.filters import EVERYTHING, Wanted
 
 FOUND = "FOUND"
@@ -49,6 +53,10 @@ class PopTicket:
     starts: list[str] = field(default_factory=list)  # `retry queue start`, one for each queue
     offsets: list[str] = field(default_factory=list)  # `retry queue offset,offset`
     order_counts: list[str] = field(default_factory=list)  # order pops: how often each was consumed before
+
+    @property
+    def born_ms(self) -> int:
+        return self.allowed.born_ms
 
     @property
     def is_ordered(self) -> bool:
@@ -93,3 +101,24 @@ class PopTicket:
             order_count_info=";".join(self.order_counts) if self.is_ordered else None,
         )
         return Reply(code, FOUND if self.records else NOTHING, header, body=b"".join(self.records))
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class KernelPop:
+    """A pop that a kernel took and found nothing for, as the bytes that came: decoded only if Python has to look."""
+
+    peer: FramePeer
+    frame: bytes
+    born_ms: int
+    kernel: PopResumes
+
+    @property
+    def size(self) -> int:
+        return len(self.frame)
+
+    @property
+    def request(self) -> Request:
+        return RequestOf(decode_frames(self.frame)[0][0], self.peer)
+
+
+AnyPop: TypeAlias = PopTicket | KernelPop

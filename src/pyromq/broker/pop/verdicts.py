@@ -16,7 +16,9 @@ from ...errors import RequestRefused
 from ...kernel import pops, state
 from ...kernel.pops import AnswerTemplate, PopQuery, PopTemplates
 from ...kernel.pulls import Changes, PullLimits
+from ...kernel.seam import FeedConnection
 from ...kernel.state import ChangeFlag
+from ...model.codes import ResponseCode
 from ...model.pop_names import JOURNAL_TOPIC, retry_topic_v1, retry_topic_v2
 from ...protocol.command import Command, encode_header
 from ...protocol.headers.pop import ChangeInvisibleTimeAnswer, PopMessage, PopMessageAnswer
@@ -27,7 +29,7 @@ from ...store.log.reader import SCAN_ENTRIES
 from ...store.message_store import MessageStore
 from ...store.queues.consume_queue import ConsumeQueue
 from ...transport.dispatch import Reply
-from ...transport.peer import Peer
+from ...transport.peer import FramePeer, Peer
 from ..config import BrokerConfig
 from ..intake.message_type import PRIORITY
 from ..metadata.attributes import MESSAGE_TYPE
@@ -35,7 +37,7 @@ from ..metadata.offsets import SEPARATOR, Offsets
 from .ack import AckHandler
 from .handler import PopHandler
 from .rollback import NOT_SET
-from .tickets import FOUND
+from .tickets import FOUND, NOTHING, KernelPop
 from .young.lane_source import LaneSource
 from .young.lanes import Lanes
 
@@ -99,6 +101,12 @@ class PopVerdicts:
     def give_back(self, revive_queue: int, chance: int) -> None:
         self._parts.handler.given_back = revive_queue, chance
 
+    def hold(self, connection: FeedConnection, verdict: object, frame: bytes, born_ms: int, poll_ms: int) -> int:
+        peer = cast(FramePeer, connection)
+        ticket = KernelPop(peer, frame, born_ms, self.kernel)
+        place = cast(tuple[str, str, int], verdict)
+        return self._parts.handler.hold(place, born_ms + poll_ms, peer, ticket).value
+
     def put_journal(self) -> bool:
         return self._parts.handler.journal.put_now()
 
@@ -147,6 +155,7 @@ class PopVerdicts:
         queues_behind = [self._queue(group, name, number, codes, config) for name, number in retries]
         if not queues or None in queues or None in queues_behind:
             return None
+        handler.subscriptions.note(group, header.topic, header.exp_type, header.exp)
         return self._module.PopGrant(  # type: ignore[no-any-return]
             (header.topic, group, query.queue_id),
             self._changes(header),
@@ -173,6 +182,8 @@ class PopVerdicts:
         start = self._parts.offsets.find(topic, group, queue_id) if lane is None else 0
         if start is None or not isinstance(queue, ConsumeQueue):
             return None
+        if lane is None and self._parts.offsets.has_reset(topic, group, queue_id):
+            return None  # Python lets that happen
         return self._module.PopQueue(  # type: ignore[no-any-return]
             self._parts.lanes.table,
             lane,
@@ -233,16 +244,19 @@ def templates() -> PopTemplates:
     changed = ChangeInvisibleTimeAnswer(pop_time=0, invisible_time=0, revive_qid=0)
     return PopTemplates(
         _template(RequestCode.POP_MESSAGE, FOUND, found.to_fields()),
+        _template(RequestCode.POP_MESSAGE, NOTHING, found.to_fields(), ResponseCode.POLLING_TIMEOUT),
         _template(RequestCode.ACK_MESSAGE, None, {}),
         _template(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, NOT_SET, changed.to_fields()),
     )
 
 
-def _template(code: int, remark: str | None, fields: dict[str, str]) -> AnswerTemplate:
+def _template(
+    request_code: int, remark: str | None, fields: dict[str, str], code: int = ResponseCode.SUCCESS
+) -> AnswerTemplate:
     """Cut a header around the values that differ from answer to answer."""
     marked = {name: f"<{name}>" for name in fields}
-    request = Command(code=code, opaque=_OPAQUE)
-    header = encode_header(Reply(remark=remark, fields=marked).to_command(request))
+    request = Command(code=request_code, opaque=_OPAQUE)
+    header = encode_header(Reply(code, remark=remark, fields=marked).to_command(request))
     marks = {text.encode(): _SLOTS[name] for name, text in marked.items()} | {b"%d" % _OPAQUE: pops.OPAQUE}
     pieces, slots = list[bytes](), list[int]()
     while marks:

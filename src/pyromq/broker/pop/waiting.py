@@ -49,20 +49,26 @@ class Holding(Enum):
 
 @dataclass(slots=True)
 class _Watched:
-    """A topic that somebody waits on: for which topic and groups a message in it counts, and how far it was seen."""
+    """A topic that somebody waits on: for which pairs a message in it counts, and how far it was seen."""
 
-    waits: dict[str, set[str]] = field(default_factory=dict)  # the topic that was asked for -> groups
+    waits: dict[str, bool] = field(default_factory=dict)  # pair -> whether it is the topic that was asked for
     ends: dict[int, int] = field(default_factory=dict)
 
 
 class HeldPops(Generic[T]):
-    """Event loop only. `retry` looks again: it answers, or calls `put_back`. `end` answers, whatever is found."""
+    """Event loop only. `retry` looks again: it answers, or calls `put_back`. `end` answers, whatever is found. `finish`
+    is called after some of either, in the same turn."""
 
     def __init__(
-        self, clock: Clock, arrivals: Arrivals, retry: Callable[[SuspendedPull[T]], None], end: Callable[[T], None]
+        self,
+        clock: Clock,
+        arrivals: Arrivals,
+        retry: Callable[[SuspendedPull[T]], None],
+        end: Callable[[T], None],
+        finish: Callable[[], None] = lambda: None,
     ) -> None:
         self._clock, self._arrivals = clock, arrivals
-        self._retry, self._end = retry, end
+        self._retry, self._end, self._finish = retry, end, finish
         self._held: LongPoll[T] = LongPoll()
         self._watched: dict[str, _Watched] = {}
         self._queues: dict[str, set[int]] = {}  # by pair: queue numbers that somebody waits under, or did
@@ -107,19 +113,22 @@ class HeldPops(Generic[T]):
 
     def put_back(self, waiter: SuspendedPull[T]) -> None:
         """Let it wait on; its end stays what it was."""
-        topic, _, group = waiter.topic.partition(SEPARATOR)
-        for watched in (topic, retry_topic_v1(topic, group), retry_topic_v2(topic, group)):
-            self._watch(watched, topic, group)
-        self._queues.setdefault(waiter.topic, set()).add(waiter.queue_id)
+        queues = self._queues.get(waiter.topic)
+        if queues is None:  # else its topics are watched
+            queues = self._queues[waiter.topic] = set()
+            topic, _, group = waiter.topic.partition(SEPARATOR)
+            for watched in (topic, retry_topic_v1(topic, group), retry_topic_v2(topic, group)):
+                self._watch(watched, waiter.topic, is_own=watched == topic)
+        queues.add(waiter.queue_id)
         self._held.suspend(waiter)
         self._set_timer()
 
-    def _watch(self, watched: str, topic: str, group: str) -> None:
+    def _watch(self, watched: str, pair: str, is_own: bool) -> None:
         known = self._watched.get(watched)
         if known is None:
             known = self._watched[watched] = _Watched()
             self._arrivals.on_arrival(watched, self._note_arrival)
-        known.waits.setdefault(topic, set()).add(group)
+        known.waits[pair] = is_own
 
     def drop(self, peer: Peer) -> None:
         """Drop those of a connection that is gone."""
@@ -133,6 +142,7 @@ class HeldPops(Generic[T]):
             self._timer = None
         for waiter in self._held.take_all():
             self._end(waiter.ticket)
+        self._finish()
 
     def end_pairs(self, is_meant: Callable[[str, str], bool]) -> None:
         """Answer those on a topic, or of a group, that is gone or may not read any more."""
@@ -141,6 +151,7 @@ class HeldPops(Generic[T]):
             if is_meant(topic, group):
                 for each in self._held.take_topic(waiter.topic):
                     self._end(each.ticket)
+        self._finish()
 
     # --- what wakes them ------------------------------------------------------------------------------------------
 
@@ -157,8 +168,8 @@ class HeldPops(Generic[T]):
 
     def _note_arrival(self, queue: QueueTail) -> None:
         watched = self._watched[queue.topic]
-        if not any(self._held.waits_on(_pair(t, g)) for t, groups in watched.waits.items() for g in groups):
-            for pair in [_pair(t, g) for t, groups in watched.waits.items() for g in groups]:
+        if not any(map(self._held.waits_on, watched.waits)):
+            for pair in watched.waits:
                 self._queues.pop(pair, None)
             del self._watched[queue.topic]
             self._arrivals.off_arrival(queue.topic, self._note_arrival)
@@ -176,13 +187,11 @@ class HeldPops(Generic[T]):
             watched = self._watched.get(name)
             if watched is None:
                 continue
-            for topic, groups in watched.waits.items():
-                for group in groups:
-                    pair = _pair(topic, group)
-                    # In a retry topic the queue is no number of the topic that was asked for.
-                    for at in (ANY_QUEUE, queue_id) if name == topic else [*self._queues.get(pair, ())]:
-                        if self._held.count(pair, at):
-                            self._wake_later(pair, at, messages)
+            for pair, is_own in watched.waits.items():
+                # In a retry topic the queue is no number of the topic that was asked for.
+                for at in (ANY_QUEUE, queue_id) if is_own else [*self._queues.get(pair, ())]:
+                    if self._held.count(pair, at):
+                        self._wake_later(pair, at, messages)
 
     def _wake_later(self, pair: str, queue_id: int, messages: int) -> None:
         if not self._woken:
@@ -204,6 +213,7 @@ class HeldPops(Generic[T]):
                 if messages > 0:
                     self._woken.appendleft((pair, queue_id, messages))
         finally:  # also if serving one failed
+            self._finish()
             if self._woken:
                 asyncio.get_running_loop().call_soon(self._serve_woken)
 
@@ -222,6 +232,7 @@ class HeldPops(Generic[T]):
         self._timer = None
         for waiter in self._held.take_due(self._clock.monotonic()):
             self._end(waiter.ticket)
+        self._finish()
         self._set_timer()
 
 

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from ...model.codes import ResponseCode
 from ...protocol.frame import decode_frames
 from ...protocol.headers.pull import PullMessage, PullMessageAnswer
 from ...store.log.reader import GetStatus, Selection
 from ...transport.dispatch import Reply, Request, RequestOf
-from ...transport.peer import Peer
+from ...transport.peer import FramePeer
 from ..config import BrokerConfig
 from ..reading.filtered_read import Search
 from .checks import Allowed
-
-
-class FramePeer(Peer, Protocol):
-    """A peer that takes frames as a kernel has made them."""
-
-    def send_now(self, frames: bytes) -> None: ...
 
 
 @dataclass(slots=True)

@@ -26,6 +26,7 @@ from ...store.log.reader import SCAN_ENTRIES, GetStatus
 from ...store.queues.consume_queue import ConsumeQueue
 from ...transport.dispatch import Reply
 from ...transport.limits import Limits
+from ...transport.peer import FramePeer
 from ..clients.consumers import Consumers
 from ..config import BrokerConfig
 from ..metadata.config_table import Watched
@@ -35,7 +36,7 @@ from ..metadata.topics import Topics
 from ..stats.counters import Counters
 from .checks import Allowed
 from .handler import PullHandler
-from .tickets import FramePeer, KernelTicket, limits_of
+from .tickets import KernelTicket, limits_of
 
 _OPAQUE = 1_999_999_999  # stands for the request's own in a template
 _NUMBERS = ("nextBeginOffset", "minOffset", "maxOffset")

@@ -6,6 +6,7 @@ an append touches only the pulls of its own queue, and time touches only those t
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
@@ -35,6 +36,7 @@ class SuspendedPull(Generic[T]):
     owner: object
     ticket: T
     size: int = 0  # bytes of the request that it keeps
+    is_suspended: bool = False  # kept by `LongPoll`
 
 
 class LongPoll(Generic[T]):
@@ -44,6 +46,7 @@ class LongPoll(Generic[T]):
     """
 
     def __init__(self) -> None:
+        # Of these the first is taken time and again, which a plain dictionary looks for behind all that went before.
         self._by_queue: dict[tuple[str, int], dict[SuspendedPull[T], None]] = {}
         self._by_owner: dict[object, dict[SuspendedPull[T], None]] = {}
         self._by_topic: dict[str, int] = {}  # how many
@@ -57,7 +60,12 @@ class LongPoll(Generic[T]):
 
     def suspend(self, pull: SuspendedPull[T]) -> None:
         """Keep the pull, also again after a round that found nothing: its deadline stays what it was."""
-        self._by_queue.setdefault((pull.topic, pull.queue_id), {})[pull] = None
+        pull.is_suspended = True
+        key = pull.topic, pull.queue_id
+        pulls = self._by_queue.get(key)
+        if pulls is None:
+            pulls = self._by_queue[key] = OrderedDict()
+        pulls[pull] = None
         self._by_owner.setdefault(pull.owner, {})[pull] = None
         self._by_topic[pull.topic] = self._by_topic.get(pull.topic, 0) + 1
         self._count += 1
@@ -108,7 +116,7 @@ class LongPoll(Generic[T]):
 
     def next_deadline(self) -> float | None:
         """Return when `take_due` has something to do; None while nothing is suspended."""
-        while self._deadlines and not self._is_suspended(self._deadlines[0][2]):
+        while self._deadlines and not self._deadlines[0][2].is_suspended:
             heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
 
@@ -117,12 +125,10 @@ class LongPoll(Generic[T]):
             self._forget(pull)
         return pulls
 
-    def _is_suspended(self, pull: SuspendedPull[T]) -> bool:
-        return pull in self._by_queue.get((pull.topic, pull.queue_id), ())
-
     def _forget(self, pull: SuspendedPull[T]) -> bool:
-        if not self._is_suspended(pull):
+        if not pull.is_suspended:
             return False
+        pull.is_suspended = False
         _remove(self._by_queue, (pull.topic, pull.queue_id), pull)
         _remove(self._by_owner, pull.owner, pull)
         self._by_topic[pull.topic] -= 1
@@ -136,7 +142,7 @@ class LongPoll(Generic[T]):
     def _compact(self) -> None:
         """Drop answered pulls from the heap, where they stay until their deadline: a busy queue would pile them up."""
         if len(self._deadlines) > 64 and len(self._deadlines) > 4 * self._count:
-            self._deadlines = [entry for entry in self._deadlines if self._is_suspended(entry[2])]
+            self._deadlines = [entry for entry in self._deadlines if entry[2].is_suspended]
             heapify(self._deadlines)
 
 

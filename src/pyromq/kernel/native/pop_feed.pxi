@@ -1,6 +1,6 @@
-# The feed of pops: pops that find messages of their topic, acks, batches of acks and changes whose check points are young,
-# from received bytes to table, journal record and answers. Everything else goes to Python untouched, before anything of it
-# has changed; what is no pop goes to the feed of pulls, in the order in which it came.
+# The feed of pops: pops that find messages of their topic or nothing at all, acks, batches of acks and changes whose check
+# points are young, from received bytes to table, journal record and answers. Everything else goes to Python untouched,
+# before anything of it has changed; what is no pop goes to the feed of pulls, in the order in which it came.
 
 cdef enum:
     POP_REQUIRED = 0xBF       # all fields up to the init mode but for the birth
@@ -11,6 +11,10 @@ cdef enum:
     ENTRIES_ENOUGH = 512 << 10   # bytes of the journal's entries in one call
     MOST_ACK_GRANTS = 10000
     LATE_MS = 500
+
+# What became of a pop.
+cdef enum:
+    POP_LEFT = 0, POP_ANSWERED = 1, POP_EMPTY = 2
 
 # One queue of an answer: how many of the picked records are its own, and where its lane goes on.
 cdef struct Share:
@@ -27,7 +31,7 @@ cdef class PopFeed:
     cdef PopTable table
     cdef TimeSource time
     cdef set reading                  # lanes that wait for the medium: while there is one, Python serves all pops
-    cdef Template found, acked, changed
+    cdef Template found, empty, acked, changed
     cdef bytes journal
     cdef str journal_topic
     cdef QueueTail tail               # of the journal
@@ -36,16 +40,19 @@ cdef class PopFeed:
     cdef Share shares[MOST_POPPED_AT_ONCE]
     cdef BatchEntry batch[MOST_BATCHED]
     cdef list made, dirty, woken, targets
+    cdef object asked                 # the verdict of the pop that was looked at last
     cdef int64_t made_bytes
     cdef uint64_t turn
     cdef bint is_begun, is_refused
+    cdef bint is_resuming             # pops that were held are looked at: `finish` writes down what they got
     cdef bint is_blocked              # the journal has entries that could not be put: they come first
     cdef int64_t acked_now
     cdef readonly int64_t messages, acks, changes     # since the start
+    cdef readonly int64_t suspended   # pops that were given to the host to hold
 
     def __init__(self, host, PullFeed pulls not None, PopTable table not None, templates, str journal_topic not None, set reading not None, held):
         self.host, self.pulls, self.sends, self.table, self.time = host, pulls, pulls.sends, table, pulls.sends.time
-        self.found, self.acked, self.changed = [Template(one) for one in templates]
+        self.found, self.empty, self.acked, self.changed = [Template(one) for one in templates]
         self.journal_topic, self.journal = journal_topic, journal_topic.encode("ascii")
         self.reading, self.held = reading, held
         self.grants, self.ack_grants = {}, {}
@@ -79,6 +86,47 @@ cdef class PopFeed:
         finally:
             PyBuffer_Release(&view)
 
+    # --- pops that were held --------------------------------------------------------------------------------------
+
+    def resume(self, bytes frame not None, int64_t born_ms, bint is_last):
+        """Look again for a pop that was held. The answer, which leaves after `finish`; False: there is still nothing, and
+        it waits on, unless `is_last`; None: Python's to look."""
+        cdef const uint8_t *p = <const uint8_t *>PyBytes_AS_STRING(frame)
+        cdef Header h
+        cdef PopAnswer a
+        cdef uint32_t word
+        cdef int outcome
+        if PyBytes_GET_SIZE(frame) < 8:
+            return None
+        word = get32(p + 4)
+        if PyBytes_GET_SIZE(frame) != 8 + <Py_ssize_t>(word & 0xFFFFFF):
+            return None
+        if not read_header(<int>(word >> 24), p + 8, <Py_ssize_t>(word & 0xFFFFFF), &h, POPS) or h.flag or h.code != 200050:
+            return None
+        if not self.is_resuming:
+            self.begin()
+            self.is_resuming = True
+        if not self.may_go_on():
+            return None
+        outcome = self.look(&h, &a, born_ms)
+        if outcome == POP_LEFT:
+            return None
+        if outcome == POP_ANSWERED:
+            self.wake_for_rest()
+        elif not is_last:
+            return False
+        else:
+            self.answer(self.empty, &a)
+        found = self.ready()
+        self.answers.used = 0
+        return found
+
+    def finish(self):
+        """Write down what was handed out since the first `resume`. The place in the log that its answers wait for; 0: none."""
+        self.is_resuming = False
+        self.commit()
+        return self.sends.appender.log.end if self.sends.waits else 0
+
     # --- frames ---------------------------------------------------------------------------------------------------
 
     cdef bint has_pop(self, const uint8_t *p, Py_ssize_t n) noexcept:
@@ -102,7 +150,7 @@ cdef class PopFeed:
             if end < 0:
                 break
             if is_pop(p + at):
-                if self.may_go_on() and self.one(p + at, end - at):
+                if self.may_go_on() and self.one(connection, p + at, end - at):
                     done = True
                 else:
                     left.append(received[at:end])
@@ -174,7 +222,7 @@ cdef class PopFeed:
         self.made.clear()
         return answers
 
-    cdef bint one(self, const uint8_t *p, Py_ssize_t size) except -1:
+    cdef bint one(self, connection, const uint8_t *p, Py_ssize_t size) except -1:
         """One whole frame: done. False: nothing was done about it."""
         cdef Header h
         cdef uint32_t word = get32(p + 4)
@@ -186,7 +234,7 @@ cdef class PopFeed:
         if size != 8 + n:
             return False
         if h.code == 200050:
-            return self.made_bytes < ENOUGH_BYTES and self.pop(&h)
+            return self.made_bytes < ENOUGH_BYTES and self.pop(connection, &h, p, size)
         return self.ack(&h) if h.code == 200051 else self.change(&h)
 
     # --- the journal ----------------------------------------------------------------------------------------------
@@ -211,9 +259,15 @@ cdef class PopFeed:
                 moved.append(lane.number)
         if moved or self.acked_now or (is_put and self.dirty):
             self.host.settled(moved, self.acked_now, is_put)
+        self.wake_for_rest()
+        return 0
+
+    cdef int wake_for_rest(self) except -1:
+        """Others that wait may have what was left."""
         if self.woken and len(self.held):
             for verdict in self.woken:
                 self.host.wake(verdict)
+        self.woken.clear()
         return 0
 
     cdef bint append(self) except -1:
@@ -258,48 +312,71 @@ cdef class PopFeed:
 
     # --- pops -----------------------------------------------------------------------------------------------------
 
-    cdef bint pop(self, Header *h) except -1:
-        cdef int64_t queue_id, count, init, poll, born = 0, now
+    cdef bint pop(self, connection, Header *h, const uint8_t *p, Py_ssize_t size) except -1:
+        """Answer with messages, hold until some come, or answer that there are none. False: Python's."""
         cdef PopAnswer a
+        cdef int outcome = self.look(h, &a, 0)
+        if outcome != POP_EMPTY:
+            return outcome == POP_ANSWERED
+        held = PyBytes_FromStringAndSize(<const char *>p, size) if a.poll > 0 else None
+        holding = 1 if held is None else self.host.hold(connection, self.asked, held, a.born, a.poll)
+        if holding == 2:                  # too many wait: Python says so
+            self.host.give_back(a.revive, a.chance)
+            return False
+        if holding == 0:
+            self.suspended += 1
+            return True
+        return self.answer(self.empty, &a)
+
+    cdef int look(self, Header *h, PopAnswer *a, int64_t came) except -1:
+        """Hand out what there is. `came`: when a pop that was held came first."""
+        cdef int64_t queue_id, count, init
         cdef PopGrant grant
+        cdef int has
         if h.seen & POP_REQUIRED != POP_REQUIRED:
-            return False
+            return POP_LEFT
         if h.seen >> POP_ORDER & 1 and not same(h.field[POP_ORDER], b"false", 5):
-            return False
+            return POP_LEFT
+        a.born = 0
         if (
             not integer(h.field[POP_QUEUE], INT32_MIN, INT32_MAX, &queue_id)
             or not integer(h.field[POP_COUNT], 1, MOST_POPPED_AT_ONCE, &count)
             or not integer(h.field[POP_INVISIBLE], INT64_MIN + 1, INT64_MAX, &a.invisible)
-            or not integer(h.field[POP_POLL], -(<int64_t>1 << 40), <int64_t>1 << 40, &poll)
+            or not integer(h.field[POP_POLL], -(<int64_t>1 << 40), <int64_t>1 << 40, &a.poll)
             or not integer(h.field[POP_INIT], INT32_MIN, INT32_MAX, &init)
-            or (h.seen >> POP_BORN & 1 and not integer(h.field[POP_BORN], 0, <int64_t>1 << 50, &born))
+            or (h.seen >> POP_BORN & 1 and not integer(h.field[POP_BORN], 0, <int64_t>1 << 50, &a.born))
             or self.reading
             or self.table.used + MOST_POPPED_AT_ONCE * (POINT_BYTES + POP_GAP_BYTES * MOST_POPPED) >= self.table.most_bytes
         ):
-            return False
-        now = self.time.wall_ms()
-        if born and now - born - poll > LATE_MS:
-            return False
+            return POP_LEFT
+        a.pop_time = self.time.wall_ms()
+        a.born = a.born or came or a.pop_time
+        if a.pop_time - a.born - a.poll > LATE_MS:
+            return POP_LEFT
         grant = self.pop_grant(h, queue_id, init)
-        if grant is None or not self.has_some(grant):
-            return False
-        revive, chance = self.host.next_search()
-        a.pop_time, a.opaque, a.revive = now, h.opaque, revive
-        if not self.hand_out(grant, &a, <int>count, chance):
-            self.host.give_back(revive, chance)   # Python looks in the same order
-            return False
-        return True
+        if grant is None:
+            return POP_LEFT
+        has = self.has_some(grant)
+        if has == POP_LEFT:
+            return POP_LEFT
+        a.revive, a.chance = self.host.next_search()
+        a.opaque, a.rest = h.opaque, 0
+        self.asked = grant.verdict
+        if has == POP_EMPTY or self.hand_out(grant, a, <int>count, <int>a.chance):
+            return has
+        self.host.give_back(a.revive, a.chance)   # Python looks in the same order
+        return POP_LEFT
 
-    cdef bint has_some(self, PopGrant grant) noexcept:
+    cdef int has_some(self, PopGrant grant) noexcept:
         """Whether a queue of the topic has something for it, and none of a retry topic."""
         cdef PopQueue queue
         for queue in grant.retries:
             if not queue.is_empty():
-                return False              # its messages leave under another name
+                return POP_LEFT           # its messages leave under another name
         for queue in grant.queues:
             if not queue.is_empty():
-                return True
-        return False
+                return POP_ANSWERED
+        return POP_EMPTY
 
     cdef bint hand_out(self, PopGrant grant, PopAnswer *a, int room, int chance) except -1:
         """Select, read, then note: up to the last step nothing is changed."""

@@ -85,6 +85,7 @@ cdef bint has_changed(tuple changes) noexcept:
 
 cdef struct PopAnswer:
     int64_t pop_time, invisible, revive, rest, opaque
+    int64_t born, poll, chance        # of a pop, and the number that decides where it looks first
     Text starts, offsets
 
 

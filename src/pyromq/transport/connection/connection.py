@@ -13,7 +13,7 @@ from typing import Any, cast
 from ... import logs
 from ...ambient import Timer
 from ...errors import CallTimedOut, ConnectionLost, ProtocolError
-from ...kernel.seam import Fed
+from ...kernel.seam import Fed, PendingReply
 from ...model.client_info import Language
 from ...protocol.command import RESPONSE_FLAG, Command
 from ..address import socket_address
@@ -329,6 +329,11 @@ class Connection(asyncio.BufferedProtocol):
         self._stream.write(frames)
         if self._flow.reasons:
             self._check_write_buffer()
+
+    def send_when_readable(self, frames: bytes, position: int) -> None:
+        """Write frames once the log is readable up to a position: what a kernel answers to a request that was held."""
+        if self.is_open:
+            self._owner.reply_when_readable(self, (PendingReply(position, frames),))
 
     def _write(self, head: bytes, body: bytes | memoryview, at_once: bool = False) -> None:
         if not self._outbox.parts and not at_once:
