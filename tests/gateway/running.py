@@ -13,7 +13,7 @@ from pyromq.gateway.config import GatewayConfig
 from pyromq.gateway.server import Gateway
 from pyromq.protocol.grpc import v2
 from pyromq.proxy.methods import PATH
-from tests.proxy.calling import METADATA, TestCall, message
+from tests.proxy.calling import METADATA, TestCall, listened, message
 
 
 class Caller:
@@ -36,8 +36,7 @@ class Caller:
         if self._stream is None:
             self.call = TestCall("Telemetry", self.metadata)
             method = self.gateway.methods[PATH + "Telemetry"]
-            assert method.stream is not None
-            self._stream = asyncio.ensure_future(method.stream(self.call))
+            self._stream = asyncio.ensure_future(listened(method.listener, self.call))
         self.call.asked.put_nowait(v2.TelemetryCommand(settings=settings).SerializeToString())
         return await self.heard()
 

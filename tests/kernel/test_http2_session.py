@@ -421,3 +421,28 @@ def test_output_that_nobody_reads_is_bounded(make: Make) -> None:
     told = session.receive(frame(PING, b"12345678"))
     assert [type(one) for one in told] == [SessionClosed]
     assert last_goaway(session) == 11
+
+
+def test_sessions_that_write_in_turns_do_not_disturb_each_other(make: Make) -> None:
+    """The native ones share the memory of the frame that is being sent."""
+    ends = [connected(make, window=30_000) for _ in range(3)]
+    for number, (peer, session) in enumerate(ends):
+        peer.call(1, b"hello")
+        exchange(peer, session)
+        session.send(1, b"%d" % number * 50_000)
+    for _ in range(4):
+        for peer, session in ends:
+            peer.h2.increment_flow_control_window(7_000, 1)
+            peer.h2.increment_flow_control_window(7_000)
+            said = peer.said()
+            session.receive(said)
+            peer.hear(session.take_output())
+    for number, (peer, session) in enumerate(ends):
+        session.finish(1, number, f"end of {number}")
+        exchange(peer, session)
+        data = b"".join(one for one in peer.answers[1] if isinstance(one, bytes))
+        assert data == framed(b"%d" % number * 50_000)
+        assert peer.answers[1][-2:] == [
+            {"grpc-status": str(number), "grpc-message": f"end of {number}"},
+            "ended",
+        ]

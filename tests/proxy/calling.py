@@ -13,6 +13,7 @@ from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.grpc import v2
 from pyromq.proxy.methods import PATH
 from pyromq.testing.clock import ManualClock
+from pyromq.transport.http2.calls import CallListener
 from tests.broker.virtual import Virtual, virtual_broker
 
 METADATA = {
@@ -46,14 +47,23 @@ class TestCall:
         self.answered.put_nowait(message)
 
 
+async def listened(listener: CallListener | None, call: TestCall) -> None:
+    """Serve a call as the transport does."""
+    assert listener is not None
+    try:
+        while (message := await call.receive()) is not None:
+            await listener.came(call, message)
+    finally:
+        listener.ended(call)
+
+
 class Stream:
     """A telemetry stream that the test holds open."""
 
     def __init__(self, endpoint: Endpoint, metadata: dict[str, str]) -> None:
         self.call = TestCall("Telemetry", metadata)
         method = endpoint.methods[PATH + "Telemetry"]
-        assert method.stream is not None
-        self.task: asyncio.Future[None] = asyncio.ensure_future(method.stream(self.call))
+        self.task: asyncio.Future[None] = asyncio.ensure_future(listened(method.listener, self.call))
 
     async def say(self, **command: Any) -> None:
         self.call.asked.put_nowait(v2.TelemetryCommand(**command).SerializeToString())

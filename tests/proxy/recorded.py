@@ -27,7 +27,7 @@ from pyromq.protocol.grpc import v2
 from pyromq.testing.clock import ManualClock
 from pyromq.transport.http2.calls import GrpcError
 from tests.broker.virtual import virtual_broker
-from tests.proxy.calling import Endpoint, TestCall
+from tests.proxy.calling import Endpoint, TestCall, listened
 from tests.support import GOLDEN
 
 Answer = list[dict[str, Any]]
@@ -167,8 +167,7 @@ class Replay:
 
     async def _telemetry(self, row: dict[str, Any], call: TestCall) -> None:
         method = self.grpc.methods[call.method]
-        assert method.stream is not None
-        stream = asyncio.ensure_future(method.stream(call))
+        stream = asyncio.ensure_future(listened(method.listener, call))
         at = 0.0
         for message in row["messages"]:
             if message["dir"] != "request":

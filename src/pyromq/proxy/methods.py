@@ -135,7 +135,7 @@ def methods(services: Services, shares: CallShares | None = None) -> Methods:
     found[PATH + "ReceiveMessage"] = Method(stream=_receive(services, shares), lane=_LANES[RECEIVE.share])
     found[PATH + "PullMessage"] = Method(stream=_pull(services, shares), lane=_LANES[PULL.share])
     found[PATH + "Telemetry"] = Method(
-        stream=Telemetry(services), most_bytes=_COMMANDS_BYTES, lane=RequestClass.HEARTBEAT
+        listener=Telemetry(services), most_bytes=_COMMANDS_BYTES, lane=RequestClass.HEARTBEAT
     )
     return found
 

@@ -210,6 +210,9 @@ class Server:
     def _enter(self, sniffer: Sniffer, stream: asyncio.Transport, spoke: Spoke) -> None:
         """Hand a stream to the connection that serves what its peer speaks; it takes over the place."""
         connection: Connection | Http2Connection
+        if spoke.spoken is Spoken.HTTP1 and self.calls is not None:
+            sniffer.refuse_http1()
+            return
         if spoke.spoken is Spoken.HTTP2 and self.calls is not None:
             connection = Http2Connection(self.calls, new_session, spoke.security, spoke.address)
         else:

@@ -30,21 +30,35 @@ _V2_HEAD, _V2_MOST = 16, 4096
 _TCP4, _TCP6 = 0x11, 0x21
 _LOCAL, _PROXIED = 0x20, 0x21
 _WORD = 4  # bytes that tell a method of HTTP from a frame's length
-_HTTP = (b"PRI ", b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"CONN", b"TRAC", b"PATC")
+_HTTP2 = b"PRI "
+_HTTP = (_HTTP2, b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"CONN", b"TRAC", b"PATC")
 
 
 class Spoken(Enum):
     """What a peer speaks, TLS apart."""
 
     REMOTING = "remoting"
-    HTTP2 = "http2"  # or an older HTTP, which is refused in the words of this one
+    HTTP1 = "http1"  # refused in its own words
+    HTTP2 = "http2"
 
 
 def what_is_spoken(data: bytes) -> Spoken | None:
     """Return what begins with these plain bytes; None: there are too few to tell."""
     if len(data) >= _WORD:
-        return Spoken.HTTP2 if data[:_WORD] in _HTTP else Spoken.REMOTING
+        if data[:_WORD] == _HTTP2:
+            return Spoken.HTTP2
+        return Spoken.HTTP1 if data[:_WORD] in _HTTP else Spoken.REMOTING
     return None if not data or any(word.startswith(data) for word in _HTTP) else Spoken.REMOTING
+
+
+_WHAT_IS_HERE = (
+    b"This port speaks gRPC over HTTP/2 (the clients of RocketMQ 5: endpoints=HOST:PORT) and RocketMQ's remoting "
+    b"protocol. HTTP/1 is not served: speak HTTP/2 from the first byte (curl: --http2-prior-knowledge).\n"
+)
+HTTP1_ANSWER = (
+    b"HTTP/1.1 505 HTTP Version Not Supported\r\nContent-Type: text/plain\r\n"
+    b"Content-Length: %d\r\nConnection: close\r\n\r\n" % len(_WHAT_IS_HERE)
+) + _WHAT_IS_HERE
 
 
 class Preamble(NamedTuple):
@@ -202,6 +216,14 @@ class Sniffer(asyncio.BufferedProtocol):
         if self.is_open:
             self._warn.warning(event, peer=self.address, **fields)
             self.abort(event)
+
+    def refuse_http1(self) -> None:
+        """Say what is served here, and close. What else the peer sends is not read."""
+        if self._stream is not None:
+            self._warn.warning("HTTP/1 is not served", peer=self.address)
+            tls = self._security.session
+            self._stream.write(HTTP1_ANSWER if tls is None else tls.encrypt((HTTP1_ANSWER,)) + tls.close())
+            self._stream.close()
 
     def close(self, reason: str) -> None:
         """Close the connection: nothing was asked yet."""

@@ -79,6 +79,28 @@ class Held:
         await call.send(await self.unary(call, b""))
 
 
+class Heard:
+    """Echoes what it hears, and notes the end of each call."""
+
+    def __init__(self) -> None:
+        self.messages: list[bytes] = []
+        self.calls: list[Call] = []
+        self.ended_calls: list[Call] = []
+        self.end = asyncio.Event()
+
+    async def came(self, call: Call, message: bytes) -> None:
+        self.messages.append(message)
+        self.calls.append(call)
+        if message == b"refuse":
+            raise GrpcError(GrpcStatus.FAILED_PRECONDITION, "no")
+        await asyncio.sleep(0)  # what comes meanwhile waits
+        await call.send(message.upper())
+
+    def ended(self, call: Call) -> None:
+        self.ended_calls.append(call)
+        self.end.set()
+
+
 METHODS = {
     SERVICE + "Upper": Method(unary=upper, most_bytes=8 << 20),
     SERVICE + "Late": Method(unary=late),

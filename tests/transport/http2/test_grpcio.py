@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from pyromq.transport.http2.calls import Method
-from tests.transport.http2.support import METHODS, SERVICE, GrpcClient, Held, failure, serving
+from tests.transport.http2.support import METHODS, SERVICE, GrpcClient, Heard, Held, failure, serving
 
 
 async def test_unary_calls_are_answered() -> None:
@@ -145,6 +145,49 @@ async def test_a_client_that_goes_away_has_its_work_cancelled() -> None:
         await held.ended.wait()
         assert held.was_cancelled
         assert call.done()
+
+
+async def test_a_listener_hears_messages_in_order_and_the_end_once() -> None:
+    heard = Heard()
+    async with (
+        serving({SERVICE + "Listen": Method(listener=heard)}) as (server, address),
+        GrpcClient(address) as client,
+    ):
+        said = [b"m%d" % number for number in range(100)]
+        assert await client.stream("Listen", said) == [one.upper() for one in said]
+        assert heard.messages == said
+        assert await client.stream("Listen", []) == []
+        assert len(heard.ended_calls) == 2
+        assert server.calls is not None
+        assert server.calls.open_calls == 0
+
+
+async def test_a_listener_ends_a_call_by_what_it_raises() -> None:
+    heard = Heard()
+    async with serving({SERVICE + "Listen": Method(listener=heard)}) as (_, address), GrpcClient(address) as client:
+        found = await failure(lambda: client.stream("Listen", [b"a", b"refuse", b"never heard"]))
+        assert found == (grpc.StatusCode.FAILED_PRECONDITION, "no")
+        assert heard.messages == [b"a", b"refuse"]
+        assert heard.ended_calls == heard.calls[:1]
+
+
+async def test_a_call_that_nothing_comes_on_has_no_task_and_its_end_is_heard() -> None:
+    heard, over = Heard(), threading.Event()
+
+    def said() -> Iterator[bytes]:
+        yield b"hello"
+        over.wait()
+
+    async with serving({SERVICE + "Listen": Method(listener=heard)}) as (_, address), GrpcClient(address) as client:
+        before = len(asyncio.all_tasks())
+        stream = client.channel.stream_stream(SERVICE + "Listen")(said())
+        assert await asyncio.to_thread(next, stream) == b"HELLO"
+        assert len(asyncio.all_tasks()) == before
+        assert heard.ended_calls == []
+        stream.cancel()
+        await heard.end.wait()
+        over.set()
+        assert heard.ended_calls == heard.calls
 
 
 async def test_a_stop_finishes_calls_in_work_and_ends_streams() -> None:

@@ -11,9 +11,6 @@ from pathlib import Path
 
 import grpc
 import pytest
-from h2.config import H2Configuration
-from h2.connection import H2Connection
-from h2.events import ConnectionTerminated, RemoteSettingsChanged
 
 from pyromq.ambient import SystemClock
 from pyromq.errors import ProtocolError
@@ -34,8 +31,8 @@ V2_IPV4 = V2 + b"\x21\x11\x00\x0c" + bytes([10, 1, 2, 3, 10, 9, 9, 9]) + b"\x1f\
     [
         (b"PRI * HTTP/2.0\r\n", Spoken.HTTP2),
         (b"PRI ", Spoken.HTTP2),
-        (b"GET / HTTP/1.1\r\n", Spoken.HTTP2),
-        (b"POST", Spoken.HTTP2),
+        (b"GET / HTTP/1.1\r\n", Spoken.HTTP1),
+        (b"POST", Spoken.HTTP1),
         (b"\0\0\1\2", Spoken.REMOTING),
         (b"\0", Spoken.REMOTING),
         (b"PRX", Spoken.REMOTING),
@@ -126,15 +123,26 @@ async def end(writer: asyncio.StreamWriter) -> None:
         await writer.wait_closed()
 
 
-async def test_http_1_is_refused_as_java_does() -> None:
-    async with serving() as (_, address):
-        answer = await raw_answer(address, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-        client = H2Connection(H2Configuration(client_side=True))
-        client.initiate_connection()
-        events = client.receive_data(answer)
-        assert isinstance(events[0], RemoteSettingsChanged)
-        assert isinstance(events[-1], ConnectionTerminated)
-        assert events[-1].error_code == 1
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+async def test_http_1_is_told_what_is_served(method: str) -> None:
+    async with serving() as (server, address):
+        answer = await raw_answer(address, f"{method} / HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        head, _, text = answer.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 505 ")
+        assert b"\r\nContent-Length: %d\r\n" % len(text) in head
+        assert b"gRPC over HTTP/2" in text
+        assert server.connections == 0
+
+
+async def test_http_1_over_tls_is_told_too(tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "ca")
+    pair = authority.issue("server")
+    async with serving(tls=ServerTls(certificate=pair.certificate, key=pair.key)) as (_, address):
+        trust = ssl.create_default_context(cafile=str(authority.file))
+        reader, writer = await asyncio.open_connection(*parse_address(address), ssl=trust)
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (await asyncio.wait_for(reader.read(), 20)).startswith(b"HTTP/1.1 505 ")
+        await end(writer)
 
 
 @pytest.mark.parametrize("preamble", [b"PROXY TCP4 10.1.2.3 10.9.9.9 8080 80\r\n", V2_IPV4])

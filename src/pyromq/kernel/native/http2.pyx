@@ -9,10 +9,10 @@ Every length is the peer's: it is checked before each read and write. Event loop
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.unicode cimport PyUnicode_DecodeLatin1
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeLatin1
 from libc.stddef cimport size_t
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memchr, memcmp, memcpy, memmove, memset
 
 import zlib
@@ -34,6 +34,7 @@ SOURCES = KERNEL_SOURCES.decode()   # what it was built from, see kernel/choice.
 
 include "bytes.pxi"
 include "nghttp2.pxi"
+include "http2_memory.pxi"
 include "http2_headers.pxi"
 include "http2_call.pxi"
 include "http2_protobuf.pxi"

@@ -5,15 +5,12 @@ cdef class Headers:
 
     cdef bytes raw                    # length of name and value in two bytes each, then both, repeated
     cdef Py_ssize_t path_at, path_n   # of `:path` within `raw`
-    cdef dict decoded
 
     cdef dict texts(self):
         cdef const uint8_t *p = <const uint8_t *>PyBytes_AS_STRING(self.raw)
         cdef Py_ssize_t n = PyBytes_GET_SIZE(self.raw), at = 0, name, value
         cdef dict found = {}
         cdef str key, text
-        if self.decoded is not None:
-            return self.decoded
         while at + 4 <= n:
             name, value = get16(p + at), get16(p + at + 2)
             at += 4
@@ -23,7 +20,6 @@ cdef class Headers:
             text = PyUnicode_DecodeLatin1(<const char *>p + at + name, value, NULL)
             at += name + value
             found[key] = f"{found[key]},{text}" if key in found else text
-        self.decoded = found
         return found
 
     cdef bint find(self, bytes name, Text *value) noexcept:
@@ -42,14 +38,33 @@ cdef class Headers:
                 return True
         return False
 
+    cdef str text_of(self, str name):
+        cdef const uint8_t *p = <const uint8_t *>PyBytes_AS_STRING(self.raw)
+        cdef Py_ssize_t n = PyBytes_GET_SIZE(self.raw), at = 0, name_n, value_n, wanted_n
+        cdef const char *wanted = PyUnicode_AsUTF8AndSize(name, &wanted_n)
+        cdef str found = None, text
+        while at + 4 <= n:
+            name_n, value_n = get16(p + at), get16(p + at + 2)
+            at += 4 + name_n + value_n
+            if at > n:
+                break
+            if name_n == wanted_n and memcmp(p + at - value_n - name_n, wanted, <size_t>wanted_n) == 0:
+                text = PyUnicode_DecodeLatin1(<const char *>p + at - value_n, value_n, NULL)
+                found = text if found is None else f"{found},{text}"
+        return found
+
     def __getitem__(self, str name):
-        return self.texts()[name]
+        found = self.text_of(name)
+        if found is None:
+            raise KeyError(name)
+        return found
 
     def get(self, str name, default=None):
-        return self.texts().get(name, default)
+        found = self.text_of(name)
+        return default if found is None else found
 
-    def __contains__(self, name):
-        return name in self.texts()
+    def __contains__(self, str name):
+        return self.text_of(name) is not None
 
     def __iter__(self):
         return iter(self.texts())

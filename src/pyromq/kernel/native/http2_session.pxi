@@ -1,12 +1,14 @@
 # The session: what Python calls. What nghttp2 calls is in http2_callbacks.pxi.
 
 cdef enum:
-    FRAME_BYTES = 16384       # of DATA, at most
     SHOWN_TEXT = 1024         # bytes of an error's text that go into the trailers
     KEPT_ROOM = 1 << 20       # of the shared output buffer, between two calls
     MOST_UNPACKED = 16 << 20  # bytes of a compressed message, whatever its method allows
 
 cdef Buffer shared_output     # filled and emptied within one call of Python's: the event loop's thread only
+
+cdef object limits_read       # of the session that was made last
+cdef list large_read
 
 cdef nghttp2_session_callbacks *callbacks
 cdef nghttp2_option *options
@@ -33,6 +35,14 @@ cdef bytes percent_encoded(str text):
     return b"".join([bytes((one,)) if 32 <= one <= 126 and one != 37 else b"%%%02X" % one for one in raw])
 
 
+cdef list large_of(limits):
+    """Return which methods take larger messages than others: read anew only where the limits are others."""
+    global limits_read, large_read
+    if limits is not limits_read:
+        limits_read, large_read = limits, [(path.encode(), int(most)) for path, most in limits.large.items()]
+    return large_read
+
+
 cdef bint check(int outcome) except False:
     if outcome == NGHTTP2_ERR_NOMEM:
         raise MemoryError("no memory for an answer of HTTP/2")
@@ -49,7 +59,7 @@ cdef class Http2Session:
     cdef readonly object limits
     cdef int64_t message_bytes, pending_limit, output_limit, header_limit
     cdef int64_t most_resets, most_idle
-    cdef list large                   # path and bytes of a message
+    cdef list large                   # path and bytes of a message: one list for all sessions of a server
     cdef dict calls                   # HttpCall by stream
     cdef HttpCall last                # the one that the frame before was for
     cdef list events
@@ -69,7 +79,9 @@ cdef class Http2Session:
     cdef int64_t resets, idle
 
     def __init__(self, limits=None):
+        global is_being_made
         cdef nghttp2_settings_entry entries[3]
+        cdef int outcome
         if self.session != NULL:
             raise RuntimeError("a session is made once")
         limits = Http2Limits() if limits is None else limits
@@ -77,9 +89,12 @@ cdef class Http2Session:
         self.message_bytes, self.pending_limit = limits.message_bytes, limits.pending_bytes
         self.output_limit, self.header_limit = limits.output_bytes, limits.header_bytes
         self.most_resets, self.most_idle = limits.resets, limits.idle_frames
-        self.large = [(path.encode(), int(most)) for path, most in limits.large.items()]
+        self.large = large_of(limits)
         self.calls, self.events, self.made = {}, [], b""
-        if nghttp2_session_server_new2(&self.session, callbacks, <void *>self, options):
+        is_being_made = True
+        outcome = nghttp2_session_server_new3(&self.session, callbacks, <void *>self, options, &memory)
+        is_being_made = False
+        if outcome:
             raise MemoryError("no memory for a connection of HTTP/2")
         entries[0].settings_id, entries[0].value = NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, limits.streams
         entries[1].settings_id, entries[1].value = NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, limits.window
@@ -285,7 +300,9 @@ cdef class Http2Session:
             n = nghttp2_session_mem_send(self.session, &data)
             if n <= 0:
                 break
+            self.is_over = True  # without memory for a frame that nghttp2 has made, nothing can follow
             reserve(out, <size_t>n)
+            self.is_over = False
             memcpy(out.at + out.used, data, <size_t>n)
             out.used += <size_t>n
         self.raise_fault()

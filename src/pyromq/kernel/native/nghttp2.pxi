@@ -7,6 +7,12 @@ cdef extern from "nghttp2/nghttp2.h":
         pass
     ctypedef struct nghttp2_option:
         pass
+    ctypedef struct nghttp2_mem:
+        void *mem_user_data
+        void *(*malloc)(size_t, void *) noexcept
+        void (*free)(void *, void *) noexcept
+        void *(*calloc)(size_t, size_t, void *) noexcept
+        void *(*realloc)(void *, size_t, void *) noexcept
     ctypedef struct nghttp2_settings_entry:
         int32_t settings_id
         uint32_t value
@@ -78,7 +84,9 @@ cdef extern from "nghttp2/nghttp2.h":
     void nghttp2_option_set_max_outbound_ack(nghttp2_option *, size_t)
     void nghttp2_option_set_stream_reset_rate_limit(nghttp2_option *, uint64_t, uint64_t)
 
-    int nghttp2_session_server_new2(nghttp2_session **, const nghttp2_session_callbacks *, void *, const nghttp2_option *)
+    int nghttp2_session_server_new3(
+        nghttp2_session **, const nghttp2_session_callbacks *, void *, const nghttp2_option *, nghttp2_mem *
+    )
     void nghttp2_session_del(nghttp2_session *)
     ssize_t nghttp2_session_mem_recv(nghttp2_session *, const uint8_t *, size_t)
     ssize_t nghttp2_session_mem_send(nghttp2_session *, const uint8_t **)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from ...ambient import Clock, Timer
 from ...errors import CallTimedOut
@@ -18,8 +17,9 @@ from ...protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerDa
 from ...protocol.command import Command
 from ...protocol.grpc import v2
 from ...protocol.grpc.v2 import ClientType, Code
+from ...transport.http2.calls import Call
 from ..backend import Backend
-from ..calls import Caller
+from ..calls import CLIENT_ID, Caller
 from ..messages.filters import subscription_data
 from ..statuses import Denied, from_broker
 from .peers import ClientPeer
@@ -27,12 +27,6 @@ from .peers import ClientPeer
 NO_SETTINGS = "cannot find client settings for this client"
 CONSUMERS = (ClientType.PUSH_CONSUMER, ClientType.SIMPLE_CONSUMER)
 SETTINGS_WITHIN_S = 1.0  # a receive may come before the settings of a client that has just reconnected
-
-
-class Stream(Protocol):
-    """A telemetry stream. The newest of a client is the one that commands go to."""
-
-    async def send(self, command: v2.TelemetryCommand) -> None: ...
 
 
 @dataclass(eq=False, slots=True)
@@ -43,7 +37,7 @@ class GrpcClient:
     settings: v2.Settings
     topics: set[str] = field(default_factory=set)
     groups: dict[str, ConsumerData] = field(default_factory=dict)
-    stream: Stream | None = None
+    stream: Call | None = None  # of telemetry: the newest is the one that commands go to
     nonces: dict[str, asyncio.Future[v2.TelemetryCommand]] = field(default_factory=dict)
     grace: Timer | None = None
 
@@ -109,7 +103,7 @@ class Clients:
 
     # --- what clients say -----------------------------------------------------------------------------------------
 
-    async def take_settings(self, caller: Caller, settings: v2.Settings, stream: Stream | None) -> GrpcClient:
+    async def take_settings(self, caller: Caller, settings: v2.Settings, stream: Call | None) -> GrpcClient:
         """Register a client by checked settings. Denied if the backend does not take it."""
         client = self._by_id.get(caller.client_id)
         if client is None:
@@ -172,15 +166,15 @@ class Clients:
 
     # --- streams --------------------------------------------------------------------------------------------------
 
-    def attach(self, client: GrpcClient, stream: Stream) -> None:
+    def attach(self, client: GrpcClient, stream: Call) -> None:
         client.stream = stream
         if client.grace is not None:
             client.grace.cancel()
             client.grace = None
 
-    def on_stream_lost(self, stream: Stream, client_id: str) -> None:
+    def on_stream_lost(self, stream: Call) -> None:
         """Note that a stream has ended: unless another one comes soon, what the client holds is given back."""
-        client = self._by_id.get(client_id)
+        client = self._by_id.get(stream.metadata.get(CLIENT_ID, ""))
         if client is None or client.stream is not stream:
             return
         client.stream = None

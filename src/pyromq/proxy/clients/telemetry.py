@@ -37,18 +37,11 @@ _FAILED = "process client telemetryCommand failed. "
 LITE = "lite topics are not there yet: use a push or simple consumer with a topic of another type"
 
 
-class TelemetryStream:
-    """One open stream. Event loop only."""
-
-    def __init__(self, call: Call) -> None:
-        self._call = call
-
-    async def send(self, command: v2.TelemetryCommand) -> None:
-        await self._call.send(command.SerializeToString())
-
-
 class Telemetry:
-    """Event loop only. Serves streams, and is where requests of servers to clients leave."""
+    """Implements `CallListener`: a stream is open for as long as its client is there. Event loop only.
+
+    Here requests of servers to clients leave.
+    """
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -56,35 +49,27 @@ class Telemetry:
         services.clients.relay = self._relay
         services.clients.notify = self._notify
 
-    async def __call__(self, call: Call) -> None:
-        """Serve a stream until the client ends it."""
-        stream = TelemetryStream(call)
-        client_id = ""
+    async def came(self, call: Call, message: bytes) -> None:
         try:
-            while (data := await call.receive()) is not None:
-                try:
-                    caller = caller_of(call)
-                except Denied as missing:
-                    await stream.send(v2.TelemetryCommand(status=status(missing.code, str(missing))))
-                    continue
-                client_id = caller.client_id
-                await self._take(caller, stream, _decoded(data))
-        finally:
-            if client_id:
-                self._services.clients.on_stream_lost(stream, client_id)
-
-    async def _take(self, caller: Caller, stream: TelemetryStream, command: v2.TelemetryCommand) -> None:
+            caller = caller_of(call)
+        except Denied as missing:
+            await _send(call, v2.TelemetryCommand(status=status(missing.code, str(missing))))
+            return
+        command = _decoded(message)
         kind = command.WhichOneof("command")
         if kind == "settings":
-            await self._settings(caller, stream, command.settings)
+            await self._settings(caller, call, command.settings)
         elif kind == "thread_stack_trace":
             self._result(caller.client_id, command.thread_stack_trace.nonce, command)
         elif kind == "verify_message_result":
             self._result(caller.client_id, command.verify_message_result.nonce, command)
 
+    def ended(self, call: Call) -> None:
+        self._services.clients.on_stream_lost(call)
+
     # --- settings -------------------------------------------------------------------------------------------------
 
-    async def _settings(self, caller: Caller, stream: TelemetryStream, asked: v2.Settings) -> None:
+    async def _settings(self, caller: Caller, stream: Call, asked: v2.Settings) -> None:
         clients = self._services.clients
         try:
             self._check(caller, asked)
@@ -92,7 +77,7 @@ class Telemetry:
             answer = await self.answer_to(client)
         except Denied as fault:
             if fault.code == Code.NOT_IMPLEMENTED:
-                await stream.send(v2.TelemetryCommand(status=status(fault.code, str(fault))))
+                await _send(stream, v2.TelemetryCommand(status=status(fault.code, str(fault))))
                 return
             kind = GrpcStatus.INVALID_ARGUMENT if fault.code // 10_000 == 4 else GrpcStatus.INTERNAL
             raise GrpcError(kind, _FAILED + str(fault)) from None
@@ -100,7 +85,7 @@ class Telemetry:
             if isinstance(fault, GrpcError):
                 raise
             raise GrpcError(GrpcStatus.INTERNAL, _FAILED + str(fault)) from None
-        await stream.send(v2.TelemetryCommand(status=OK, settings=answer))
+        await _send(stream, v2.TelemetryCommand(status=OK, settings=answer))
 
     def _check(self, caller: Caller, asked: v2.Settings) -> None:
         """Raise what Java raises for settings that it does not take."""
@@ -152,13 +137,8 @@ class Telemetry:
             header.bname or "", header.tran_state_table_offset, header.commit_log_offset, header.msg_id or "", now
         )
         self._services.transactions.remember(topic, transaction_id, half)
-        await asked.stream.send(
-            v2.TelemetryCommand(
-                recover_orphaned_transaction_command=v2.RecoverOrphanedTransactionCommand(
-                    message=message, transaction_id=transaction_id
-                )
-            )
-        )
+        question = v2.RecoverOrphanedTransactionCommand(message=message, transaction_id=transaction_id)
+        await _send(asked.stream, v2.TelemetryCommand(recover_orphaned_transaction_command=question))
 
     async def _relay(self, client: GrpcClient, command: Command, timeout_s: float) -> Command:
         if command.code == RequestCode.CONSUME_MESSAGE_DIRECTLY:
@@ -214,7 +194,7 @@ class Telemetry:
         client.nonces[nonce] = waiter
         longest = min(timeout_s, self._services.settings.grpc_proxy_relay_request_timeout_in_seconds)
         try:
-            await stream.send(ask(nonce))
+            await _send(stream, ask(nonce))
             async with self._services.clock.timeout(longest):
                 return await waiter
         except TimeoutError:
@@ -227,6 +207,10 @@ class Telemetry:
         waiter = None if client is None else client.nonces.get(nonce)
         if waiter is not None and not waiter.done():
             waiter.set_result(command)
+
+
+async def _send(stream: Call, command: v2.TelemetryCommand) -> None:
+    await stream.send(command.SerializeToString())
 
 
 def _decoded(data: bytes) -> v2.TelemetryCommand:

@@ -58,11 +58,22 @@ Unary = Callable[[Call, bytes], bytes | Awaitable[bytes]]
 Stream = Callable[[Call], Awaitable[None]]
 
 
+class CallListener(Protocol):
+    """Hears a call for as long as its client likes. While nothing comes it costs no task: thousands may be open."""
+
+    async def came(self, call: Call, message: bytes) -> None:
+        """Take the next message; the one after it waits. A GrpcError ends the call with that status."""
+
+    def ended(self, call: Call) -> None:
+        """Note that the call is over, once, whoever ended it. A half-close of the client ends it with OK."""
+
+
 class Method(NamedTuple):
-    """How one method is served: either by `unary` or by `stream`."""
+    """How one method is served: by one of `unary`, `stream` and `listener`."""
 
     unary: Unary | None = None
     stream: Stream | None = None
+    listener: CallListener | None = None
     most_bytes: int = 64 << 10  # of a request message
     lane: RequestClass = RequestClass.QUERY  # which calls it is served among, and with which share of a turn
 

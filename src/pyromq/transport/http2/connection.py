@@ -262,13 +262,16 @@ class Http2Connection(asyncio.BufferedProtocol):
             call.message_came(event.message)
         except GrpcError as refusal:
             self._service.refuse(call, refusal)
+        else:
+            if call.handler.listener is not None:
+                self._service.has_news(self, call)
 
     def _half_closed(self, stream: int) -> None:
         call = self._calls.get(stream)
         if call is not None:
             call.half_closed()
-            if call.handler.unary is not None:
-                self._service.message_is_whole(self, call)
+            if call.handler.stream is None:
+                self._service.has_news(self, call)
 
     def _call_reset(self, stream: int) -> None:
         call = self._calls.get(stream)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -34,7 +33,7 @@ class ServerCall:
     """Implements `calls.Call`."""
 
     __slots__ = (
-        "_connection", "_half_closed", "_headers", "_messages", "_metadata", "_waiter", "_waiting_bytes",
+        "_connection", "_half_closed", "_headers", "_messages", "_waiter", "_waiting_bytes",
         "deadline", "handler", "is_over", "method", "received_bytes", "stream", "task",
     )  # fmt: skip
 
@@ -54,8 +53,7 @@ class ServerCall:
         self.is_over = False
         self.task: asyncio.Task[None] | None = None
         self._headers = headers
-        self._metadata: Mapping[str, str] | None = None
-        self._messages: deque[bytes] = deque()
+        self._messages: list[bytes] = []  # nearly always one at most
         self._waiting_bytes = 0
         self.received_bytes = 0  # of all messages so far
         self._half_closed = False
@@ -66,9 +64,7 @@ class ServerCall:
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        if self._metadata is None:
-            self._metadata = metadata_of(self._headers)
-        return self._metadata
+        return metadata_of(self._headers)
 
     @property
     def remote(self) -> str:
@@ -85,7 +81,11 @@ class ServerCall:
                 return None
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
-        message = self._messages.popleft()
+        return self.next_message()
+
+    def next_message(self) -> bytes:
+        """Take the first of the messages that wait."""
+        message = self._messages.pop(0)
         self._waiting_bytes -= len(message)
         return message
 
@@ -94,6 +94,14 @@ class ServerCall:
         while not self._connection.has_room(self):
             await self._connection.when_room(self)
         self._connection.send_message(self, message)
+
+    @property
+    def has_message(self) -> bool:
+        return bool(self._messages)
+
+    @property
+    def is_half_closed(self) -> bool:
+        return self._half_closed
 
     # --- what the connection tells -----------------------------------------------------------------------------------
 
@@ -118,7 +126,7 @@ class ServerCall:
             raise GrpcError(GrpcStatus.INTERNAL, "Half-closed without a request")
         if len(self._messages) > 1:
             raise GrpcError(GrpcStatus.INTERNAL, "Too many requests")
-        return self._messages.popleft()
+        return self._messages.pop()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

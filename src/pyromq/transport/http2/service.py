@@ -20,7 +20,7 @@ from ..connection.buffered_bytes import BufferedBytes
 from ..limits import Limits
 from ..turns.fair_queue import FairQueue
 from ..turns.timeouts import Timeouts
-from .calls import GrpcError, Methods
+from .calls import CallListener, GrpcError, Methods
 from .hot import HotCalls
 from .server_call import CallConnection, ServerCall
 
@@ -118,12 +118,12 @@ class CallService:
             self._deadlines.begin(call, timeout_s)
         self._calls[call] = connection
         self._unary += handler.unary is not None
-        if handler.unary is None:
+        if handler.stream is not None:
             self._put(connection, call)
         return call
 
-    def message_is_whole(self, connection: ServedConnection, call: ServerCall) -> None:
-        """Serve, when it is its turn, a unary call whose request has come to its end."""
+    def has_news(self, connection: ServedConnection, call: ServerCall) -> None:
+        """Serve, when it is its turn, a unary call whose request is whole, or what a listener is to hear."""
         self._put(connection, call)
 
     def flush_soon(self, connection: ServedConnection) -> None:
@@ -186,6 +186,11 @@ class CallService:
                     return
                 served: Awaitable[object] = answer
                 work = self._serve_later(connection, call, answer)
+            elif handler.listener is not None:
+                if call.task is not None:
+                    return  # it hears this when it is done with what came before
+                served = hearing = self._pass_on(call, handler.listener)
+                work = self._serve_stream(call, hearing)
             else:
                 assert handler.stream is not None
                 served = going_on = handler.stream(call)
@@ -219,7 +224,13 @@ class CallService:
         except Exception as fault:
             self._failed(call, fault)
         else:
-            self._end(call, GrpcStatus.OK, "")
+            if call.handler.listener is None or call.is_half_closed:
+                self._end(call, GrpcStatus.OK, "")
+            call.task = None
+
+    async def _pass_on(self, call: ServerCall, listener: CallListener) -> None:
+        while call.has_message:
+            await listener.came(call, call.next_message())
 
     def _answer(self, connection: ServedConnection, call: ServerCall, message: bytes) -> None:
         if not call.is_over:
@@ -261,7 +272,15 @@ class CallService:
         self._deadlines.end(call)
         if self._calls.pop(call, None) is not None:
             self._unary -= call.handler.unary is not None
+            if call.handler.listener is not None:
+                self._report_end(call, call.handler.listener)
             self._check_quiet()
+
+    def _report_end(self, call: ServerCall, listener: CallListener) -> None:
+        try:
+            listener.ended(call)
+        except Exception:
+            log.exception("the end of a call could not be told", method=call.method, peer=call.remote)
 
     def _flush(self) -> None:
         self._flush_is_due = False
