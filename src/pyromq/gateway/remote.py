@@ -36,7 +36,6 @@ from .cluster_view import ClusterView
 log = logs.get("pyromq.gateway")
 
 SILENCE_CHECK_S = 10.0  # between two looks for clients that fell silent
-SILENT_S = 120.0
 _CHECKED_TYPES = ("TRANSACTION", "MIXED")
 _BROKER_S = 2.0
 
@@ -44,8 +43,11 @@ _BROKER_S = 2.0
 class RemoteBackend:
     """Event loop only. `port` stands in routes."""
 
-    def __init__(self, session: Session, view: ClusterView, settings: ProxySettings, clock: Clock) -> None:
+    def __init__(
+        self, session: Session, view: ClusterView, settings: ProxySettings, clock: Clock, silent_s: float = 120.0
+    ) -> None:
         self._session, self._view, self._settings, self._clock = session, view, settings, clock
+        self._silent_s = silent_s
         self._seen: dict[Peer, float] = {}
         self._produced: dict[Peer, set[str]] = {}  # topics whose brokers are told that we produce to them
         self._abandoned: set[asyncio.Task[None]] = set()
@@ -130,10 +132,10 @@ class RemoteBackend:
             await self._session.heartbeats.remove_producer(topic)
 
     async def run(self) -> None:
-        """Close clients that sent no heartbeat for two minutes, until cancelled."""
+        """Close clients that sent no heartbeat for a while, until cancelled."""
         while True:
             await self._clock.sleep(SILENCE_CHECK_S)
-            silent = self._clock.monotonic() - SILENT_S
+            silent = self._clock.monotonic() - self._silent_s
             for peer in [peer for peer, seen in self._seen.items() if seen < silent]:
                 peer.close("no heartbeat")
                 await self._forget(peer)

@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 
+from google.protobuf import json_format
+
 from .. import logs
 from ..ambient import Clock
-from ..client.config import ClientConfig
+from ..client.config import ClientConfig, own_ip
 from ..client.connect.session import Session
 from ..config import Loaded
 from ..errors import ConfigError, PyroError
 from ..machine.budget import budget_of_process
+from ..protocol.grpc import v2
 from ..protocol.json import load_dialect
 from ..protocol.requests import RequestCode
+from ..proxy.clients.registry import Clients
 from ..proxy.config import NO_PORT
 from ..proxy.methods import methods
 from ..proxy.services import Services
 from ..supervision import Loops
 from ..transport.address import format_address, parse_address
 from ..transport.dispatch import Dispatcher, Reply, Request
-from ..transport.listening import bind
+from ..transport.listening import Listening, bind
 from ..transport.self_signed import log_certificate, with_certificate
 from ..transport.server import Server
 from ..transport.turns.slices import Slices
+from .announcements import ClientAnnouncements
 from .cluster_view import ClusterView
 from .config import GatewayConfig
+from .members import GatewayMembers
 from .remote import RemoteBackend
+from .syncer import HeartbeatSyncer
 from .tunnel import Tunnel
 
 log = logs.get("pyromq.gateway")
@@ -49,17 +57,43 @@ class Gateway:
         handlers = {RequestCode.CHECK_TRANSACTION_STATE.code: self._check}
         self.session = Session(client, clock=clock, rng=rng, handlers=handlers)
         self.view = view = ClusterView(self.session, clock, config)
-        self.backend = RemoteBackend(self.session, view, settings, clock)
+        self.backend = RemoteBackend(self.session, view, settings, clock, config.channel_expired_timeout / 1000)
         self.services = Services(self.backend, settings, clock, rng)
         self.backend.clients = self.services.clients
         self.methods = methods(self.services)
-        self.tunnel = Tunnel(view, clock, rng, config.client_tls())
+        self.members = GatewayMembers()
+        self.syncer = self._make_syncer()
+        self.announcer = ClientAnnouncements(self.members, self.syncer, clock)
+        self._know_clients(self.services.clients)
+        self.tunnel = Tunnel(view, self.members, self.announcer, clock, rng, config)
         self._dispatch = Dispatcher(self.tunnel.handlers(), slices=Slices(clock))
         self.servers = [self._server("grpc")]
         if config.remoting_listen_port != NO_PORT:
             self.servers.append(self._server("remoting"))
         self._loops = Loops(clock, log)
-        self._silent: asyncio.Task[None] | None = None
+        self._running: list[asyncio.Task[None]] = []
+
+    def _make_syncer(self) -> HeartbeatSyncer | None:
+        config, topic = self.config, self.config.heartbeat_syncer_topic_name
+        if not topic:
+            return None
+        silent_s = config.channel_expired_timeout / 1000
+        return HeartbeatSyncer(self.session, self._clock, self.members, topic, config.syncer_cluster, silent_s)
+
+    def _know_clients(self, clients: Clients) -> None:
+        """Let other gateways know our clients, and have the settings of theirs."""
+        clients.alive, clients.ended = self.announcer.alive, self.announcer.ended
+        clients.settings_elsewhere = self._settings_elsewhere
+
+    def _settings_elsewhere(self, client_id: str) -> v2.Settings | None:
+        text = self.members.settings_elsewhere(client_id)
+        if not text:
+            return None
+        try:
+            return json_format.Parse(text, v2.Settings(), ignore_unknown_fields=True)
+        except json_format.ParseError as fault:
+            log.warning("settings of a client at another gateway cannot be read", client=client_id, why=str(fault))
+            return None
 
     def _server(self, name: str) -> Server:
         config = self.config
@@ -91,11 +125,25 @@ class Gateway:
                 raise ConfigError(f"{fault} (remotingListenPort; -1 opens none)") from None
         told = config.remoting_access_addr or host
         self.tunnel.address = format_address(told, parse_address(listening[-1].address)[1])
+        self._name_ourselves(listening)
         self.session.start()
-        self._silent = asyncio.get_running_loop().create_task(self._loops.keep("silent clients", self.backend.run))
+        loops = {"silent clients": self.backend.run} | ({} if self.syncer is None else self.syncer.loops())
+        loop = asyncio.get_running_loop()
+        self._running = [loop.create_task(self._loops.keep(name, begin)) for name, begin in loops.items()]
         for server, bound in zip(self.servers, listening, strict=True):
             server.accept_on(bound)
         return listening[0].address
+
+    def _name_ourselves(self, listening: list[Listening]) -> None:
+        """Take the name by which other gateways know us, in Java's form; a shared port is several gateways'."""
+        host, config = self.config.bind_address.strip("[]"), self.config
+        if host in ("0.0.0.0", "::", ""):
+            host = own_ip(config.namesrv_addr[0])
+        self.announcer.host = host = config.local_serve_addr or host
+        self.announcer.grpc_address, self.announcer.remoting_address = listening[0].address, listening[-1].address
+        ports = [str(parse_address(one.address)[1]) for one in (listening[-1], listening[0])]
+        if self.syncer is not None:
+            self.syncer.proxy_id = "%".join([host, *ports, *([str(os.getpid())] if config.shares_its_port else [])])
 
     async def reach_cluster(self) -> None:
         """Return once a name server answers. What is missing is logged, once."""
@@ -119,10 +167,15 @@ class Gateway:
         for server in self.servers:
             await server.stop(self.config.grpc_shutdown_time_seconds)
         await self.tunnel.close()
-        if self._silent is not None:
-            self._silent.cancel()
-            await asyncio.wait((self._silent,))
+        for task in self._running:
+            task.cancel()
+        if self._running:
+            await asyncio.wait(self._running)
         await self.services.close()
+        if self.syncer is not None:
+            for client in self.services.clients:
+                self.announcer.ended(client)
+            await self.syncer.flush()
         await self.session.stop()
 
 
@@ -131,10 +184,11 @@ async def run(
     *,
     clock: Clock,
     rng: random.Random,
-    ready: Callable[[str], None],
+    ready: Callable[[str, str], None],
     stop_wanted: asyncio.Event,
 ) -> None:
-    """Serve until `stop_wanted` is set. `ready` gets the address once a name server answers."""
+    """Serve until `stop_wanted` is set. `ready` gets the addresses of gRPC and of remoting clients once a name
+    server answers."""
     load_dialect()
     for notice in loaded.notices:
         log.warning("configuration", notice=notice)
@@ -151,7 +205,7 @@ async def run(
         await asyncio.wait((stopped, reached), return_when=asyncio.FIRST_COMPLETED)
         if reached.done():
             reached.result()
-            ready(address)
+            ready(address, gateway.tunnel.address)
         else:
             reached.cancel()
             await asyncio.wait((reached,))

@@ -19,6 +19,7 @@ from ..errors import CallFailed, PyroError, RequestRefused
 from ..model.codes import ResponseCode
 from ..model.topic import MASTER_ID
 from ..model.wire_text import INT_MAX, whole_number
+from ..protocol.bodies.heartbeat import GetConsumerListByGroupResponseBody, HeartbeatData
 from ..protocol.bodies.route import TopicRouteData
 from ..protocol.command import Command
 from ..protocol.requests import RequestCode
@@ -27,8 +28,10 @@ from ..proxy.statuses import Denied
 from ..transport.client import RemotingClient
 from ..transport.dispatch import Answer, Handler, Reply, Request
 from ..transport.peer import Peer
-from ..transport.tls import ClientTls
+from .announcements import ClientAnnouncements
 from .cluster_view import ClusterView
+from .config import GatewayConfig
+from .members import GatewayMembers, connection_of
 
 log = logs.get("pyromq.gateway")
 
@@ -36,7 +39,6 @@ _CALL_S = 10.0
 _WAITS = ("suspendTimeoutMillis", "pollTime")  # how long a request may be held by its broker
 _BROKER_FIELDS = ("bname", "n", "brokerName")
 _TOPIC_FIELDS = ("topic", "b", "originTopic")
-_TO_ALL = (RequestCode.HEART_BEAT, RequestCode.UNREGISTER_CLIENT)
 _PASSED_ON = (
     RequestCode.SEND_MESSAGE,
     RequestCode.SEND_MESSAGE_V2,
@@ -52,8 +54,6 @@ _PASSED_ON = (
     RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
     RequestCode.GET_MAX_OFFSET,
     RequestCode.GET_MIN_OFFSET,
-    RequestCode.GET_CONSUMER_LIST_BY_GROUP,
-    RequestCode.GET_CONSUMER_CONNECTION_LIST,
     RequestCode.POP_MESSAGE,
     RequestCode.ACK_MESSAGE,
     RequestCode.BATCH_ACK_MESSAGE,
@@ -66,8 +66,19 @@ _LOCKS = (RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ)
 class Tunnel:
     """Event loop only. `address` is what routes name; set once it is known."""
 
-    def __init__(self, view: ClusterView, clock: Clock, rng: random.Random, tls: ClientTls | None) -> None:
-        self._view, self._clock, self._rng, self._tls = view, clock, rng, tls
+    def __init__(
+        self,
+        view: ClusterView,
+        members: GatewayMembers,
+        announcer: ClientAnnouncements,
+        clock: Clock,
+        rng: random.Random,
+        config: GatewayConfig,
+    ) -> None:
+        self._view, self._clock, self._rng, self._tls = view, clock, rng, config.client_tls()
+        self._members, self._announcer = members, announcer
+        trace = "true" if config.trace_on else "false"
+        self._marks = {"MSG_REGION": config.region_id, "TRACE_ON": trace}  # in every answer, as Java's proxy has it
         self._upstream: dict[Peer, RemotingClient] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self.address = ""
@@ -75,13 +86,17 @@ class Tunnel:
     def handlers(self) -> dict[int, Handler]:
         found: dict[int, Handler] = {row.code: self._pass_on for row in _PASSED_ON}
         found |= {row.code: self._pass_on_by_queue for row in _LOCKS}
-        found |= {row.code: self._broadcast for row in _TO_ALL}
+        found[RequestCode.HEART_BEAT.code] = self._heartbeat
+        found[RequestCode.UNREGISTER_CLIENT.code] = self._farewell
+        found[RequestCode.GET_CONSUMER_LIST_BY_GROUP.code] = self._list_members
+        found[RequestCode.GET_CONSUMER_CONNECTION_LIST.code] = self._connections
         found[RequestCode.GET_ROUTEINFO_BY_TOPIC.code] = self._route
         return found
 
     def lost(self, peer: Peer) -> None:
         """End the connections of a client that has gone: its brokers hear of it by that."""
         client = self._upstream.pop(peer, None)
+        self._announcer.left(peer)
         if client is not None:
             task = asyncio.get_running_loop().create_task(client.close())
             self._closing.add(task)
@@ -112,10 +127,10 @@ class Tunnel:
             body=TopicRouteData(broker_datas=brokers, queue_datas=queues, order_topic_conf=route.order_topic_conf)
         )
 
-    def _pass_on(self, request: Request) -> Answer:
+    async def _pass_on(self, request: Request) -> Reply | None:
         fields = request.command.fields
         broker = next((fields[name] for name in _BROKER_FIELDS if fields.get(name)), "")
-        return self._ask(request, broker)
+        return await self._ask(request, broker)
 
     def _pass_on_by_queue(self, request: Request) -> Answer:
         queues = request.body.mq_set
@@ -128,6 +143,42 @@ class Tunnel:
         except CallFailed as fault:
             self._view.forget(broker)
             raise RequestRefused(f"the broker at {address} does not answer: {fault}") from None
+
+    async def _heartbeat(self, request: Request) -> Reply | None:
+        beat: HeartbeatData = request.body
+        reply = await self._broadcast(request)
+        if reply is None or reply.code == ResponseCode.SUCCESS:
+            without = beat.without_sub
+            consumers = beat.consumer_data_set
+            self._announcer.passed(request.peer, beat.client_id, consumers, without_subscriptions=without)
+        return reply
+
+    async def _farewell(self, request: Request) -> Reply | None:
+        group = request.command.fields.get("consumerGroup")
+        if group:
+            self._announcer.left(request.peer, group)
+        return await self._broadcast(request)
+
+    async def _list_members(self, request: Request) -> Reply | None:
+        """Answer with the members that brokers know and those that gateways know."""
+        reply = await self._pass_on(request)
+        others = self._members.of(request.command.fields.get("consumerGroup", ""))
+        if reply is None or not others:
+            return reply
+        gives = RequestCode.GET_CONSUMER_LIST_BY_GROUP.gives
+        known = gives.read_body(reply.body).consumer_id_list if reply.code == ResponseCode.SUCCESS else []
+        ids = [*known, *(one for one in others if one not in known)]
+        return Reply(body=GetConsumerListByGroupResponseBody(consumer_id_list=ids))
+
+    async def _connections(self, request: Request) -> Reply | None:
+        reply = await self._pass_on(request)
+        others = self._members.of(request.command.fields.get("consumerGroup", ""))
+        if reply is None or not others:
+            return reply
+        shown = None
+        if reply.code == ResponseCode.SUCCESS:
+            shown = RequestCode.GET_CONSUMER_CONNECTION_LIST.gives.read_body(reply.body)
+        return Reply(body=connection_of(others.values(), shown))
 
     async def _broadcast(self, request: Request) -> Reply | None:
         """Pass a heartbeat or a farewell on to every broker; the first refusal is the answer."""
@@ -157,7 +208,7 @@ class Tunnel:
             return None
         held_ms = max((whole_number(command.fields.get(name), high=INT_MAX) or 0 for name in _WAITS), default=0)
         answer = await client.call(address, onward, _CALL_S + held_ms / 1000)
-        return Reply(answer.code, answer.remark, fields=answer.fields, body=bytes(answer.body))
+        return Reply(answer.code, answer.remark, fields={**answer.fields, **self._marks}, body=bytes(answer.body))
 
     def _client(self, peer: Peer) -> RemotingClient:
         client = self._upstream.get(peer)

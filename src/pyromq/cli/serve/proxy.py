@@ -35,5 +35,6 @@ async def serve(loaded: Loaded[GatewayConfig]) -> None:
     await run(loaded, clock=SystemClock(), rng=system_random(), ready=say_ready, stop_wanted=stop_on_signals())
 
 
-def say_ready(address: str) -> None:
-    print_lines(f"pyromq proxy ready on {address}")  # echo flushes: who started us waits for this line
+def say_ready(address: str, remoting: str) -> None:
+    # echo flushes: who started us waits for this line
+    print_lines(f"pyromq proxy ready on {address}", f"remoting clients on {remoting}")

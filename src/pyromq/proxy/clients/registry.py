@@ -70,6 +70,10 @@ class Clients:
         # Set by telemetry.py: what becomes of requests that servers send to a client.
         self.relay: Callable[[GrpcClient, Command, float], Awaitable[Command]] = _nobody
         self.notify: Callable[[GrpcClient, Command], None] = lambda client, command: None
+        # Set by a gateway, which tells others of its clients, and hears of theirs.
+        self.alive: Callable[[GrpcClient], None] = lambda client: None
+        self.ended: Callable[[GrpcClient], None] = lambda client: None
+        self.settings_elsewhere: Callable[[str], v2.Settings | None] = lambda client_id: None
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -81,15 +85,24 @@ class Clients:
         return self._by_id.get(client_id)
 
     def known(self, client_id: str) -> GrpcClient:
-        """Return a client. Denied (40015) if it sent no settings: it sends them then."""
-        client = self._by_id.get(client_id)
+        """Return a client. Denied (40015) if it sent no settings, here or elsewhere: it sends them then."""
+        client = self._by_id.get(client_id) or self._elsewhere(client_id)
         if client is None:
             raise Denied(Code.UNRECOGNIZED_CLIENT_TYPE, NO_SETTINGS)
         return client
 
+    def _elsewhere(self, client_id: str) -> GrpcClient | None:
+        """Return a client whose stream is at another gateway, while calls of it come here."""
+        settings = self.settings_elsewhere(client_id)
+        if settings is None or not settings.HasField("subscription"):
+            return None
+        peer = ClientPeer(client_id, "", None, self._relayed, self._notified, self._closed)
+        data = consumer_data(settings, self._clock.now_ms())
+        return GrpcClient(peer, settings, groups={data.group_name: data})
+
     async def awaited(self, client_id: str) -> GrpcClient:
         """Return a client whose settings are here or come within a moment. Denied (40015) if they do not."""
-        if client_id not in self._by_id:
+        if client_id not in self._by_id and self.settings_elsewhere(client_id) is None:
             event = self._awaited.setdefault(client_id, asyncio.Event())
             try:
                 async with self._clock.timeout(SETTINGS_WITHIN_S):
@@ -126,11 +139,14 @@ class Clients:
             self.attach(client, stream)
         if (event := self._awaited.get(caller.client_id)) is not None:
             event.set()
+        self.alive(client)
         return client
 
     async def renew(self, client: GrpcClient) -> None:
-        """Take a heartbeat: the client is there with all that it said before."""
+        """Take a heartbeat: the client is there with all that it said before. One from elsewhere is ours too then."""
         await self._register(client.peer, client.topics, client.groups)
+        if self._by_id.setdefault(client.client_id, client) is client:
+            self.alive(client)
 
     async def _register(self, peer: ClientPeer, topics: set[str], groups: dict[str, ConsumerData]) -> None:
         beat = HeartbeatData(
@@ -152,6 +168,7 @@ class Clients:
     def _forget(self, client: GrpcClient) -> None:
         if self._by_id.get(client.client_id) is client:
             del self._by_id[client.client_id]
+            self.ended(client)
         if client.grace is not None:
             client.grace.cancel()
             client.grace = None

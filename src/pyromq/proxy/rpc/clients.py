@@ -27,6 +27,7 @@ async def notify_client_termination(
 
 def _known(services: Services, caller: Caller, group: v2.Resource) -> GrpcClient:
     client = services.clients.known(caller.client_id)
+    client.peer.address = caller.remote
     try:
         caller.language  # noqa: B018 - raises for one that is unknown
     except ValueError as fault:
