@@ -146,6 +146,39 @@ async def test_heartbeats_and_farewell(tmp_path: Path) -> None:
         assert (await grpc.ask("Heartbeat", beat)).status.code == Code.UNRECOGNIZED_CLIENT_TYPE
 
 
+async def test_heartbeats_that_say_nothing_new_keep_clients_and_make_again_what_is_gone(tmp_path: Path) -> None:
+    beat = v2.HeartbeatRequest(group=v2.Resource(name="g"), client_type=ClientType.SIMPLE_CONSUMER)
+    async with endpoint(tmp_path) as grpc:
+        grpc.topic("T")
+        await grpc.consumer("g", "T")
+        await grpc.producer("T", client="client-2")
+        for _ in range(30):  # five minutes
+            await grpc.clock.advance(10)
+            assert (await grpc.ask("Heartbeat", beat)).status.code == Code.OK
+            assert (await grpc.ask("Heartbeat", v2.HeartbeatRequest(), client="client-2")).status.code == Code.OK
+        found = grpc.broker.clients.consumers.find("g")
+        assert found is not None
+        assert [member.seen for member in found.members.values()] == [grpc.clock.monotonic()]
+        (producer,) = grpc.broker.producers.members("T").values()
+        assert (producer.seen, producer.seen_ms) == (grpc.clock.monotonic(), grpc.clock.now_ms())
+        grpc.broker.groups.delete("g")
+        for _ in range(6):
+            await grpc.clock.advance(10)
+            assert (await grpc.ask("Heartbeat", beat)).status.code == Code.OK
+        assert "g" in grpc.broker.groups
+
+
+async def test_a_client_that_the_broker_has_lost_is_registered_by_its_next_heartbeat(tmp_path: Path) -> None:
+    beat = v2.HeartbeatRequest(group=v2.Resource(name="g"), client_type=ClientType.SIMPLE_CONSUMER)
+    async with endpoint(tmp_path) as grpc:
+        await grpc.consumer("g", "T")
+        (member,) = grpc.broker.clients.consumers.find("g").members  # type: ignore[union-attr]
+        grpc.broker.clients.consumers.lose(member)
+        assert grpc.broker.clients.consumers.find("g") is None
+        assert (await grpc.ask("Heartbeat", beat)).status.code == Code.OK
+        assert grpc.broker.clients.consumers.find("g") is not None
+
+
 async def test_a_client_without_heartbeats_is_forgotten(tmp_path: Path) -> None:
     async with endpoint(tmp_path) as grpc:
         await grpc.consumer("g", "T")

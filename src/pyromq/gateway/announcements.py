@@ -27,7 +27,7 @@ class ClientAnnouncements:
 
     def __init__(self, members: GatewayMembers, syncer: HeartbeatSyncer | None, clock: Clock) -> None:
         self._members, self._syncer, self._clock = members, syncer, clock
-        self._settings: dict[str, tuple[v2.Settings, str]] = {}  # by client: what was written last, as JSON
+        self._settings: dict[str, tuple[bytes, str]] = {}  # by client: what was written last, as JSON
         self._passing: dict[Peer, dict[str, tuple[str, ConsumerData]]] = {}  # remoting: client and data by group
         self.host = ""
         self.grpc_address = self.remoting_address = ""
@@ -36,9 +36,9 @@ class ClientAnnouncements:
 
     def alive(self, client: GrpcClient) -> None:
         """Note a sign of life of a client."""
-        peer, text = client.peer, self._json(client) if client.groups else ""
+        peer, text = client.peer, self._json(client) if client.consumes else ""
         language = "OTHER" if peer.language is None else peer.language.name
-        for data in client.groups.values():
+        for data in (one.data for one in client.consumes):
             proxy = self._syncer.proxy_id if self._syncer is not None else ""
             self._members.add_own(
                 GatewayMember(client.client_id, data, language, peer.version, peer.address, proxy, settings=text)
@@ -48,15 +48,16 @@ class ClientAnnouncements:
     def ended(self, client: GrpcClient) -> None:
         """Note that a client has gone."""
         text = self._settings.pop(client.client_id, (None, ""))[1]
-        self._members.remove_own(client.client_id, client.groups)
-        for group in client.groups:
+        groups = [one.group for one in client.consumes]
+        self._members.remove_own(client.client_id, groups)
+        for group in groups:
             self._announce(UNREGISTER, client.client_id, group, None, client.peer, GRPC, text)
 
     def _json(self, client: GrpcClient) -> str:
         known = self._settings.get(client.client_id)
-        if known is None or known[0] is not client.settings:
-            text = json_format.MessageToJson(client.settings, indent=None)
-            known = self._settings[client.client_id] = client.settings, text
+        if known is None or known[0] != client.said:
+            text = json_format.MessageToJson(v2.Settings.FromString(client.said), indent=None)
+            known = self._settings[client.client_id] = client.said, text
         return known[1]
 
     # --- remoting clients -------------------------------------------------------------------------------------------

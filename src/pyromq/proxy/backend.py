@@ -43,6 +43,9 @@ class Backend(Protocol):
     async def register(self, peer: Peer, beat: HeartbeatData) -> Command:
         """Take a client's heartbeat, with everything that it produces to and consumes."""
 
+    def renew(self, peer: Peer) -> bool:
+        """Take a heartbeat that says what the one before it said. False: it must be registered whole."""
+
     async def unregister(self, peer: Peer, client_id: str, groups: list[str], topics: list[str]) -> None:
         """Take a client's farewell: of the groups that it consumes with, and of the topics that it produces to."""
 

@@ -49,12 +49,20 @@ class RpcRow(NamedTuple):
     serve: Any
     share: str
     most_bytes: int = 64 << 10
+    at_once: Any = None  # answers what needs no waiting
 
 
 UNARY = (
     RpcRow("QueryRoute", v2.QueryRouteRequest, v2.QueryRouteResponse, routes.query_route, "route"),
     RpcRow("QueryAssignment", v2.QueryAssignmentRequest, v2.QueryAssignmentResponse, routes.query_assignment, "route"),
-    RpcRow("Heartbeat", v2.HeartbeatRequest, v2.HeartbeatResponse, clients.heartbeat, "client"),
+    RpcRow(
+        "Heartbeat",
+        v2.HeartbeatRequest,
+        v2.HeartbeatResponse,
+        clients.heartbeat,
+        "client",
+        at_once=clients.renewal,
+    ),
     RpcRow(
         "NotifyClientTermination",
         v2.NotifyClientTerminationRequest,
@@ -126,7 +134,7 @@ def methods(services: Services, shares: CallShares | None = None) -> Methods:
     shares = shares or CallShares()
     found = {
         PATH + rpc.name: Method(
-            unary=_unary(services, shares, rpc),
+            unary=_served(services, shares, rpc),
             most_bytes=rpc.most_bytes or services.settings.grpc_max_inbound_message_size,
             lane=_LANES[rpc.share],
         )
@@ -138,6 +146,27 @@ def methods(services: Services, shares: CallShares | None = None) -> Methods:
         listener=Telemetry(services), most_bytes=_COMMANDS_BYTES, lane=RequestClass.HEARTBEAT
     )
     return found
+
+
+def _served(services: Services, shares: CallShares, rpc: RpcRow) -> Unary:
+    served = _unary(services, shares, rpc)
+    return served if rpc.at_once is None else _at_once(services, rpc, served)
+
+
+def _at_once(services: Services, rpc: RpcRow, otherwise: Unary) -> Unary:
+    """Serve without a task the calls that `rpc.at_once` has an answer to; it is None for others, or raises."""
+
+    def serve(call: Call, data: bytes) -> bytes | Awaitable[bytes]:
+        try:
+            answer = rpc.at_once(services, caller_of(call), _decoded(rpc, data))
+        except (Denied, GrpcError):
+            answer = None  # the usual way says what is wrong
+        if answer is None:
+            return otherwise(call, data)
+        found: bytes = answer.SerializeToString()
+        return found
+
+    return serve
 
 
 def _unary(services: Services, shares: CallShares, rpc: RpcRow) -> Unary:

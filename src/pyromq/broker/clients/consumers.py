@@ -138,6 +138,16 @@ class Consumers(Watched):
         group = self._groups[conflict.group]
         return self._remove(group, [peer]) if peer in group.members else None
 
+    def renew(self, peer: Peer, now: float) -> bool:
+        """Note a heartbeat of a connection that says nothing new. False: it is a member of no group."""
+        names = self._groups_of.get(peer)
+        if names is None:
+            return False
+        for name in names:
+            self._groups[name].members[peer].seen = now
+        self._heard[peer] = now
+        return True
+
     def register(
         self, peer: Peer, client_id: str, data: ConsumerData, now: float, *, fingerprint: int = 0, short: bool = False
     ) -> HeartbeatEffect:

@@ -48,6 +48,17 @@ class Producers:
         self._count += is_new
         return is_new
 
+    def renew(self, peer: Peer, now: float, now_ms: int) -> bool:
+        """Note a heartbeat of a connection that says nothing new. False: it is a member of no group."""
+        groups = self._groups_of.get(peer)
+        if groups is None:
+            return False
+        for group in groups:
+            member = self._groups[group][peer]
+            member.seen, member.seen_ms = now, now_ms
+        self._heard[peer] = now
+        return True
+
     @property
     def table_bytes(self) -> int:
         return self._count * _PRODUCER_BYTES

@@ -88,6 +88,11 @@ class LocalBackend:
         row = RequestCode.HEART_BEAT
         return await self._ask(row, {}, row.takes.write_body(beat), peer, _REGISTER_S)
 
+    def renew(self, peer: Peer) -> bool:
+        now, now_ms = self._base.clock.monotonic(), self._base.clock.now_ms()
+        is_consumer, is_producer = self._base.consumers.renew(peer, now), self._base.producers.renew(peer, now, now_ms)
+        return is_consumer or is_producer
+
     async def unregister(self, peer: Peer, client_id: str, groups: list[str], topics: list[str]) -> None:
         pairs: list[tuple[str | None, str | None]] = [(None, group) for group in groups]
         pairs += [(topic, None) for topic in topics]

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from math import inf
+from typing import NamedTuple
 
 from ...ambient import Clock, Timer
 from ...errors import CallTimedOut
@@ -26,17 +28,36 @@ from .peers import ClientPeer
 
 NO_SETTINGS = "cannot find client settings for this client"
 CONSUMERS = (ClientType.PUSH_CONSUMER, ClientType.SIMPLE_CONSUMER)
+WHOLE_AGAIN_S = 60.0  # a heartbeat says only that the client is there; so often all that it said before is looked at
 SETTINGS_WITHIN_S = 1.0  # a receive may come before the settings of a client that has just reconnected
+
+
+class Consumes(NamedTuple):
+    """What a client consumes with one group, by the settings that said so, and since when (ms)."""
+
+    group: str
+    settings: bytes
+    since: int
+
+    @property
+    def data(self) -> ConsumerData:
+        """Return it as a broker hears it."""
+        return consumer_data(v2.Settings.FromString(self.settings), self.since)
 
 
 @dataclass(eq=False, slots=True)
 class GrpcClient:
-    """One client id. `settings` are as it sent them; topics and subscriptions of all settings since its first."""
+    """One client id. `said` are its last settings, as they came: thousands of clients are idle, and a parsed message
+    takes ten times its bytes. Topics and groups are of all settings since its first."""
 
     peer: ClientPeer
-    settings: v2.Settings
-    topics: set[str] = field(default_factory=set)
-    groups: dict[str, ConsumerData] = field(default_factory=dict)
+    said: bytes = b""
+    type: ClientType = ClientType.CLIENT_TYPE_UNSPECIFIED
+    group: str = ""
+    request_timeout_ms: int = 0
+    topics: frozenset[str] = frozenset()
+    consumes: tuple[Consumes, ...] = ()
+    registered_at: float = -inf  # with all of it
     stream: Call | None = None  # of telemetry: the newest is the one that commands go to
     nonces: dict[str, asyncio.Future[v2.TelemetryCommand]] = field(default_factory=dict)
     grace: Timer | None = None
@@ -45,16 +66,13 @@ class GrpcClient:
     def client_id(self) -> str:
         return self.peer.client_id
 
-    @property
-    def type(self) -> ClientType:
-        try:
-            return ClientType(self.settings.client_type)
-        except ValueError:
-            return ClientType.CLIENT_TYPE_UNSPECIFIED
-
-    @property
-    def group(self) -> str:
-        return self.settings.subscription.group.name
+    def note(self, settings: v2.Settings, topics: frozenset[str], consumes: tuple[Consumes, ...]) -> None:
+        """Keep what new settings say."""
+        self.said = settings.SerializeToString()
+        self.type = client_type(settings)
+        self.group = settings.subscription.group.name
+        self.request_timeout_ms = settings.request_timeout.ToMilliseconds()
+        self.topics, self.consumes = topics, consumes
 
 
 class Clients:
@@ -97,8 +115,12 @@ class Clients:
         if settings is None or not settings.HasField("subscription"):
             return None
         peer = ClientPeer(client_id, "", None, self._relayed, self._notified, self._closed)
-        data = consumer_data(settings, self._clock.now_ms())
-        return GrpcClient(peer, settings, groups={data.group_name: data})
+        client = GrpcClient(peer)
+        client.note(settings, frozenset(), (self._consumes(settings),))
+        return client
+
+    def _consumes(self, settings: v2.Settings) -> Consumes:
+        return Consumes(settings.subscription.group.name, settings.SerializeToString(), self._clock.now_ms())
 
     async def awaited(self, client_id: str) -> GrpcClient:
         """Return a client whose settings are here or come within a moment. Denied (40015) if they do not."""
@@ -123,17 +145,17 @@ class Clients:
             peer = ClientPeer(
                 caller.client_id, caller.remote, caller.language, self._relayed, self._notified, self._closed
             )
-            client = GrpcClient(peer, settings)
+            client = GrpcClient(peer)
         else:
             client.peer.address, client.peer.language = caller.remote, caller.language
-        topics, groups = set(client.topics), dict(client.groups)
+        topics, consumes = client.topics, client.consumes
         if settings.HasField("publishing"):
-            topics.update(topic.name for topic in settings.publishing.topics)
+            topics |= {topic.name for topic in settings.publishing.topics}
         else:
-            data = consumer_data(settings, self._clock.now_ms())
-            groups[data.group_name] = data
-        await self._register(client.peer, topics, groups)
-        client.settings, client.topics, client.groups = settings, topics, groups
+            new = self._consumes(settings)
+            consumes = (*(one for one in consumes if one.group != new.group), new)
+        await self._register(client, topics, consumes)
+        client.note(settings, topics, consumes)
         self._by_id[caller.client_id] = client
         if stream is not None:
             self.attach(client, stream)
@@ -142,27 +164,34 @@ class Clients:
         self.alive(client)
         return client
 
+    def is_renewed(self, client: GrpcClient) -> bool:
+        """Take a heartbeat where nothing has changed; False: `renew` must look."""
+        is_fresh = self._clock.monotonic() - client.registered_at < WHOLE_AGAIN_S
+        return is_fresh and self._backend.renew(client.peer)
+
     async def renew(self, client: GrpcClient) -> None:
         """Take a heartbeat: the client is there with all that it said before. One from elsewhere is ours too then."""
-        await self._register(client.peer, client.topics, client.groups)
+        await self._register(client, client.topics, client.consumes)
         if self._by_id.setdefault(client.client_id, client) is client:
             self.alive(client)
 
-    async def _register(self, peer: ClientPeer, topics: set[str], groups: dict[str, ConsumerData]) -> None:
+    async def _register(self, client: GrpcClient, topics: frozenset[str], consumes: tuple[Consumes, ...]) -> None:
         beat = HeartbeatData(
-            client_id=peer.client_id,
+            client_id=client.client_id,
             producer_data_set=[ProducerData(group_name=topic) for topic in sorted(topics)],
-            consumer_data_set=list(groups.values()),
+            consumer_data_set=[one.data for one in consumes],
         )
-        answer = await self._backend.register(peer, beat)
+        now = self._clock.monotonic()
+        answer = await self._backend.register(client.peer, beat)
         if answer.code != 0:
             raise from_broker(answer.code, answer.remark)
+        client.registered_at = now
 
     async def terminate(self, client: GrpcClient) -> None:
         """Take a client's farewell: it is forgotten, and what it holds goes to others."""
         self._forget(client)
         client.peer.is_open = False
-        groups, topics = list(client.groups), sorted(client.topics)
+        groups, topics = [one.group for one in client.consumes], sorted(client.topics)
         await self._backend.unregister(client.peer, client.client_id, groups, topics)
 
     def _forget(self, client: GrpcClient) -> None:
@@ -223,6 +252,13 @@ class Clients:
 
 async def _nobody(client: GrpcClient, command: Command, timeout_s: float) -> Command:
     raise CallTimedOut(f"the client {client.client_id} cannot be asked")
+
+
+def client_type(settings: v2.Settings) -> ClientType:
+    try:
+        return ClientType(settings.client_type)
+    except ValueError:
+        return ClientType.CLIENT_TYPE_UNSPECIFIED
 
 
 def consumer_data(settings: v2.Settings, version: int) -> ConsumerData:

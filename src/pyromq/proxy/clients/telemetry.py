@@ -74,7 +74,7 @@ class Telemetry:
         try:
             self._check(caller, asked)
             client = await clients.take_settings(caller, asked, stream)
-            answer = await self.answer_to(client)
+            answer = await self._answer_to(client, asked)
         except Denied as fault:
             if fault.code == Code.NOT_IMPLEMENTED:
                 await _send(stream, v2.TelemetryCommand(status=status(fault.code, str(fault))))
@@ -106,12 +106,12 @@ class Telemetry:
             self._services.check_topic(entry.topic.name)
         consumer_data(asked, 0)
 
-    async def answer_to(self, client: GrpcClient) -> v2.Settings:
+    async def _answer_to(self, client: GrpcClient, asked: v2.Settings) -> v2.Settings:
         services = self._services
-        if client.settings.HasField("publishing"):
-            return producer_settings(client.settings, services.settings)
+        if asked.HasField("publishing"):
+            return producer_settings(asked, services.settings)
         group = await services.backend.group(client.group)
-        return consumer_settings(client.settings, group, services.settings)
+        return consumer_settings(asked, group, services.settings)
 
     # --- requests of servers --------------------------------------------------------------------------------------
 

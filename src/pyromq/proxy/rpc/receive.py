@@ -111,7 +111,7 @@ def _poll_ms(services: Services, caller: Caller, client: GrpcClient, request: v2
     if request.HasField("long_polling_timeout"):
         wanted = request.long_polling_timeout.ToMilliseconds()
     elif remaining is not None:
-        wanted = remaining - client.settings.request_timeout.ToMilliseconds() // 2
+        wanted = remaining - client.request_timeout_ms // 2
     else:
         wanted = most
     wanted = min(max(wanted, least), most)

@@ -66,6 +66,12 @@ NewSession = Callable[[Http2Limits], Http2Session]
 class Http2Connection(asyncio.BufferedProtocol):
     """Implements `ServedConnection` for the service and `BufferedPeer` for the budget of bytes."""
 
+    __slots__ = (
+        "_active_at", "_calls", "_deadlines", "_flow", "_gone", "_hot", "_is_ending", "_is_unflushed", "_kept",
+        "_linger", "_ready_bytes", "_request_bytes", "_room", "_security", "_service", "_session", "_stream",
+        "address", "buffered", "is_open", "local", "was_cut",
+    )  # fmt: skip
+
     def __init__(self, service: CallService, new_session: NewSession, security: Security, address: str) -> None:
         """`address`: the client's, as a PROXY preamble named it; empty: the socket's."""
         self.address = address
@@ -171,8 +177,10 @@ class Http2Connection(asyncio.BufferedProtocol):
         if name != "idle_s":
             self.violation("slow peer", limit=name, value=getattr(self._service.limits, name))
             return
+        if self._calls:
+            return  # counted anew when the last of them ends
         idle_s = self._service.limits.idle_s
-        left_s = idle_s if self._calls else self._active_at + idle_s - self._service.clock.monotonic()
+        left_s = self._active_at + idle_s - self._service.clock.monotonic()
         if left_s > 0:
             self._deadlines.begin("idle_s", left_s)
             return
@@ -310,6 +318,8 @@ class Http2Connection(asyncio.BufferedProtocol):
         if self._room:
             self._wake(call)
         self._active_at = self._service.clock.monotonic()
+        if not self._calls:
+            self._expect("idle_s", self._service.limits.idle_s)
 
     def send_message(self, call: ServerCall, message: bytes) -> None:
         if self._calls.get(call.stream) is call:

@@ -44,6 +44,8 @@ class HotCalls(NamedTuple):
 class HotLane:
     """One connection's hot calls."""
 
+    __slots__ = ("_park", "_seen", "_session", "_writer")
+
     def __init__(self, hot: HotCalls, session: HotSession, writer: FrameWriter, address: str) -> None:
         self._session = session
         self._writer = writer

@@ -61,6 +61,8 @@ class Timeouts(Generic[K]):
             deadline = min(self.deadlines.values())
             if deadline < self._fires_at:
                 self._set_timer(deadline, deadline - now)
+        else:
+            self.deadlines.clear()  # gives back the memory of what was there: most connections are idle
 
 
 class Watchdog(Timeouts[str]):
