@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -17,6 +18,7 @@ from .waiting import eventually
 
 pytestmark = pytest.mark.interop
 
+THREADS = 20  # of a Java consumer
 POLLING_INFO, SET_MODE = 200055, 401
 INVISIBLE_MS = 5_000  # the shortest that Java's client takes
 # Clients look twice a second at what they shall do, not each 20 s.
@@ -150,3 +152,25 @@ def test_a_group_switched_from_pull_to_pop_and_back_repeats_nothing(group: Group
         group.pops() if mode == "POP" else group.pulls()
         sent += group.send(f"{mode}{len(sent)}-", 20)
         group.have(sent)
+
+
+def test_a_group_switched_under_load_loses_nothing_and_repeats_what_was_in_hand_alone(
+    group: Group, own: OwnCluster
+) -> None:
+    """Java's client forgets what its threads are busy with when it stops pulling a queue: those messages come again."""
+    group.set_mode("PULL")
+    for _ in range(2):
+        group.join(pause=2)
+    group.pulls()
+    sending = group.client.sending(own.servers, group.topic, "m")
+    modes = ("POP", "PULL", "POP", "PULL")
+    for mode in modes:
+        wanted = len(sending.acknowledged()) + 50
+        group.set_mode(mode)
+        group.pops() if mode == "POP" else group.pulls()
+        eventually(partial(has_acknowledged, sending, wanted), "messages flow")
+    sent = sending.stop()
+    group.have(sent, exactly=False)
+    again = Counter(group.received()) - Counter(sent)
+    most = THREADS * len(group.members) * modes.count("POP")
+    assert again.total() <= most, again

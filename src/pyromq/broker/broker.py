@@ -118,9 +118,9 @@ class Broker:
         self.retries = RetryParts(base, self.sends)
         self.pull_parts = PullParts(base)
         self.pulls = self.pull_parts.handler
-        self.pop_parts = PopParts(base, self.sends, self.pull_parts)
-        self.stored_pops = StoredPopParts(base, self.sends, self.timing, self.pop_parts)
         self.balance = BalanceParts(base, self.naming)
+        self.pop_parts = PopParts(base, self.sends, self.pull_parts, self.balance.modes)
+        self.stored_pops = StoredPopParts(base, self.sends, self.timing, self.pop_parts)
         self.runtime = self._runtime_info()
         parts = Parts(
             base,

@@ -7,12 +7,20 @@ from typing import TypeVar
 
 from ..model.ids import host_text
 from ..model.message import Property, StoredMessage
+from ..model.pop_names import normal_topic
 from ..protocol.bodies.keyed import MessageQueue
 from .config import without_namespace
 from .values import JSON, Codec, decode_value
 
 T = TypeVar("T")
 _NO_ENDS: Mapping[MessageQueue, int] = {}
+
+
+def give_topic_back(message: StoredMessage, group: str) -> None:
+    """Name the topic that a message of one of the group's retry topics was sent to, also if it was popped before."""
+    message.topic = normal_topic(message.properties.get(Property.RETRY_TOPIC, message.topic), group)
+    if Property.RETRY_TOPIC in message.properties:
+        message.properties[Property.RETRY_TOPIC] = message.topic
 
 
 class Received:

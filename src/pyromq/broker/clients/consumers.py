@@ -6,7 +6,7 @@ leaves nothing behind: what a group subscribes to is what its members said last.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import takewhile
 
@@ -78,11 +78,16 @@ class Consumers(Watched):
         super().__init__()
         self.table_bytes = 0
         self.conflicts = ConflictLedger()
+        self._departures: list[Callable[[str], None]] = []
         self._groups: dict[str, ConsumerGroup] = {}
         self._by_topic = GroupsByTopic()
         self._groups_of: dict[Peer, set[str]] = {}
         self._heard: dict[Peer, float] = {}
         self._left: dict[Peer, dict[str, None]] = {}  # the last groups that clients left by a connection that is open
+
+    def watch_departures(self, watcher: Callable[[str], None]) -> None:
+        """Call it with each group that members have left, before anything else can run."""
+        self._departures.append(watcher)
 
     def find(self, group: str) -> ConsumerGroup | None:
         return self._groups.get(group)
@@ -252,6 +257,8 @@ class Consumers(Watched):
             groups.discard(group.name)
             if not groups:
                 del self._groups_of[peer], self._heard[peer]
+        for watcher in self._departures:
+            watcher(group.name)
         if group.name in self.conflicts.open:  # who leaves can end one, but not begin one
             self.conflicts.update(group.name, group_conflict(group.name, group.members.values()))
             self._notify(group.name)

@@ -40,13 +40,9 @@ class OffsetHandlers:
     def query(self, request: RequestOf[QueryConsumerOffset, None]) -> Answer:
         """Answer 14. A group that never committed begins at 0 if everything is still there, else as `_start` says."""
         header = request.header
-        leaving = self._leaving(header)
+        place = (header.topic, header.consumer_group, header.queue_id)
+        leaving = None if self.pops is None else self.pops.leave_for(request.peer, *place)
         return self._query(request) if leaving is None else self._after(leaving, self._query, request)
-
-    def _leaving(self, header: QueryConsumerOffset | UpdateConsumerOffset) -> Awaitable[None] | None:
-        if self.pops is None:
-            return None
-        return self.pops.leave(header.topic, header.consumer_group, header.queue_id)
 
     async def _after(
         self, leaving: Awaitable[None], act: Callable[[Request], Answer], request: Request
@@ -120,7 +116,8 @@ class OffsetHandlers:
                 f"{max(topic.read_queue_nums, topic.write_queue_nums)} queues",
                 ResponseCode.INVALID_PARAMETER,
             )
-        leaving = self._leaving(header)
+        place = (header.topic, header.consumer_group, header.queue_id)
+        leaving = None if self.pops is None else self.pops.leave(*place)
         return self._update(request) if leaving is None else self._after(leaving, self._update, request)
 
     def _update(self, request: RequestOf[UpdateConsumerOffset, None]) -> Answer:

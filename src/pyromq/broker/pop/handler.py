@@ -18,6 +18,7 @@ from ...protocol.headers.pop import PopMessage
 from ...transport.dispatch import Answer, Reply, Request, RequestOf, failed
 from ...transport.peer import Peer
 from ..clients.popped_subscriptions import PoppedSubscriptions
+from ..clients.pulled_queues import PulledQueues
 from ..config import BrokerConfig
 from ..intake.intake import Outcome
 from ..intake.put_answers import answer
@@ -46,6 +47,7 @@ class PopHandler:
     arrivals: Arrivals
     pick: Callable[[int], int]
     subscriptions: PoppedSubscriptions
+    pulled: PulledQueues
     held: HeldPops[AnyPop] = field(init=False)
     given_back: tuple[int, int] | None = None  # by a kernel that could not serve a pop: the next look has it
     _resumed: Resumed = field(default_factory=Resumed)
@@ -57,6 +59,7 @@ class PopHandler:
 
     def __call__(self, request: RequestOf[PopMessage, None]) -> Answer:
         ticket = self._checked(request)
+        self.pulled.note_pop(request.peer, ticket.header.topic, ticket.header.consumer_group)
         pending = self._search(ticket)
         return self._answer(ticket) if pending is None else self._answer_later(ticket, pending)
 

@@ -1,8 +1,8 @@
 """The broker's side of a kernel's pops and acks: which it may serve, and what follows from what it did.
 
 A verdict ("a pop with these fields is allowed, from these queues and by these tags") holds until something changes that
-it was given for: settings, the topic or its retry topics, the group, or which lanes are open. Pops in order, by
-expression, of topics with priorities, and what has messages in a retry topic are Python's. Event loop only.
+it was given for: settings, the topic or its retry topics, the group, which lanes are open, or who pulls. Pops in order,
+by expression, of topics with priorities, and what has messages in a retry topic are Python's. Event loop only.
 """
 
 from __future__ import annotations
@@ -91,6 +91,7 @@ class PopVerdicts:
             self, pulls, parts.lanes.table, templates(), JOURNAL_TOPIC, parts.source.reading, handler.held
         )
         parts.lanes.watch(self._lane_opened)
+        handler.pulled.watch(self._lane_opened)
         handler.journal.blocks.append(self.kernel.block)
 
     # --- what the kernel asks -------------------------------------------------------------------------------------
@@ -146,6 +147,8 @@ class PopVerdicts:
             return None
         if allowed.group.consume_message_orderly:
             return None
+        if handler.pulled.has_any(header.topic, header.consumer_group):
+            return None  # Python passes those queues over
         numbers = range(allowed.topic.read_queue_nums) if query.queue_id < 0 else (query.queue_id,)
         retries = [(name, number) for name in _retries(header) for number in self._retry_queues(name)]
         if len(numbers) + len(retries) > MOST_QUEUES:

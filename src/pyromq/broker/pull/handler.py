@@ -68,7 +68,7 @@ class PullHandler:
         header = request.header
         allowed = self.checks.check(header, request.command.code, self.live.config)
         if self.pops is not None:
-            leaving = self.pops.leave(header.topic, header.consumer_group, header.queue_id)
+            leaving = self.pops.leave_for(request.peer, header.topic, header.consumer_group, header.queue_id)
             if leaving is not None:
                 return self._pull_after(leaving, request, header, allowed)
         return self._pull(request, header, allowed)

@@ -48,6 +48,10 @@ class SuspendedPulls:
     def all(self) -> list[SuspendedPull[AnyTicket]]:
         return [*self._pulls.suspended(), *(pull for pull, _ in self._resumed)]
 
+    def has_pull(self, peer: Peer, topic: str, queue_id: int) -> bool:
+        """Return whether a pull of this connection waits for messages of the queue."""
+        return any(one.owner is peer and (one.topic, one.queue_id) == (topic, queue_id) for one in self.all())
+
     def add(
         self, place: tuple[str, int, int], wait_ms: int, peer: Peer, ticket: AnyTicket, config: BrokerConfig
     ) -> bool:

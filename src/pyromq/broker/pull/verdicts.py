@@ -62,7 +62,7 @@ class PullChanges:
         offsets.watch(lambda pair: self._group_changed(pair.partition(SEPARATOR)[2].partition(SEPARATOR)[0]))
 
     def watch_pops(self, lanes: Watched) -> None:
-        """End verdicts on what a group begins to pop."""
+        """End verdicts on what a group begins to pop, or may."""
         lanes.watch(lambda pair: self._group_changed(pair.partition(SEPARATOR)[2]))
 
     def of(self, topic: str, group: str) -> Changes:
@@ -154,7 +154,7 @@ class PullVerdicts:
             return None  # Python says it to each
         if allowed.wanted.record_filter is not None or handler.offsets.has_reset(topic, group, queue_id):
             return None
-        if handler.pops is not None and handler.pops.is_open(topic, group, queue_id):
+        if handler.pops is not None and handler.pops.must_see_pulls(topic, group, queue_id):
             return None  # the group pops it: Python lets that end first
         codes = allowed.wanted.tag_codes
         grant: PullGrant = self._grant(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..clients.pulled_queues import PulledQueues
 from ..pop.order.lanes import HeldQueues, Wake
 from ..pop.order.receipts import OrderedPops
 from ..pop.order.source import OrderSource
@@ -17,14 +18,21 @@ class OrderParts:
     """Event loop only. `wake` lets who waits on a queue look again."""
 
     def __init__(
-        self, base: Foundation, pulls: PullParts, lanes: Lanes, in_flight: Callable[[int], int], wake: Wake
+        self,
+        base: Foundation,
+        pulls: PullParts,
+        lanes: Lanes,
+        pulled: PulledQueues,
+        in_flight: Callable[[int], int],
+        wake: Wake,
     ) -> None:
         live, clock = base.live, base.clock
         self._base, self._plain = base, lanes
         self._save = base.environment.table("config/consumerOrderInfo.json")
         self.table = OrderTable(self._save.table, self._note)
         self.lanes = HeldQueues(live, clock, self.table, lanes, base.offsets, wake)
-        source = OrderSource(live, base.store, pulls.reads, lanes, base.counters.got, in_flight, order=self.lanes)
+        reading = (pulls.reads, lanes, pulled, base.counters.got, in_flight)
+        source = OrderSource(live, base.store, *reading, order=self.lanes)
         self.pops = OrderedPops(live, self.lanes, source, lanes.journal)
 
     def _note(self, kind: int, body: bytes) -> None:

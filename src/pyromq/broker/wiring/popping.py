@@ -12,6 +12,7 @@ from ...model.pop_names import normal_topic
 from ...protocol.requests import RequestCode as Code
 from ...transport.dispatch import Handler, bind
 from ...transport.peer import Peer
+from ..clients.pulled_queues import PulledQueues
 from ..metadata.offsets import SEPARATOR
 from ..pop.ack import AckHandler
 from ..pop.change import ChangeHandler
@@ -21,6 +22,7 @@ from ..pop.order.table import OrderLane
 from ..pop.queries.glances import Glances
 from ..pop.queries.notification import NotificationHandler, PollingInfo
 from ..pop.queries.peek import PeekHandler
+from ..pop.queries.request_mode import RequestModes
 from ..pop.receipts import ReceiptChecks
 from ..pop.rollback import roll_back
 from ..pop.seams import Spill
@@ -45,14 +47,17 @@ AnyHeld: TypeAlias = HeldPops[Any]
 class PopParts:
     """Event loop only. `recover` once, before the first pop arrives."""
 
-    def __init__(self, base: Foundation, sends: SendParts, pulls: PullParts) -> None:
+    def __init__(self, base: Foundation, sends: SendParts, pulls: PullParts, modes: RequestModes) -> None:
         live, clock, store, access = base.live, base.clock, base.store, sends.access
-        self._base = base
+        self._base, self._modes = base, modes
         self.table = state.PopTable(base.environment.config.pop_table_bytes)
         self.journal = PopJournal(live, access, self.table)
         self.lanes = Lanes(self.table, base.offsets, self.journal)
-        self.source = source = LaneSource(live, store, pulls.reads, self.lanes, base.counters.got, self._in_flight)
-        self.order = OrderParts(base, pulls, self.lanes, self._in_flight, self._wake)
+        is_waiting = pulls.handler.suspended.has_pull
+        self.pulled = pulled = PulledQueues(base.consumers, base.offsets, clock, is_waiting)
+        reading = (pulls.reads, self.lanes, pulled, base.counters.got, self._in_flight)
+        self.source = source = LaneSource(live, store, *reading)
+        self.order = OrderParts(base, pulls, self.lanes, pulled, self._in_flight, self._wake)
         checks = PopChecks(base.topics, base.groups)
         self.handler = PopHandler(
             live,
@@ -65,6 +70,7 @@ class PopParts:
             store,
             base.environment.rng.randrange,
             base.clients.popped,
+            pulled,
         )
         receipts = ReceiptChecks(base.topics, store)
         self.acks = AckHandler(live, receipts, self.lanes, self.order.pops)
@@ -72,14 +78,16 @@ class PopParts:
         self.revive = Revive(live, access, self.lanes, base.topics, base.groups)
         self.aging = Aging(live, clock, self.lanes)
         self._recovery = PopRecovery(access, self.lanes, self.order.table.replay)
-        glances = Glances(live, base.topics, checks, store, self.lanes, base.offsets)
+        glances = Glances(live, base.topics, checks, store, self.lanes, base.offsets, pulled)
         self.peeks = PeekHandler(glances, base.environment.rng.randrange)
         self.notifications = NotificationHandler(glances, clock, store, self.order.lanes)
         self.polling = PollingInfo(glances, self.handler)
         self._saved_number = 0  # of the last entry on messages in order that the files have
         self._saved_offset = 0  # of the journal, when the offsets that are on disk were read
         pulls.handler.pops = self
-        pulls.parts.changes.watch_pops(self.lanes)
+        for each in (self.lanes, pulled, modes):
+            pulls.parts.changes.watch_pops(each)
+        pulled.watch(self._pulled_moved)
         base.groups.watch(self._group_changed)
         base.offsets.watch(self._offsets_moved)
 
@@ -146,11 +154,21 @@ class PopParts:
 
     # --- for pulls and offset requests (`PoppedLanes`) ------------------------------------------------------------
 
-    def is_open(self, topic: str, group: str, queue_id: int) -> bool:
-        return self.aging.spill is not None and self.lanes.find(group, topic, queue_id) is not None
+    def must_see_pulls(self, topic: str, group: str, queue_id: int) -> bool:
+        if self._is_open(topic, group, queue_id):
+            return True
+        is_switched = self._modes.find(normal_topic(topic, group), group) is not None
+        return is_switched and not self.pulled.is_pulled(topic, group, queue_id)
+
+    def leave_for(self, peer: Peer, topic: str, group: str, queue_id: int) -> Awaitable[None] | None:
+        self.pulled.take(peer, topic, group, queue_id)
+        return self.leave(topic, group, queue_id)
 
     def leave(self, topic: str, group: str, queue_id: int) -> Awaitable[None] | None:
-        return self.aging.leave_lane(group, topic, queue_id) if self.is_open(topic, group, queue_id) else None
+        return self.aging.leave_lane(group, topic, queue_id) if self._is_open(topic, group, queue_id) else None
+
+    def _is_open(self, topic: str, group: str, queue_id: int) -> bool:
+        return self.aging.spill is not None and self.lanes.find(group, topic, queue_id) is not None
 
     # --- what happens ---------------------------------------------------------------------------------------------
 
@@ -168,6 +186,12 @@ class PopParts:
         topic, _, group = pair.partition(SEPARATOR)
         if self._base.offsets.queues(topic, group):
             self.handler.held.wake_all_queues(normal_topic(topic, group), group)
+
+    def _pulled_moved(self, pair: str) -> None:
+        """Wake who waits where a member no longer pulls. If one has begun to, they find nothing and wait on."""
+        topic, _, group = pair.partition(SEPARATOR)
+        for held in self._held:
+            held.wake_all_queues(normal_topic(topic, group), group)
 
     def _group_changed(self, name: str) -> None:
         if self._base.groups.find(name) is None:

@@ -43,9 +43,9 @@ async def mode(
 ) -> None:
     """Show whether GROUP pulls or pops, or set it for TOPIC.
 
-    It counts for consumers that let the brokers assign their queues (Java: setClientRebalance(false)). It takes
-    effect within some 20 seconds, when they ask again; while some pull and others pop, a message may be handled twice.
-    Retries that wait in the pop retry topic are read when the group pops again.
+    It counts for consumers that let the brokers assign their queues (Java: setClientRebalance(false), ours:
+    mode="server"). It takes effect within some 20 seconds, when they ask again; a queue that one still pulls is popped
+    by nobody.
     """
     places = await shell.masters_with(name, broker)
     if share is not None and mode != "pop":

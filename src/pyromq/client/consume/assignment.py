@@ -12,6 +12,7 @@ from math import inf
 
 from ... import logs
 from ...model import names
+from ...model.pop_names import is_pop_retry
 from ...protocol.bodies.keyed import MessageQueue
 from ..connect.background import Bell, Tasks
 from ..core.process_queue import ProcessQueue
@@ -82,6 +83,8 @@ class Assignment:
                 share = await allocated_queues(self._session, self._group, topic, strategy, is_broadcast)
                 if self._is_closed:
                     return True
+                if share is None and is_pop_retry(topic, self._group):
+                    continue  # it is made with the first message that comes again
                 share = set() if self.is_refused or self.is_undecided else share
                 complete &= share is not None and await self._move_to(topic, share)
             return complete

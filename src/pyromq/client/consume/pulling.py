@@ -13,7 +13,7 @@ from ... import logs
 from ...errors import ProtocolError
 from ...model import names
 from ...model.codes import ResponseCode
-from ...model.message import Property, StoredMessage
+from ...model.message import StoredMessage
 from ...model.topic import MASTER_ID
 from ...model.wire_text import whole_number
 from ...protocol.bodies.keyed import MessageQueue
@@ -26,6 +26,7 @@ from ..connect.answers import bad_answer
 from ..connect.session import Session
 from ..core.routing import Route
 from ..errors import NoBroker, Refused, TimedOut, Unreachable
+from ..received import give_topic_back
 from ..subscription import Filter
 
 log = logs.get("pyromq.client")
@@ -148,8 +149,8 @@ class Puller:
             messages = [each for each in messages if wanted.matches(each)]
             unreadable = [each for each in unreadable if wanted.matches(each)]
         if names.is_retry(queue.topic):
-            for each in messages:  # each has its own topic back
-                each.topic = each.properties.get(Property.RETRY_TOPIC, each.topic)
+            for each in messages:
+                give_topic_back(each, self._group)
         return PullResult(status=pulled.status, messages=messages, unreadable=unreadable, next_offset=next_offset)
 
     async def _pull_one(

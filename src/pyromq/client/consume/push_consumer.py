@@ -17,6 +17,7 @@ from ...model import names
 from ...model.foreign_text import file_name
 from ...model.group import ConsumeType, MessageModel, MessageRequestMode
 from ...model.message import StoredMessage
+from ...model.pop_names import retry_topic_v1, retry_topic_v2
 from ...protocol.bodies.heartbeat import ConsumerData
 from ...protocol.bodies.keyed import MessageQueue
 from ..arguments import check_filter_kind, check_group, check_kind, check_topic
@@ -115,8 +116,16 @@ class PushConsumer(Lifecycle):
             return
         service = self._service = self._make_service()
         kept = self._offsets, self._starts
-        pulls = self._pulls = PullLoop(self._session, self.group, self._filters, options, *kept, service)
+        filters = self._filters | self._popped_again(options)
+        pulls = self._pulls = PullLoop(self._session, self.group, filters, options, *kept, service)
         self._assignment = Assignment(pulls, self._tasks)
+
+    def _popped_again(self, options: ConsumeOptions) -> dict[str, Filter]:
+        """Return where messages come again that the group popped: it reads them too, while its brokers let it pull."""
+        if options.mode != "server":
+            return {}
+        topics = [topic for topic in self._filters if not names.is_retry(topic)]
+        return {form(topic, self.group): Filter() for topic in topics for form in (retry_topic_v1, retry_topic_v2)}
 
     def _make_offsets(self, options: ConsumeOptions) -> OffsetStore:
         if not options.broadcast:

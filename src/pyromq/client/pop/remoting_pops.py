@@ -10,7 +10,6 @@ from ... import logs
 from ...errors import Malformed
 from ...model import names
 from ...model.codes import ResponseCode
-from ...model.message import Property
 from ...model.pop_names import popped_topic
 from ...model.receipt import Receipt
 from ...protocol.bodies.keyed import MessageQueue
@@ -23,6 +22,7 @@ from ..connect.session import Session
 from ..consume.send_back import ConsumerSendBack
 from ..core.retry import Retry
 from ..errors import NoBroker, Refused
+from ..received import give_topic_back
 from .pop_answers import count_repeats, receipts_of
 from .pop_calls import ANY_QUEUE, Handed, PopRequest
 from .popped import Popped
@@ -92,8 +92,8 @@ class RemotingPops:
         except Malformed as fault:
             raise bad_answer(address, str(fault)) from None
         if names.is_retry(place.topic):
-            for each in found.messages:  # each has its own topic back
-                each.topic = each.properties.get(Property.RETRY_TOPIC, each.topic)
+            for each in found.messages:
+                give_topic_back(each, self._group)
         return [
             Handed(message, _queue(place, message.queue_id), receipt)
             for message, receipt in zip(found.messages, receipts, strict=True)

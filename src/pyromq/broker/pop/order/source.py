@@ -36,7 +36,8 @@ class OrderSource(LaneSource):
         """Take what there is room for; None: it is done. Of a queue that is held nothing is told, not even the rest."""
         lane = _lane(ticket, place)
         is_read = (lane.group, lane.topic, lane.queue_id) in self.reading
-        if is_read or self.order.is_blocked(lane, ticket.header.attempt_id):
+        is_pulled = self.pulled.is_pulled(lane.topic, lane.group, lane.queue_id)
+        if is_read or is_pulled or self.order.is_blocked(lane, ticket.header.attempt_id):
             return None
         if self.live.config.pop_order_by_group and ticket.room > 0:
             return self._take_groups(ticket, place, lane)

@@ -16,6 +16,7 @@ from ....model.topic import Perm
 from ....protocol.bodies.topics import TopicConfig
 from ....store.message_store import MessageStore
 from ....transport.peer import Peer
+from ...clients.pulled_queues import PulledQueues
 from ...config import BrokerConfig
 from ...metadata.offsets import Offsets
 from ...metadata.topics import Topics
@@ -33,6 +34,7 @@ class Glances:
     store: MessageStore
     lanes: Lanes
     offsets: Offsets
+    pulled: PulledQueues
 
     def check(self, asked: QueueHeader, peer: Peer, fields: Mapping[str, str]) -> TopicConfig:
         """Return the topic. RequestRefused has the code and words of Java's broker, and these fields."""
@@ -73,6 +75,8 @@ class Glances:
         return 0 if queue is None else queue.min_offset
 
     def rest(self, topic: str, group: str, queue_id: int) -> int:
-        """Return how many messages of a queue the group has ahead, whatever it filters by."""
+        """Return how many messages of a queue pops of the group have ahead, whatever it filters by."""
+        if self.pulled.is_pulled(topic, group, queue_id):
+            return 0
         queue = self.store.queues.get(topic, queue_id)
         return 0 if queue is None else queue.readable_end - self.position(topic, group, queue_id)

@@ -21,7 +21,9 @@ from ....protocol.bodies.heartbeat import MessageRequestModeSerializeWrapper, Se
 from ....store.tables.json_tables import JsonTable
 from ....transport.dispatch import Reply, RequestOf
 from ...config import BrokerConfig
+from ...metadata.config_table import Watched
 from ...metadata.groups import Groups
+from ...metadata.offsets import SEPARATOR
 from ...metadata.table_content import entry, section
 from ...metadata.topics import Topics
 
@@ -29,10 +31,12 @@ SECTION = "messageRequestModeMap"
 Mode = SetMessageRequestModeRequestBody
 
 
-class RequestModes:
-    """The table, by topic and group. Event loop only. `changed` is called whenever there is something to write."""
+class RequestModes(Watched):
+    """The table, by topic and group. Event loop only. `changed` is called whenever there is something to write, and
+    watchers with `topic@group`."""
 
     def __init__(self, table: JsonTable, changed: Callable[[], None] = lambda: None) -> None:
+        super().__init__()
         self._table = table
         self._changed = changed
         self._modes: dict[str, dict[str, Mode]] = {}
@@ -68,6 +72,7 @@ class RequestModes:
         groups[mode.consumer_group] = mode
         self._table.put(SECTION, mode.topic, {group: msgspec.to_builtins(one) for group, one in groups.items()})
         self._changed()
+        self._notify(f"{mode.topic}{SEPARATOR}{mode.consumer_group}")
 
 
 def _named(value: object, topic: str, group: str) -> object:

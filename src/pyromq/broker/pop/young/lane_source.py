@@ -17,6 +17,7 @@ from ....model.codes import ResponseCode
 from ....protocol.record import HEAD
 from ....store.log.reader import GetStatus, Selection
 from ....store.message_store import MessageStore
+from ...clients.pulled_queues import PulledQueues
 from ...config import BrokerConfig
 from ...reading.filtered_read import Search
 from ...reading.queue_reads import QueueReads
@@ -41,13 +42,16 @@ class LaneSource:
     store: MessageStore
     reads: QueueReads
     lanes: Lanes
+    pulled: PulledQueues
     count: GetCounter
     in_flight: Callable[[int], int]  # messages of a lane that are handed out
     reading: set[tuple[str, str, int]] = field(default_factory=set)  # lanes that wait for the medium
 
     def take(self, ticket: PopTicket, place: Place) -> Awaitable[None] | None:
-        """Take what there is room for; None: it is done."""
+        """Take what there is room for; None: it is done. Of a queue that a member pulls not even the rest is told."""
         config, group = self.live.config, ticket.header.consumer_group
+        if self.pulled.is_pulled(place.topic, group, place.queue_id):
+            return None
         offset = self._offset(ticket, place, config)
         if ticket.room <= 0 or self._is_passed_over(group, place, config):
             ticket.rest += self._behind(place, offset)
@@ -166,6 +170,8 @@ class LaneSource:
             selection, records = read.selection, read.records
         if self._offset(ticket, place, self.live.config) != start:
             return  # the group was reset meanwhile
+        if self.pulled.is_pulled(place.topic, group, place.queue_id):
+            return
         self._hand_out(ticket, place, start, selection, records, from_disk=True)
 
     def _reserved(self, ticket: PopTicket, place: Place) -> _Reserved:

@@ -1,0 +1,115 @@
+"""Queues that a member pulls are popped by nobody, until it pops itself, leaves, or is silent for a minute."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyromq.broker.clients.pulled_queues import SILENT_S
+from pyromq.protocol.command import Command
+from pyromq.protocol.requests import RequestCode
+from tests.broker.peers import FakePeer
+from tests.broker.pop.popping import bodies, pop
+from tests.broker.virtual import START_MS, Virtual, virtual_broker
+
+PULLER, POPPER = FakePeer("127.0.0.1:50001"), FakePeer("127.0.0.1:50002")
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Virtual]:
+    """Two members, and one message in each of two queues."""
+    async with virtual_broker(tmp_path) as running:
+        for queue in range(2):
+            await running.send(body=b"%d" % queue, queue=queue, defaultTopicQueueNums=2)
+        for peer in (PULLER, POPPER):
+            peer.sent.clear()
+            running.peer = peer
+            data = {"groupName": "G", "consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING"}
+            where = {"consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET"}
+            body = {"clientID": peer.address, "consumerDataSet": [data | where]}
+            assert (await running.call(RequestCode.HEART_BEAT, json.dumps(body).encode())).code == 0
+        yield running
+
+
+async def begin(broker: Virtual, queue: int = 0) -> Command:
+    """Ask where to begin, as members do before they pull."""
+    broker.peer = PULLER
+    fields: dict[str, Any] = {"consumerGroup": "G", "topic": "T", "queueId": queue}
+    return await broker.call(RequestCode.QUERY_CONSUMER_OFFSET, **fields)
+
+
+async def pulled(broker: Virtual, peer: FakePeer = PULLER, offset: int = 0) -> list[bytes]:
+    broker.peer = peer
+    return [one.body for one in await broker.pulled("T", offset=offset, group="G")]
+
+
+async def popped(broker: Virtual, **extra: Any) -> list[str]:
+    broker.peer = POPPER
+    return sorted(bodies(await pop(broker, **extra)))
+
+
+async def test_others_pop_what_is_left(broker: Virtual) -> None:
+    assert (await begin(broker)).fields["offset"] == "0"
+    assert await popped(broker) == ["1"]
+    assert await pulled(broker) == [b"0"]
+    assert await popped(broker) == []
+
+
+async def test_pulls_without_a_question_count_too(broker: Virtual) -> None:
+    assert await pulled(broker) == [b"0"]
+    assert await popped(broker) == ["1"]
+
+
+async def test_who_pops_gives_up_what_it_pulled(broker: Virtual) -> None:
+    for queue in range(2):
+        await begin(broker, queue)
+    assert await popped(broker) == []
+    broker.peer = PULLER
+    assert sorted(bodies(await pop(broker, maxMsgNums=1)))
+    assert len(await popped(broker)) == 1
+
+
+async def test_who_leaves_gives_up_what_it_pulled(broker: Virtual) -> None:
+    await begin(broker)
+    broker.peer = PULLER
+    fields: dict[str, Any] = {"clientID": PULLER.address, "consumerGroup": "G"}
+    assert (await broker.call(RequestCode.UNREGISTER_CLIENT, **fields)).code == 0
+    assert await popped(broker) == ["0", "1"]
+
+
+async def test_a_lost_connection_lets_pops_go_on_that_wait(broker: Virtual) -> None:
+    for queue in range(2):
+        await begin(broker, queue)
+    broker.peer = POPPER
+    waiting = asyncio.create_task(pop(broker, pollTime=15_000, bornTime=START_MS))
+    await broker.clock.settle()
+    assert not waiting.done()
+    broker.broker._connection_lost(PULLER)
+    assert len(await waiting) == 2
+
+
+async def test_what_was_given_up_without_a_word_is_free_after_a_minute(broker: Virtual) -> None:
+    await begin(broker)
+    await popped(broker)
+    await broker.clock.advance(SILENT_S - 1)
+    assert await popped(broker) == []
+    await broker.clock.advance(2)
+    assert await popped(broker) == ["0"]
+
+
+async def test_whoever_is_no_member_takes_no_queue(broker: Virtual) -> None:
+    assert await pulled(broker, FakePeer("127.0.0.1:50003")) == [b"0"]
+    assert await popped(broker) == ["0", "1"]
+
+
+async def test_a_member_that_begins_to_pull_goes_on_behind_what_others_popped(broker: Virtual) -> None:
+    assert await popped(broker) == ["0", "1"]
+    assert (await begin(broker)).fields["offset"] == "1"
+    await broker.send(body=b"2")
+    assert await popped(broker) == []
+    assert await pulled(broker, offset=1) == [b"2"]
