@@ -26,6 +26,7 @@ RUNTIME_INFO = 28
 LOOK_S = 0.2
 HOUR_MS = 3_600_000
 PROBED = 20_000
+SAVED_S = 3  # queues, index and check point are synced each second
 WAITING, GROUPS = 50_000, 50
 
 
@@ -147,6 +148,7 @@ def restart(tools: Tools, starting: Starting, messages: int) -> Iterator[dict[st
         folder = tools.folder / f"restart-{per}"
         with starting(folder) as server:
             tools.fill(server, "Held", messages)
+            time.sleep(SAVED_S)  # the row is about what was popped, not about messages that were sent a moment ago
             options = f"drain -t Held -g held -c 4 -w 16 -n {per} -A 0 -i {HOUR_MS} -d 120 -m {messages - 100}"
             popped = tools.pops(server, options)
             os.kill(server.pid, signal.SIGKILL)

@@ -122,6 +122,13 @@ def property_bytes(raw: bytes) -> bytes:
     return raw[properties_at(raw) :]
 
 
+def body_bytes(raw: bytes) -> bytes:
+    """Return the body of such a record."""
+    flags = raw[39]  # the low byte of sysFlag
+    at = 88 + (12 if flags & _BORN_V6 else 0) + (12 if flags & _STORE_V6 else 0)
+    return raw[at : at + int(INT.unpack_from(raw, at - 4)[0])]
+
+
 def properties_at(raw: bytes) -> int:
     """Return where the properties of such a record begin: what a filter asks of each, so no more is read."""
     flags = raw[39]  # the low byte of sysFlag

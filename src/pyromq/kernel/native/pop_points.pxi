@@ -380,9 +380,9 @@ cdef class PopPoints:
         cdef tuple given = (lane.number, p.start, p.pop_time, p.invisible, p.revive, tuple(offsets), p.open, p.suspend != 0)
         return make_tuple(CheckPoint, given)
 
-    cdef list points_of(self, PopLane lane):
+    cdef list points_of(self, PopLane lane, Py_ssize_t most):
         cdef Py_ssize_t at
         cdef list found = []
-        for at in range(lane.first, lane.until):
+        for at in range(lane.first, min(lane.until, lane.first + most)):
             found.append(self.as_given(lane.ring[at]))
         return found

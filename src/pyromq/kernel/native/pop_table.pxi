@@ -47,7 +47,7 @@ cdef class PopTable(PopPoints):
 
     def drop_lane(self, lane):
         cdef PopLane found = self.lane_of(lane)
-        cdef list dropped = self.points_of(found)
+        cdef list dropped = self.points_of(found, found.points())
         cdef uint8_t *r
         if dropped or found.next != -1:
             self.declare(found)
@@ -208,8 +208,9 @@ cdef class PopTable(PopPoints):
     def lanes(self):
         return sorted(self.by_number)
 
-    def points(self, lane):
-        return self.points_of(self.lane_of(lane))
+    def points(self, lane, most=None):
+        cdef PopLane found = self.lane_of(lane)
+        return self.points_of(found, found.points() if most is None else most)
 
     def in_flight(self, group=None):
         cdef PopLane lane

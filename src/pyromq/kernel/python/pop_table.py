@@ -10,6 +10,7 @@ Beyond the calls that a reader expects there are `begin`, `note_base` with two j
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from ..pops import FIRST_OTHER, MOST_OTHER, REVIVED, SPILLED, Ack, CheckPoint, LaneFigures
 from .popping import entries
@@ -175,9 +176,9 @@ class PopTable:
         """Return the numbers of all lanes, in order."""
         return sorted(self._open.lanes)
 
-    def points(self, lane: int) -> list[CheckPoint]:
-        """Return the open check points of a lane, by start and pop time."""
-        return [point.as_given() for point in self._open.lane(lane).open()]
+    def points(self, lane: int, most: int | None = None) -> list[CheckPoint]:
+        """Return the open check points of a lane, by start and pop time: all of them, or the first."""
+        return [point.as_given() for point in islice(self._open.lane(lane).open(), most)]
 
     def in_flight(self, group: str | None = None) -> list[LaneFigures]:
         """Return what is open, by lane; of one group or of all. Lanes without any are left out."""

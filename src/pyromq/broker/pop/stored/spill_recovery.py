@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from .... import logs
+from ....kernel.pops import CheckPoint
 from ....kernel.records import Range
 from ....model.names import TIMER_TOPIC
 from ....model.pop_names import JOURNAL_TOPIC, revive_topic
@@ -42,9 +43,10 @@ class SpillRecovery:
         last = journal.entry_at(journal.readable_end - 1) if journal.readable_end > journal.min_offset else None
         behind = -1 if last is None else last.position
         found = 0
+        open_points: dict[int, dict[tuple[int, int], CheckPoint]] = {}
         for queue in (*queues.of_topic(TIMER_TOPIC), *queues.of_topic(revive_topic(self.cluster))):
             async for record in self._records_behind(queue, behind):
-                found += self._forget(record)
+                found += self._forget(record, open_points)
         if found:
             self.lanes.journal.changed()
             log.info("check points were spilled before the broker ended", check_points=found)
@@ -65,7 +67,8 @@ class SpillRecovery:
                 except RecordError:
                     continue  # the timer says so
 
-    def _forget(self, record: Record) -> bool:
+    def _forget(self, record: Record, open_points: dict[int, dict[tuple[int, int], CheckPoint]]) -> bool:
+        """Take its check point out of the table, if it is there; `open_points` has lanes that were looked at."""
         try:
             entry = read_entry(record)
         except RecordUnfit:
@@ -76,9 +79,11 @@ class SpillRecovery:
         lane = self.lanes.find(stored.group, stored.topic, stored.queue_id)
         if lane is None:
             return False
-        for point in self.lanes.table.points(lane):
-            if (point.start, point.pop_time) == (stored.start, stored.pop_time):
-                self.lanes.table.spilled(point)
-                self.lanes.settle(lane)
-                return True
-        return False
+        if lane not in open_points:
+            open_points[lane] = {(one.start, one.pop_time): one for one in self.lanes.table.points(lane)}
+        point = open_points[lane].pop((stored.start, stored.pop_time), None)
+        if point is None:
+            return False
+        self.lanes.table.spilled(point)
+        self.lanes.settle(lane)
+        return True

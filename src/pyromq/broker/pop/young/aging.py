@@ -62,9 +62,9 @@ class Aging:
         lane = self.lanes.find(group, topic, queue_id)
         if lane is None or self.spill is None:
             return
-        while points := self.lanes.table.points(lane)[:AT_ONCE]:
+        while points := self.lanes.table.points(lane, AT_ONCE):
             await self.spill.spill(points)
-            if points[0] in self.lanes.table.points(lane)[:AT_ONCE]:
+            if points[0] in self.lanes.table.points(lane, AT_ONCE):
                 return  # it cannot be put now
         if self.lanes.find(group, topic, queue_id) != lane:
             return  # a reset came in between

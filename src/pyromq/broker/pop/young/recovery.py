@@ -6,7 +6,7 @@ with its REVIVED lost: the copies of its messages are looked for in the retry qu
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
 from .... import logs
@@ -14,7 +14,7 @@ from ....kernel.pops import CheckPoint, DamagedJournal
 from ....model import names, pop_names
 from ....model.message import Property
 from ....protocol.properties import find_property
-from ....protocol.record import Record, RecordError, decode_record
+from ....protocol.record import Record, RecordError, body_bytes, decode_record
 from ....store.log.reader import GetStatus
 from ....store.message_store import MessageStore
 from ...intake.intake import LogAccess
@@ -22,7 +22,7 @@ from .lanes import Lanes
 
 log = logs.get("pyromq.broker")
 
-_BATCH = 64
+_BATCH = 512
 _BATCH_BYTES = 4 << 20
 _UNIQ_KEY = Property.UNIQ_KEY.encode()
 _ORIGIN_GROUP = Property.ORIGIN_GROUP.encode()
@@ -46,12 +46,13 @@ class PopRecovery:
         table = self.lanes.table
         table.begin(begin)
         count = 0
-        async for record in _records(store, pop_names.JOURNAL_TOPIC, 0, begin):
-            count += 1
-            try:
-                table.replay(record.body, self.others)
-            except DamagedJournal as fault:
-                log.error("a record of the pop journal cannot be read and is left out", why=str(fault))
+        async for raw_records in _batches(store, pop_names.JOURNAL_TOPIC, 0, begin):
+            count += len(raw_records)
+            for raw in raw_records:  # a second of traffic has thousands, so no more than the body is made of each
+                try:
+                    table.replay(body_bytes(raw), self.others)
+                except DamagedJournal as fault:
+                    log.error("a record of the pop journal cannot be read and is left out", why=str(fault))
         self.lanes.adopt()
         points = sum(one.points for one in table.in_flight())
         if count:
@@ -78,12 +79,13 @@ class PopRecovery:
         while at > low:
             first, last = max(low, at - _BATCH), at
             found = None
-            async for record in _records(store, pop_names.JOURNAL_TOPIC, 0, first, last):
-                try:
-                    named = self.lanes.table.base_of(record.body)
-                except DamagedJournal:
-                    continue  # said when it is replayed
-                found = found if named is None else named
+            async for raw_records in _batches(store, pop_names.JOURNAL_TOPIC, 0, first, last):
+                for raw in raw_records:
+                    try:
+                        named = self.lanes.table.base_of(body_bytes(raw))
+                    except DamagedJournal:
+                        continue  # said when it is replayed
+                    found = found if named is None else named
             if found is not None:
                 return found
             at = first
@@ -103,14 +105,15 @@ class PopRecovery:
     async def _forget_copied(self, lane: int, points: list[CheckPoint]) -> None:
         group, topic, queue_id = self.lanes.table.names(lane)
         copies = await self._copies_since(group, topic, queue_id, min(point.due_ms for point in points))
-        if not copies:
-            return
+        newest = max(copies.values(), default=-1)
         for point in points:
-            for offset in point.open_offsets:
-                async for message in _records(self.access.store, topic, queue_id, offset, offset + 1):
-                    key = find_property(message.properties, _UNIQ_KEY)
-                    if key is not None and copies.get(key, -1) >= point.due_ms:
-                        self.lanes.table.ack(lane, point.start, point.pop_time, offset)
+            if point.due_ms > newest:
+                continue  # no copy is as young as that: of many that expired together, few are read
+            is_open = point.open_offsets
+            async for message in _records(self.access.store, topic, queue_id, is_open[0], is_open[-1] + 1):
+                key = find_property(message.properties, _UNIQ_KEY)
+                if message.queue_offset in is_open and key is not None and copies.get(key, -1) >= point.due_ms:
+                    self.lanes.table.ack(lane, point.start, point.pop_time, message.queue_offset)
         self.lanes.settle(lane)
         self.lanes.journal.changed()
 
@@ -137,6 +140,18 @@ async def _records(
     store: MessageStore, topic: str, queue_id: int, first: int, end: int | None = None
 ) -> AsyncIterator[Record]:
     """Return the records of a queue from an offset on, as far as they can be read."""
+    async for raw_records in _batches(store, topic, queue_id, first, end):
+        for raw in raw_records:
+            try:
+                yield decode_record(raw)
+            except RecordError as fault:
+                log.error("a record cannot be read at the start of popping", topic=topic, why=str(fault))
+
+
+async def _batches(
+    store: MessageStore, topic: str, queue_id: int, first: int, end: int | None = None
+) -> AsyncIterator[Sequence[bytes]]:
+    """Return the same as the bytes that are stored, some at a time; damaged ones are left out."""
     queue = store.queues.get(topic, queue_id)
     if queue is None:
         return
@@ -145,9 +160,5 @@ async def _records(
         selection = await store.select(topic, queue_id, at, max_count=min(_BATCH, until - at), max_bytes=_BATCH_BYTES)
         if selection.status not in (GetStatus.FOUND, GetStatus.NO_MATCHED_MESSAGE) or selection.next_offset <= at:
             return
-        for raw in await store.read(selection):
-            try:
-                yield decode_record(raw)
-            except RecordError as fault:
-                log.error("a record cannot be read at the start of popping", topic=topic, why=str(fault))
+        yield await store.read(selection)
         at = selection.next_offset
