@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,10 +18,12 @@ from pyromq.client.pop.popped import Popped
 from pyromq.client.pop.simple_consumer import SimpleConsumer
 from pyromq.client.received import Received
 from pyromq.client.subscription import tag
+from pyromq.protocol.requests import RequestCode
 from tests.client.world import ON_JAVA, Servers
 from tests.interop.peers import java_proxy
+from tests.wire import decode_messages
 
-LIMIT_S = 90
+LIMIT_S = 50  # less than the minute for which push consumers have a message
 
 
 @pytest.fixture
@@ -266,3 +270,109 @@ async def test_several_topics_are_asked_at_a_time(world: Servers, endpoint: str)
                 found = await waiting or await gathered(consumer, 1)
             assert [each.topic for each in found] == [topic]
             await consumer.ack(found)
+
+
+async def test_a_push_consumer_starts_at_once_and_receives_what_is_sent_then(world: Servers, endpoint: str) -> None:
+    for topic in ("T", "Other"):
+        await world.create_topic(topic)
+    came = asyncio.Event()
+
+    async def handle(_: Received) -> None:
+        came.set()
+
+    async with connected(endpoint) as client, client.producer() as producer:
+        await producer.send("Other", b"-")  # the producer's stream is there, and nothing holds up its next send
+        async with client.push_consumer("T", handle, group="g") as consumer, asyncio.timeout(LIMIT_S):
+            assert consumer._pulls.calls._begun  # type: ignore[union-attr]  # a receive waits at the server
+            await producer.send("T", b"x")
+            await came.wait()
+
+
+@pytest.mark.own_broker("Apache's proxy waits for a while of its own")
+async def test_what_a_killed_push_consumer_had_comes_again_as_soon_as_its_server_misses_it(world_with: object) -> None:
+    world: Servers = await world_with(grpc_client_grace_mills=100)  # type: ignore[operator]
+    await world.create_topic("T")
+    endpoint = world.brokers["broker-a"].address
+    seen: list[int] = []
+    came = asyncio.Event()
+
+    async def handle(msg: Received) -> None:
+        seen.append(msg.attempt)
+        came.set()
+
+    async with connected(endpoint) as client, client.producer() as producer, asyncio.timeout(LIMIT_S):
+        killed = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", HOLDS_A_MESSAGE, endpoint, stdout=asyncio.subprocess.PIPE
+        )
+        assert killed.stdout is not None
+        assert await killed.stdout.readline() == b"started\n"
+        await producer.send("T", b"x")
+        assert await killed.stdout.readline() == b"handled\n"
+        killed.kill()
+        await killed.wait()
+        async with client.push_consumer("T", handle, group="g"):
+            await came.wait()
+    assert seen == [2]  # and not after the minute for which it was hidden
+
+
+HOLDS_A_MESSAGE = """
+import asyncio, sys, pyromq
+
+async def handle(msg):
+    print("handled", flush=True)
+    await asyncio.sleep(3600)
+
+async def main():
+    async with pyromq.connect(endpoints=sys.argv[1]) as client:
+        async with client.push_consumer("T", handle, group="g"):
+            print("started", flush=True)
+            await asyncio.sleep(3600)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.own_broker("its figures of a member are asked for by remoting")
+async def test_operators_see_what_a_push_consumer_does_and_try_messages_on_it(world: Servers, endpoint: str) -> None:
+    await world.create_topic("T")
+    bodies: list[bytes] = []
+    came, release = asyncio.Event(), asyncio.Event()
+
+    async def waits_for_release(msg: Received) -> None:
+        bodies.append(msg.body)
+        came.set()
+        if len(bodies) == 1:
+            await release.wait()
+        elif len(bodies) == 3:
+            raise ValueError("not this one")
+
+    async with connected(endpoint) as client, client.producer() as producer:
+        consumer = client.push_consumer("T", waits_for_release, group="g")
+        async with consumer, asyncio.timeout(LIMIT_S):
+            sent = await producer.send("T", b"x")
+            await came.wait()
+            about = {"consumerGroup": "g", "clientId": consumer._session.client_id}
+            code = RequestCode.GET_CONSUMER_RUNNING_INFO
+            info = await world.ask(endpoint, code, b"", **about, jstackEnable="true")
+            assert info.code == 0, info.remark
+            assert "in waits_for_release" in json.loads(bytes(info.body))["jstack"]
+            offset_id = await stored_id(world, endpoint, sent.message_id)
+            trial = {**about, "msgId": offset_id, "topic": "T", "brokerName": "broker-a"}
+            outcomes = []
+            for _ in range(2):
+                answer = await world.ask(endpoint, RequestCode.CONSUME_MESSAGE_DIRECTLY, b"", **trial)
+                assert answer.code == 0, answer.remark
+                outcomes.append(json.loads(bytes(answer.body))["consumeResult"])
+            assert outcomes == ["CR_SUCCESS", "CR_LATER"]
+            release.set()
+    assert bodies == [b"x"] * 3
+
+
+async def stored_id(world: Servers, endpoint: str, unique_id: str) -> str:
+    """Return the id of a message by its place in the log."""
+    fields = {"topic": "T", "key": unique_id, "maxNum": "1", "beginTimestamp": "0", "endTimestamp": str(1 << 62)}
+    while True:
+        answer = await world.ask(endpoint, RequestCode.QUERY_MESSAGE, b"", **fields, _UNIQUE_KEY_QUERY="true")
+        if answer.code == 0:
+            (message,) = decode_messages(answer.body)
+            return message.offset_id

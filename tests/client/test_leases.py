@@ -24,7 +24,7 @@ PLACE = MessageQueue(broker_name="b", queue_id=ANY_QUEUE, topic="T")
 class Broker:
     """Answers as the test says, and notes what it was asked."""
 
-    is_cancellable = False
+    is_cancellable = is_renewing = False
 
     def __init__(self) -> None:
         self.acked: list[list[int]] = []
@@ -36,6 +36,9 @@ class Broker:
 
     async def places(self, topic: str) -> list[MessageQueue]:
         return [PLACE]
+
+    async def begin(self, request: PopRequest) -> list[Handed]:
+        return await self.pop(request)
 
     async def pop(self, request: PopRequest) -> list[Handed]:
         self.popped.append(request)

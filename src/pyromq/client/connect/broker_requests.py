@@ -4,11 +4,6 @@ the end of a transaction (39); and the replies that they bring (326).
 
 from __future__ import annotations
 
-import asyncio
-import sys
-import threading
-import traceback
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ... import logs
@@ -32,7 +27,7 @@ from ...transport.dispatch import Handler, Reply, Request, RequestOf, bind
 from ..consume.consume_service import AssignedQueue
 from ..consume.pull_consumer import PullConsumer
 from ..consume.push_consumer import PushConsumer
-from ..handle.places import awaited_frames
+from ..handle.stacks import stack_text
 from ..pop.simple_consumer import SimpleConsumer
 from ..produce.producer import Producer
 from ..produce.requests import AwaitedReplies
@@ -91,7 +86,7 @@ class BrokerRequests:
         failed = ConsumeStatus(consume_failed_msgs=consumer.runner.failed)
         return Reply(
             body=ConsumerRunningInfo(
-                jstack="\n".join([*_tasks(), *_threads()]) if request.header.jstack_enable else None,
+                jstack=stack_text() if request.header.jstack_enable else None,
                 mq_table=ByQueue({queue: _info(assigned) for queue, assigned in consumer.assigned.items()}),
                 properties=consumer.facts(),
                 subscription_set=consumer.describe().subscription_data_set,
@@ -106,10 +101,7 @@ class BrokerRequests:
         message = _only_message(request)
         queue = MessageQueue(broker_name=header.broker_name or "", queue_id=message.queue_id, topic=message.topic)
         began = consumer.clock.now_ms()
-        received = consumer.received(message, queue)
-        (fault,) = await consumer.runner([received])
-        if fault is not None:
-            consumer.failures.log(received, fault, "nothing: an operator asked for this attempt")
+        fault = await consumer.try_now(message, queue)
         result = ConsumeMessageDirectlyResult(
             order=bool(consumer.options.orderly),
             consume_result="CR_SUCCESS" if fault is None else "CR_THROW_EXCEPTION",
@@ -161,21 +153,3 @@ def _info(assigned: AssignedQueue) -> ProcessQueueInfo:
         last_consume_timestamp=assigned.handled_ms,
         locked=assigned.locked_until > float("-inf"),
     )
-
-
-# --- what this process does right now, for `pyromq group stack` and `mqadmin consumerStatus -s`; Java sends its own ---
-
-
-def _tasks() -> Iterator[str]:
-    for task in sorted(asyncio.all_tasks(), key=lambda one: one.get_name()):
-        yield f"Task {task.get_name()}"
-        for frame in awaited_frames(task.get_coro()):
-            yield f"  {frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
-
-
-def _threads() -> Iterator[str]:
-    names = {thread.ident: thread.name for thread in threading.enumerate()}
-    for ident, frame in sys._current_frames().items():
-        yield f"Thread {names.get(ident, ident)}"
-        for one in reversed(traceback.extract_stack(frame)):
-            yield f"  {one.filename}:{one.lineno} in {one.name}"

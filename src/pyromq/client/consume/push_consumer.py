@@ -380,6 +380,14 @@ class PushConsumer(Lifecycle):
             "PROP_CONSUMER_START_TIMESTAMP": str(self._version),
         }
 
+    async def try_now(self, message: StoredMessage, queue: MessageQueue) -> Exception | None:
+        """Give this one message to the handler. Nothing follows from it, neither an offset nor a retry."""
+        received = self.received(message, queue)
+        (fault,) = await self.runner([received])
+        if fault is not None:
+            self.failures.log(received, fault, "nothing: an operator asked for this attempt")
+        return fault
+
     def members_changed(self) -> None:
         """Allocate the queues anew, soon."""
         self._assignment.changed.ring()

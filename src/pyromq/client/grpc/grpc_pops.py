@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -37,12 +38,13 @@ class GrpcReceipt(NamedTuple):
 class GrpcPops:
     """Event loop only. One per consumer."""
 
-    is_cancellable = True
+    is_cancellable = is_renewing = True
 
     def __init__(self, session: GrpcSession, group: str) -> None:
         self._session = session
         self._calls = session.calls
         self._group = v2.Resource(name=group)
+        self._begun: dict[MessageQueue, asyncio.Task[list[Handed]]] = {}  # which wait at their servers
 
     async def places(self, topic: str) -> list[MessageQueue]:
         """Return one place for each server: which of its brokers has messages is its own affair."""
@@ -59,12 +61,36 @@ class GrpcPops:
             for _, found in sorted(brokers.items())
         ]
 
+    async def begin(self, request: PopRequest) -> list[Handed]:
+        """Return what is there. A server waits some seconds before it says that there is nothing: it has seen the call
+        when it answers a later heartbeat, and the next pop gets what the call brings."""
+        sent = asyncio.Event()
+        task = asyncio.get_running_loop().create_task(self._receive(request, sent))
+
+        def ended(done: asyncio.Task[list[Handed]]) -> None:
+            sent.set()
+            if not done.cancelled():
+                done.exception()  # else asyncio would log it, if the consumer stops before the next pop
+
+        task.add_done_callback(ended)
+        await sent.wait()
+        if not task.done():
+            await self._session.presence.send()
+        if task.done():
+            return task.result()
+        self._begun[request.place] = task
+        return []
+
     async def pop(self, request: PopRequest) -> list[Handed]:
+        begun = self._begun.pop(request.place, None)
+        return await (self._receive(request, asyncio.Event()) if begun is None else begun)
+
+    async def _receive(self, request: PopRequest, sent: asyncio.Event) -> list[Handed]:
         place = request.place
         address = await self._address(place)
         await self._session.presence.settings(address)
         poll_s = min(max(request.hold_s, LEAST_POLL_S), MOST_POLL_S)
-        wanted = v2.ReceiveMessageRequest(group=self._group, batch_size=request.most, auto_renew=False)
+        wanted = v2.ReceiveMessageRequest(group=self._group, batch_size=request.most, auto_renew=request.is_renewed)
         wanted.message_queue.topic.name = place.topic
         wanted.message_queue.id = place.queue_id
         route = self._session.known_route(place.topic)
@@ -85,6 +111,7 @@ class GrpcPops:
             ):
                 await call.send(wanted.SerializeToString())
                 call.half_close()
+                sent.set()
                 while (got := await call.receive()) is not None:
                     self._take(address, v2.ReceiveMessageResponse.FromString(got), found)
         except (GrpcError, ConnectionLost) as fault:

@@ -22,9 +22,11 @@ from ...transport.http2.client_connection import ClientCall
 from ..config import ClientConfig
 from ..connect.background import Bell, Tasks
 from ..connect.heartbeats import GroupMember
+from ..consume.push_consumer import PushConsumer
 from ..errors import Error, TimedOut
 from .grpc_calls import VERSION, GrpcCalls, check_status, grpc_fault
 from .messages import endpoints_of
+from .operators import answer_to
 
 log = logs.get("pyromq.client")
 
@@ -184,8 +186,20 @@ class Presence:
             server.changed = asyncio.Event()
         elif command.HasField("recover_orphaned_transaction_command") and self.on_orphan is not None:
             self._tasks.start(self.on_orphan(address, command.recover_orphaned_transaction_command))
+        elif command.WhichOneof("command") in ("print_thread_stack_trace_command", "verify_message_command"):
+            self._tasks.start(self._answer(server, command))
         elif command.HasField("status") and command.status.code != v2.Code.OK:
             log.warning("a server refuses this client", address=address, why=command.status.message)
+
+    async def _answer(self, server: _Server, command: v2.TelemetryCommand) -> None:
+        consumer = self._member if isinstance(self._member, PushConsumer) else None
+        answer, call = await answer_to(command, consumer), server.call
+        if answer is None or call is None:
+            return
+        try:
+            await call.send(answer.SerializeToString())
+        except (GrpcError, ConnectionLost) as fault:
+            log.debug("an operator's question is not answered", fault=str(fault))
 
     async def _terminate(self) -> None:
         request = v2.NotifyClientTerminationRequest()

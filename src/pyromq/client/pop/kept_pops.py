@@ -7,8 +7,9 @@ which gives it back. An ordered call without an answer is repeated under its own
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from typing import Any, TypeAlias
 
 from ... import logs
 from ...protocol.bodies.keyed import MessageQueue
@@ -17,6 +18,8 @@ from ..errors import TimedOut, Unreachable
 from .pop_calls import Handed, PopCalls, PopRequest
 
 log = logs.get("pyromq.client")
+
+_Call: TypeAlias = Callable[[PopRequest], Coroutine[Any, Any, list[Handed]]]
 
 
 class KeptPops:
@@ -29,9 +32,16 @@ class KeptPops:
         self._attempts: dict[MessageQueue, list[str]] = {}  # of ordered calls without an answer
         self._tasks = Tasks(lambda fault: log.debug("a pop failed", fault=repr(fault)))
 
+    async def begin(self, asked: PopRequest) -> list[Handed]:
+        """Let the group begin, and return what is there already. If this is cancelled, it is abandoned."""
+        return await self._kept(self._calls.begin, asked)
+
     async def pop(self, asked: PopRequest) -> list[Handed]:
         """Return the messages. If this is cancelled, what the call brings is abandoned."""
-        task = self._tasks.start(self._named(asked) if asked.is_ordered else self._calls.pop(asked))
+        return await self._kept(self._calls.pop, asked)
+
+    async def _kept(self, call: _Call, asked: PopRequest) -> list[Handed]:
+        task = self._tasks.start(self._named(call, asked) if asked.is_ordered else call(asked))
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -42,11 +52,11 @@ class KeptPops:
         if not done.cancelled() and done.exception() is None and done.result():
             self._abandon(done.result())
 
-    async def _named(self, asked: PopRequest) -> list[Handed]:
+    async def _named(self, call: _Call, asked: PopRequest) -> list[Handed]:
         unanswered = self._attempts.setdefault(asked.place, [])
         attempt = unanswered.pop() if unanswered else self._new_id()
         try:
-            return await self._calls.pop(replace(asked, attempt=attempt))
+            return await call(replace(asked, attempt=attempt))
         except (TimedOut, Unreachable):
             unanswered.append(attempt)
             raise

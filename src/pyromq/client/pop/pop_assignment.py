@@ -134,7 +134,7 @@ class PopAssignment:
         for place in self._loops.keys() - wanted:
             self._loops.pop(place).cancel()
         new = sorted(wanted - self._loops.keys())
-        first = await asyncio.gather(*(self._pop(place, 0) for place in new), return_exceptions=True)
+        first = await asyncio.gather(*(self._pops.begin(self._asked(place)) for place in new), return_exceptions=True)
         for place, found in zip(new, first, strict=True):  # so brokers know where the group begins
             if self._is_closed:
                 return True
@@ -162,7 +162,7 @@ class PopAssignment:
             if pause_s == 0:
                 began = clock.monotonic()
                 try:
-                    found = await self._pop(place, self.options.hold_s)
+                    found = await self._pops.pop(self._asked(place))
                 except (Error, ProtocolError) as fault:
                     self.session.outages.warn("pop failed", fault, group=self.group, place=str(place))
                     pause_s = ERROR_PAUSE_S
@@ -178,18 +178,17 @@ class PopAssignment:
         is_full = service.held[place] >= options.in_flight or service.bytes >= options.limits.bytes
         return not is_full and not service.is_stuck
 
-    async def _pop(self, place: MessageQueue, hold_s: float) -> list[Handed]:
+    def _asked(self, place: MessageQueue) -> PopRequest:
         room = max(1, self.options.in_flight - self.service.held[place])
-        return await self._pops.pop(
-            PopRequest(
-                place=place,
-                wanted=self.filters[place.topic],
-                most=min(MOST_POPPED, self.options.pull_messages, room),
-                hold_s=hold_s,
-                invisible_s=self.options.invisible_s,
-                is_ordered=bool(self.options.orderly),
-                from_first=self.options.begin in FIRST,
-            )
+        return PopRequest(
+            place=place,
+            wanted=self.filters[place.topic],
+            most=min(MOST_POPPED, self.options.pull_messages, room),
+            hold_s=self.options.hold_s,
+            invisible_s=self.options.invisible_s,
+            is_ordered=bool(self.options.orderly),
+            from_first=self.options.begin in FIRST,
+            is_renewed=True,
         )
 
     def _accept(self, place: MessageQueue, found: Sequence[Handed]) -> None:

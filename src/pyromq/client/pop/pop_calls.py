@@ -37,12 +37,14 @@ class PopRequest:
     is_ordered: bool = False
     attempt: str = ""  # the same for a repeated call, which then gets the same messages
     from_first: bool = False  # where a group without offsets begins
+    is_renewed: bool = False  # by the server, if it does that
 
 
 class PopCalls(Protocol):
     """Event loop only. Calls raise the errors of `errors.py`."""
 
     is_cancellable: bool  # the server takes back what it would hand to a pop that was cancelled, and has no `watch`
+    is_renewing: bool  # the server makes invisible times longer, as long as the consumer is there
 
     async def places(self, topic: str) -> list[MessageQueue]:
         """Return who can be asked for messages of a topic. TopicNotFound, NoBroker."""
@@ -50,6 +52,10 @@ class PopCalls(Protocol):
 
     async def pop(self, request: PopRequest) -> list[Handed]:
         """Return up to `most` messages, which are hidden from the group for the invisible time."""
+        ...
+
+    async def begin(self, request: PopRequest) -> list[Handed]:
+        """Let the group begin at this place, if it is new there, and return what is there already."""
         ...
 
     async def watch(self, request: PopRequest) -> bool:

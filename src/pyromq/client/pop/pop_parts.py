@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import inf
 from typing import Any
 
 from ..connect.background import Tasks
@@ -40,7 +41,8 @@ def make_pop_parts(
     leases = Leases(calls, session.clock, group, 0.0)
 
     def lease(handed: Iterable[Handed]) -> list[Popped]:
-        until, namespace = session.clock.monotonic() + options.invisible_s, session.config.namespace
+        namespace = session.config.namespace
+        until = inf if calls.is_renewing else session.clock.monotonic() + options.invisible_s
         about: dict[str, Any] = {"until": until, "keeper": leases}
         found = [
             Popped(message, queue, namespace, own_group, codec, receipt=receipt, **about)

@@ -11,6 +11,7 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from ... import logs
 from ...ambient import Clock
@@ -27,6 +28,7 @@ from .popped import LeaseState, Popped
 log = logs.get("pyromq.client")
 
 ACK_AGAIN_S = 1.0
+FEW_ACKS_S = 3.0
 STUCK_S = 1.0  # handlers that are all busy for longer get nothing more: other members may be free
 LATE = "handled by whoever gets it next: its invisible time was over"
 
@@ -151,6 +153,8 @@ class PopService:
 
     def _acked(self, message: Popped, done: asyncio.Future[None]) -> None:
         if not done.cancelled() and done.exception() is not None and message.state is LeaseState.OPEN:
+            if isinstance(done.exception(), ReceiptExpired) and message.until == inf:
+                message.until = self.clock.monotonic() + FEW_ACKS_S  # its server has given it back, or one beside it
             if message.is_expired:
                 log.warning("a message was handled and comes again: not acknowledged in time", id=message.id)
             elif not self.is_stopping:
@@ -181,8 +185,14 @@ class PopService:
             await self.clock.sleep(self.invisible_s / 4)
             self._drop_expired()
             now = self.clock.monotonic()
-            due = [each for each, since in self._renewed.items() if now - since < self.renew_for_s]
-            await asyncio.gather(*(self._renew(each) for each in due if each.left_s <= self.invisible_s / 2))
+            due = [each for each, since in self._renewed.items() if self._is_due(each, now - since)]
+            await asyncio.gather(*map(self._renew, due))
+
+    def _is_due(self, message: Popped, busy_s: float) -> bool:
+        """Return whether its time is to be set: it ends soon, or never, since the server renews it, and it shall."""
+        if busy_s < self.renew_for_s:
+            return message.left_s <= self.invisible_s / 2
+        return message.until == inf
 
     async def _renew(self, message: Popped) -> None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ... import logs
 from ...errors import Malformed
@@ -37,7 +38,7 @@ _MOST_BIT = 1 << 16  # of one entry of a batch ack: an answer that spans more of
 class RemotingPops:
     """Event loop only. One per consumer."""
 
-    is_cancellable = False
+    is_cancellable = is_renewing = False
 
     def __init__(self, session: Session, group: str, retry: Retry) -> None:
         self._session = session
@@ -58,6 +59,10 @@ class RemotingPops:
             hint = "Are its masters running (mqadmin clusterList), and does its permission allow reading?"
             raise NoBroker(f"topic {topic!r} has no broker that hands out messages", hint=hint)
         return found
+
+    async def begin(self, request: PopRequest) -> list[Handed]:
+        """Pop without waiting: the broker notes where a new group begins."""
+        return await self.pop(replace(request, hold_s=0.0))
 
     async def pop(self, request: PopRequest) -> list[Handed]:
         place, wanted = request.place, request.wanted
