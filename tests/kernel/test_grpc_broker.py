@@ -101,7 +101,7 @@ async def lived(folder: Path, by_kernel: bool, **settings: Any) -> tuple[list[by
         choose(patch, native_module())
         if not by_kernel:
             patch.setattr(grpc_sends, "native_http2", lambda: None)
-            patch.setattr(serving, "new_session", ServerSession)
+            patch.setattr(serving, "session_maker", lambda: ServerSession)
         taken: list[Any] = []
         patch.setattr(serving.Server, "serve_hot", noting(taken, serving.Server.serve_hot))
         clock = ManualClock(1_700_000_000_000)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.ambient import SystemClock
+from pyromq.kernel.choice import native_http2
 from pyromq.protocol.command import Command
 from pyromq.protocol.requests import RequestCode
 from pyromq.transport.client import RemotingClient
@@ -67,8 +68,10 @@ async def test_nothing_is_imported_while_it_serves(tmp_path: Path, daemon: str) 
     try:
         async with asyncio.timeout(PATIENCE_S):
             ready: list[str] = []
+            before = ""
             while not ready:
                 line = (await process.stdout.readline()).decode()
+                before += line
                 assert line, "it did not start"
                 ready = re.findall(r"(?:ready on|Name server|, broker) (127\.0\.0\.1:\d+)", line)
         async with RemotingClient(clock=SystemClock(), rng=random.Random(1)) as client:
@@ -78,3 +81,5 @@ async def test_nothing_is_imported_while_it_serves(tmp_path: Path, daemon: str) 
         rest, _ = await process.communicate()
     assert process.returncode == 0, rest.decode()
     assert re.findall(r"IMPORTED (\S+)", rest.decode()) == []
+    is_twin = daemon == "up" and native_http2() is None
+    assert ("IMPORTED h2\n" in before) == is_twin  # it takes 20 ms and a megabyte

@@ -28,7 +28,7 @@ from .http2.calls import Methods
 from .http2.connection import Http2Connection
 from .http2.hot import HotCalls
 from .http2.service import CallService
-from .http2.session import new_session
+from .http2.sessions import NewSession, session_maker
 from .limits import Limits
 from .listening import Acceptor, Listening, bind
 from .peer import Peer
@@ -96,6 +96,7 @@ class Server:
         )
         self._proxy_preamble = proxy_preamble
         self.calls: CallService | None = None
+        self._new_session: NewSession  # set with `calls`
         if methods is not None:
             self.serve_calls(methods, http2)
         self._acceptor: Acceptor[Served] = Acceptor(
@@ -182,7 +183,7 @@ class Server:
 
     def serve_calls(self, methods: Methods, http2: Http2Limits | None = None) -> None:
         """Serve gRPC calls, too, of the connections from now on."""
-        service = self.service
+        service, self._new_session = self.service, session_maker()
         self.calls = CallService(
             methods,
             clock=self._clock,
@@ -214,7 +215,7 @@ class Server:
             sniffer.refuse_http1()
             return
         if spoke.spoken is Spoken.HTTP2 and self.calls is not None:
-            connection = Http2Connection(self.calls, new_session, spoke.security, spoke.address)
+            connection = Http2Connection(self.calls, self._new_session, spoke.security, spoke.address)
         else:
             connection = Connection(self.service, security=spoke.security, listener=self.name, source=spoke.address)
         host = self._connections.pop(sniffer, None)

@@ -1,6 +1,6 @@
 """Serves the requests of all connections of one server or client: queue, turn, dispatch, answer, flush.
 
-A turn of the loop takes a bounded share of each class of requests (`fair_queue.py`). A handler that answers at once
+A turn of the loop takes a bounded share of each class of requests (`turns/turns.py`). A handler that answers at once
 costs no task. Nothing here knows sockets; `server.py` and `client.py` each own one and bring the connections.
 """
 
@@ -22,7 +22,8 @@ from .connection.connection import Connection
 from .connection.pending_replies import FrameWriter, PendingReplies, ReplyTimeout
 from .dispatch import Answer, Handler, Reply, Request, RequestOf, await_answer, failed
 from .limits import Limits
-from .turns.fair_queue import PROPERTIES_FIELD, FairQueue, class_of
+from .turns.fair_queue import PROPERTIES_FIELD, class_of
+from .turns.turns import Turns
 
 log = logs.get("pyromq.transport")
 
@@ -55,14 +56,11 @@ class Service:
         self.opened = opened
         self._closed = closed
         self._dispatch = dispatch
-        self._queue: FairQueue[Connection, Request] = FairQueue(limits.shares)
+        self._turns: Turns[Connection, Request] = Turns(limits.shares, self._serve)
         self._replies = PendingReplies(clock, self._check_quiet, reply_timeout)
         self._departed: set[Connection] = set()  # lost, with requests that are not finished
         self.buffered = BufferedBytes(limits.held_bytes) if buffered is None else buffered
         self.buffered_bytes = 0  # kept for our own peers: unfinished frames and requests, answers that they do not read
-        self._unflushed: list[Connection] = []
-        self._turn_is_due = False
-        self._flush_is_due = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._unfinished = 0
         self._stopping = False
@@ -75,11 +73,10 @@ class Service:
         had waiting that we cut off is dropped. The end is reported when the last of its requests is finished."""
         self._departed.add(connection)
         if connection.was_cut:
-            for request in self._queue.discard(connection):
+            for request in self._turns.discard(connection):
                 self._finish(connection, request.command)
         else:
-            self._queue.resume(connection)
-            self._turn_soon()
+            self._turns.resume(connection)
         self._check_departed(connection)
 
     def submit(self, connection: Connection, requests: Sequence[Command]) -> None:
@@ -89,34 +86,30 @@ class Service:
             kind = class_of(request.code)
             if self._stopping:
                 self._answer(connection, request, _go_away(request))
-            elif self._queue.waiting(kind) >= self.limits.queued_requests:
+            elif self._turns.waiting(kind) >= self.limits.queued_requests:
                 self._answer(connection, request, self._overload(connection, kind))
             elif kind is RequestClass.SEND and (size := _property_bytes(request)) > self.limits.property_bytes:
                 self._answer(connection, request, self._long_properties(connection, size))
             else:
-                self._queue.put(kind, connection, RequestOf(request, connection, arrived))
-        self._turn_soon()
+                self._turns.put(kind, connection, RequestOf(request, connection, arrived))
+        self._turns.begin_soon()
 
     def reply_when_readable(self, connection: FrameWriter, waiting: Sequence[PendingReply]) -> None:
         for position, replies in waiting:
             self._replies.add(position, replies, connection)
 
     def flush_soon(self, connection: Connection) -> None:
-        self._unflushed.append(connection)
-        if not self._flush_is_due:
-            self._flush_is_due = True
-            asyncio.get_running_loop().call_soon(self._flush)
+        self._turns.flush_soon(connection)
 
     def suspend(self, connection: Connection) -> None:
-        self._queue.suspend(connection)
+        self._turns.suspend(connection)
 
     def resume(self, connection: Connection) -> None:
-        self._queue.resume(connection)
-        self._turn_soon()
+        self._turns.resume(connection)
 
     def waiting(self, kind: RequestClass) -> int:
         """Return how many requests of a class wait to be served."""
-        return self._queue.waiting(kind)
+        return self._turns.waiting(kind)
 
     def account(self, connection: Connection, change: int) -> None:
         self.buffered_bytes += change
@@ -137,20 +130,6 @@ class Service:
         return Reply(ResponseCode.MESSAGE_ILLEGAL, remark)
 
     # --- service -----------------------------------------------------------------------------------------------------
-
-    def _turn_soon(self) -> None:
-        if not self._turn_is_due and self._queue.has_work:
-            self._turn_is_due = True
-            asyncio.get_running_loop().call_soon(self._turn)
-
-    def _turn(self) -> None:
-        self._turn_is_due = False
-        try:
-            for connection, request in self._queue.turn():
-                self._serve(connection, request)
-        finally:
-            self._flush()
-            self._turn_soon()
 
     def _serve(self, connection: Connection, request: Request) -> None:
         command = request.command
@@ -213,12 +192,6 @@ class Service:
             except Exception:  # not the fault of the request or stream that happened to be the last
                 log.exception("a lost connection could not be told", peer=connection.address)
 
-    def _flush(self) -> None:
-        self._flush_is_due = False
-        unflushed, self._unflushed = self._unflushed, []
-        for connection in unflushed:
-            connection.flush()
-
     # --- pending replies and the end ---------------------------------------------------------------------------------
 
     def release(self, readable: int) -> None:
@@ -246,7 +219,7 @@ class Service:
         if self._unfinished or self._replies:
             self._quiet = asyncio.get_running_loop().create_future()
             await self._quiet
-        self._flush()
+        self._turns.flush()
 
     async def cancel(self) -> None:
         """Give up what is still in progress."""

@@ -43,7 +43,7 @@ async def test_h2spec(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if program is None:
         pytest.skip("h2spec is not installed")
     if kind == "twin":
-        monkeypatch.setattr("pyromq.transport.http2.session.native_http2", lambda: None)
+        monkeypatch.setattr("pyromq.transport.http2.sessions.native_http2", lambda: None)
     elif choice.native_http2() is None:
         pytest.skip("HTTP/2 is not built natively here: make native (it needs libnghttp2-dev)")
     async with serving() as (_, address):

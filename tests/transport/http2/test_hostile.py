@@ -49,7 +49,7 @@ LIMITS = Http2Limits(streams=50, resets=100, idle_frames=200)
 def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Each test with the twin, and with nghttp2 where it is built."""
     if request.param == "twin":
-        monkeypatch.setattr("pyromq.transport.http2.session.native_http2", lambda: None)
+        monkeypatch.setattr("pyromq.transport.http2.sessions.native_http2", lambda: None)
     elif choice.native_http2() is None:
         pytest.skip("HTTP/2 is not built natively here: make native (it needs libnghttp2-dev)")
     return str(request.param)

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 log = logs.get("pyromq.client")
 
+AnyHeader = Header | dict[str, str] | None
+
 AUTO_CREATED_QUEUES = 4
 VIP_STEP = 2  # brokers serve producers on a second port, so much below the first
 
@@ -116,7 +118,7 @@ class Session:
         self,
         address: str,
         code: int,
-        header: Header | dict[str, str] | None = None,
+        header: AnyHeader = None,
         body: bytes = b"",
         *,
         timeout_s: float | None = None,
@@ -124,9 +126,14 @@ class Session:
     ) -> Command:
         """Return the answer, if its code is one of those expected. Unreachable, TimedOut, Refused or BadMessage."""
         self.check_open()
+        timeout_s = self.config.call_timeout_s if timeout_s is None else timeout_s
+        return await self._exchange(address, code, header, body, timeout_s, expected)
+
+    async def _exchange(
+        self, address: str, code: int, header: AnyHeader, body: bytes, timeout_s: float, expected: Iterable[int]
+    ) -> Command:
         fields = {} if header is None else header if isinstance(header, dict) else header.to_fields()
         request = Command(code=code, fields=fields, body=body)
-        timeout_s = self.config.call_timeout_s if timeout_s is None else timeout_s
         try:
             answer = await self.transport.call(address, request, timeout_s)
         except CallTimedOut as fault:

@@ -21,13 +21,13 @@ from ...protocol.bodies.groups import SubscriptionGroupConfig
 from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.command import Command
 from ...protocol.grpc import v2
-from ...protocol.headers.header import GroupName, Header
+from ...protocol.headers.header import GroupName
 from ...protocol.headers.send import CheckTransactionState, EndTransaction, RecallMessage, SendMessageV2
 from ...protocol.properties import decode_properties
 from ...protocol.requests import RequestCode
 from ...transport.http2.client import Http2Client
 from ..config import ClientConfig
-from ..connect.session import Session
+from ..connect.session import AnyHeader, Session
 from ..core.routing import Route
 from ..errors import Error, NoBroker, NotSupported, TopicNotFound
 from ..produce.producer import Producer
@@ -122,24 +122,16 @@ class GrpcSession(Session):
     def _servers(self) -> set[str]:
         return self._brokers(False) or {self.config.name_servers[0]}
 
-    async def call(
-        self,
-        address: str,
-        code: int,
-        header: Header | dict[str, str] | None = None,
-        body: bytes = b"",
-        *,
-        timeout_s: float | None = None,
-        expected: Iterable[int] = (ResponseCode.SUCCESS,),
+    async def _exchange(
+        self, address: str, code: int, header: AnyHeader, body: bytes, timeout_s: float, expected: Iterable[int]
     ) -> Command:
         """Serve the request by an RPC. NotSupported, if there is none for it."""
-        self.check_open()
         serve = self._served.get(code)
         if serve is None:
             name = getattr(code, "name", str(code))
             hint = "Connect to a name server: connect(namesrv=...)"
             raise NotSupported(f"{name} has no counterpart in the gRPC protocol", hint=hint)
-        return await serve(address, header, body, self.config.call_timeout_s if timeout_s is None else timeout_s)
+        return await serve(address, header, body, timeout_s)
 
     async def send_oneway(self, address: str, code: int, fields: dict[str, str], body: bytes = b"") -> None:
         """Send, and do not care for the answer: gRPC has no calls without one."""

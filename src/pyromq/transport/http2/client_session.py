@@ -105,6 +105,9 @@ class ClientSession(StreamSession):
             self._pings += 1
             self._h2.ping(b"pyromq  ")
 
+    def _start(self, state: StreamState) -> None:
+        """Do nothing: a call begins with its headers."""
+
     def _end(self, state: StreamState) -> None:
         self._h2.end_stream(state.number)
 

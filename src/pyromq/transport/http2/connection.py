@@ -7,13 +7,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Protocol, cast
+from collections.abc import Callable
+from typing import cast
 
 from ... import logs
 from ...ambient import Timer
 from ...errors import ProtocolError
-from ...kernel.http2 import CallBegun, CallReset, Event, HalfClosed, Http2Limits, MessageArrived
+from ...kernel.http2 import CallBegun, CallReset, HalfClosed, MessageArrived
 from ..address import socket_address
 from ..connection.flow import FlowControl, Pause
 from ..connection.security import Security
@@ -22,45 +22,12 @@ from .calls import GrpcError
 from .hot import HotLane, HotSession
 from .server_call import ServerCall
 from .service import CallService
+from .sessions import NewSession
 
 log = logs.get("pyromq.transport")
 
 _FLUSH_BYTES = 64 << 10  # written at once when calls have sent this much
 _SEND_AHEAD = 64 << 10  # bytes of one call that may wait for the peer's window before its handler does
-
-
-class Http2Session(Protocol):
-    """Sans-IO, one connection, server side. See `kernel/http2.py`."""
-
-    @property
-    def is_closed(self) -> bool: ...
-
-    @property
-    def pending_bytes(self) -> int:
-        """Return what it keeps of messages that are not whole yet."""
-
-    @property
-    def unsent_bytes(self) -> int:
-        """Return what waits for the peer's windows."""
-
-    def receive(self, data: bytes | memoryview) -> Sequence[Event]: ...
-
-    def start(self, stream: int) -> None: ...
-
-    def send(self, stream: int, message: bytes) -> None: ...
-
-    def finish(self, stream: int, status: int, text: str = "") -> None: ...
-
-    def reset(self, stream: int, code: int) -> None: ...
-
-    def unsent(self, stream: int) -> int: ...
-
-    def goaway(self) -> None: ...
-
-    def take_output(self) -> bytes: ...
-
-
-NewSession = Callable[[Http2Limits], Http2Session]
 
 
 class Http2Connection(asyncio.BufferedProtocol):

@@ -18,8 +18,8 @@ from ...protocol.grpc.status import GrpcStatus
 from ...protocol.grpc.timeout import parse_timeout
 from ..connection.buffered_bytes import BufferedBytes
 from ..limits import Limits
-from ..turns.fair_queue import FairQueue
 from ..turns.timeouts import Timeouts
+from ..turns.turns import Turns
 from .calls import CallListener, GrpcError, Methods
 from .hot import HotCalls
 from .server_call import CallConnection, ServerCall
@@ -71,14 +71,11 @@ class CallService:
         self.closed = closed
         self.hot: HotCalls | None = None  # what the kernel serves by itself
         self._methods = methods
-        self._queue: FairQueue[ServedConnection, ServerCall] = FairQueue(limits.shares)
+        self._turns: Turns[ServedConnection, ServerCall] = Turns(limits.shares, self._serve)
         self._deadlines: Timeouts[ServerCall] = Timeouts(clock, self._expired)
         self._connections: dict[ServedConnection, None] = {}
-        self._unflushed: list[ServedConnection] = []
         self._calls: dict[ServerCall, ServedConnection] = {}
         self._unary = 0  # of these: unary calls
-        self._turn_is_due = False
-        self._flush_is_due = False
         self._stopping = False
         self._quiet: asyncio.Future[None] | None = None
 
@@ -96,7 +93,7 @@ class CallService:
 
     def departed(self, connection: ServedConnection, calls: Mapping[int, ServerCall]) -> None:
         """Cancel what a connection that is gone had in work."""
-        self._queue.discard(connection)
+        self._turns.discard(connection)
         self._connections.pop(connection, None)
         for call in tuple(calls.values()):
             self.cancel(call)
@@ -127,17 +124,13 @@ class CallService:
         self._put(connection, call)
 
     def flush_soon(self, connection: ServedConnection) -> None:
-        self._unflushed.append(connection)
-        if not self._flush_is_due:
-            self._flush_is_due = True
-            asyncio.get_running_loop().call_soon(self._flush)
+        self._turns.flush_soon(connection)
 
     def suspend(self, connection: ServedConnection) -> None:
-        self._queue.suspend(connection)
+        self._turns.suspend(connection)
 
     def resume(self, connection: ServedConnection) -> None:
-        self._queue.resume(connection)
-        self._turn_soon()
+        self._turns.resume(connection)
 
     def cancel(self, call: ServerCall) -> None:
         """End the work on a call that nobody waits for."""
@@ -149,34 +142,20 @@ class CallService:
     # --- service -----------------------------------------------------------------------------------------------------
 
     def _put(self, connection: ServedConnection, call: ServerCall) -> None:
-        if self._queue.waiting(call.handler.lane) >= self.limits.queued_requests:
+        if self._turns.waiting(call.handler.lane) >= self.limits.queued_requests:
             limit = self.limits.queued_requests
             self.warn.warning("call refused", peer=connection.address, limit="queued_requests", value=limit)
             self._end(call, GrpcStatus.RESOURCE_EXHAUSTED, f"{limit} calls wait, which is the limit: try again later")
             return
-        self._queue.put(call.handler.lane, connection, call)
+        self._turns.put(call.handler.lane, connection, call)
 
     def serve_arrived(self) -> None:
-        """Serve a turn of what has just come, unless others wait for one already: nobody is overtaken."""
-        if not self._turn_is_due and self._queue.has_work:
-            self._turn()
-
-    def _turn_soon(self) -> None:
-        if not self._turn_is_due and self._queue.has_work:
-            self._turn_is_due = True
-            asyncio.get_running_loop().call_soon(self._turn)
-
-    def _turn(self) -> None:
-        self._turn_is_due = False
-        try:
-            for connection, call in self._queue.turn():
-                if not call.is_over:
-                    self._serve(connection, call)
-        finally:
-            self._flush()
-            self._turn_soon()
+        """Serve a turn of what has just come, unless others wait for one already."""
+        self._turns.begin()
 
     def _serve(self, connection: ServedConnection, call: ServerCall) -> None:
+        if call.is_over:
+            return
         handler = call.handler
         try:
             if handler.unary is not None:
@@ -282,12 +261,6 @@ class CallService:
         except Exception:
             log.exception("the end of a call could not be told", method=call.method, peer=call.remote)
 
-    def _flush(self) -> None:
-        self._flush_is_due = False
-        unflushed, self._unflushed = self._unflushed, []
-        for connection in unflushed:
-            connection.flush()
-
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def refuse_new(self) -> None:
@@ -301,7 +274,7 @@ class CallService:
         if self._unary:
             self._quiet = asyncio.get_running_loop().create_future()
             await self._quiet
-        self._flush()
+        self._turns.flush()
 
     async def end_calls(self) -> None:
         """End all that is left with UNAVAILABLE, which makes clients turn to another server."""
@@ -311,7 +284,7 @@ class CallService:
             if call.task is not None:
                 call.task.cancel()
         self._deadlines.stop()
-        self._flush()
+        self._turns.flush()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _check_quiet(self) -> None:

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 from h2 import events as h2_events
 
-from ...kernel.choice import native_http2
 from ...kernel.http2 import CallBegun, CallReset, ErrorCode, HalfClosed, Http2Limits
 from ...protocol.grpc.framing import MessageReader
 from ...protocol.grpc.status import encode_text
-from .connection import Http2Session
 from .header_fields import MalformedFields, read_request, read_trailers
 from .lenient import goaway_frame
 from .streams import StreamSession, StreamState
@@ -114,9 +112,3 @@ class ServerSession(StreamSession):
         if not state.has_ended:
             self._send_status(state, status, text)
         self._events.append(CallReset(state.number, ErrorCode.NO_ERROR))
-
-
-def new_session(limits: Http2Limits) -> Http2Session:
-    """Return a session of the kernel that serves: on nghttp2, or the twin."""
-    native = native_http2()
-    return ServerSession(limits) if native is None else native.Http2Session(limits)

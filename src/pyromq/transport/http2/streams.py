@@ -6,6 +6,7 @@ decision, and keeps what the peer's windows do not allow to be sent yet.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -42,7 +43,7 @@ class StreamState:
         self.peer_has_ended = False
 
 
-class StreamSession:
+class StreamSession(ABC):
     """Event loop only. `ServerSession` and `ClientSession` say what headers mean and how a stream ends."""
 
     def __init__(self, limits: Http2Limits, is_client: bool) -> None:
@@ -267,17 +268,18 @@ class StreamSession:
 
     # --- what each side does in its own way --------------------------------------------------------------------------
 
+    @abstractmethod
     def _start(self, state: StreamState) -> None:
-        """Send our headers."""
+        """Send our headers, where they were not sent yet."""
 
+    @abstractmethod
     def _end(self, state: StreamState) -> None:
         """Send what ends our side of the stream."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _half_closed(self, state: StreamState) -> None:
         """Tell that the peer has ended its side."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _refuse(self, state: StreamState, status: int, text: str) -> None:
         """End a call because of a message that cannot be taken."""
-        raise NotImplementedError
