@@ -16,6 +16,7 @@ from cryptography import x509
 from pyromq.cli.main import cli
 from pyromq.protocol.grpc import v2
 from pyromq.proxy.methods import PATH
+from tests.interop import wire
 from tests.interop.peers import ours
 from tests.interop.peers.process import Program
 from tests.proxy.calling import METADATA
@@ -31,10 +32,7 @@ def test_it_serves_with_java_s_settings_file(tmp_path: Path) -> None:
         with Program(command, name="pyromq proxy", env={"HOME": str(tmp_path)}, cwd=tmp_path) as program:
             address = program.wait_for(r"pyromq proxy ready on (127\.0\.0\.1:[1-9]\d*)")[1]
             with grpc.insecure_channel(address) as channel:
-                request = v2.QueryRouteRequest(topic=v2.Resource(name="Nowhere"))
-                call = channel.unary_unary(PATH + "QueryRoute")
-                data = call(request.SerializeToString(), metadata=[*METADATA.items()], timeout=20)
-            assert v2.QueryRouteResponse.FromString(data).status.code == v2.Code.TOPIC_NOT_FOUND
+                assert _asked_for_a_route(channel) == v2.Code.TOPIC_NOT_FOUND
             program.signal(signal.SIGTERM)
             assert program.wait() == 0
     finally:
@@ -54,6 +52,17 @@ def test_it_is_ready_once_its_name_server_is_there(tmp_path: Path) -> None:
             program.wait_for(r"no broker is registered yet")
             address = program.wait_for(r"pyromq proxy ready on (127\.0\.0\.1:[1-9]\d*)")[1]
             assert "PyroMQ self-signed" in _certificate_of(address)
+            trusted = (tmp_path / "proxy" / "tls" / "self-signed.crt").read_bytes()
+            with grpc.secure_channel(address, grpc.ssl_channel_credentials(trusted)) as channel:
+                assert _asked_for_a_route(channel) == v2.Code.TOPIC_NOT_FOUND
+            remoting = program.wait_for(r"remoting clients on (127\.0\.0\.1:[1-9]\d*)")[1]
+            for tls in (False, True):
+                with wire.Client(remoting, tls=tls) as asking:
+                    assert asking.call(wire.GET_ROUTE, {"topic": "Nowhere"}).code == 17
+            with wire.connect(remoting) as through:  # a load balancer, which says for whom it comes
+                through.sendall(b"PROXY TCP4 10.1.2.3 10.1.2.4 5000 8080\r\n")
+                through.sendall(wire.request_frame(105, {"topic": "Nowhere"}))
+                assert wire.read_answer(through.makefile("rb")).code == 17
         finally:
             names.kill()
 
@@ -65,6 +74,13 @@ def test_it_stops_though_no_name_server_came(tmp_path: Path) -> None:
         program.wait_for(r"not ready: calls are refused")
         program.signal(signal.SIGTERM)
         assert program.wait() == 0
+
+
+def _asked_for_a_route(channel: grpc.Channel) -> int:
+    request = v2.QueryRouteRequest(topic=v2.Resource(name="Nowhere"))
+    call = channel.unary_unary(PATH + "QueryRoute")
+    data = call(request.SerializeToString(), metadata=[*METADATA.items()], timeout=20)
+    return int(v2.QueryRouteResponse.FromString(data).status.code)
 
 
 def _certificate_of(address: str) -> str:

@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from pyromq.admin import proxies
+from pyromq.admin.calls import Calls
 from pyromq.client.client import Client
 from pyromq.client.config import ClientConfig
 from pyromq.client.received import Received
 from pyromq.gateway.members import GatewayMembers, connection_of
 from pyromq.gateway.server import Gateway
+from pyromq.protocol.bodies.connections import ConsumerConnection
 from pyromq.protocol.bodies.proxies import REGISTER, UNREGISTER, HeartbeatSyncerData
 from pyromq.protocol.grpc import v2
 from pyromq.protocol.grpc.v2 import Code
@@ -116,6 +119,28 @@ async def test_a_call_may_come_to_another_gateway_than_the_settings(world: World
         beat = v2.HeartbeatRequest(group=v2.Resource(name="g"), client_type=v2.ClientType.SIMPLE_CONSUMER)
         assert (await elsewhere.ask("Heartbeat", beat)).status.code == Code.OK
         assert "client-1" in other.members.own["g"]
+        await client.close()
+
+
+async def test_tools_show_clients_that_no_broker_knows(world: World) -> None:
+    async with gateway_before(*world.name_servers) as gateway:
+        await hears(gateway)
+        client = Caller(gateway)
+        await client.say(consumer("g", "T"))
+        async with Client(ClientConfig(name_servers=tuple(world.name_servers))) as tools:
+            calls = Calls(tools.session)
+            found: dict[str, ConsumerConnection] = {}
+            while not found:  # it is announced in the background
+                found = await proxies.connections(calls, "g")
+            assert gateway.syncer is not None
+            (shown,) = found[gateway.syncer.proxy_id].connection_set
+            assert (shown.client_id, shown.language) == ("client-1", "JAVA")
+            joined = proxies.joined(ConsumerConnection(), found.values())
+            assert joined.subscription_table["T"].sub_string == "*"
+            farewell = v2.NotifyClientTerminationRequest(group=v2.Resource(name="g"))
+            await client.ask("NotifyClientTermination", farewell)
+            while found:
+                found = await proxies.connections(calls, "g")
         await client.close()
 
 

@@ -64,3 +64,15 @@ async def test_a_topic_that_is_nowhere(world: World) -> None:
         assert answer.code == 17
         other = await world.ask(gateway.tunnel.address, RequestCode.GET_BROKER_RUNTIME_INFO)
         assert (other.code, other.remark) == (3, " request type 28 not supported")
+
+
+# What Java's proxy 5.5.0 registers for its remoting port.
+JAVA_CODES = {10, 310, 320, 36, 37, 370, 34, 35, 46, 11, 361, 200050, 15, 200051, 200053, 203, 38, 30, 31, 14, 29, 41}
+JAVA_CODES |= {42, 105}
+
+
+async def test_every_request_of_java_s_port_is_taken(world: World) -> None:
+    async with gateway_before(*world.name_servers) as gateway:
+        assert gateway.tunnel.handlers().keys() >= JAVA_CODES
+        answer = await world.ask(gateway.tunnel.address, RequestCode.GET_MAX_OFFSET, b"", topic="T", queueId="0")
+        assert (answer.fields["offset"], answer.fields["TRACE_ON"], answer.fields["MSG_REGION"]) == ("0", "false", "")

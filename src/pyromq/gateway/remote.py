@@ -38,6 +38,7 @@ log = logs.get("pyromq.gateway")
 SILENCE_CHECK_S = 10.0  # between two looks for clients that fell silent
 _CHECKED_TYPES = ("TRANSACTION", "MIXED")
 _BROKER_S = 2.0
+_AWAY_S = 5.0
 
 
 class RemoteBackend:
@@ -51,6 +52,7 @@ class RemoteBackend:
         self._seen: dict[Peer, float] = {}
         self._produced: dict[Peer, set[str]] = {}  # topics whose brokers are told that we produce to them
         self._abandoned: set[asyncio.Task[None]] = set()
+        self._away_until: dict[str, float] = {}  # by broker that did not answer: it is tried again then
         self.clients: Clients | None = None  # set by who composes: transaction checks go to them
         self.port = 0
 
@@ -71,7 +73,9 @@ class RemoteBackend:
         request = Command(code=row.code, fields={} if header is None else header.to_fields(), body=body)
         asked = asyncio.get_running_loop().create_task(self._session.transport.call(address, request, timeout_s))
         try:
-            return await asyncio.shield(asked)
+            answer = await asyncio.shield(asked)
+            self._away_until.pop(broker, None)
+            return answer
         except asyncio.CancelledError:
             if isinstance(header, PopMessage) and not asked.done():
                 self._keep(self._give_back(asked, header, broker, address))
@@ -80,7 +84,12 @@ class RemoteBackend:
             raise
         except CallFailed:
             self._view.forget(broker)
+            self._away_until[broker] = self._clock.monotonic() + _AWAY_S
             raise
+
+    def is_away(self, broker: str) -> bool:
+        until = self._away_until.get(broker)
+        return until is not None and self._clock.monotonic() < until
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

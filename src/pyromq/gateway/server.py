@@ -37,7 +37,7 @@ from .config import GatewayConfig
 from .members import GatewayMembers
 from .remote import RemoteBackend
 from .syncer import HeartbeatSyncer
-from .tunnel import Tunnel
+from .tunnel import RECONNECT, Tunnel
 
 log = logs.get("pyromq.gateway")
 
@@ -55,7 +55,7 @@ class Gateway:
             heartbeat_s=config.transaction_heartbeat_period_second,
         )
         handlers = {RequestCode.CHECK_TRANSACTION_STATE.code: self._check}
-        self.session = Session(client, clock=clock, rng=rng, handlers=handlers)
+        self.session = Session(client, clock=clock, rng=rng, handlers=handlers, reconnect=RECONNECT)
         self.view = view = ClusterView(self.session, clock, config)
         self.backend = RemoteBackend(self.session, view, settings, clock, config.channel_expired_timeout / 1000)
         self.services = Services(self.backend, settings, clock, rng)

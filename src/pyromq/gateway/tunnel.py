@@ -25,7 +25,7 @@ from ..protocol.command import Command
 from ..protocol.requests import RequestCode
 from ..proxy.queues import masters
 from ..proxy.statuses import Denied
-from ..transport.client import RemotingClient
+from ..transport.client import Reconnect, RemotingClient
 from ..transport.dispatch import Answer, Handler, Reply, Request
 from ..transport.peer import Peer
 from .announcements import ClientAnnouncements
@@ -35,6 +35,7 @@ from .members import GatewayMembers, connection_of
 
 log = logs.get("pyromq.gateway")
 
+RECONNECT = Reconnect(most_s=1.0)  # many clients wait for a broker that comes back
 _CALL_S = 10.0
 _WAITS = ("suspendTimeoutMillis", "pollTime")  # how long a request may be held by its broker
 _BROKER_FIELDS = ("bname", "n", "brokerName")
@@ -54,6 +55,7 @@ _PASSED_ON = (
     RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
     RequestCode.GET_MAX_OFFSET,
     RequestCode.GET_MIN_OFFSET,
+    RequestCode.GET_EARLIEST_MSG_STORETIME,
     RequestCode.POP_MESSAGE,
     RequestCode.ACK_MESSAGE,
     RequestCode.BATCH_ACK_MESSAGE,
@@ -124,7 +126,8 @@ class Tunnel:
         ]
         queues = [one for one in route.queue_datas if one.broker_name in known]
         return Reply(
-            body=TopicRouteData(broker_datas=brokers, queue_datas=queues, order_topic_conf=route.order_topic_conf)
+            fields=self._marks,
+            body=TopicRouteData(broker_datas=brokers, queue_datas=queues, order_topic_conf=route.order_topic_conf),
         )
 
     async def _pass_on(self, request: Request) -> Reply | None:
@@ -168,7 +171,7 @@ class Tunnel:
         gives = RequestCode.GET_CONSUMER_LIST_BY_GROUP.gives
         known = gives.read_body(reply.body).consumer_id_list if reply.code == ResponseCode.SUCCESS else []
         ids = [*known, *(one for one in others if one not in known)]
-        return Reply(body=GetConsumerListByGroupResponseBody(consumer_id_list=ids))
+        return Reply(fields=self._marks, body=GetConsumerListByGroupResponseBody(consumer_id_list=ids))
 
     async def _connections(self, request: Request) -> Reply | None:
         reply = await self._pass_on(request)
@@ -178,7 +181,7 @@ class Tunnel:
         shown = None
         if reply.code == ResponseCode.SUCCESS:
             shown = RequestCode.GET_CONSUMER_CONNECTION_LIST.gives.read_body(reply.body)
-        return Reply(body=connection_of(others.values(), shown))
+        return Reply(fields=self._marks, body=connection_of(others.values(), shown))
 
     async def _broadcast(self, request: Request) -> Reply | None:
         """Pass a heartbeat or a farewell on to every broker; the first refusal is the answer."""
@@ -214,7 +217,9 @@ class Tunnel:
         client = self._upstream.get(peer)
         if client is None:
             relay = partial(self._relay, peer)
-            client = RemotingClient(clock=self._clock, rng=self._rng, dispatch=relay, tls=self._tls)
+            client = RemotingClient(
+                clock=self._clock, rng=self._rng, dispatch=relay, tls=self._tls, reconnect=RECONNECT
+            )
             self._upstream[peer] = client
         return client
 

@@ -29,6 +29,9 @@ class Backend(Protocol):
     ) -> Command:
         """Ask a broker by its name, for `peer`, and return its answer. CallFailed, or Denied for no such broker."""
 
+    def is_away(self, broker: str) -> bool:
+        """Return whether a broker did not answer a moment ago: what may go elsewhere does."""
+
     def gone(self, peer: Peer) -> None:
         """Forget all that waits for a peer, which has given up."""
 

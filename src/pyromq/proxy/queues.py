@@ -35,7 +35,9 @@ class Queues:
             raise refused(Code.FORBIDDEN, "no writable queue")
         if sharding_key:
             return queues[consistent_hash(java_hash(sharding_key), len(queues))]
-        return queues[self._turn(topic) % len(queues)]
+        turn = self._turn(topic)
+        in_turn = (queues[(turn + step) % len(queues)] for step in range(len(queues)))
+        return next((one for one in in_turn if not self._backend.is_away(one.broker)), queues[turn % len(queues)])
 
     async def for_receive(self, topic: str, broker: str) -> str:
         """Return the broker to ask: the named one if it can be read from, else the next. Denied (40402, 40300)."""

@@ -81,6 +81,9 @@ class LocalBackend:
         except TimeoutError:
             raise CallTimedOut(f"the broker does not answer {row.name} within {timeout_s:g} s") from None
 
+    def is_away(self, broker: str) -> bool:
+        return False
+
     def gone(self, peer: Peer) -> None:
         self._lost(peer)
 

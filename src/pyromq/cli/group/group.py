@@ -172,7 +172,7 @@ async def stack(shell: Shell, name: str, client: str | None) -> None:
     address = {place.name: place.address for place in places}
     stacks: dict[str, str] = {}
     for broker, each in online.items():
-        for one in each.connection_set:
+        for one in each.connection_set if broker in address else ():  # a proxy is not asked
             if one.client_id not in stacks and client in (None, one.client_id):
                 asked = (shell.calls, address[broker], name, one.client_id)
                 stacks[one.client_id] = (await admin.groups.running_info(*asked, with_stacks=True)).jstack or ""

@@ -8,14 +8,23 @@ from typing import TYPE_CHECKING, Any
 from ... import admin
 from ..terminal.shell import Shell
 
+PROXY = "proxy "  # before the name of one, among names of brokers
+
 if TYPE_CHECKING:
     from ...admin.cluster import BrokerPlace
     from ...protocol.bodies.connections import ConsumerConnection
 
 
 async def online_in(shell: Shell, places: Iterable[BrokerPlace], name: str) -> dict[str, ConsumerConnection]:
-    found = {place.name: await admin.groups.connections(shell.calls, place.address, name) for place in places}
-    return {broker: each for broker, each in found.items() if each is not None}
+    """Return the members by broker, and those that brokers do not know by proxy: gRPC clients there."""
+    asked = {place.name: await admin.groups.connections(shell.calls, place.address, name) for place in places}
+    found = {broker: each for broker, each in asked.items() if each is not None}
+    known = {one.client_id for each in found.values() for one in each.connection_set}
+    for proxy, each in (await admin.proxies.connections(shell.calls, name)).items():
+        each.connection_set = [one for one in each.connection_set if one.client_id not in known]
+        if each.connection_set:
+            found[f"{PROXY}{proxy}"] = each
+    return found
 
 
 async def queues_of(shell: Shell, places: Iterable[BrokerPlace], name: str, topic: str | None) -> list[dict[str, Any]]:

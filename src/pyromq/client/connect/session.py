@@ -24,7 +24,7 @@ from ...protocol.command import Command
 from ...protocol.headers.header import Header
 from ...protocol.row import A, B, H, R, Row
 from ...transport.address import parse_address
-from ...transport.client import Connect, RemotingClient
+from ...transport.client import Connect, Reconnect, RemotingClient
 from ...transport.dispatch import Dispatcher, Handler
 from ...transport.peer import Peer
 from ..config import ClientConfig, own_ip, with_namespace
@@ -61,6 +61,7 @@ class Session:
         rng: Random,
         handlers: Mapping[int, Handler] | None = None,
         connect: Connect | None = None,
+        reconnect: Reconnect | None = None,
     ) -> None:
         self.config = config
         self.clock = clock
@@ -71,7 +72,7 @@ class Session:
         self.lasting_id = f"{ip}@{config.instance or 'DEFAULT'}"  # the same after a restart, as Java's for broadcast
         self.ids = UniqueIds(ip, os.getpid(), salt, clock.now_ms)
         self.signer: Signer | None = None
-        self.transport = self._make_transport(Dispatcher(handlers or {}), connect)
+        self.transport = self._make_transport(Dispatcher(handlers or {}), connect, reconnect)
         self.outages = Outages(clock, lambda: self.heartbeats.has_groups)
         self.name_servers = NameServers(self.transport, config, rng, self.outages)
         self.new_topics = KeyedTopics(clock, self.ask, self.name_servers.route, self._learn)
@@ -85,10 +86,13 @@ class Session:
         self.sender_numbers = count(1)  # no two senders of this client have the same
         self.is_closed = False
 
-    def _make_transport(self, dispatch: Dispatcher, connect: Connect | None) -> RemotingClient:
+    def _make_transport(
+        self, dispatch: Dispatcher, connect: Connect | None, reconnect: Reconnect | None
+    ) -> RemotingClient:
         config = self.config
         shape: dict[str, Any] = {"clock": self.clock, "rng": self.rng, "dispatch": dispatch}
         shape |= {"tls": config.tls, "connect": connect, "on_close": self._connection_lost}
+        shape["reconnect"] = reconnect
         if not config.access_key:
             return RemotingClient(**shape)
         from .signing import SignedClient, Signer  # not at the top: its hashes take their time, and few have keys

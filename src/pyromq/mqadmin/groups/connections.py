@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ...admin import groups, topics
+from ...admin import groups, proxies, topics
 from ...client.errors import Error
 from ...model.codes import ResponseCode
 from ...model.foreign_text import visible
@@ -36,9 +36,21 @@ async def _members(run: Run, group: str) -> tuple[str, ConsumerConnection]:
     raise failed(ResponseCode.CONSUMER_NOT_ONLINE, f"Not found the consumer group connection: {group} is not online")
 
 
+async def _members_everywhere(run: Run, group: str) -> ConsumerConnection:
+    """Return the members that a broker knows, and those of gateways and proxies, which no broker knows."""
+    elsewhere = {} if "b" in run else await proxies.connections(run.calls, group)
+    try:
+        _, found = await _members(run, group)
+    except (Error, Failed):
+        if not elsewhere:
+            raise
+        found = ConsumerConnection()
+    return proxies.joined(found, elsewhere.values())
+
+
 @command("Members and subscriptions of a consumer group", BROKER, GROUP)
 async def consumer_connection(run: Run) -> None:
-    _, found = await _members(run, run["g"])
+    found = await _members_everywhere(run, run["g"])
     run.say(CLIENT.head)
     for one in sorted(found.connection_set, key=lambda each: each.client_id):
         run.say(CLIENT.format(one.client_id, one.client_addr, java(one.language), version_name(one.version)))
