@@ -32,7 +32,7 @@ async def connections(calls: Calls, group: str) -> dict[str, ConsumerConnection]
         if address is None:
             continue
         try:
-            for told in await _told(calls, address, queue):
+            for told in await _read_announcements(calls, address, queue):
                 known = newest.get(told.client_id)
                 if told.group == group and _counts(told, known):
                     newest[told.client_id] = told
@@ -66,7 +66,7 @@ def _counts(told: HeartbeatSyncerData, known: HeartbeatSyncerData | None) -> boo
     return told.last_update_timestamp >= known.last_update_timestamp
 
 
-async def _told(calls: Calls, address: str, queue: MessageQueue) -> list[HeartbeatSyncerData]:
+async def _read_announcements(calls: Calls, address: str, queue: MessageQueue) -> list[HeartbeatSyncerData]:
     session, found = calls.session, []
     await session.route(queue.topic)
     first = await offset_at(session, queue, session.clock.now_ms() - SILENT_MS)
