@@ -64,13 +64,14 @@ async def test_a_cluster_of_two_serves_mends_itself_and_stops_as_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NAMESRV_ADDR", "127.0.0.1:1")  # of the user's other cluster
-    async with up(tmp_path / "data", "--brokers", "2") as cluster:
+    async with up(tmp_path / "data", "--brokers", "2", "--grpc-port", "0") as cluster:
         welcome = await cluster.line_with("PyroMQ is up")
         addresses = re.findall(r"127\.0\.0\.1:\d+", welcome)
         assert len(addresses) == 3
         assert not any("NAMESRV_ADDR" in line or "namesrv-addr" in line for line in cluster.lines)
         assert f"({kernel_name()} kernel)" in welcome
         assert sum("self-signed certificate" in line for line in cluster.lines) == 3  # each says it
+        assert sum("gRPC clients are served" in line for line in cluster.lines) == 2
         tls = pyromq.ClientTls(ca=tmp_path / "data" / "tls" / "self-signed.crt")
         used: set[str] = set()
         while len(used) < 2:  # the first send makes the topic, on the other broker a moment later
@@ -109,6 +110,8 @@ def test_names_folders_and_ports(tmp_path: Path) -> None:
     assert found == [("broker-0", "broker-0", 10911), ("broker-1", "broker-1", 10921), ("broker-2", "broker-2", 10931)]
     assert [one.port for one in places(tmp_path, 2, "127.0.0.1", 0)] == [0, 0]
     assert [one.port for one in places(tmp_path, 2, "127.0.0.1", 65525)] == [65525, 65535]
+    for first, all_ in ((None, [None, None]), (0, [0, 0]), (-1, [-1, -1]), (8081, [8081, 8091])):
+        assert [one.grpc_port for one in places(tmp_path, 2, "127.0.0.1", 10911, first)] == all_
 
 
 def test_data_must_be_a_folder(tmp_path: Path) -> None:

@@ -69,10 +69,23 @@ _SETTINGS: dict[str, Any] = {
 
 @cache
 def raw_calls(proxy: str) -> list[dict[str, Any]]:
+    """Return the calls that can be asked again; `cut_calls` has the others."""
+    return [row for row in _all_raw_calls() if row["proxy"] == proxy and not _is_cut(row)]
+
+
+def cut_calls() -> list[dict[str, Any]]:
+    """Return the calls whose request was too long to keep: the recording has its length and its answer only."""
+    return [row for row in _all_raw_calls() if _is_cut(row)]
+
+
+@cache
+def _all_raw_calls() -> list[dict[str, Any]]:
     lines = (GOLDEN / "grpc" / "index.jsonl").read_text("utf-8").splitlines()
-    rows = [json.loads(line) for line in lines]
-    found = [row for row in rows if row["client"] == "raw" and row["proxy"] == proxy]
-    return [row for row in found if not any(message.get("truncated") for message in row["messages"])]
+    return [row for row in map(json.loads, lines) if row["client"] == "raw"]
+
+
+def _is_cut(row: dict[str, Any]) -> bool:
+    return any(message.get("truncated") for message in row["messages"])
 
 
 @dataclass

@@ -42,18 +42,20 @@ class BrokerHome:
     folder: Path
     host: str
     port: int  # 0 takes a free one
+    grpc_port: int | None = None  # the same, -1 opens none; None: as far from 8081 as the broker's port from 10911
 
 
-def places(data: Path, count: int, host: str, port: int) -> list[BrokerHome]:
+def places(data: Path, count: int, host: str, port: int, grpc_port: int | None = None) -> list[BrokerHome]:
     """Return the homes of broker-0, broker-1 ... ConfigError if the folder has brokers that would not be started."""
     if not 1 <= count <= MOST:
         raise ConfigError(f"--brokers {count}: from 1 to {MOST}")
-    last = port + (count - 1) * PORT_STEP
-    if port and last > MOST_PORT:
-        raise ConfigError(
-            f"--broker-port {port} with --brokers {count}: ports are {PORT_STEP} apart, so the last would be {last}, "
-            f"and they end at {MOST_PORT}"
-        )
+    for option, first in (("--broker-port", port), ("--grpc-port", grpc_port or 0)):
+        last = first + (count - 1) * PORT_STEP
+        if first and last > MOST_PORT:
+            raise ConfigError(
+                f"{option} {first} with --brokers {count}: ports are {PORT_STEP} apart, so the last would be {last}, "
+                f"and they end at {MOST_PORT}"
+            )
     if (data / "store").exists():
         if numbered := _numbered(data):
             raise ConfigError(_both(data, numbered))
@@ -69,9 +71,13 @@ def places(data: Path, count: int, host: str, port: int) -> list[BrokerHome]:
             "start as many brokers as before, or name another folder with --data"
         )
     return [
-        BrokerHome(name, data / name, host, port + number * PORT_STEP if port else 0)
+        BrokerHome(name, data / name, host, _port_of(port, number), grpc_port and _port_of(grpc_port, number))
         for number, name in enumerate(names)
     ]
+
+
+def _port_of(first: int, number: int) -> int:
+    return first + number * PORT_STEP if first > 0 else first
 
 
 def check_apart(data: Path) -> None:
@@ -127,6 +133,7 @@ class BrokerProcess:
             *(sys.executable, "-m", "pyromq.cli.serve.child", str(os.getpid()), "broker"),
             *("--broker-name", place.name, "--store-path-root-dir", str(place.folder)),
             *("--listen", format_address(place.host, place.port), "--namesrv", self.namesrv),
+            *(() if place.grpc_port is None else ("--grpc-server-port", str(place.grpc_port))),
             *self.flags,
             stdin=DEVNULL,
             stdout=PIPE,

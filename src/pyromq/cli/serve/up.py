@@ -125,7 +125,7 @@ def up(data: str, host: str, advertise: str | None, brokers: int | None, insecur
         names, store = _with_one_certificate(names, store, folder)
         loop.run(serve(names, store, folder))
         return
-    homes = places(folder, brokers, host, ports["broker_port"])
+    homes = places(folder, brokers, host, ports["broker_port"], ports["grpc_port"])
     names, store = _with_one_certificate(names, store, folder)
     given = _as_variables(
         {"allow_unauthenticated": insecure or None, "broker_ip1": advertise}
