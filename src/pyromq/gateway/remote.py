@@ -71,20 +71,28 @@ class RemoteBackend:
         """Ask a broker. What a pop brings whose caller has gone meanwhile is given back."""
         address = await self._view.address(broker)
         request = Command(code=row.code, fields={} if header is None else header.to_fields(), body=body)
-        asked = asyncio.get_running_loop().create_task(self._session.transport.call(address, request, timeout_s))
+        asking = self._session.transport.call(address, request, timeout_s)
         try:
-            answer = await asyncio.shield(asked)
-            self._away_until.pop(broker, None)
-            return answer
-        except asyncio.CancelledError:
-            if isinstance(header, PopMessage) and not asked.done():
-                self._keep(self._give_back(asked, header, broker, address))
+            if isinstance(header, PopMessage):
+                answer = await self._pop(asking, header, broker, address)
             else:
-                asked.cancel()
-            raise
+                answer = await asking
         except CallFailed:
             self._view.forget(broker)
             self._away_until[broker] = self._clock.monotonic() + _AWAY_S
+            raise
+        if self._away_until:
+            self._away_until.pop(broker, None)
+        return answer
+
+    async def _pop(
+        self, asking: Coroutine[Any, Any, Command], header: PopMessage, broker: str, address: str
+    ) -> Command:
+        asked = asyncio.get_running_loop().create_task(asking)
+        try:
+            return await asyncio.shield(asked)
+        except asyncio.CancelledError:
+            self._keep(self._give_back(asked, header, broker, address))
             raise
 
     def is_away(self, broker: str) -> bool:

@@ -27,10 +27,11 @@ class Queues:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._turns: OrderedDict[str, int] = OrderedDict()
+        self._written: dict[str, tuple[TopicRouteData, list[WriteQueue]]] = {}  # by topic: of the route that it has now
 
     async def for_send(self, topic: str, sharding_key: str = "") -> WriteQueue:
         """Return the queue of a key, or the next one. Denied (40402, 40300) without a topic or a queue."""
-        queues = write_queues(await self._backend.route(topic))
+        queues = self._queues_of(topic, await self._backend.route(topic))
         if not queues:
             raise refused(Code.FORBIDDEN, "no writable queue")
         if sharding_key:
@@ -38,6 +39,15 @@ class Queues:
         turn = self._turn(topic)
         in_turn = (queues[(turn + step) % len(queues)] for step in range(len(queues)))
         return next((one for one in in_turn if not self._backend.is_away(one.broker)), queues[turn % len(queues)])
+
+    def _queues_of(self, topic: str, route: TopicRouteData) -> list[WriteQueue]:
+        """Return the route's queues; they are sorted out once for as long as a gateway keeps the route."""
+        known = self._written.get(topic)
+        if known is None or known[0] is not route:
+            if len(self._written) >= _REMEMBERED:
+                self._written.clear()
+            known = self._written[topic] = route, write_queues(route)
+        return known[1]
 
     async def for_receive(self, topic: str, broker: str) -> str:
         """Return the broker to ask: the named one if it can be read from, else the next. Denied (40402, 40300)."""

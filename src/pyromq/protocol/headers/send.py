@@ -9,6 +9,7 @@ from typing import Self, cast
 import msgspec
 
 from ...errors import Malformed
+from ..ints import java_text
 from .header import Header, Int32, Int64, RpcHeader, TopicHeader
 
 
@@ -74,7 +75,15 @@ class SendMessageV2(SendMessage, kw_only=True):
             raise Malformed(f"{text}, sent as `{short}`" if short else text) from None
 
     def to_fields(self) -> dict[str, str]:
-        return {LONG_NAMES.get(name, name): value for name, value in super().to_fields().items()}
+        pairs = ((name, getattr(self, attribute)) for attribute, name in _short_names())
+        return {name: value if type(value) is str else java_text(value) for name, value in pairs if value is not None}
+
+
+@cache
+def _short_names() -> list[tuple[str, str]]:
+    """Return each field with its name on the wire."""
+    fields = msgspec.structs.fields(SendMessageV2)
+    return [(each.name, LONG_NAMES.get(each.encode_name, each.encode_name)) for each in fields]
 
 
 @cache
