@@ -28,9 +28,9 @@ ASKED = {
 MEMBERS = {
     "host": {
         *("born_host", "judge", "queue", "admit", "note_slow", "suspend", "note_pull", "read_counts"),
-        *("judge_pop", "judge_ack", "next_search", "give_back", "put_journal", "settled", "wake"),
+        *("judge_pop", "judge_ack", "next_search", "give_back", "put_journal", "settled", "wake", "hold"),
     },
-    "connection": {"notes", "address", "unfinished_sends", "unfinished"},
+    "connection": {"notes", "address", "unfinished_sends", "unfinished", "answers_later"},
 }
 
 

@@ -52,5 +52,6 @@ class HotPeer:
     address: str
     listener: str
     notes: object = None
+    answers_later: bool = False
     unfinished: int = 0
     unfinished_sends: int = 0

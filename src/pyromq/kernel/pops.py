@@ -112,6 +112,19 @@ class PopQuery(NamedTuple):
     expression: bytes | None
 
 
+class SearchRules(NamedTuple):
+    """How a pop goes through its queues: those of the topic, and of its retry topic, first or last, by chance."""
+
+    any_queue: bool  # not one alone
+    most: int  # messages of one read
+    ascending: bool  # the highest number first
+    retry_percent: int  # of the pops that look into the retry topic first
+    second_form: bool  # of the retry topic's name is read
+    both_forms: bool  # the first form by half of the pops then
+    renamed: bytes  # the topic under which messages of a retry topic leave; empty: as they are stored
+    broker: bytes  # in their receipts
+
+
 class AnswerTemplate(NamedTuple):
     """The header of an answer in JSON, cut where its own values stand: `slots` says which value follows each piece."""
 

@@ -39,6 +39,11 @@ class FeedConnection(Protocol):
     notes: object  # None at first; the kernel's own
 
     @property
+    def answers_later(self) -> bool:
+        """Return whether frames may be sent to it at any time: what finds nothing may wait as it came then."""
+        ...
+
+    @property
     def address(self) -> str:
         """Return `host:port` of the other end: the born host of its messages."""
         ...

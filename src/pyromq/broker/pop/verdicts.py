@@ -2,7 +2,7 @@
 
 A verdict ("a pop with these fields is allowed, from these queues and by these tags") holds until something changes that
 it was given for: settings, the topic or its retry topics, the group, which lanes are open, or who pulls. Pops in order,
-by expression, of topics with priorities, and what has messages in a retry topic are Python's. Event loop only.
+by expression, and of topics with priorities are Python's. Event loop only.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from typing import Any, Protocol, cast
 
 from ...errors import RequestRefused
 from ...kernel import pops, state
-from ...kernel.pops import AnswerTemplate, PopQuery, PopTemplates
+from ...kernel.pops import AnswerTemplate, PopQuery, PopTemplates, SearchRules
 from ...kernel.pulls import Changes, PullLimits
 from ...kernel.seam import FeedConnection
 from ...kernel.state import ChangeFlag
 from ...model.codes import ResponseCode
 from ...model.pop_names import JOURNAL_TOPIC, retry_topic_v1, retry_topic_v2
+from ...model.receipt import NORMAL, RETRY_V1, RETRY_V2
 from ...protocol.command import Command, encode_header
 from ...protocol.headers.pop import ChangeInvisibleTimeAnswer, PopMessage, PopMessageAnswer
 from ...protocol.requests import RequestCode
@@ -150,24 +151,20 @@ class PopVerdicts:
         if handler.pulled.has_any(header.topic, header.consumer_group):
             return None  # Python passes those queues over
         numbers = range(allowed.topic.read_queue_nums) if query.queue_id < 0 else (query.queue_id,)
-        retries = [(name, number) for name in _retries(header) for number in self._retry_queues(name)]
-        if len(numbers) + len(retries) > MOST_QUEUES:
-            return None
         group, codes = header.consumer_group, allowed.wanted.tag_codes
-        queues = [self._queue(group, header.topic, number, codes, config) for number in numbers]
-        queues_behind = [self._queue(group, name, number, codes, config) for name, number in retries]
-        if not queues or None in queues or None in queues_behind:
+        places = [[(header.topic, number) for number in numbers]]
+        places += [[(name, number) for number in self._retry_queues(name)] for name in _retries(header)]
+        if sum(map(len, places)) > MOST_QUEUES:
+            return None
+        queues = [
+            tuple(self._queue(group, name, number, codes, config, mark) for name, number in each)
+            for each, mark in zip(places, (NORMAL, RETRY_V1, RETRY_V2), strict=True)
+        ]
+        if not queues[0] or any(None in each for each in queues):
             return None
         handler.subscriptions.note(group, header.topic, header.exp_type, header.exp)
-        return self._module.PopGrant(  # type: ignore[no-any-return]
-            (header.topic, group, query.queue_id),
-            self._changes(header),
-            tuple(queues),
-            tuple(queues_behind),
-            query.queue_id < 0,
-            config.max_transfer_count_on_message_in_memory,
-            config.priority_order_asc,
-        )
+        rules = _rules(header, config)
+        return self._module.PopGrant((header.topic, group, query.queue_id), self._changes(header), *queues, rules)  # type: ignore[no-any-return]
 
     @property
     def _store(self) -> MessageStore:
@@ -178,7 +175,7 @@ class PopVerdicts:
         return range(0 if found is None else found.read_queue_nums)
 
     def _queue(
-        self, group: str, topic: str, queue_id: int, codes: frozenset[int] | None, config: BrokerConfig
+        self, group: str, topic: str, queue_id: int, codes: frozenset[int] | None, config: BrokerConfig, mark: str
     ) -> object | None:
         queue = self._store.queues.get(topic, queue_id)
         lane = self._parts.lanes.find(group, topic, queue_id)
@@ -196,6 +193,7 @@ class PopVerdicts:
             queue.entries.sequence.resident(),
             codes,
             _limits(config, is_filtered=codes is not None),
+            ord(mark),
         )
 
     # --- what ends verdicts ---------------------------------------------------------------------------------------
@@ -221,6 +219,19 @@ def _limits(config: BrokerConfig, *, is_filtered: bool) -> PullLimits:
     count = config.max_transfer_count_on_message_in_memory
     deep = config.max_filter_message_size // QUEUE_ENTRY_BYTES if is_filtered else 0
     return PullLimits(count, config.max_transfer_bytes_on_message_in_memory, max(SCAN_ENTRIES, count, deep))
+
+
+def _rules(header: PopMessage, config: BrokerConfig) -> SearchRules:
+    return SearchRules(
+        header.queue_id < 0,
+        config.max_transfer_count_on_message_in_memory,
+        config.priority_order_asc,
+        config.pop_from_retry_probability,
+        config.enable_retry_topic_v2,
+        config.retrieve_message_from_pop_retry_topic_v1,
+        b"" if config.pop_response_return_actual_retry_topic else header.topic.encode(),
+        config.broker_name.encode(),
+    )
 
 
 def _header(query: PopQuery) -> PopMessage:

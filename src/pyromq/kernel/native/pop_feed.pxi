@@ -36,10 +36,11 @@ cdef class PopFeed:
     cdef str journal_topic
     cdef QueueTail tail               # of the journal
     cdef dict grants, ack_grants
-    cdef Buffer picked, answers, record, starts, offsets, key
+    cdef Buffer picked, answers, record, starts, offsets, key, stored, renamed
+    cdef int shared                   # queues that gave something to the pop that is served
     cdef Share shares[MOST_POPPED_AT_ONCE]
     cdef BatchEntry batch[MOST_BATCHED]
-    cdef list made, dirty, woken, targets
+    cdef list made, dirty, targets
     cdef object asked                 # the verdict of the pop that was looked at last
     cdef int64_t made_bytes
     cdef uint64_t turn
@@ -56,7 +57,7 @@ cdef class PopFeed:
         self.journal_topic, self.journal = journal_topic, journal_topic.encode("ascii")
         self.reading, self.held = reading, held
         self.grants, self.ack_grants = {}, {}
-        self.made, self.dirty, self.woken, self.targets = [], [], [], []
+        self.made, self.dirty, self.targets = [], [], []
 
     def __dealloc__(self):
         free(self.picked.at)
@@ -65,6 +66,8 @@ cdef class PopFeed:
         free(self.starts.at)
         free(self.offsets.at)
         free(self.key.at)
+        free(self.stored.at)
+        free(self.renamed.at)
 
     def forget_unused(self):
         """Drop all verdicts: groups and connections that are gone leave nothing behind."""
@@ -111,11 +114,9 @@ cdef class PopFeed:
         outcome = self.look(&h, &a, born_ms)
         if outcome == POP_LEFT:
             return None
-        if outcome == POP_ANSWERED:
-            self.wake_for_rest()
-        elif not is_last:
-            return False
-        else:
+        if outcome == POP_EMPTY:
+            if not is_last:
+                return False
             self.answer(self.empty, &a)
         found = self.ready()
         self.answers.used = 0
@@ -193,7 +194,6 @@ cdef class PopFeed:
         self.is_begun = self.is_refused = False
         self.made.clear()
         self.dirty.clear()
-        self.woken.clear()
 
     cdef bint may_go_on(self) except -1:
         """Whether the table may be changed now: what it notes can be appended. Asked once a buffer, and of its room."""
@@ -259,15 +259,6 @@ cdef class PopFeed:
                 moved.append(lane.number)
         if moved or self.acked_now or (is_put and self.dirty):
             self.host.settled(moved, self.acked_now, is_put)
-        self.wake_for_rest()
-        return 0
-
-    cdef int wake_for_rest(self) except -1:
-        """Others that wait may have what was left."""
-        if self.woken and len(self.held):
-            for verdict in self.woken:
-                self.host.wake(verdict)
-        self.woken.clear()
         return 0
 
     cdef bint append(self) except -1:
@@ -318,8 +309,13 @@ cdef class PopFeed:
         cdef int outcome = self.look(h, &a, 0)
         if outcome != POP_EMPTY:
             return outcome == POP_ANSWERED
-        held = PyBytes_FromStringAndSize(<const char *>p, size) if a.poll > 0 else None
-        holding = 1 if held is None else self.host.hold(connection, self.asked, held, a.born, a.poll)
+        if not connection.answers_later:
+            holding = 2
+        elif a.poll > 0:
+            held = PyBytes_FromStringAndSize(<const char *>p, size)
+            holding = self.host.hold(connection, self.asked, held, a.born, a.poll)
+        else:
+            holding = 1
         if holding == 2:                  # too many wait: Python says so
             self.host.give_back(a.revive, a.chance)
             return False
@@ -332,7 +328,7 @@ cdef class PopFeed:
         """Hand out what there is. `came`: when a pop that was held came first."""
         cdef int64_t queue_id, count, init
         cdef PopGrant grant
-        cdef int has
+        cdef int outcome
         if h.seen & POP_REQUIRED != POP_REQUIRED:
             return POP_LEFT
         if h.seen >> POP_ORDER & 1 and not same(h.field[POP_ORDER], b"false", 5):
@@ -356,46 +352,34 @@ cdef class PopFeed:
         grant = self.pop_grant(h, queue_id, init)
         if grant is None:
             return POP_LEFT
-        has = self.has_some(grant)
-        if has == POP_LEFT:
-            return POP_LEFT
         a.revive, a.chance = self.host.next_search()
-        a.opaque, a.rest = h.opaque, 0
+        a.opaque = h.opaque
         self.asked = grant.verdict
-        if has == POP_EMPTY or self.hand_out(grant, a, <int>count, <int>a.chance):
-            return has
-        self.host.give_back(a.revive, a.chance)   # Python looks in the same order
-        return POP_LEFT
+        outcome = self.hand_out(grant, a, <int>count)
+        if outcome == POP_LEFT:
+            self.host.give_back(a.revive, a.chance)   # Python looks in the same order
+        return outcome
 
-    cdef int has_some(self, PopGrant grant) noexcept:
-        """Whether a queue of the topic has something for it, and none of a retry topic."""
-        cdef PopQueue queue
-        for queue in grant.retries:
-            if not queue.is_empty():
-                return POP_LEFT           # its messages leave under another name
-        for queue in grant.queues:
-            if not queue.is_empty():
-                return POP_ANSWERED
-        return POP_EMPTY
-
-    cdef bint hand_out(self, PopGrant grant, PopAnswer *a, int room, int chance) except -1:
+    cdef int hand_out(self, PopGrant grant, PopAnswer *a, int room) except -1:
         """Select, read, then note: up to the last step nothing is changed."""
-        cdef int shares = self.select(grant, a, room, chance)
         cdef bytes frame
         cdef int i, at = 0
         cdef int64_t offsets[MOST_POPPED_AT_ONCE]
-        cdef Pulled *one = <Pulled *>self.picked.at
+        cdef Pulled *one
         cdef Share *share
         cdef PopQueue queue
         cdef int k
-        if shares < 1:
-            return False
-        frame = self.found_frame(grant, a, shares)
+        if not self.select(grant, a, room):
+            return POP_LEFT
+        if not self.shared:
+            return POP_EMPTY
+        frame = self.found_frame(grant, a)
         if frame is None:
-            return False
-        for i in range(shares):
+            return POP_LEFT
+        one = <Pulled *>self.picked.at
+        for i in range(self.shared):
             share = &self.shares[i]
-            queue = grant.queues[share.place]
+            queue = grant.places[share.place]
             for k in range(share.count):
                 offsets[k] = one[at + k].offset
             at += share.count
@@ -408,58 +392,72 @@ cdef class PopFeed:
         self.made.append(frame)
         self.made_bytes += PyBytes_GET_SIZE(frame)
         self.messages += at
-        if a.rest > 0:
-            self.woken.append(grant.verdict)
-        return True
+        if a.rest > 0 and len(self.held):
+            self.host.wake(grant.verdict)     # others that wait may have what was left
+        return POP_ANSWERED
 
-    cdef int select(self, PopGrant grant, PopAnswer *a, int room, int chance) except -2:
-        """Pick records queue by queue in Java's order; how many queues gave some, -1 if Python has to look."""
+    cdef bint select(self, PopGrant grant, PopAnswer *a, int room) except -1:
+        """Pick records queue by queue in Java's order; False: Python has to look."""
+        cdef bint is_first = a.chance < grant.percent
+        cdef bint reads_first_form = not grant.reads_second or (grant.reads_both and a.chance % 2 == 0)
+        cdef int retries = grant.queues if reads_first_form else grant.queues + grant.first
+        cdef int count = grant.first if reads_first_form else grant.second
+        self.picked.used = 0
+        self.shared = 0
+        self.pulls.begun = self.pulls.monotonic()
+        a.rest = 0
+        if is_first and not self.walk(grant, retries, count, True, a, &room):
+            return False
+        if not self.walk(grant, 0, grant.queues, grant.is_any, a, &room):
+            return False
+        return is_first or room <= 0 or self.walk(grant, retries, count, True, a, &room)
+
+    cdef bint walk(self, PopGrant grant, int first, int count, bint is_any, PopAnswer *a, int *room) except -1:
+        """Through so many queues of one topic."""
         cdef Pull pull
         cdef PopQueue queue
-        cdef int i, place, shares = 0, count = <int>len(grant.queues)
+        cdef int i, place
+        cdef Share *share
         cdef Py_ssize_t size
-        self.picked.used = 0
-        self.pulls.begun = self.pulls.monotonic()
         pull.log_start, pull.log_end = self.pulls.log.start, self.pulls.log.end
-        a.rest = 0
         for i in range(count):
-            place = 0 if not grant.is_any else (count - 1 - i + chance) % count if grant.ascending else (i + chance) % count
-            queue = grant.queues[place]
+            place = 0 if not is_any else <int>((count - 1 - i + a.chance) % count if grant.ascending else (i + a.chance) % count)
+            queue = grant.places[first + place]
             pull.offset, pull.low, pull.high = queue.next(), queue.read.queue.min_offset, queue.read.queue.readable_end
-            if room <= 0:
+            if room[0] <= 0:
                 a.rest += max(<int64_t>0, pull.high - pull.offset)
                 continue
             if pull.offset == pull.high:
                 continue
             if queue.lane is None or pull.offset < 0:
-                return -1                 # Python opens it
-            queue.read.max_count = min(<int64_t>room, grant.most)
-            if not self.pulls.select(queue.read, &pull) or shares == MOST_POPPED_AT_ONCE:
-                return -1
+                return False              # Python opens it
+            queue.read.max_count = min(<int64_t>room[0], grant.most)
+            if not self.pulls.select(queue.read, &pull) or self.shared == MOST_POPPED_AT_ONCE:
+                return False
             if self.table.find(queue.lane, pull.offset, a.pop_time) != NO_POINT:
-                return -1
+                return False
             size = <Py_ssize_t>self.pulls.picked.used
             reserve(&self.picked, <size_t>size)
             memcpy(self.picked.at + self.picked.used, self.pulls.picked.at, <size_t>size)
             self.picked.used += <size_t>size
-            self.shares[shares].place, self.shares[shares].count = place, <int>(size // sizeof(Pulled))
-            self.shares[shares].start, self.shares[shares].next = pull.offset, pull.next
-            room -= self.shares[shares].count
+            share = &self.shares[self.shared]
+            share.place, share.count = first + place, <int>(size // sizeof(Pulled))
+            share.start, share.next = pull.offset, pull.next
+            room[0] -= share.count
             a.rest += max(<int64_t>0, pull.high - pull.next)
-            shares += 1
-        return shares
+            self.shared += 1
+        return True
 
-    cdef bytes found_frame(self, PopGrant grant, PopAnswer *a, int shares):
+    cdef bytes found_frame(self, PopGrant grant, PopAnswer *a):
         """The whole answer, its records read into it; None: they are not in memory, or not as their queue says."""
-        cdef Pulled *one = <Pulled *>self.picked.at
-        cdef Py_ssize_t count = <Py_ssize_t>(self.picked.used // sizeof(Pulled)), i, header, total = 0
+        cdef Py_ssize_t header, total
+        cdef bint is_renamed = self.is_renamed(grant)
         cdef bytes frame
         cdef uint8_t *start
-        cdef uint8_t *end
-        cdef Buffer mine
-        self.write_texts(grant, a, shares)
-        for i in range(count):
-            total += <Py_ssize_t>one[i].size
+        if is_renamed and not self.rename(grant, a):
+            return None
+        total = <Py_ssize_t>self.renamed.used if is_renamed else self.picked_bytes()
+        self.write_texts(grant, a)
         self.record.used = 0
         reserve(&self.record, <size_t>self.found.most(a))
         header = self.found.put(self.record.at, a) - self.record.at
@@ -470,39 +468,112 @@ cdef class PopFeed:
         put32(start, <uint32_t>(4 + header + total))
         put32(start + 4, <uint32_t>header)
         memcpy(start + 8, self.record.at, <size_t>header)
-        mine = self.pulls.picked          # it reads what was picked last; ours is of several queues
+        if is_renamed:
+            memcpy(start + 8 + header, self.renamed.at, <size_t>total)
+        elif not self.fetch(start + 8 + header):
+            return None
+        return frame
+
+    cdef Py_ssize_t picked_bytes(self) noexcept:
+        cdef Pulled *one = <Pulled *>self.picked.at
+        cdef Py_ssize_t i, total = 0
+        for i in range(<Py_ssize_t>(self.picked.used // sizeof(Pulled))):
+            total += <Py_ssize_t>one[i].size
+        return total
+
+    cdef bint fetch(self, uint8_t *into) except -1:
+        """The picked records, each of the offset that its queue says; False: not so."""
+        cdef Buffer mine = self.pulls.picked   # it reads what was picked last; ours is of several queues
+        cdef Pulled *one
+        cdef Py_ssize_t i
         self.pulls.picked = self.picked
         try:
-            if not self.pulls.fetch(start + 8 + header):
-                return None
+            if not self.pulls.fetch(into):
+                return False
         finally:
             self.picked = self.pulls.picked
             self.pulls.picked = mine
-        end = start + 8 + header
-        for i in range(count):
-            if <int64_t>get64(end + 20) != one[i].offset:
-                return None
-            end += one[i].size
-        return frame
+        one = <Pulled *>self.picked.at
+        for i in range(<Py_ssize_t>(self.picked.used // sizeof(Pulled))):
+            if <int64_t>get64(into + 20) != one[i].offset:
+                return False
+            into += one[i].size
+        return True
 
-    cdef int write_texts(self, PopGrant grant, PopAnswer *a, int shares) except -1:
-        """`0 queue start;…` and `0 queue offset,offset;…`."""
+    cdef bint is_renamed(self, PopGrant grant) noexcept:
+        """Whether it has messages of a retry topic, which leave under another name."""
+        cdef int i
+        if PyBytes_GET_SIZE(grant.topic) == 0:
+            return False
+        for i in range(self.shared):
+            if self.shares[i].place >= grant.queues:
+                return True
+        return False
+
+    cdef bint rename(self, PopGrant grant, PopAnswer *a) except -1:
+        """The records one behind the other, those of retry topics under the topic's name; False: Python's to do."""
+        cdef Pulled *one
+        cdef uint8_t *raw
+        cdef int i, k
+        cdef Share *share
+        cdef PopQueue queue
+        cdef Text receipt, topic = text_of(grant.topic)
+        self.stored.used = self.renamed.used = 0
+        reserve(&self.stored, <size_t>self.picked_bytes())
+        raw = self.stored.at
+        if not self.fetch(raw):
+            return False
+        one = <Pulled *>self.picked.at
+        for i in range(self.shared):
+            share = &self.shares[i]
+            queue = grant.places[share.place]
+            for k in range(share.count):
+                if share.place >= grant.queues:
+                    receipt = self.receipt_of(grant, a, share.start, queue.mark, <int32_t>get32(raw + 12), one.offset)
+                    if not put_renamed(&self.renamed, raw, <Py_ssize_t>one.size, topic, receipt):
+                        return False
+                else:
+                    reserve(&self.renamed, <size_t>one.size)
+                    memcpy(self.renamed.at + self.renamed.used, raw, <size_t>one.size)
+                    self.renamed.used += <size_t>one.size
+                raw += one.size
+                one += 1
+        return True
+
+    cdef Text receipt_of(self, PopGrant grant, const PopAnswer *a, int64_t start, uint8_t mark, int64_t queue_id, int64_t offset) except *:
+        """`start popTime invisibleTime reviveQueue retry broker queue offset`."""
+        cdef Text receipt, broker = text_of(grant.broker)
+        cdef uint8_t *r
+        self.key.used = 0
+        reserve(&self.key, <size_t>(160 + broker.n))
+        r = put_blank(put_number(self.key.at, start))
+        r = put_blank(put_number(r, a.pop_time))
+        r = put_blank(put_number(r, a.invisible))
+        r = put_blank(put_number(r, a.revive))
+        r[0] = mark
+        r = put_blank(put_text(put_blank(r + 1), broker))
+        r = put_number(put_blank(put_number(r, queue_id)), offset)
+        receipt.at, receipt.n = self.key.at, r - self.key.at
+        return receipt
+
+    cdef int write_texts(self, PopGrant grant, PopAnswer *a) except -1:
+        """`mark queue start;…` and `mark queue offset,offset;…`."""
         cdef Pulled *one = <Pulled *>self.picked.at
         cdef uint8_t *s
         cdef uint8_t *o
         cdef int i, k, at = 0
         cdef PopQueue queue
         self.starts.used = self.offsets.used = 0
-        reserve(&self.starts, <size_t>shares * 40)
-        reserve(&self.offsets, <size_t>shares * 40 + 24 * (self.picked.used // sizeof(Pulled)))
+        reserve(&self.starts, <size_t>self.shared * 40)
+        reserve(&self.offsets, <size_t>self.shared * 40 + 24 * (self.picked.used // sizeof(Pulled)))
         s, o = self.starts.at, self.offsets.at
-        for i in range(shares):
-            queue = grant.queues[self.shares[i].place]
+        for i in range(self.shared):
+            queue = grant.places[self.shares[i].place]
             if i:
                 s[0] = o[0] = c';'
                 s += 1
                 o += 1
-            s[0] = o[0] = c'0'
+            s[0] = o[0] = queue.mark
             s[1] = o[1] = c' '
             s = put_number(s + 2, queue.read.queue.queue_id)
             o = put_number(o + 2, queue.read.queue.queue_id)
@@ -722,6 +793,11 @@ cdef class PopFeed:
         put32(start + 4, <uint32_t>(end - start - 8))
         self.answers.used += <size_t>(end - start)
         return True
+
+
+cdef inline uint8_t *put_blank(uint8_t *r) noexcept nogil:
+    r[0] = c' '
+    return r + 1
 
 
 cdef inline bint is_pop(const uint8_t *p) noexcept nogil:

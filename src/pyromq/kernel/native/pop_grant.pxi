@@ -12,9 +12,11 @@ cdef class PopQueue:
     cdef PopLane lane                 # None: it is not open, and the group would begin at `start`
     cdef int64_t start
     cdef PullGrant read
+    cdef uint8_t mark                 # of receipts: 0, 1 or 2 as a digit
 
-    def __init__(self, PopTable table not None, lane, int64_t start, str group, QueueTail queue not None, ResidentFiles entries not None, codes, limits):
+    def __init__(self, PopTable table not None, lane, int64_t start, str group, QueueTail queue not None, ResidentFiles entries not None, codes, limits, uint8_t mark):
         """`limits`: messages, bytes, entries that are scanned."""
+        self.mark = mark
         self.lane = None if lane is None else table.lane_of(lane)
         self.start = start
         self.read = PullGrant.__new__(PullGrant)
@@ -36,23 +38,29 @@ cdef class PopGrant:
     """A verdict: pops with these fields may be answered from these queues, until something changes."""
 
     cdef readonly object verdict
-    cdef tuple changes, queues, retries
+    cdef tuple changes, places        # queues of the topic, then of its retry topics
+    cdef int queues, first, second    # how many of each
     cdef int64_t most
-    cdef bint ascending, is_any
+    cdef int percent
+    cdef bint ascending, is_any, reads_second, reads_both
+    cdef bytes topic, broker
 
-    def __init__(self, verdict, tuple changes not None, tuple queues not None, tuple retries not None, bint is_any, int64_t most, bint ascending):
-        """`queues`: in order of their numbers, or the one that was asked for. `retries`: must be empty. `most`: of one read."""
+    def __init__(self, verdict, tuple changes not None, tuple queues not None, tuple first not None, tuple second not None, rules):
+        """`queues`: in order of their numbers, or the one that was asked for. `first`, `second`: of the retry topics of
+        both forms. `rules`: `SearchRules` of kernel/pops.py."""
         cdef ChangeFlag change
         cdef PopQueue queue
         for change in changes:
             pass                      # of this type: `is_void` does not ask again
-        for queue in queues + retries:
+        self.places = queues + first + second
+        for queue in self.places:
             if queue is None:
                 raise ValueError("a verdict has queues")
-        if not queues or most < 1:
+        self.verdict, self.changes = verdict, changes
+        self.queues, self.first, self.second = <int>len(queues), <int>len(first), <int>len(second)
+        self.is_any, self.most, self.ascending, self.percent, self.reads_second, self.reads_both, self.topic, self.broker = rules
+        if not queues or self.most < 1:
             raise ValueError("a grant of a shape that this kernel does not know")
-        self.verdict, self.changes, self.queues, self.retries = verdict, changes, queues, retries
-        self.is_any, self.most, self.ascending = is_any, most, ascending
 
     cdef bint is_void(self) noexcept:
         return has_changed(self.changes)

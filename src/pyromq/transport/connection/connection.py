@@ -74,6 +74,10 @@ class Connection(asyncio.BufferedProtocol):
         return f"<Connection {self.address}>"
 
     @property
+    def answers_later(self) -> bool:
+        return True
+
+    @property
     def unfinished(self) -> int:
         return self._flow.requests.count
 
