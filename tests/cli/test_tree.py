@@ -127,6 +127,22 @@ def asked(*words: str) -> str:
     return said(*words, "topic", "list", "--timeout", "1").partition("cannot connect to ")[2].partition(": ")[0]
 
 
+def test_inspect_goes_by_the_name_servers_that_are_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def turns_to(*words: str) -> str:
+        return said("inspect", "--timeout", "1", *words).partition("cannot connect to ")[2].partition(": ")[0]
+
+    monkeypatch.setattr("pyromq.cli.cluster.inspect.HERE", "127.0.0.1:1")
+    assert turns_to() == "127.0.0.1:1"
+    said("profile", "set", "far", "127.0.0.1:2")
+    said("profile", "use", "far")
+    assert turns_to() == "127.0.0.1:2"
+    monkeypatch.setenv("NAMESRV_ADDR", "127.0.0.1:3")
+    assert turns_to() == "127.0.0.1:3"
+    monkeypatch.setenv("PYROMQ_NAMESRV", "127.0.0.1:4")
+    assert turns_to() == "127.0.0.1:4"
+    assert turns_to("-b", "127.0.0.1:5") == "127.0.0.1:5"
+
+
 def test_profiles_name_name_servers(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no profiles in" in said("profile", "list")
     assert said("profile", "set", "near", "127.0.0.1:1").startswith("near: 127.0.0.1:1")

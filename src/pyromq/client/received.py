@@ -26,6 +26,7 @@ def give_topic_back(message: StoredMessage, group: str) -> None:
 class Received:
     """One delivery. `message` has everything that RocketMQ knows of it."""
 
+    is_alone = False  # nothing behind it waits for its end
     __slots__ = ("codec", "deadline", "ends", "group", "message", "namespace", "queue", "undecodable", "wanted_s")
 
     def __init__(

@@ -25,13 +25,23 @@ HERE = "127.0.0.1:10911"
 
 
 @command(
-    "pyromq inspect                          the broker of this machine, 127.0.0.1:10911",
+    "pyromq inspect                          the broker of PYROMQ_NAMESRV, else 127.0.0.1:10911",
     "pyromq inspect -b 10.0.0.2:10911 --json",
     "pyromq inspect -b broker-a              by its name: the name servers tell its address",
-    "pyromq inspect -q && echo ready",
+    "pyromq inspect -b 127.0.0.1:10911 -q && echo ready",
 )
-@click.option("-b", "--broker", metavar="NAME|HOST:PORT", help=f"Which one.  [default: {HERE}, or what -n knows]")
-@click.option("-n", "--namesrv", metavar="HOST:PORT", help="Name server that knows it; several with ; between.")
+@click.option(
+    "-b",
+    "--broker",
+    metavar="NAME|HOST:PORT",
+    help=f"Which one.  [default: the one that the name servers know; {HERE} if none are named]",
+)
+@click.option(
+    "-n",
+    "--namesrv",
+    metavar="HOST:PORT",
+    help="Name server that knows it; several with ; between.  [default: PYROMQ_NAMESRV, NAMESRV_ADDR]",
+)
 @click.option("--profile", metavar="NAME", help="Name servers by the name of a profile.")
 @tls_options
 @click.option("--timeout", type=seconds(), default=3.0, show_default=True, help="Seconds to wait for the answer.")
@@ -40,11 +50,12 @@ HERE = "127.0.0.1:10911"
 def inspect(broker: str | None, timeout: float, as_json: bool, quiet: bool, **given: Any) -> None:
     """Show what a broker holds. Exit code 0: ready, 1: not ready, 2: no answer.
 
-    An address is asked directly, so that a probe depends on nothing else; a name, or -n alone, by way of name servers.
+    An address is asked directly, so that a probe depends on nothing else. A name, or no -b, goes by way of the name
+    servers, if any are named by -n, a profile or the environment.
     """
-    if broker is None and not given["namesrv"] and not given["profile"]:
-        broker = given["namesrv"] = HERE  # whose TLS no profile tells
     reach = take_reach(given)
+    if broker is None and reach.namesrv is None:
+        broker = HERE
     if broker is not None and ":" in broker:
         reach = replace(reach, namesrv=broker)  # no name server is asked, nor even its name looked up
     found = ask(_inspect, reach, timeout, {"broker": broker})

@@ -181,8 +181,9 @@ class HandlerRunner:
     def _log_slow(self, waiting: _Waiting) -> None:
         first = waiting.messages[0]
         place = "" if self._threads is None else self._threads.place_of(waiting.task)
+        so = "" if first.is_alone else ", and nothing behind its message is committed"
         log.warning(
-            "a handler is still busy, and nothing behind its message is committed",
+            f"a handler is still busy{so}",
             handler=self._name,
             group=first.group,
             queue=str(first.queue),

@@ -53,6 +53,7 @@ class Keeper(Protocol):
 class Popped(Received):
     """One delivery that is hidden from the group until its invisible time is over, unless it is acknowledged."""
 
+    is_alone = True
     __slots__ = ("_keeper", "acking", "receipt", "state", "until")
 
     def __init__(
