@@ -45,7 +45,7 @@ class Bench:
         self.service.on_free = lambda: None
         self.service.start()
 
-    async def attempt(self, messages: Sequence[Received]) -> Sequence[Exception | None]:
+    async def attempt(self, messages: Sequence[Received]) -> list[Exception | None]:
         self.begun += [each.offset for each in messages]
         await self.release.wait()
         return [None] * len(messages)

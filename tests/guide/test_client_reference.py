@@ -150,11 +150,11 @@ METHODS = {
 INSIDE = {
     "Client": {"session", "running_handlers"},
     "Producer": {"received", "transactions"},
-    "PushConsumer": {"received", "note_refusal", "describe", "facts", "members_changed", "reset"},
+    "PushConsumer": {"received", "note_refusal", "describe", "facts", "members_changed", "reset", "try_now"},
     "PullConsumer": {"note_refusal", "describe", "members_changed"},
     "SimpleConsumer": {"note_refusal", "describe", "members_changed"},
     "Popped": {"acking", "receipt", "state", "until"} | public_names(pyromq.Received),
-    "Received": {"deadline", "ends", "namespace", "undecodable", "wanted_s", "wire_topic"},
+    "Received": {"deadline", "ends", "is_alone", "namespace", "undecodable", "wanted_s", "wire_topic"},
     "Transaction": {"properties", "decision"},
     "SendResult": set[str](),
 }

@@ -198,8 +198,11 @@ class Client(Lifecycle):
         how = ConsumeOptions(**read_begin(options, self.session.clock.now_ms()))
         if self._members is not None:
             how = replace(how, mode="pop")  # the protocol has no other way
-        consumer = self._make_consumer(self._session_of_member(), group, wanted, handler, how, self._tracer, around)
+        session = self._session_of_member()
+        consumer = self._make_consumer(session, group, wanted, handler, how, self._tracer, around)
         self._consumers.append(consumer)
+        if self._members is not None:
+            session.presence.on_trial = consumer.try_now  # type: ignore[attr-defined]
         return consumer
 
     def subscribe(

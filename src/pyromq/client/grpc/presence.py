@@ -22,11 +22,10 @@ from ...transport.http2.client_connection import ClientCall
 from ..config import ClientConfig
 from ..connect.background import Bell, Tasks
 from ..connect.heartbeats import GroupMember
-from ..consume.push_consumer import PushConsumer
 from ..errors import Error, TimedOut
 from .grpc_calls import VERSION, GrpcCalls, check_status, grpc_fault
 from .messages import endpoints_of
-from .operators import answer_to
+from .operators import Trial, answer_to
 
 log = logs.get("pyromq.client")
 
@@ -53,6 +52,7 @@ class Presence:
     ) -> None:
         self.due = Bell(clock)
         self.on_orphan: OnOrphan | None = None
+        self.on_trial: Trial | None = None
         self._calls = calls
         self._config = config
         self._clock = clock
@@ -192,8 +192,7 @@ class Presence:
             log.warning("a server refuses this client", address=address, why=command.status.message)
 
     async def _answer(self, server: _Server, command: v2.TelemetryCommand) -> None:
-        consumer = self._member if isinstance(self._member, PushConsumer) else None
-        answer, call = await answer_to(command, consumer), server.call
+        answer, call = await answer_to(command, self.on_trial), server.call
         if answer is None or call is None:
             return
         try:

@@ -134,7 +134,7 @@ class PopAssignment:
         for place in self._loops.keys() - wanted:
             self._loops.pop(place).cancel()
         new = sorted(wanted - self._loops.keys())
-        first = await asyncio.gather(*(self._pops.begin(self._asked(place)) for place in new), return_exceptions=True)
+        first = await asyncio.gather(*(self._pops.begin(self._request(place)) for place in new), return_exceptions=True)
         for place, found in zip(new, first, strict=True):  # so brokers know where the group begins
             if self._is_closed:
                 return True
@@ -162,7 +162,7 @@ class PopAssignment:
             if pause_s == 0:
                 began = clock.monotonic()
                 try:
-                    found = await self._pops.pop(self._asked(place))
+                    found = await self._pops.pop(self._request(place))
                 except (Error, ProtocolError) as fault:
                     self.session.outages.warn("pop failed", fault, group=self.group, place=str(place))
                     pause_s = ERROR_PAUSE_S
@@ -178,7 +178,7 @@ class PopAssignment:
         is_full = service.held[place] >= options.in_flight or service.bytes >= options.limits.bytes
         return not is_full and not service.is_stuck
 
-    def _asked(self, place: MessageQueue) -> PopRequest:
+    def _request(self, place: MessageQueue) -> PopRequest:
         room = max(1, self.options.in_flight - self.service.held[place])
         return PopRequest(
             place=place,

@@ -61,7 +61,7 @@ class RemotingPops:
         return found
 
     async def begin(self, request: PopRequest) -> list[Handed]:
-        """Pop without waiting: the broker notes where a new group begins."""
+        """Return what is there now. The broker notes where a new group begins."""
         return await self.pop(replace(request, hold_s=0.0))
 
     async def pop(self, request: PopRequest) -> list[Handed]:
