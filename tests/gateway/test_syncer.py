@@ -136,6 +136,7 @@ async def test_tools_show_clients_that_no_broker_knows(world: World) -> None:
             (shown,) = found[gateway.syncer.proxy_id].connection_set
             assert (shown.client_id, shown.language) == ("client-1", "JAVA")
             joined = proxies.joined(ConsumerConnection(), found.values())
+            assert list(await proxies.all_connections(calls)) == ["g"]
             assert joined.subscription_table["T"].sub_string == "*"
             farewell = v2.NotifyClientTerminationRequest(group=v2.Resource(name="g"))
             await client.ask("NotifyClientTermination", farewell)

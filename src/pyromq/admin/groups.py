@@ -20,6 +20,7 @@ from .calls import Calls
 
 _PAGES = 100  # more answers than any broker gives
 CONFLICT_WORDS = ("CONFLICT: ", "REFUSED: ")  # with which our brokers begin a line about a group's members
+GATEWAYS_GROUP = "CID_DefaultHeartBeatSyncerTopic"  # with which gateways and proxies hear of each other's clients
 TOOLS_PREFIX = "pyromq_"  # groups of the command line: their offsets say how far a long piece of work is
 
 
@@ -93,5 +94,5 @@ async def running_info(
 
 
 def is_internal(name: str) -> bool:
-    """Return whether the group is no application's: the system's own, or one of the tools."""
-    return is_system_group(name) or name.startswith(TOOLS_PREFIX)
+    """Return whether the group is no application's: the system's own, or one of the tools or of gateways."""
+    return is_system_group(name) or name.startswith(TOOLS_PREFIX) or name == GATEWAYS_GROUP

@@ -21,28 +21,36 @@ SILENT_MS = 120_000  # a client of which proxies said nothing for so long has go
 
 async def connections(calls: Calls, group: str) -> dict[str, ConsumerConnection]:
     """Return a group's members by the proxy that they are connected to. Empty where there is no proxy."""
+    return (await all_connections(calls)).get(group, {})
+
+
+async def all_connections(calls: Calls) -> dict[str, dict[str, ConsumerConnection]]:
+    """Return the members of all groups, by group and by the proxy that they are connected to."""
     session = calls.session
     try:
         route = await session.name_servers.route(TOPIC)
     except (TopicNotFound, NoBroker):
         return {}
-    newest: dict[str, HeartbeatSyncerData] = {}  # by client
+    newest: dict[tuple[str, str], HeartbeatSyncerData] = {}  # by group and client
     for queue in route.readable:
         address = route.master(queue.broker_name)
         if address is None:
             continue
         try:
             for told in await _read_announcements(calls, address, queue):
-                known = newest.get(told.client_id)
-                if told.group == group and _counts(told, known):
-                    newest[told.client_id] = told
+                place = told.group, told.client_id
+                if _counts(told, newest.get(place)):
+                    newest[place] = told
         except Error:  # a broker that does not answer: what the others have is shown
             continue
-    by_proxy: dict[str, list[HeartbeatSyncerData]] = {}
+    found: dict[str, dict[str, list[HeartbeatSyncerData]]] = {}
     for told in newest.values():
         if told.heartbeat_type == REGISTER:
-            by_proxy.setdefault(told.local_proxy_id, []).append(told)
-    return {proxy: _connection(members) for proxy, members in sorted(by_proxy.items())}
+            found.setdefault(told.group, {}).setdefault(told.local_proxy_id, []).append(told)
+    return {
+        group: {proxy: _connection(members) for proxy, members in sorted(by_proxy.items())}
+        for group, by_proxy in found.items()
+    }
 
 
 def joined(found: ConsumerConnection, elsewhere: Iterable[ConsumerConnection]) -> ConsumerConnection:

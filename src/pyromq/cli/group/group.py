@@ -53,13 +53,15 @@ async def list_groups(shell: Shell, everything: bool) -> None:
     Exit code 1 if a broker does not answer.
     """
     rows: dict[str, dict[str, Any]] = {}
+    online: dict[str, set[str]] = {}  # by group: who brokers know
 
     async def fetch(place: BrokerPlace) -> None:
         for name in sorted(await admin.groups.configs(shell.calls, place.address)):
             if everything or not admin.groups.is_internal(name):
-                await _add(shell, rows, place, name)
+                online.setdefault(name, set()).update(await _add(shell, rows, place, name))
 
     away = await shell.each(await shell.masters(), fetch)
+    await _add_of_proxies(shell, rows, online)
     shell.rows([rows[name] for name in sorted(rows)], "no groups yet")
     if torn := [name for name in sorted(rows) if rows[name]["conflicts"]]:
         hint = f"More: pyromq doctor --group {shell_word(torn[0])}"
@@ -67,7 +69,16 @@ async def list_groups(shell: Shell, everything: bool) -> None:
     shell.end(away)
 
 
-async def _add(shell: Shell, rows: dict[str, dict[str, Any]], place: BrokerPlace, name: str) -> None:
+async def _add_of_proxies(shell: Shell, rows: dict[str, dict[str, Any]], online: dict[str, set[str]]) -> None:
+    """Count members that brokers do not know: gRPC clients of gateways."""
+    for name, by_proxy in (await admin.proxies.all_connections(shell.calls)).items():
+        if name in rows:
+            members = {one.client_id for each in by_proxy.values() for one in each.connection_set}
+            rows[name]["members"] += len(members - online[name])
+
+
+async def _add(shell: Shell, rows: dict[str, dict[str, Any]], place: BrokerPlace, name: str) -> set[str]:
+    """Add what one broker says of a group. Return its members there."""
     fresh = {"group": name, "members": 0, "mode": "", "conflicts": 0, "lag": 0, "perSecond": 0.0, "topics": []}
     row = rows.setdefault(name, fresh)
     online = await admin.groups.connections(shell.calls, place.address, name)
@@ -82,6 +93,7 @@ async def _add(shell: Shell, rows: dict[str, dict[str, Any]], place: BrokerPlace
         row["lag"] += one.lag
         if queue.topic not in row["topics"]:
             row["topics"].append(queue.topic)
+    return set() if online is None else {one.client_id for one in online.connection_set}
 
 
 def _mode(online: ConsumerConnection) -> str:
