@@ -71,6 +71,23 @@ async def test_a_receive_that_is_cancelled_gives_back_what_its_pop_brings(world:
         await client.close()
 
 
+async def test_a_receive_that_waits_finds_nothing_when_the_gateway_stops(world: World) -> None:
+    await world.create_topic("T", 1)
+    async with gateway_before(*world.name_servers) as gateway:
+        client = Caller(gateway)
+        await client.say(consumer("g", "T"))
+        call, waiting = client.begin("T", "g")
+        asked = v2.QueryAssignmentRequest(topic=v2.Resource(name="T"), group=v2.Resource(name="g"))
+        for _ in range(20):  # over the broker's loop and ours: the pop is held by then
+            await client.ask("QueryAssignment", asked)
+            await asyncio.sleep(0)
+    await waiting
+    first, last = (v2.ReceiveMessageResponse.FromString(call.answered.get_nowait()) for _ in range(2))
+    assert (first.status.code, first.status.message) == (Code.MESSAGE_NOT_FOUND, "no new message")
+    assert last.HasField("delivery_timestamp")
+    await client.close()
+
+
 async def test_orphans_reach_a_producer_through_the_gateway(world: World) -> None:
     await world.create_topic("X", 1, attributes="+message.type=TRANSACTION")
     async with gateway_before(*world.name_servers) as gateway:

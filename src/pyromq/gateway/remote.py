@@ -18,6 +18,7 @@ from ..protocol.bodies.heartbeat import HeartbeatData
 from ..protocol.bodies.route import TopicRouteData
 from ..protocol.command import RESPONSE_FLAG, Command
 from ..protocol.grpc import v2
+from ..protocol.grpc.v2 import Code
 from ..protocol.headers.header import Header
 from ..protocol.headers.pop import PopMessage
 from ..protocol.properties import decode_properties
@@ -52,6 +53,7 @@ class RemoteBackend:
         self._seen: dict[Peer, float] = {}
         self._produced: dict[Peer, set[str]] = {}  # topics whose brokers are told that we produce to them
         self._abandoned: set[asyncio.Task[None]] = set()
+        self._waiting: dict[asyncio.Future[Command], asyncio.Task[Any] | None] = {}  # pops, and who serves their calls
         self._away_until: dict[str, float] = {}  # by broker that did not answer: it is tried again then
         self.clients: Clients | None = None  # set by who composes: transaction checks go to them
         self.port = 0
@@ -89,11 +91,24 @@ class RemoteBackend:
         self, asking: Coroutine[Any, Any, Command], header: PopMessage, broker: str, address: str
     ) -> Command:
         asked = asyncio.get_running_loop().create_task(asking)
+        waiting = asyncio.shield(asked)
+        self._waiting[waiting] = asyncio.current_task()
         try:
-            return await asyncio.shield(asked)
-        except asyncio.CancelledError:
+            return await waiting
+        except (asyncio.CancelledError, Denied):
             self._keep(self._give_back(asked, header, broker, address))
             raise
+        finally:
+            del self._waiting[waiting]
+
+    async def end_pops(self) -> None:
+        """Let receives that wait find nothing, since the gateway stops, and wait until they have said so."""
+        tasks = [task for task in self._waiting.values() if task is not None]
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_exception(Denied(Code.MESSAGE_NOT_FOUND, "no new message"))
+        if tasks:
+            await asyncio.wait(tasks, timeout=_BROKER_S)
 
     def is_away(self, broker: str) -> bool:
         until = self._away_until.get(broker)

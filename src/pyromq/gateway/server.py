@@ -165,6 +165,10 @@ class Gateway:
     async def stop(self) -> None:
         """Finish calls under way, give back what clients hold, leave the cluster."""
         for server in self.servers:
+            if server.calls is not None:
+                server.calls.refuse_new()  # clients go elsewhere with what they ask next
+        await self.backend.end_pops()
+        for server in self.servers:
             await server.stop(self.config.grpc_shutdown_time_seconds)
         await self.tunnel.close()
         for task in self._running:
