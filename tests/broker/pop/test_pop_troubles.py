@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pyromq.kernel.records import Placed
+from pyromq.protocol.record import Record
 from pyromq.protocol.requests import RequestCode
 from pyromq.store.files.disk import DiskFull
 from pyromq.store.log.commit_log import CommitLog
@@ -188,3 +190,26 @@ async def test_pops_go_on_while_a_pull_lets_a_queue_go(broker: Virtual) -> None:
     assert bodies(more) == ["2", "3"]
     assert [one.body for one in pulled]
     assert bodies(await pop(broker, maxMsgNums=2)) == ["4", "5"]
+
+
+async def test_what_expires_together_comes_again_in_slices(broker: Virtual, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn of the loop gives some messages again, in one burst; the others come in the next turns."""
+    await fill(broker, 200)
+    for _ in range(7):
+        assert await pop(broker, invisibleTime=1_000)
+    revive, store = broker.broker.pop_parts.revive, broker.broker.store
+    put, bursts = store.put, list[int]()
+
+    def counted(records: Sequence[Record]) -> Sequence[Placed]:
+        bursts.append(sum(record.topic == "%RETRY%G_T" for record in records))
+        return put(records)
+
+    monkeypatch.setattr(store, "put", counted)
+    await broker.advance(1.2)
+    await broker.clock.settle()
+    assert revive.revived == 200
+    assert [count for count in bursts if count] == [64, 64, 64, 8]
+    again: list[str] = []
+    while some := await pop(broker):
+        again += bodies(some)
+    assert sorted(map(int, again)) == [*range(200)]

@@ -28,7 +28,8 @@ from .lanes import Lanes
 log = logs.get("pyromq.broker")
 
 TICK_S = 0.1
-AT_ONCE = 256  # check points in a turn of the loop: some milliseconds
+AT_ONCE = 64  # check points in a turn of the loop, and messages, about two milliseconds; one check point at least
+MESSAGES_AT_ONCE = 64
 SAID_AGAIN_S = 10.0
 
 
@@ -61,31 +62,29 @@ class Revive:
     async def round(self) -> bool:
         """Give again what is due, some of it. True: there is more."""
         due = self.lanes.table.due(self.access.clock.now_ms(), AT_ONCE)
-        if not due:
-            return False
-        left = [point for point in due if not self._revive(point)]
+        some = _within(due, MESSAGES_AT_ONCE)
+        left = self._revive(some)
         if left:
-            await self._revive_cold(left)
-        return len(due) == AT_ONCE and len(left) < AT_ONCE
+            left = await self._revive_cold(left)
+        return len(left) < len(some) and (len(some) < len(due) or len(due) == AT_ONCE)
 
-    # --- one check point ------------------------------------------------------------------------------------------
+    # --- some check points ----------------------------------------------------------------------------------------
 
-    def _revive(self, point: CheckPoint) -> bool:
-        """Put the copies if the messages are in memory. False: they are not, or cannot be put now."""
-        ranges = self._ranges(point)
-        records = self.access.store.reader.read_resident(ranges)
-        return records is not None and self._put_copies(point, records)
+    def _revive(self, points: Sequence[CheckPoint]) -> list[CheckPoint]:
+        """Put copies of the messages that are in memory. Return check points that stay."""
+        found = [(point, self.access.store.reader.read_resident(self._ranges(point))) for point in points]
+        read = [(point, records) for point, records in found if records is not None]
+        return [point for point, records in found if records is None] + self._put_copies(read)
 
-    async def _revive_cold(self, points: Sequence[CheckPoint]) -> None:
-        """Fetch the messages of these, then put copies of what is still open: acks go on meanwhile."""
+    async def _revive_cold(self, points: Sequence[CheckPoint]) -> list[CheckPoint]:
+        """Fetch the messages of these, then put copies of what is still open: acks go on meanwhile. Return those that
+        stay."""
         read: dict[tuple[int, int, int], list[bytes]] = {}
         for point in points:
             selection = Selection(GetStatus.FOUND, self._ranges(point), 0, 0, 0)
             read[_key(point)] = await self.access.store.read(selection)
-        for point in self.lanes.table.due(self.access.clock.now_ms(), AT_ONCE):
-            records = read.get(_key(point))
-            if records is not None:
-                self._put_copies(point, records)
+        due = self.lanes.table.due(self.access.clock.now_ms(), AT_ONCE)
+        return self._put_copies([(point, read[_key(point)]) for point in due if _key(point) in read])
 
     def _ranges(self, point: CheckPoint) -> list[Range]:
         _, topic, queue_id = self.lanes.table.names(point.lane)
@@ -96,22 +95,30 @@ class Revive:
         entries = ((offset, queue.entry_at(offset)) for offset in point.open_offsets if offset >= queue.min_offset)
         return [Range(e.position, e.size, at) for at, e in entries if e is not None and e.position >= low]
 
-    def _put_copies(self, point: CheckPoint, records: Sequence[bytes]) -> bool:
-        """Put a copy of each open message. False: one could not be put, so the check point stays."""
-        group, topic, queue_id = self.lanes.table.names(point.lane)
-        if self.topics.find(pop_names.normal_topic(topic, group)) is None or self.groups.find(group) is None:
-            self._gone(point)
-            return True
-        copies = self._copies(point, group, topic, queue_id, records)
-        outcomes: list[tuple[int, Outcome]] = []
-        for offset, copy in copies.items():
-            self.access.intake.put(copy, partial(self._stored, copy, offset, outcomes))
+    def _put_copies(self, read: Sequence[tuple[CheckPoint, Sequence[bytes]]]) -> list[CheckPoint]:
+        """Put a copy of each open message, all in one burst. Return check points of which one could not be put: those
+        stay."""
+        put: list[tuple[CheckPoint, list[tuple[int, Outcome]]]] = []
+        for point, records in read:
+            group, topic, queue_id = self.lanes.table.names(point.lane)
+            outcomes: list[tuple[int, Outcome]] = []
+            if self.topics.find(pop_names.normal_topic(topic, group)) is None or self.groups.find(group) is None:
+                self._gone(point)
+                continue
+            for offset, copy in self._copies(point, group, topic, queue_id, records).items():
+                self.access.intake.put(copy, partial(self._stored, copy, offset, outcomes))
+            put.append((point, outcomes))
         self.access.intake.flush()
+        return [point for point, outcomes in put if not self._is_done(point, outcomes)]
+
+    def _is_done(self, point: CheckPoint, outcomes: Sequence[tuple[int, Outcome]]) -> bool:
+        """Let the check point go if all its copies were put."""
         if any(outcome.refusal is not None for _, outcome in outcomes):
             self._keep_rest(point, outcomes)
             return False
-        missing = len(point.open_offsets) - len(copies)
+        missing = len(point.open_offsets) - len(outcomes)
         if missing:
+            group, topic, queue_id = self.lanes.table.names(point.lane)
             self.lost += missing
             log.error(
                 "MESSAGES WERE LOST BEFORE THEY WERE ACKNOWLEDGED: the log no longer has them, or they are damaged",
@@ -121,7 +128,7 @@ class Revive:
                 messages=missing,
                 first=point.open_offsets[0],
             )
-        self.revived += len(copies)
+        self.revived += len(outcomes)
         self._gone(point)
         return True
 
@@ -130,7 +137,7 @@ class Revive:
         self.lanes.settle(point.lane)
         self.lanes.journal.changed()
 
-    def _keep_rest(self, point: CheckPoint, outcomes: list[tuple[int, Outcome]]) -> None:
+    def _keep_rest(self, point: CheckPoint, outcomes: Sequence[tuple[int, Outcome]]) -> None:
         """Leave those open that could not be put; the others are in the retry topic and settled."""
         for offset, outcome in outcomes:
             if outcome.refusal is None:
@@ -175,6 +182,15 @@ class Revive:
             self.topics.ensure(name, queues)
             self.lanes.commit_start(group, name, queue_id, 0)
         return name
+
+
+def _within(points: Sequence[CheckPoint], messages: int) -> Sequence[CheckPoint]:
+    """Return the first of these, with about so many messages; one at least."""
+    for count, point in enumerate(points, 1):
+        messages -= point.open_bits.bit_count()
+        if messages <= 0:
+            return points[:count]
+    return points
 
 
 def _key(point: CheckPoint) -> tuple[int, int, int]:
