@@ -1,4 +1,5 @@
-"""Where the parts of popping meet that know nothing of each other: messages in order, and check points that grow old.
+"""Where the parts of popping meet that know nothing of each other: messages in order, check points that grow old, and
+the timer.
 
 `handler.py`, `ack.py` and `change.py` ask these for what is not theirs. A part that is None is not there: then what
 needs it is refused.
@@ -6,7 +7,7 @@ needs it is refused.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from typing import NamedTuple, Protocol
 
 from ...kernel.pops import CheckPoint
@@ -75,4 +76,19 @@ class Spill(Protocol):
         self, handed_out: HandedOut, offset: int, pop_time: int, invisible_ms: int, suspend: bool, done: Done
     ) -> None:
         """Put a check point of this one message with a new time, and the ack of the old one."""
+        ...
+
+
+class StillTimer(Protocol):
+    """The timer while it stands still: what waits for a time up to `until_ms` was delivered, or is shown."""
+
+    @property
+    def until_ms(self) -> int: ...
+
+    def records(self) -> AsyncIterator[Sequence[bytes]]:
+        """Yield the records that wait in the next slot and were not seen before."""
+        ...
+
+    def seen(self) -> None:
+        """Say that these need not be shown again."""
         ...

@@ -44,7 +44,7 @@ class PopSettings(StoreConfig):
     )
     revive_queue_num: int = setting(8, low=1, high=1024, help="queues of the revive topic; never fewer than before")
     revive_interval: int = setting(
-        1_000, low=100, live=True, help="ms between two looks at stored check points that are due"
+        1_000, low=100, live=True, help="ms until stored check points whose messages could not be put are tried again"
     )
     skip_when_ck_re_put_reach_max_times: bool = setting(
         False,

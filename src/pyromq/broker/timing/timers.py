@@ -31,6 +31,7 @@ from ..metadata.saving import SaveSoon
 from .level_delivery import AGAIN_S, IDLE_S, LONGEST_SLEEP_S, run_rounds
 from .progress import TimerCounts
 from .timer_feed import TimerFeed
+from .timer_glance import TimerGlance
 from .timer_park import timer_copy
 from .timer_slots import TimerSlots
 
@@ -71,7 +72,8 @@ class Timers:
         self._carried_lost = 0
         self._flushed_at = access.clock.monotonic()
         self._arrived = asyncio.Event()
-        self._turn = asyncio.Lock()  # the loop and `carry` must not move the timer at the same time
+        self._turn = asyncio.Lock()  # the loop, `carry` and `glance` must not move the timer at the same time
+        self.glance = TimerGlance(live, access, timers, self._feed, run_blocking, self._turn)
         access.store.on_arrival(TIMER_TOPIC, lambda queue: self._arrived.set())
 
     @property
@@ -94,10 +96,6 @@ class Timers:
         late = 0 if slot_ms is None else max(0, self._clock.now_ms() - slot_ms - self._precision)
         behind = 0 if queue is None else queue.readable_end - max(self._timers.queue_offset, queue.min_offset)
         return {"timerReadBehind": str(late), "timerOffsetBehind": str(max(0, behind))}
-
-    def is_behind(self) -> bool:
-        """Return whether something is due that was not delivered, or was not even looked at."""
-        return any(value != "0" for value in self.behind().values())
 
     # --- the loop -------------------------------------------------------------------------------------------------
 
@@ -153,6 +151,7 @@ class Timers:
         """Count anew: the timer's files were just rebuilt."""
         self.counts.start_anew()
         self._slots.start_anew()
+        self.glance.start_anew()
 
     async def _flush(self) -> None:
         """Flush the commit log first: what the timer says about it must be true after a power cut."""

@@ -25,7 +25,7 @@ class StoredPopParts:
         self.spill = JavaSpill(live, access, pops.lanes, base.topics, sends.parks.timer.until)
         self.copies = RetryCopies(live, base.topics, base.groups, base.offsets, access, quarantine)
         self.revive = ReviveTopic(
-            live, access, base.offsets, self.copies, self.spill, quarantine, timing.timers.is_behind
+            live, access, base.offsets, self.copies, self.spill, quarantine, timing.timers.glance.still
         )
         self._recovery = SpillRecovery(access, pops.lanes, cluster)
         pops.use_spill(self.spill)

@@ -175,6 +175,20 @@ class TimerLog:
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
+    def newer(self, last: int, above: int, slot_ms: int) -> list[Unit]:
+        """Return the units of a slot from its last one back to those at or below a place, the oldest first."""
+        found: list[Unit] = []
+        reader = _Blocks(self._sequence)
+        position = last
+        while position > above and position >= self.start:
+            unit = self._unit(reader.unit(position), position)
+            if unit is None or unit.slot_ms != slot_ms:
+                raise ChainBroken(f"{FOLDER} at {position}: no unit of the slot {slot_ms}")
+            found.append(unit)
+            position = unit.previous
+        found.reverse()
+        return found
+
     def chain(self, last: int, first: int, slot_ms: int) -> tuple[array[int], array[int]]:
         """Return the units of a slot from its last on, the oldest first: positions of messages, and of recalls.
 

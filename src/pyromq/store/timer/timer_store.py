@@ -274,6 +274,14 @@ class TimerStore:
             self._rebuild(str(broken))
             return None
 
+    def newer(self, slot_ms: int, above: int) -> list[Unit]:
+        """Return what waits in a slot and came behind a place of the timer log, recalls too. Nothing is taken.
+
+        Raises ChainBroken where wheel and log do not fit together: `take` mends that."""
+        self._log.write()  # only if the disk was full before
+        slot = self._wheel.get(self._tick(slot_ms))
+        return [] if slot is None else self._log.newer(slot.last, above, slot_ms)
+
     def units(self, positions: Sequence[int]) -> list[Unit]:
         return self._log.units(positions)
 

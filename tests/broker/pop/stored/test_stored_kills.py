@@ -1,7 +1,7 @@
 """A checker that knows every send, pop, ack and change, on virtual time, while check points are in memory and stored.
 
-Kills at any moment: nothing that was acked in time comes again, nothing comes within its invisible time, nothing is
-lost. Power cuts, at any write: nothing is lost that was on the medium.
+Kills at any moment: nothing that was acked in time comes again, nothing comes within its invisible time, nor later than
+it should, nothing is lost. Power cuts, at any write: nothing is lost that was on the medium.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ import pytest
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.pop.popping import Popped, ack, ack_batch, change, pop
+from tests.broker.pop.test_pop_restarts import STEP, Ledger, killed_at
 from tests.broker.virtual import START_MS, Virtual, virtual_broker
 
+LATE_MS = 100
 SETTINGS: dict[str, Any] = {"pop_ck_stay_buffer_time": 2_000, "commit_log_file_bytes": 1 << 18}
 
 
@@ -29,6 +31,10 @@ class Checker:
         self.sent: list[str] = []
         self.acked: set[str] = set()
         self._hidden: dict[str, tuple[Popped, int]] = {}  # until when
+        self._begun_ms = 0  # this life of the broker
+
+    def begin(self, life: Virtual) -> None:
+        self._begun_ms = life.clock.now_ms()
 
     async def act(self, life: Virtual) -> None:
         for _ in range(self._rng.randrange(4)):
@@ -52,6 +58,9 @@ class Checker:
                 before = self._hidden.get(one.body)
                 assert before is None or before[1] <= now, f"{one.body} came {before[1] - now} ms too early"
             self._hidden[one.body] = one, now + invisible_ms
+        if self._once and len(found) < count and now >= self._begun_ms + LATE_MS:
+            late = {body: now - until for body, (_, until) in self._hidden.items() if until + LATE_MS <= now}
+            assert not late, "their time is over and they did not come, by ms"
         return found
 
     async def _settle(self, life: Virtual) -> None:
@@ -91,6 +100,7 @@ async def test_kills_lose_and_repeat_nothing(tmp_path: Path, seed: int) -> None:
     disk = SimulatedDisk(now_ms=clock.now_ms)
     for _ in range(6):
         async with virtual_broker(tmp_path, disk, clock, killed=True, **SETTINGS) as life:
+            checker.begin(life)
             for number in range(8):
                 await checker.act(life)
                 if number % 3 == 2:
@@ -129,7 +139,6 @@ async def test_a_power_cut_at_any_step_of_spill_and_revival_loses_nothing(tmp_pa
     """Handed out, spilled, one acked, expired, revived: what the medium may hold after each step is opened."""
     clock = ManualClock(START_MS)
     disk = SimulatedDisk(now_ms=clock.now_ms)
-    outcomes: list[tuple[SimulatedDisk, int]] = []
     async with virtual_broker(tmp_path, disk, clock, killed=True, **SETTINGS) as life:
         for number in range(4):
             await life.send(body=f"m{number}".encode(), properties={"UNIQ_KEY": f"id{number}"})
@@ -142,17 +151,54 @@ async def test_a_power_cut_at_any_step_of_spill_and_revival_loses_nothing(tmp_pa
                 await ack(life, popped[0])
             if step % 2:
                 await life.broker.tables.offsets_saved()
-            outcomes += [(disk.crash(step * 2 + seed), clock.now_ms()) for seed in range(2)]
+            for seed in range(2):
+                given = await given_after(tmp_path, disk.crash(step * 2 + seed), clock.now_ms())
+                assert set(given) >= {"m1", "m2", "m3"}, (step, given)
             await life.advance(1)
-    for outcome, now_ms in outcomes:
-        later = ManualClock(now_ms)
-        outcome.now_ms = later.now_ms
-        async with virtual_broker(tmp_path, outcome, later, **SETTINGS) as life:
-            given: list[str] = []
-            for _ in range(6):
-                given += [one.body for one in await pop(life, invisibleTime=600_000)]
-                await life.advance(2.5)
-        assert set(given) >= {"m1", "m2", "m3"}, (now_ms - START_MS, given)
+
+
+async def given_after(folder: Path, disk: SimulatedDisk, now_ms: int) -> list[str]:
+    """Open what a power cut has left, and return all that is handed out within a quarter of a minute."""
+    clock = ManualClock(now_ms)
+    disk.now_ms = clock.now_ms
+    given: list[str] = []
+    async with virtual_broker(folder, disk, clock, **SETTINGS) as life:
+        for _ in range(6):
+            given += [one.body for one in await pop(life, invisibleTime=600_000)]
+            await life.advance(2.5)
+    return given
+
+
+async def stored_story(broker: Virtual, ledger: Ledger) -> None:
+    """Everything that is written of what has left memory: acks, changes, those of the last tick, copies, offsets."""
+    for number in range(6):
+        await ledger.send(broker, f"m{number}")
+    messages = await ledger.pop(broker, 14_900, maxMsgNums=4)
+    more = await ledger.pop(broker, 14_600)
+    if len(messages) < 4 or len(more) < 2:
+        return
+    await broker.clock.advance(11)
+    await ledger.ack(broker, messages[0])
+    await ledger.change(broker, more[0], 8_000)
+    await broker.clock.advance(3.598)
+    await ledger.ack(broker, more[1])
+    await broker.clock.advance(0.301)
+    await ledger.ack(broker, messages[1], messages[2])
+    changed = await ledger.change(broker, messages[3], 2_000)
+    await broker.clock.advance(2.2)
+    again = await ledger.pop(broker, 60_000)
+    await ledger.ack(broker, changed, *again)  # too late for the first
+    await ledger.send(broker, "m6")
+    await broker.clock.advance(3)
+    await ledger.pop(broker, 60_000)
+
+
+async def test_a_kill_between_any_two_writes_of_stored_check_points(tmp_path: Path) -> None:
+    whole = await killed_at(tmp_path, 1 << 40, stored_story)
+    count = whole.operations - whole.dies_at
+    assert count > 100
+    for operations in range(1, count, STEP):
+        await killed_at(tmp_path, operations, stored_story)
 
 
 async def test_a_kill_between_a_spill_and_its_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +229,7 @@ async def test_a_full_disk_at_the_revival_is_waited_for(tmp_path: Path) -> None:
         for number in range(3):
             await life.send(body=f"m{number}".encode() * 9000, properties={"UNIQ_KEY": f"id{number}"})
         await pop(life, invisibleTime=20_000)
-        await life.advance(20.5)  # the timer has delivered the check point
+        await life.advance(19.5)  # the timer has delivered the check point
         disk.capacity = disk.usage().used
         while (await life.send(queue=1, body=bytes(9000))).code == 0:
             assert life.broker.store.appended.value < 1 << 18  # what was allocated before

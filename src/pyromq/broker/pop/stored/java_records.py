@@ -192,10 +192,10 @@ def _record(
 
 
 class ReviveEntry(NamedTuple):
-    """What a record of the revive topic says, and the time for which it waited (0: none is said)."""
+    """What a record of the revive topic says, and the timer's slot in which it waited (0: in none)."""
 
     content: StoredCheckPoint | StoredAck
-    deliver_ms: int
+    slot_ms: int
 
 
 def read_entry(record: Record) -> ReviveEntry | None:
@@ -204,11 +204,11 @@ def read_entry(record: Record) -> ReviveEntry | None:
     tag = pairs.get(Property.TAGS)
     if tag not in (CHECK_POINT_TAG, ACK_TAG, BATCH_ACK_TAG):
         return None
-    deliver_ms = whole_number(pairs.get(Property.TIMER_DELIVER_MS), -LONG_MAX, LONG_MAX) or 0
+    slot_ms = whole_number(pairs.get(Property.TIMER_OUT_MS)) or 0
     try:
         content = _POINT.decode(record.body) if tag == CHECK_POINT_TAG else _ACK.decode(record.body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as fault:
         raise RecordUnfit(f"the body of a record with tag {tag} cannot be read: {fault}") from None
     if isinstance(content, StoredCheckPoint) and content.gaps and len(content.gaps) < content.count:
         raise RecordUnfit(f"a check point of {content.count} messages names {len(content.gaps)} of them")
-    return ReviveEntry(content, deliver_ms)
+    return ReviveEntry(content, slot_ms)

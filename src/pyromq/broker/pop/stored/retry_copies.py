@@ -32,6 +32,7 @@ log = logs.get("pyromq.broker")
 
 _UNIQUE = Property.UNIQ_KEY.encode()
 MOST_BYTES = 4 << 20  # read at once
+INDEX_MS = 1_000  # the index knows times by the second
 _SAID_AGAIN_S = 10.0
 
 
@@ -180,7 +181,8 @@ class RetryCopies:
         if unique is None:
             return False
         attempts = record.reconsume_times + (not hidden.suspend)
-        query = KeyQuery(self._target(hidden), unique.decode("utf-8", "replace"), begin=hidden.revive_ms)
+        begin = hidden.revive_ms - INDEX_MS
+        query = KeyQuery(self._target(hidden), unique.decode("utf-8", "replace"), begin=begin)
         return any(
             found.reconsume_times == attempts
             and found.physical_offset > record.physical_offset

@@ -1,72 +1,51 @@
-"""Revives messages of stored check points, ours and Java's, by Java's rules: the queues of the revive topic.
+"""Revives messages of stored check points, ours and Java's, at their time: the queues of the revive topic.
 
-The timer delivers a check point a second before its time and its acks at it, each into the revive queue that its
-receipt names. A check point is decided once everything of the two seconds behind its time was read: messages without an
-ack are put into the retry topic (`retry_copies.py`). The committed offset of CID_RMQ_SYS_REVIVE_GROUP is that of the
-last check point that was decided, as Java keeps it, and is noted once the copies are on the medium.
+The timer delivers a check point up to a second before its time and its acks at it or up to a second later, each into
+the revive queue that its receipt names. Once the time is over no ack is accepted any more. Those that were are in the
+revive queue, or wait in the timer's next slot, where they are looked at (`StillTimer`): so all are known at once, and
+messages without an ack are put into the retry topic (`retry_copies.py`). The committed offset of
+CID_RMQ_SYS_REVIVE_GROUP is that of the last check point before which all were decided, as Java keeps it, and is noted
+once the copies are on the medium.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 
 from .... import logs
 from ....config import Live
 from ....errors import PyroError
 from ....kernel.state import QueueTail
+from ....model.message import Property
 from ....model.pop_names import REVIVE_GROUP, revive_topic
-from ....protocol.record import Record
+from ....model.wire_text import whole_number
+from ....protocol.properties import find_property
+from ....protocol.record import Record, RecordError, decode_record
 from ....store.log.reader import GetStatus
 from ...config import BrokerConfig
 from ...intake.intake import LogAccess, Outcome
 from ...loop_quarantine import LoopQuarantine
 from ...metadata.offsets import Offsets
-from .java_records import (
-    PointKey,
-    StoredAck,
-    StoredCheckPoint,
-    key_of_ack,
-    point_key,
-    read_entry,
-    stored_point,
-)
+from ..seams import StillTimer
+from .java_records import StoredAck, StoredCheckPoint, read_entry, stored_point
 from .retry_copies import Hidden, RetryCopies
+from .revive_queue import RevivePoint, ReviveQueue, first_of
 from .spill import JavaSpill
 
 log = logs.get("pyromq.broker")
 
+_REAL_QUEUE = Property.REAL_QID.encode()
+
+TICK_S = 0.05  # between two looks
 IDLE_S = 300.0  # what arrives wakes us
 AT_ONCE = 64  # records in a turn of the loop: below two milliseconds
 BYTES_AT_ONCE = 1 << 20
-MOST_UNDECIDED = 50_000  # of one queue: then some are decided before more is read
-SURE_MS = 2_000  # so long behind a check point's time all its acks are there
-QUIET_MS = 3_000  # nothing came for so long: the clock tells how far the queue is
+MOST_UNDECIDED = 10_000  # of one queue: then some are decided before more is read, if they can be
 # Seconds added to the invisible time of a check point whose messages cannot be put, by how often that was tried.
 PUT_AGAIN_S = (10, 20, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class _Point:
-    """A check point that is not decided yet."""
-
-    stored: StoredCheckPoint
-    at: int  # its offset in the revive queue
-    open: set[int]  # offsets without an ack
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class _ReviveQueue:
-    """What was read of one queue, and is not decided."""
-
-    queue_id: int
-    next: int  # offset to read
-    points: dict[PointKey, _Point] = field(default_factory=dict)  # in the order of the queue
-    reached_ms: int = 0  # the largest delivery time that was read
-    decided: deque[tuple[int, int]] = field(default_factory=deque)  # end of the copies in the log, offset: to commit
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -79,10 +58,10 @@ class ReviveTopic:
     copies: RetryCopies
     spill: JavaSpill
     quarantine: LoopQuarantine
-    timer_is_behind: Callable[[], bool]
+    still_timer: Callable[[str], AbstractAsyncContextManager[StillTimer]]
     decided: int = 0  # check points
     given_up: int = 0  # messages that could not be put for hours (skipWhenCKRePutReachMaxTimes)
-    _queues: dict[int, _ReviveQueue] = field(default_factory=dict)
+    _queues: dict[int, ReviveQueue] = field(default_factory=dict)
     _arrived: asyncio.Event = field(default_factory=asyncio.Event)
     # Decided just before a kill, and not noted: copies of these may be there already.
     _doubtful_until: int = field(init=False)
@@ -98,11 +77,11 @@ class ReviveTopic:
     def topic(self) -> str:
         return revive_topic(self.live.config.broker_cluster_name)
 
-    def _queue(self, queue_id: int) -> _ReviveQueue:
+    def _queue(self, queue_id: int) -> ReviveQueue:
         found = self._queues.get(queue_id)
         if found is None:
             last = self.offsets.find(self.topic, REVIVE_GROUP, queue_id)
-            found = self._queues[queue_id] = _ReviveQueue(queue_id, 0 if last is None else last + 1)
+            found = self._queues[queue_id] = ReviveQueue(queue_id, 0 if last is None else last + 1)
         return found
 
     def _on_arrival(self, queue: QueueTail) -> None:
@@ -110,13 +89,13 @@ class ReviveTopic:
         self._arrived.set()
 
     def undecided(self) -> int:
-        """Return how many check points are due and not decided yet."""
-        return sum(len(queue.points) for queue in self._queues.values())
+        """Return how many check points are due, or nearly, and not decided yet."""
+        return sum(len(queue) for queue in self._queues.values())
 
     def behind_ms(self) -> int:
         """Return how late the first of them is."""
-        times = [next(iter(queue.points.values())).stored.revive_ms for queue in self._queues.values() if queue.points]
-        return max(0, self.access.clock.now_ms() - min(times)) if times else 0
+        first = first_of(self._queues.values())
+        return 0 if first is None else max(0, self.access.clock.now_ms() - first.stored.revive_ms)
 
     # --- the loop -------------------------------------------------------------------------------------------------
 
@@ -128,48 +107,70 @@ class ReviveTopic:
             with suppress(TimeoutError):
                 async with clock.timeout(wait_s):
                     await self._arrived.wait()
-                    await clock.sleep(self.live.config.revive_interval / 1000)
+                    await clock.sleep(TICK_S)
 
     async def round(self) -> float:
-        """Read and decide what can be. Return the seconds until there is more to do."""
-        is_open = False
-        for queue in [*self._queues.values()]:
-            is_at_end = await self._read(queue)
-            if is_at_end and queue.reached_ms and self._is_quiet(queue):
-                queue.reached_ms = self.access.clock.now_ms()
-            is_open |= not await self._decide(queue) or not is_at_end or bool(queue.points)
-        is_open |= not self._commit()
-        return self.live.config.revive_interval / 1000 if is_open else IDLE_S
+        """Read, and decide what is due. Return the seconds until there is more to do."""
+        await self._read_all()
+        is_done = self._first_due_s() > 0 or await self._decide_due()
+        later_s = self.live.config.revive_interval / 1000
+        if not self._commit() or not is_done:
+            return min(later_s, max(TICK_S, self._first_due_s())) if is_done else later_s
+        return min(IDLE_S, max(TICK_S, self._first_due_s()))
 
-    def _is_quiet(self, queue: _ReviveQueue) -> bool:
-        return self.access.clock.now_ms() - queue.reached_ms > QUIET_MS and not self.timer_is_behind()
+    def _first_due_s(self) -> float:
+        """Return the seconds until the first is due."""
+        first = first_of(self._queues.values())
+        return IDLE_S if first is None else (first.stored.revive_ms - self.access.clock.now_ms()) / 1000
+
+    async def _decide_due(self) -> bool:
+        """Decide what is due. False: messages could not be put, nor written down."""
+        now_ms = self.access.clock.now_ms()
+        self.spill.put_all()  # what was accepted before this moment is in the log now
+        async with self.still_timer(self.topic) as timer:
+            await self._read_all()
+            async for raws in timer.records():
+                for raw in raws:
+                    self._take_waiting(raw)
+            if all(queue.is_at_end for queue in self._queues.values()):  # else these acks may be of what was not read
+                timer.seen()
+            until_ms = min(now_ms, timer.until_ms)
+        for queue in [*self._queues.values()]:
+            if not await self._decide(queue, queue.known_until(until_ms)):
+                return False
+        return True
 
     # --- reading --------------------------------------------------------------------------------------------------
 
-    async def _read(self, queue: _ReviveQueue) -> bool:
-        """Read on, as long as there is room. Return whether that was all there is."""
-        while len(queue.points) < MOST_UNDECIDED:
+    async def _read_all(self) -> None:
+        for queue in [*self._queues.values()]:
+            await self._read(queue)
+
+    async def _read(self, queue: ReviveQueue) -> None:
+        """Read on, as long as there is room, and note whether that was all there is."""
+        queue.is_at_end = False
+        while queue.has_room(MOST_UNDECIDED):
             selection = await self.access.store.select(
                 self.topic, queue.queue_id, queue.next, max_count=AT_ONCE, max_bytes=BYTES_AT_ONCE, scan=AT_ONCE
             )
             if selection.status is not GetStatus.FOUND:
                 if selection.next_offset <= queue.next or selection.status is GetStatus.NO_MATCHED_LOGIC_QUEUE:
-                    return True
+                    queue.is_at_end = True
+                    return
                 self._note_missing(queue, selection.next_offset)
             for record in self.quarantine.decode(await self.access.store.read(selection), self.topic):
                 self._take(queue, record)
             queue.next = selection.next_offset
             await self.access.clock.sleep(0)
-        return False
 
-    def _note_missing(self, queue: _ReviveQueue, until: int) -> None:
+    def _note_missing(self, queue: ReviveQueue, until: int) -> None:
         log.error(
             "RECORDS OF THE REVIVE TOPIC ARE GONE before they were read: messages that nobody acknowledged may be lost",
             queue=queue.queue_id,
             records=until - queue.next,
         )
 
-    def _take(self, queue: _ReviveQueue, record: Record) -> None:
+    def _take(self, queue: ReviveQueue, record: Record) -> None:
         try:
             entry = read_entry(record)
         except PyroError as fault:
@@ -177,35 +178,39 @@ class ReviveTopic:
             return
         if entry is None:
             return
-        queue.reached_ms = max(queue.reached_ms, entry.deliver_ms)
+        queue.slot_ms = max(queue.slot_ms, entry.slot_ms)
         if isinstance(entry.content, StoredCheckPoint):
-            _add(queue, entry.content, record.queue_offset)
+            queue.add(entry.content, record.queue_offset)
         else:
-            self._acked(queue, entry.content)
+            queue.ack(entry.content, self.live.config.broker_name)
 
-    def _acked(self, queue: _ReviveQueue, ack: StoredAck) -> None:
-        point = queue.points.get(key_of_ack(ack, self.live.config.broker_name))
-        if point is not None:  # else it was decided before, or is no check point's
-            point.open.difference_update(ack.acked)
+    def _take_waiting(self, raw: bytes) -> None:
+        """Take an ack that waits in the timer. Check points of that slot are not due yet, and come by themselves."""
+        try:
+            record = decode_record(raw)
+            entry = read_entry(record)
+        except (RecordError, PyroError):
+            return  # whoever delivers it says so
+        queue_id = whole_number(find_property(record.properties, _REAL_QUEUE))
+        queue = None if queue_id is None else self._queues.get(queue_id)
+        if queue is not None and entry is not None and isinstance(entry.content, StoredAck):
+            queue.ack(entry.content, self.live.config.broker_name)
 
     # --- deciding -------------------------------------------------------------------------------------------------
 
-    async def _decide(self, queue: _ReviveQueue) -> bool:
-        """Decide all that can be, in the order of the queue. False: messages could not be put, nor written down."""
-        for key, point in [*queue.points.items()]:
-            if queue.reached_ms - point.stored.revive_ms <= SURE_MS:
-                break
+    async def _decide(self, queue: ReviveQueue, until_ms: int) -> bool:
+        """Decide all whose time is over. False: messages could not be put, nor written down."""
+        while (point := queue.first_due()) is not None and point.stored.revive_ms <= until_ms:
             end = await self._revive(queue, point) if point.open else 0
             if end is None:
                 return False
-            del queue.points[key]
-            queue.decided.append((end, point.at))
+            queue.decided(point, end)
             self.decided += 1
-            if point.open:
+            if end:
                 await self.access.clock.sleep(0)
         return True
 
-    async def _revive(self, queue: _ReviveQueue, point: _Point) -> int | None:
+    async def _revive(self, queue: ReviveQueue, point: RevivePoint) -> int | None:
         """Put what was not acked into its retry topic. Return where that ends in the log; None: not all could be."""
         stored = point.stored
         hidden = Hidden(
@@ -227,7 +232,7 @@ class ReviveTopic:
             point.open.discard(offset)
         return max(ends)
 
-    def _put_point_again(self, queue: _ReviveQueue, stored: StoredCheckPoint, offset: int, ends: list[int]) -> bool:
+    def _put_point_again(self, queue: ReviveQueue, stored: StoredCheckPoint, offset: int, ends: list[int]) -> bool:
         """Put a check point for the one message, with a later time. False: that cannot be put either."""
         tries = stored.put_again
         if tries >= len(PUT_AGAIN_S) and self.live.config.skip_when_ck_re_put_reach_max_times:
@@ -255,7 +260,11 @@ class ReviveTopic:
 
         self.spill.put_point(again, queue.queue_id, done)
         self.access.intake.flush()
-        return not refused
+        if refused:
+            return False
+        self.spill.put_settled(stored, (offset,), queue.queue_id, _note_unsettled)  # else a kill would make it two
+        self.access.intake.flush()
+        return True
 
     # --- the group's offset ---------------------------------------------------------------------------------------
 
@@ -263,27 +272,28 @@ class ReviveTopic:
         """Commit what was decided and is on the medium: else a power cut could lose the copies. False: not all is."""
         flushed = self.access.store.flushed.value
         for queue in self._queues.values():
-            last = None
-            while queue.decided and queue.decided[0][0] <= flushed:
-                last = queue.decided.popleft()[1]
+            last = queue.take_done(flushed)
             if last is not None:
                 self.offsets.commit(self.topic, REVIVE_GROUP, queue.queue_id, last)
-        return not any(queue.decided for queue in self._queues.values())
+        return all(queue.is_noted() for queue in self._queues.values())
 
     async def close(self) -> None:
         """Note all that was decided. Nothing is decided any more."""
+        await self._flush_log()
+        if not self._commit():  # some stand behind one that is not due: whoever reads on finds them settled
+            for queue in self._queues.values():
+                for point in queue.decided_ahead():
+                    self.spill.put_settled(point.stored, point.stored.offsets, queue.queue_id, _note_unsettled)
+            self.access.intake.flush()
+            await self._flush_log()
+
+    async def _flush_log(self) -> None:
         try:
             await self.access.store.flush_log()
         except PyroError as fault:
             log.error("popped messages may be given again twice: the log cannot be synced", why=str(fault))
-        self._commit()
 
 
-def _add(queue: _ReviveQueue, stored: StoredCheckPoint, at: int) -> None:
-    """Add a check point. One that is there already stands at its new place, and keeps what was acked of it."""
-    offsets = {offset for bit, offset in enumerate(stored.offsets) if not stored.bits >> bit & 1}
-    key = point_key(stored)
-    before = queue.points.pop(key, None)
-    if before is not None:
-        offsets = before.open | (offsets - set(before.stored.offsets))
-    queue.points[key] = _Point(stored, at, offsets)
+def _note_unsettled(outcome: Outcome) -> None:
+    if outcome.refusal is not None:
+        log.error("popped messages may be given again twice: that they were cannot be noted", why=str(outcome.refusal))

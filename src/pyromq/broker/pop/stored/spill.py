@@ -106,6 +106,12 @@ class JavaSpill:
             self.acks += len(offsets)
             self._put_safely(self._ack_record(point, offsets), partial(_notify_all, [done for _, done in parts]))
 
+    def put_all(self) -> None:
+        """Put everything that was accepted up to now: acks of this turn, and the second records of changes."""
+        self.put_acks()
+        self.access.intake.flush()  # a change's check point, whose ack follows it
+        self.access.intake.flush()
+
     def change(
         self, handed_out: HandedOut, offset: int, pop_time: int, invisible_ms: int, suspend: bool, done: Done
     ) -> None:
@@ -180,6 +186,22 @@ class JavaSpill:
     def put_point(self, point: StoredCheckPoint, revive_queue: int, done: Done) -> None:
         """Put a check point that is written again (`revive_topic.py`)."""
         self.access.intake.put(self._point_record(point, revive_queue), done)
+
+    def put_settled(self, point: StoredCheckPoint, offsets: Sequence[int], revive_queue: int, done: Done) -> None:
+        """Put what says that messages of a check point are settled, to be read behind it. Its time is over: it does not
+        wait.
+        """
+        ack = StoredAck(
+            broker=point.broker,
+            group=point.group,
+            pop_time=point.pop_time,
+            queue_id=point.queue_id,
+            start=point.start,
+            topic=point.topic,
+            offsets=[*offsets],
+        )
+        record = ack_record(ack, point.revive_ms, self._place(revive_queue), self.access.clock.now_ms())
+        self.access.intake.put(record, done)
 
     def _put_safely(self, record: Record, done: Done) -> None:
         self.access.intake.put(record, done, self.live.config.sync_flush_timeout / 1000)
