@@ -79,7 +79,7 @@ class Spill(Protocol):
         ...
 
 
-class StillTimer(Protocol):
+class PausedTimer(Protocol):
     """The timer while it stands still: what waits for a time up to `until_ms` was delivered, or is shown."""
 
     @property

@@ -51,9 +51,9 @@ class TimerGlance:
         async with self.turn:
             await self.access.store.readable.reached(self.access.store.appended.value)
             is_whole = not self.live.config.timer_stop_enqueue and await self.feed.take_in()
-            yield await self._look(java_hash(topic)) if is_whole else StillTimer(self, 0, (), 0, NONE)
+            yield await self._glance(java_hash(topic)) if is_whole else StillTimer(self, 0, (), 0, NONE)
 
-    async def _look(self, topic_hash: int) -> StillTimer:
+    async def _glance(self, topic_hash: int) -> StillTimer:
         now_ms, precision = self.access.clock.now_ms(), self.live.config.timer_precision_ms
         slot_ms = self.timers.next_slot_ms()
         if slot_ms is None or slot_ms > now_ms:

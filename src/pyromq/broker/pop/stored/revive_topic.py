@@ -2,7 +2,7 @@
 
 The timer delivers a check point up to a second before its time and its acks at it or up to a second later, each into
 the revive queue that its receipt names. Once the time is over no ack is accepted any more. Those that were are in the
-revive queue, or wait in the timer's next slot, where they are looked at (`StillTimer`): so all are known at once, and
+revive queue, or wait in the timer's next slot, where they are looked at (`PausedTimer`): so all are known at once, and
 messages without an ack are put into the retry topic (`retry_copies.py`). The committed offset of
 CID_RMQ_SYS_REVIVE_GROUP is that of the last check point before which all were decided, as Java keeps it, and is noted
 once the copies are on the medium.
@@ -29,7 +29,7 @@ from ...config import BrokerConfig
 from ...intake.intake import LogAccess, Outcome
 from ...loop_quarantine import LoopQuarantine
 from ...metadata.offsets import Offsets
-from ..seams import StillTimer
+from ..seams import PausedTimer
 from .java_records import StoredAck, StoredCheckPoint, read_entry, stored_point
 from .retry_copies import Hidden, RetryCopies
 from .revive_queue import RevivePoint, ReviveQueue, first_of
@@ -58,7 +58,7 @@ class ReviveTopic:
     copies: RetryCopies
     spill: JavaSpill
     quarantine: LoopQuarantine
-    still_timer: Callable[[str], AbstractAsyncContextManager[StillTimer]]
+    still_timer: Callable[[str], AbstractAsyncContextManager[PausedTimer]]
     decided: int = 0  # check points
     given_up: int = 0  # messages that could not be put for hours (skipWhenCKRePutReachMaxTimes)
     _queues: dict[int, ReviveQueue] = field(default_factory=dict)
