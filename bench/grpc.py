@@ -1,8 +1,9 @@
-"""gRPC clients of our broker and of Java's proxy, in one run: `python bench/grpc.py [--row NAME ...] [--runs 3]`.
+"""gRPC clients of our broker and of Java's proxy, in one run: `python bench/grpc.py [--row NAME ...] [--runs 2]`.
 
 The load is bench/grpcload.c: request ids, dates and time-outs change from call to call. Ours is one process (the broker
 serves gRPC itself), on nghttp2 and on the Python kernel; Java's is its proxy in cluster mode over its broker, both
-warm, their CPU added up. The servers take turns. `--list` names the rows, `--no-java` leaves Java out.
+warm, their CPU added up; with its default settings and with its buffer merge, and ratios are to the better of the two.
+The servers take turns. `--list` names the rows, `--no-java` leaves Java out.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 from bench.measure.compiled import compiled  # noqa: E402
+from bench.pop_states import Tools  # noqa: E402
 from bench.results import heading, note, number  # noqa: E402
-from bench.servers import JVM, Case, Server, built, has_java, java_broker, measure, our_broker, scratch  # noqa: E402
+from bench.servers import JVM, POPPING, Case, Server, built, has_java, java_broker, measure, our_broker, scratch  # noqa: E402
 
 from pyromq.kernel.choice import is_built  # noqa: E402
 
 JAVA_WARM_UP_S, WARM_UP_S = 15, 2
-FILL_S = 3
+FILLED = 40_000  # messages that are received
+FIGURES = ("rate", "p50_us", "p99_us", "cpu_us")
 COME_S = 10  # for thousands of clients to come
 
 
@@ -66,15 +69,15 @@ class Endpoint(NamedTuple):
 
 
 @contextmanager
-def java_endpoint(folder: Path) -> Iterator[Endpoint]:
+def java_endpoint(folder: Path, name: str, **settings: str) -> Iterator[Endpoint]:
     from tests.interop.peers.java_proxy import Proxy
 
-    with java_broker(folder) as broker:
+    with java_broker(folder, **POPPING, **settings) as broker:
         (folder / "proxy").mkdir()
         proxy = Proxy(folder / "proxy", broker.name_server, jvm=JVM)
         try:
             served = broker._replace(name="proxy", pid=proxy.program.process.pid, address=proxy.endpoint)
-            yield Endpoint("java", proxy.endpoint, [broker, served])
+            yield Endpoint(name, proxy.endpoint, [broker, served])
         finally:
             proxy.kill()
 
@@ -84,7 +87,9 @@ def endpoints(folder: Path, stack: ExitStack, chosen: argparse.Namespace) -> lis
     brokers = [stack.enter_context(our_broker(folder / kernel, kernel)) for kernel in kernels]
     found = [Endpoint(broker.name, broker.address, [broker]) for broker in brokers]
     if not chosen.no_java and has_java():
-        found.append(stack.enter_context(java_endpoint(folder / "java")))
+        found.append(stack.enter_context(java_endpoint(folder / "java", "java")))
+        merging = java_endpoint(folder / "java-merge", "java-merge", enablePopBufferMerge="true")
+        found.append(stack.enter_context(merging))
     return found
 
 
@@ -130,12 +135,12 @@ def make_group(endpoint: Endpoint, group: str) -> None:
 def run_row(name: str, row: Row, load: Path, mqload: Path, served: list[Endpoint], chosen: argparse.Namespace) -> None:
     heading(row.what, f"python bench/grpc.py --row {name}")
     runs: dict[str, list[dict[str, Any]]] = {one.name: [] for one in served}
-    for turn in range(1 if name == "grpc-idle" else chosen.runs):
+    for turn in range(1 if name == "grpc-idle" else 1 + chosen.runs):  # the first is to warm up
         for one in served:
             topic = f"{name}-{turn}" if row.own_topic else "Bench"
             make_topic(mqload, one, topic)
             if row.fill:
-                loaded(load, one, "send -c 4 -w 16 -s 128", FILL_S, topic)
+                Tools(load.parent, mqload, load).fill(one.processes[0], topic, FILLED)
             group = f"g{turn}-{int(time.time())}"
             if row.own_topic:
                 make_group(one, group)
@@ -143,7 +148,10 @@ def run_row(name: str, row: Row, load: Path, mqload: Path, served: list[Endpoint
             if name == "grpc-idle":
                 runs[one.name].append(rested(load, one, options, chosen))
             else:
-                runs[one.name].append(loaded(load, one, options, 30 if row.fill else chosen.seconds, topic))
+                runs[one.name].append(loaded(load, one, options, 20 if row.fill else chosen.seconds, topic))
+            print(f"{name} {one.name}, turn {turn}: {runs[one.name][-1]}", file=sys.stderr, flush=True)
+    if name != "grpc-idle":
+        runs = {server: found[1:] for server, found in runs.items()}
     show(runs, name == "grpc-idle", chosen.clients)
     for server, found in runs.items():
         note(chosen.json, name, server, found, row.what)
@@ -156,17 +164,27 @@ def show(runs: dict[str, list[dict[str, Any]]], is_idle: bool, clients: int) -> 
             each = rest["grown_mb"] * 1024 / clients
             print(f"| {server} | {clients} | {rest['cpu_percent']:.1f} | {each:.1f} | {rest['errors']} |", flush=True)
         return
-    print("| server | a second | p50 us | p99 us | CPU us each | refused |\n|---|---|---|---|---|---|")
-    for server, found in runs.items():
-        middle = {key: statistics.median(one[key] for one in found) for key in ("rate", "p50_us", "p99_us", "cpu_us")}
-        figures = " | ".join(number(value) for value in middle.values())
-        print(f"| {server} | {figures} | {sum(one['errors'] for one in found)} |", flush=True)
+    print("| server | a second | of Java | p50 us | p99 us | of Java | CPU us each | of Java | refused |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    middles = {server: middle(found) for server, found in runs.items()}
+    javas = [one for server, one in middles.items() if server.startswith("java")]
+    best = {key: min((one[key] for one in javas), default=0.0) for key in FIGURES}
+    best["rate"] = max((one["rate"] for one in javas), default=0.0)
+    for server, one in middles.items():
+        ratio = {key: f"{value / best[key]:.3g}" if best[key] else "-" for key, value in one.items()}
+        figures = f"{number(one['rate'])} | {ratio['rate']} | {number(one['p50_us'])} | {number(one['p99_us'])}"
+        figures += f" | {ratio['p99_us']} | {number(one['cpu_us'])} | {ratio['cpu_us']}"
+        print(f"| {server} | {figures} | {sum(each['errors'] for each in runs[server])} |", flush=True)
+
+
+def middle(found: list[dict[str, Any]]) -> dict[str, float]:
+    return {key: statistics.median(one[key] for one in found) for key in FIGURES}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--row", action="append", choices=sorted(ROWS), help="only these")
-    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=2, help="after one to warm up; the median counts")
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--clients", type=int, default=5000, help="of grpc-idle")
     parser.add_argument("--no-java", action="store_true")
@@ -185,7 +203,7 @@ def main() -> None:
         mqload = built(folder, "mqload")
         for one in served:
             make_topic(mqload, one, "Bench")
-            loaded(load, one, "send -c 4 -w 16 -s 128", JAVA_WARM_UP_S if one.name == "java" else WARM_UP_S)
+            loaded(load, one, "send -c 4 -w 16 -s 128", JAVA_WARM_UP_S if one.name.startswith("java") else WARM_UP_S)
         for name in chosen.row or ROWS:
             run_row(name, ROWS[name], load, mqload, served, chosen)
 

@@ -9,8 +9,9 @@
  * send   : -c connections (a client each), -w calls in flight on each, -s body bytes, -d seconds, -N ends it after so
  *          many messages, -r calls per second in all (open loop: a latency counts from when the call was due)
  * receive: simple consumers; -w receives in flight on each connection, -n messages a receive, one AckMessage a message;
- *          ends when every receive finds nothing, or after -d seconds
- * e2e    : half of the connections send at a fixed rate, the others receive and ack; latency from due time to receipt
+ *          ends when every receive finds nothing, or after -d seconds; seconds and latencies are of the acks
+ * e2e    : half of the connections send at a fixed rate, the others receive as push consumers do (renewed by the server)
+ *          and ack; latency from due time to receipt
  * idle   : clients with a telemetry stream and a heartbeat each 10 s, ten in a group (-g and a number)
  * Request ids, dates and time-outs change from call to call, as real clients' do. Prints one JSON line: calls, messages,
  * seconds, rates, latency percentiles in microseconds, codes other than 20000 and gRPC statuses other than 0.
@@ -49,10 +50,10 @@ static uint32_t *histogram;
 static long samples, calls_done, messages, sent_messages, acks, empty, codes_bad, statuses_bad, resets, last_bad;
 static unsigned long long serial;
 static char host[64] = "127.0.0.1";
-static int port = 8081, clients = 4, window = 16, size = 128, per_receive = 32, stop_sending;
+static int port = 8081, clients = 4, window = 16, size = 128, per_receive = 32, stop_sending, is_push;
 static double seconds = 10, rate; static long most;
 static const char *topic = "Bench", *group = "grpcload", *mode;
-static double started;
+static double started, last_at;
 static uint8_t *body; static int epfd; static call *spare; static double next_due;
 
 static void die(const char *what) { perror(what); exit(2); }
@@ -147,7 +148,9 @@ static void receive_one(conn *c) {
   resource(&k->out, 1, group);
   resource(q, 1, topic); number(q, 3, 4); inside(&k->out, 2, q);
   number(f, 1, 1); text(f, 2, "*"); inside(&k->out, 3, f);
-  number(&k->out, 4, per_receive); duration(&k->out, 5, 600); duration(&k->out, 7, 5);
+  number(&k->out, 4, per_receive);
+  if (is_push) number(&k->out, 6, 1); else duration(&k->out, 5, 600);
+  duration(&k->out, 7, 5);
   c->inflight++; begin(k);
 }
 static void ack_one(conn *c, const uint8_t *id, size_t id_n, const uint8_t *handle, size_t handle_n) {
@@ -158,7 +161,7 @@ static void ack_one(conn *c, const uint8_t *id, size_t id_n, const uint8_t *hand
 }
 static void settings(conn *c) {
   call *k = new_call(c, TELEMETRY, now()); buf *s = fresh(0), *p = fresh(1), *e = fresh(2), *f = fresh(3), *u = fresh(4);
-  number(s, 1, c->is_sender ? 1 : 3); duration(s, 4, 3);
+  number(s, 1, c->is_sender ? 1 : is_push ? 2 : 3); duration(s, 4, 3);
   if (c->is_sender) { resource(p, 1, topic); inside(s, 5, p); }
   else {
     resource(p, 1, c->group);
@@ -172,7 +175,7 @@ static void settings(conn *c) {
 static void heartbeat(conn *c) {
   call *k = new_call(c, HEARTBEAT, now());
   if (!c->is_sender) resource(&k->out, 1, c->group);
-  number(&k->out, 2, c->is_sender ? 1 : 3);
+  number(&k->out, 2, c->is_sender ? 1 : is_push ? 2 : 3);
   begin(k);
 }
 
@@ -202,7 +205,7 @@ static void answered(call *k, const uint8_t *p, size_t n) {
     if (k->kind == RECEIVE && f == 2 && data) take_message(k, data, v);
   }
   if (k->kind == TELEMETRY) k->c->ready = 1;
-  if (k->kind == ACK && code == 20000) acks++;
+  if (k->kind == ACK && code == 20000) { acks++; last_at = now(); }
   if (k->kind == SEND) calls_done += code == 20000;
 }
 static int on_chunk(nghttp2_session *s, uint8_t flags, int32_t id, const uint8_t *data, size_t n, void *user) {
@@ -227,6 +230,7 @@ static int on_close(nghttp2_session *s, int32_t id, uint32_t error, void *user) 
   if (error) resets++;
   if (k->kind == SEND) { c->inflight--; if (strcmp(mode, "e2e")) note(k->due, now()); }
   if (k->kind == RECEIVE) { c->inflight--; if (!k->found) empty++; }
+  if (k->kind == ACK && !strcmp(mode, "receive")) note(k->due, now());
   k->next = spare; spare = k;
   return 0;
 }
@@ -272,7 +276,7 @@ static long percentile(double q) { if (!samples) return 0; long left = (long)(sa
 int main(int argc, char **argv) {
   int o; nghttp2_session_callbacks *cb; struct epoll_event evs[512]; struct rlimit many = {65536, 65536};
   if (argc < 2) { fprintf(stderr, "see the comment at the top of grpcload.c\n"); return 2; }
-  mode = argv[1]; optind = 2;
+  mode = argv[1]; optind = 2; is_push = !strcmp(mode, "e2e");
   while ((o = getopt(argc, argv, "a:t:g:c:w:s:d:n:r:N:")) > 0) switch (o) {
     case 'a': if (sscanf(optarg, "%63[^:]:%d", host, &port) != 2) { fprintf(stderr, "-a host:port\n"); return 2; } break;
     case 't': topic = optarg; break; case 'g': group = optarg; break; case 'c': clients = atoi(optarg); break;
@@ -309,7 +313,7 @@ int main(int argc, char **argv) {
     if (!strcmp(mode, "send") && most && calls_done + codes_bad + statuses_bad >= most) break;
     if (!strcmp(mode, "receive") && empty >= clients * window) break;
   }
-  double took = now() - start;
+  double took = (last_at && !strcmp(mode, "receive") ? last_at : now()) - start;
   printf("{\"mode\":\"%s\",\"calls\":%ld,\"messages\":%ld,\"acks\":%ld,\"empty\":%ld,\"seconds\":%.3f,\"rate\":%.0f,\"p50_us\":%ld,\"p90_us\":%ld,\"p99_us\":%ld,"
          "\"p999_us\":%ld,\"samples\":%ld,\"codes\":%ld,\"statuses\":%ld,\"resets\":%ld,\"last_bad\":%ld}\n",
          mode, calls_done, messages, acks, empty, took, (senders == clients ? calls_done : messages) / took, percentile(.5), percentile(.9), percentile(.99),
