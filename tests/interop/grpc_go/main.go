@@ -23,6 +23,7 @@ type received struct {
 	Tag     string `json:"tag"`
 	Attempt int32  `json:"attempt"`
 	Colour  string `json:"colour"`
+	Size    int    `json:"size"`
 }
 
 func answer(kind string, value any) {
@@ -43,7 +44,8 @@ func config(group string) *rmq.Config {
 }
 
 func message(topic, body string) *rmq.Message {
-	one := &rmq.Message{Topic: topic, Body: []byte(body)}
+	pad, _ := strconv.Atoi(os.Getenv("WALK_PAD"))
+	one := &rmq.Message{Topic: topic, Body: []byte(body + strings.Repeat(".", max(0, pad-len(body))))}
 	one.SetKeys("key of " + body)
 	one.AddProperty("colour", "blue")
 	return one
@@ -107,11 +109,17 @@ func view(one *rmq.MessageView) received {
 	if one.GetTag() != nil {
 		tag = *one.GetTag()
 	}
-	return received{string(one.GetBody()), tag, one.GetDeliveryAttempt(), one.GetProperties()["colour"]}
+	body := string(one.GetBody())
+	shown := strings.TrimRight(body, ".")
+	return received{shown, tag, one.GetDeliveryAttempt(), one.GetProperties()["colour"], len(body)}
 }
 
 func subscription(topic, tags string) map[string]*rmq.FilterExpression {
-	return map[string]*rmq.FilterExpression{topic: rmq.NewFilterExpression(tags)}
+	filter := rmq.NewFilterExpression(tags)
+	if expression, is := strings.CutPrefix(tags, "sql:"); is {
+		filter = rmq.NewFilterExpressionWithType(expression, rmq.SQL92)
+	}
+	return map[string]*rmq.FilterExpression{topic: filter}
 }
 
 func simple(topic, group, tags string, count int) []received {
@@ -136,10 +144,12 @@ func simple(topic, group, tags string, count int) []received {
 	return all
 }
 
-func push(topic, group, tags string, count int, result rmq.ConsumerResult) []received {
+func push(topic, group, tags string, count int, result rmq.ConsumerResult, pause time.Duration) []received {
 	var lock sync.Mutex
 	all, enough := []received{}, make(chan bool, 1)
 	listener := &rmq.FuncMessageListener{Consume: func(one *rmq.MessageView) rmq.ConsumerResult {
+		fmt.Println("got", view(one).Body)
+		time.Sleep(pause)
 		lock.Lock()
 		defer lock.Unlock()
 		all = append(all, view(one))
@@ -164,7 +174,7 @@ func push(topic, group, tags string, count int, result rmq.ConsumerResult) []rec
 }
 
 func main() {
-	rmq.EnableSsl = false
+	rmq.EnableSsl = os.Getenv("WALK_TLS") != ""
 	rmq.ResetLogger()
 	command, topic, words := os.Args[1], os.Args[3], os.Args[4:]
 	switch command {
@@ -182,15 +192,20 @@ func main() {
 		checks, fault := strconv.Atoi(words[0])
 		check(fault)
 		answer("done", transact(topic, checks, words[1:]))
-	case "simple", "push", "fail":
+	case "simple", "push", "fail", "slow":
 		count, fault := strconv.Atoi(words[2])
 		check(fault)
 		if command == "simple" {
 			answer("done", simple(topic, words[0], words[1], count))
 		} else if command == "push" {
-			answer("done", push(topic, words[0], words[1], count, rmq.SUCCESS))
+			answer("done", push(topic, words[0], words[1], count, rmq.SUCCESS, 0))
+		} else if command == "slow" {
+			pause, fault := strconv.Atoi(words[3])
+			check(fault)
+			took := time.Duration(pause) * time.Millisecond
+			answer("done", push(topic, words[0], words[1], count, rmq.SUCCESS, took))
 		} else {
-			answer("done", push(topic, words[0], words[1], count, rmq.FAILURE))
+			answer("done", push(topic, words[0], words[1], count, rmq.FAILURE, 0))
 		}
 	}
 	os.Exit(0)

@@ -5,15 +5,23 @@
 //   Walk delay ENDPOINT TOPIC MILLISECONDS BODY...  Walk transact ENDPOINT TOPIC CHECKS BODY...
 //   Walk simple ENDPOINT TOPIC GROUP TAGS COUNT   Walk push ENDPOINT TOPIC GROUP TAGS COUNT
 //   Walk fail ENDPOINT TOPIC GROUP TAGS COUNT     (a push consumer that fails each delivery)
+//   Walk slow ENDPOINT TOPIC GROUP TAGS COUNT MILLISECONDS  (a push consumer that takes so long for each)
+//   Walk priority ENDPOINT TOPIC PRIORITY BODY...  Walk recall ENDPOINT TOPIC MILLISECONDS BODY...  (from 5.1 on)
+//
+// TAGS may be `sql:` and an expression. WALK_TLS=1 asks for TLS, WALK_PAD=n fills bodies with dots to n bytes: they are
+// taken off again where a body is shown, beside its size. Push consumers print `got BODY` as they go.
+import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.apache.rocketmq.client.apis.ClientConfiguration;
+import org.apache.rocketmq.client.apis.ClientConfigurationBuilder;
 import org.apache.rocketmq.client.apis.ClientServiceProvider;
 import org.apache.rocketmq.client.apis.consumer.ConsumeResult;
 import org.apache.rocketmq.client.apis.consumer.FilterExpression;
@@ -23,33 +31,54 @@ import org.apache.rocketmq.client.apis.message.MessageBuilder;
 import org.apache.rocketmq.client.apis.message.MessageView;
 import org.apache.rocketmq.client.apis.producer.Producer;
 import org.apache.rocketmq.client.apis.producer.ProducerBuilder;
+import org.apache.rocketmq.client.apis.producer.SendReceipt;
 import org.apache.rocketmq.client.apis.producer.Transaction;
 import org.apache.rocketmq.client.apis.producer.TransactionResolution;
 
 public class Walk {
   static final long LIMIT_S = 60;
   static final ClientServiceProvider PROVIDER = ClientServiceProvider.loadService();
+  static final String DOTS = ".".repeat(Integer.parseInt(System.getenv().getOrDefault("WALK_PAD", "0")));
   static ClientConfiguration configuration;
   static String topic;
 
   public static void main(String[] words) throws Exception {
-    configuration = ClientConfiguration.newBuilder().setEndpoints(words[1]).enableSsl(false)
-        .setRequestTimeout(Duration.ofSeconds(5)).build();
+    ClientConfigurationBuilder builder = ClientConfiguration.newBuilder().setEndpoints(words[1])
+        .setRequestTimeout(Duration.ofSeconds(5));
+    try {
+      builder.getClass().getMethod("enableSsl", boolean.class).invoke(builder, System.getenv("WALK_TLS") != null);
+    } catch (NoSuchMethodException older) {
+      System.err.println("this client always speaks TLS");  // 5.0.0
+    }
+    configuration = builder.build();
     topic = words[2];
     List<String> bodies = Arrays.asList(words).subList(Math.min(4, words.length), words.length);
     List<String> done;
     switch (words[0]) {
-      case "send": done = send(bodies, builder -> builder.setTag(words[3])); break;
-      case "fifo": done = send(bodies, builder -> builder.setMessageGroup(words[3])); break;
+      case "send": done = send(bodies, one -> one.setTag(words[3])); break;
+      case "fifo": done = send(bodies, one -> one.setMessageGroup(words[3])); break;
       case "delay": {
         long later = Long.parseLong(words[3]);
-        done = send(bodies, builder -> builder.setDeliveryTimestamp(System.currentTimeMillis() + later));
+        done = send(bodies, one -> one.setDeliveryTimestamp(System.currentTimeMillis() + later));
         break;
       }
       case "transact": done = transact(bodies, Integer.parseInt(words[3])); break;
       case "simple": done = simple(words[3], words[4], Integer.parseInt(words[5])); break;
-      case "push": done = push(words[3], words[4], Integer.parseInt(words[5]), ConsumeResult.SUCCESS); break;
-      case "fail": done = push(words[3], words[4], Integer.parseInt(words[5]), ConsumeResult.FAILURE); break;
+      case "push": done = push(words[3], words[4], Integer.parseInt(words[5]), ConsumeResult.SUCCESS, 0); break;
+      case "fail": done = push(words[3], words[4], Integer.parseInt(words[5]), ConsumeResult.FAILURE, 0); break;
+      case "slow": {
+        long pause = Long.parseLong(words[6]);
+        done = push(words[3], words[4], Integer.parseInt(words[5]), ConsumeResult.SUCCESS, pause);
+        break;
+      }
+      case "priority": {
+        // By name: older clients have neither, and are compiled from the same source.
+        Method setPriority = MessageBuilder.class.getMethod("setPriority", int.class);
+        int priority = Integer.parseInt(words[3]);
+        done = send(bodies, one -> (MessageBuilder) setPriority.invoke(one, priority));
+        break;
+      }
+      case "recall": done = recall(bodies, Long.parseLong(words[3])); break;
       default: throw new IllegalArgumentException(words[0]);
     }
     System.out.println("@@{\"done\":[" + String.join(",", done) + "]}");
@@ -57,11 +86,12 @@ public class Walk {
     Runtime.getRuntime().halt(0);
   }
 
-  interface Dressing { MessageBuilder put(MessageBuilder builder); }
+  interface Dressing { MessageBuilder put(MessageBuilder builder) throws Exception; }
 
   static MessageBuilder message(String body) {
     return PROVIDER.newMessageBuilder().setTopic(topic).setKeys("key of " + body)
-        .addProperty("colour", "blue").setBody(body.getBytes(StandardCharsets.UTF_8));
+        .addProperty("colour", "blue").setBody((body + DOTS.substring(Math.min(DOTS.length(), body.length())))
+        .getBytes(StandardCharsets.UTF_8));
   }
 
   static List<String> send(List<String> bodies, Dressing dressing) throws Exception {
@@ -72,6 +102,29 @@ public class Walk {
       }
     }
     return ids;
+  }
+
+  /** Send each for later and call it back at once; the ids that were recalled. */
+  static List<String> recall(List<String> bodies, long later) throws Exception {
+    Method handle = SendReceipt.class.getMethod("getRecallHandle");
+    Method recall = Producer.class.getMethod("recallMessage", String.class, String.class);
+    List<String> ids = new ArrayList<>();
+    try (Producer producer = PROVIDER.newProducerBuilder().setClientConfiguration(configuration).setTopics(topic).build()) {
+      for (String body : bodies) {
+        SendReceipt receipt =
+            producer.send(message(body).setDeliveryTimestamp(System.currentTimeMillis() + later).build());
+        recall.invoke(producer, topic, handle.invoke(receipt));
+        ids.add(text(receipt.getMessageId().toString()));
+      }
+    }
+    return ids;
+  }
+
+  static Map<String, FilterExpression> subscription(String tags) {
+    FilterExpression wanted = tags.startsWith("sql:")
+        ? new FilterExpression(tags.substring(4), FilterExpressionType.SQL92)
+        : new FilterExpression(tags, FilterExpressionType.TAG);
+    return Collections.singletonMap(topic, wanted);
   }
 
   /** Each body says its fate: "commit ...", "rollback ...", and others are left undecided: the check commits them. */
@@ -102,7 +155,7 @@ public class Walk {
     long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(LIMIT_S);
     try (SimpleConsumer consumer = PROVIDER.newSimpleConsumerBuilder().setClientConfiguration(configuration)
         .setConsumerGroup(group).setAwaitDuration(Duration.ofSeconds(5))
-        .setSubscriptionExpressions(Collections.singletonMap(topic, new FilterExpression(tags, FilterExpressionType.TAG)))
+        .setSubscriptionExpressions(subscription(tags))
         .build()) {
       while (received.size() < count && System.nanoTime() < end) {
         try {
@@ -119,13 +172,20 @@ public class Walk {
     return received;
   }
 
-  static List<String> push(String group, String tags, int count, ConsumeResult result) throws Exception {
+  static List<String> push(String group, String tags, int count, ConsumeResult result, long pause)
+      throws Exception {
     List<String> received = Collections.synchronizedList(new ArrayList<>());
     CountDownLatch enough = new CountDownLatch(count);
     // Not closed: that would wait for its long polls, half a minute. It dies with the program, as clients do.
     PROVIDER.newPushConsumerBuilder().setClientConfiguration(configuration).setConsumerGroup(group)
-        .setSubscriptionExpressions(Collections.singletonMap(topic, new FilterExpression(tags, FilterExpressionType.TAG)))
+        .setSubscriptionExpressions(subscription(tags))
         .setMessageListener(view -> {
+          System.out.println("got " + body(view));
+          try {
+            Thread.sleep(pause);
+          } catch (InterruptedException end) {
+            return ConsumeResult.FAILURE;
+          }
           received.add(json(view));
           enough.countDown();
           return result;
@@ -136,12 +196,13 @@ public class Walk {
   }
 
   static String body(MessageView view) {
-    return StandardCharsets.UTF_8.decode(view.getBody()).toString();
+    return StandardCharsets.UTF_8.decode(view.getBody()).toString().replaceAll("\\.+$", "");
   }
 
   static String json(MessageView view) {
     return "{\"body\":" + text(body(view)) + ",\"tag\":" + text(view.getTag().orElse("")) + ",\"attempt\":"
-        + view.getDeliveryAttempt() + ",\"colour\":" + text(view.getProperties().getOrDefault("colour", "")) + "}";
+        + view.getDeliveryAttempt() + ",\"colour\":" + text(view.getProperties().getOrDefault("colour", ""))
+        + ",\"size\":" + view.getBody().remaining() + "}";
   }
 
   static String text(String value) {

@@ -2,10 +2,13 @@
 // JSON line with the result, and ends. The commands are those of ../grpc_java/Walk.java.
 'use strict';
 
-const { ConsumeResult, Producer, PushConsumer, SimpleConsumer } = require('rocketmq-client-nodejs');
+const { ConsumeResult, FilterExpression, Producer, PushConsumer, SimpleConsumer } = require('rocketmq-client-nodejs');
 
 const COMMIT = 1; // of TransactionResolution
+const SQL = 2; // of FilterType
 const LIMIT_MS = 60000;
+const sslEnabled = Boolean(process.env.WALK_TLS);
+const size = Number(process.env.WALK_PAD || 0);
 const [command, endpoints, topic, ...words] = process.argv.slice(2);
 
 const pause = ms => new Promise(resolve => setTimeout(resolve, ms));
@@ -16,11 +19,11 @@ function answer(kind, value) {
 
 function message(body, more) {
   const properties = new Map([['colour', 'blue']]);
-  return { topic, keys: [`key of ${body}`], properties, body: Buffer.from(body), ...more };
+  return { topic, keys: [`key of ${body}`], properties, body: Buffer.from(body.padEnd(size, '.')), ...more };
 }
 
 async function producing(more, work) {
-  const producer = new Producer({ endpoints, namespace: '', topic, ...more });
+  const producer = new Producer({ endpoints, sslEnabled, namespace: '', topic, ...more });
   await producer.startup();
   const result = await work(producer);
   await producer.shutdown();
@@ -54,12 +57,19 @@ function transact(checks, bodies) {
 
 function shown(view) {
   const colour = view.properties.get('colour') || '';
-  return { body: view.body.toString(), tag: view.tag || '', attempt: view.deliveryAttempt, colour };
+  const body = view.body.toString().replace(/\.+$/, '');
+  return { body, tag: view.tag || '', attempt: view.deliveryAttempt, colour, size: view.body.length };
+}
+
+function subscribed(tags) {
+  const wanted = tags.startsWith('sql:') ? new FilterExpression(tags.slice(4), SQL) : tags;
+  return new Map([[topic, wanted]]);
 }
 
 async function simple(consumerGroup, tags, count) {
-  const subscriptions = new Map([[topic, tags]]);
-  const consumer = new SimpleConsumer({ endpoints, namespace: '', consumerGroup, subscriptions, awaitDuration: 5000 });
+  const subscriptions = subscribed(tags);
+  const more = { endpoints, sslEnabled, namespace: '', awaitDuration: 5000 };
+  const consumer = new SimpleConsumer({ consumerGroup, subscriptions, ...more });
   await consumer.startup();
   const received = [], end = Date.now() + LIMIT_MS;
   while (received.length < count && Date.now() < end) {
@@ -77,10 +87,18 @@ async function simple(consumerGroup, tags, count) {
   return received;
 }
 
-async function push(consumerGroup, tags, count, result) {
-  const received = [], subscriptions = new Map([[topic, tags]]);
-  const messageListener = { async consume(view) { received.push(shown(view)); return result; } };
-  const consumer = new PushConsumer({ endpoints, namespace: '', consumerGroup, subscriptions, messageListener });
+async function push(consumerGroup, tags, count, result, took = 0) {
+  const received = [], subscriptions = subscribed(tags);
+  const messageListener = {
+    async consume(view) {
+      console.log(`got ${shown(view).body}`);
+      if (took) await pause(took);
+      received.push(shown(view));
+      return result;
+    },
+  };
+  const more = { endpoints, sslEnabled, namespace: '' };
+  const consumer = new PushConsumer({ consumerGroup, subscriptions, messageListener, ...more });
   await consumer.startup();
   const end = Date.now() + LIMIT_MS;
   while (received.length < count && Date.now() < end) await pause(20);
@@ -88,7 +106,19 @@ async function push(consumerGroup, tags, count, result) {
   return received;
 }
 
-const [first, second, third] = words;
+function recall(later, bodies) {
+  return producing({}, async producer => {
+    const ids = [];
+    for (const body of bodies) {
+      const receipt = await producer.send(message(body, { deliveryTimestamp: new Date(Date.now() + later) }));
+      await producer.recallMessage(topic, receipt.recallHandle);
+      ids.push(receipt.messageId);
+    }
+    return ids;
+  });
+}
+
+const [first, second, third, fourth] = words;
 const commands = {
   send: () => send(words.slice(1), () => ({ tag: first })),
   fifo: () => send(words.slice(1), () => ({ messageGroup: first })),
@@ -97,6 +127,9 @@ const commands = {
   simple: () => simple(first, second, Number(third)),
   push: () => push(first, second, Number(third), ConsumeResult.SUCCESS),
   fail: () => push(first, second, Number(third), ConsumeResult.FAILURE),
+  slow: () => push(first, second, Number(third), ConsumeResult.SUCCESS, Number(fourth)),
+  priority: () => send(words.slice(1), () => ({ priority: Number(first) })),
+  recall: () => recall(Number(first), words.slice(1)),
 };
 
 commands[command]().then(value => {

@@ -28,6 +28,7 @@ from rocketmq import (
 LIMIT_S = 60.0
 COMMAND, ENDPOINTS, TOPIC, *WORDS = sys.argv[1:]
 CONFIGURATION = ClientConfiguration(ENDPOINTS, Credentials())
+IS_TLS = "WALK_TLS" in os.environ
 
 
 def message(body: str) -> Message:
@@ -38,7 +39,7 @@ def message(body: str) -> Message:
 
 
 def send(bodies: list[str], dress: Callable[[Message], None]) -> list[str]:
-    producer = Producer(CONFIGURATION, (TOPIC,))
+    producer = Producer(CONFIGURATION, (TOPIC,), tls_enable=IS_TLS)
     producer.startup()
     ids = []
     for body in bodies:
@@ -60,7 +61,7 @@ class Checker(TransactionChecker):  # type: ignore[misc]
 
 def transact(checks: int, bodies: list[str]) -> list[str]:
     checker = Checker()
-    producer = Producer(CONFIGURATION, (TOPIC,), checker)
+    producer = Producer(CONFIGURATION, (TOPIC,), checker, tls_enable=IS_TLS)
     producer.startup()
     for body in bodies:
         transaction = producer.begin_transaction()
@@ -86,7 +87,7 @@ def shown(one: Message) -> dict[str, Any]:
 
 
 def simple(group: str, tags: str, count: int) -> list[dict[str, Any]]:
-    consumer = SimpleConsumer(CONFIGURATION, group, {TOPIC: FilterExpression(tags)}, 5)
+    consumer = SimpleConsumer(CONFIGURATION, group, {TOPIC: FilterExpression(tags)}, 5, tls_enable=IS_TLS)
     consumer.startup()
     received: list[dict[str, Any]] = []
     end = time.monotonic() + LIMIT_S
@@ -103,20 +104,22 @@ def simple(group: str, tags: str, count: int) -> list[dict[str, Any]]:
 
 
 class Listener(MessageListener):  # type: ignore[misc]
-    def __init__(self, result: ConsumeResult) -> None:
-        self.result = result
+    def __init__(self, result: ConsumeResult, pause_s: float) -> None:
+        self.result, self.pause_s = result, pause_s
         self.received: list[dict[str, Any]] = []
         self._lock = threading.Lock()
 
     def consume(self, message: Message) -> ConsumeResult:
+        print("got", message.body.decode(), flush=True)
+        time.sleep(self.pause_s)
         with self._lock:
             self.received.append(shown(message))
         return self.result
 
 
-def push(group: str, tags: str, count: int, result: ConsumeResult) -> list[dict[str, Any]]:
-    listener = Listener(result)
-    consumer = PushConsumer(CONFIGURATION, group, listener, {TOPIC: FilterExpression(tags)})
+def push(group: str, tags: str, count: int, result: ConsumeResult, pause_ms: int = 0) -> list[dict[str, Any]]:
+    listener = Listener(result, pause_ms / 1000)
+    consumer = PushConsumer(CONFIGURATION, group, listener, {TOPIC: FilterExpression(tags)}, tls_enable=IS_TLS)
     consumer.startup()
     wait_until(lambda: len(listener.received) >= count)
     time.sleep(0.5)  # acks of the last ones are on their way
@@ -142,6 +145,7 @@ COMMANDS: dict[str, Callable[[], Any]] = {
     "transact": lambda: transact(int(WORDS[0]), WORDS[1:]),
     "simple": lambda: simple(WORDS[0], WORDS[1], int(WORDS[2])),
     "push": lambda: push(WORDS[0], WORDS[1], int(WORDS[2]), ConsumeResult.SUCCESS),
+    "slow": lambda: push(WORDS[0], WORDS[1], int(WORDS[2]), ConsumeResult.SUCCESS, int(WORDS[3])),
     "fail": lambda: push(WORDS[0], WORDS[1], int(WORDS[2]), ConsumeResult.FAILURE),
 }
 

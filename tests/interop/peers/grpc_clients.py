@@ -1,4 +1,4 @@
-"""Apache's gRPC clients in four languages, from their registries. Over each a small application of ours with the same
+"""Apache's gRPC clients in five languages, from their registries. Over each a small application of ours with the same
 commands (grpc_java/Walk.java lists them): it sends or consumes, says so in one line and ends."""
 
 from __future__ import annotations
@@ -18,18 +18,31 @@ from . import cache, java, node
 from .process import Program, answer_of
 
 HERE = Path(__file__).resolve().parent.parent
-JAVA = ("5.0.7", "5.2.0")
+JAVA = ("5.0.0", "5.0.7", "5.2.0")
 PYTHON = "5.1.2"
 NODE = "1.0.8"
 GO = "5.1.3"
+RUST = "5.0.0"
 
 
 class GrpcClient:
     """Sends and consumes through an endpoint by the client library of another language."""
 
-    def __init__(self, name: str, start: Callable[[], tuple[Sequence[str], Mapping[str, str]]]) -> None:
+    def __init__(
+        self, name: str, start: Callable[[], tuple[Sequence[str], Mapping[str, str]]], *, can_push: bool = True
+    ) -> None:
         self.name = name
         self.start = start
+        self.can_push = can_push
+
+    def told(self, **variables: str) -> GrpcClient:
+        """Return the same client with these in its environment."""
+
+        def start() -> tuple[Sequence[str], Mapping[str, str]]:
+            command, env = self.start()
+            return command, {**env, **variables}
+
+        return GrpcClient(self.name, start, can_push=self.can_push)
 
     def send(self, endpoint: str, topic: str, tag: str, bodies: Sequence[str], *, home: Path) -> list[str]:
         """Return the ids of what was sent."""
@@ -59,6 +72,10 @@ class GrpcClient:
     def fail(self, endpoint: str, topic: str, group: str, tags: str, count: int, *, home: Path) -> list[dict[str, Any]]:
         """Receive by a push consumer that fails each delivery."""
         return self._run(["fail", endpoint, topic, group, tags, str(count)], home)
+
+    def walk(self, *words: str, home: Path) -> list[Any]:
+        """Run a command that not every library has."""
+        return self._run(words, home)
 
     def starting(self, words: Sequence[str], home: Path) -> Program:
         """Start the application; `process.answer_of` has what it says at its end."""
@@ -99,6 +116,19 @@ def _go() -> tuple[Sequence[str], Mapping[str, str]]:
     return [str(cache.once(f"grpc-go-{GO}-{content}", build) / "client")], {}
 
 
+def _rust() -> tuple[Sequence[str], Mapping[str, str]]:
+    source = HERE / "grpc_rust"
+    names = ("Cargo.toml", "Cargo.lock", "src/main.rs")
+    content = hashlib.sha256(b"".join((source / name).read_bytes() for name in names)).hexdigest()[:12]
+
+    def build(folder: Path) -> None:
+        cargo = cache.tool("cargo", "cargo")
+        shutil.copytree(source, folder, dirs_exist_ok=True)
+        _done([cargo, "build", "--locked", "--quiet"], folder, "cargo could not build the gRPC client")
+
+    return [str(cache.once(f"grpc-rust-{RUST}-{content}", build) / "target" / "debug" / "client")], {}
+
+
 def _node() -> tuple[Sequence[str], Mapping[str, str]]:
     def build(folder: Path) -> None:
         for name in ("package.json", "package-lock.json"):
@@ -133,4 +163,5 @@ CLIENTS = {
     "go": GrpcClient(f"gRPC Go {GO}", _go),
     "node": GrpcClient(f"gRPC Node {NODE}", _node),
     "python": GrpcClient(f"gRPC Python {PYTHON}", _python),
+    "rust": GrpcClient(f"gRPC Rust {RUST}", _rust, can_push=False),
 }
