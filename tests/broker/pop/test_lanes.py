@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pyromq.kernel.records import Range
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.requests import RequestCode
 from tests.broker.pop.popping import Popped, ack, bodies, pop, pop_answer
@@ -50,6 +51,41 @@ async def test_a_new_group_at_the_end_gets_the_last_message(tmp_path: Path) -> N
         assert bodies(await pop(broker, initMode=1)) == ["2"]
         await fill(broker, 1)
         assert bodies(await pop(broker, initMode=1)) == ["0"]
+
+
+async def test_a_group_at_the_end_gets_all_that_comes_after_its_first_pop(tmp_path: Path) -> None:
+    """Also of queues that no pop has reached yet, and of those that had no message then."""
+    async with virtual_broker(tmp_path, init_pop_offset_by_check_msg_in_mem=False) as broker:
+        await fill(broker, 3, queue=0)
+        await fill(broker, 3, queue=1)
+        got = await pop(broker, initMode=1, maxMsgNums=1)
+        for queue in range(4):
+            await fill(broker, 2, queue=queue)
+        got += await pop(broker, initMode=1)
+        last = [(0, "2"), (1, "2")]
+        later = [(queue, body) for queue in range(4) for body in ("0", "1")]
+        assert sorted((one.queue_id, one.body) for one in got) == sorted(last + later)
+
+
+async def test_whether_a_topic_is_young_is_one_answer_for_all_its_queues(
+    broker: Virtual, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its oldest message says so; those of other queues may have left memory meanwhile."""
+    for queue in range(3):
+        await fill(broker, 3, queue=queue)
+    reader = broker.broker.store.reader
+    first = broker.broker.store.queues.get("T", 0)
+    assert first is not None
+    entry, resident = first.entry_at(0), reader.read_resident
+    assert entry is not None
+
+    def only_the_first(ranges: Sequence[Range]) -> list[bytes] | None:
+        return resident(ranges) if len(ranges) != 1 or ranges[0].position == entry.position else None
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reader, "read_resident", only_the_first)
+        assert bodies(await pop(broker, initMode=1, queueId=2)) == ["0", "1", "2"]
+    assert [broker.broker.offsets.find("T", "G", queue) for queue in range(4)] == [0, 0, 0, 0]
 
 
 async def test_where_a_group_begins_is_committed_at_once(broker: Virtual) -> None:

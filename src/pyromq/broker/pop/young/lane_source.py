@@ -17,6 +17,7 @@ from ....model.codes import ResponseCode
 from ....protocol.record import HEAD
 from ....store.log.reader import GetStatus, Selection
 from ....store.message_store import MessageStore
+from ....store.queues.queue import StoredQueue
 from ...clients.pulled_queues import PulledQueues
 from ...config import BrokerConfig
 from ...reading.filtered_read import Search
@@ -82,31 +83,40 @@ class LaneSource:
         committed = self.lanes.committed(header.consumer_group, place.topic, place.queue_id)
         if committed is not None:
             return committed
-        start = self._start(place, header.init_mode, config)
-        if not self.lanes.commit_start(header.consumer_group, place.topic, place.queue_id, start):
+        starts = self._starts(ticket, place, config)
+        if not self.lanes.commit_starts(header.consumer_group, place.topic, starts):
             raise RequestRefused(
                 f"group {header.consumer_group} has no offset in {place.topic} and gets none: this broker keeps those "
                 f"of {config.max_consumer_offsets} pairs of group and topic (maxConsumerOffsets)",
                 ResponseCode.SYSTEM_BUSY,
             )
-        return start
+        return starts[place.queue_id]
 
-    def _start(self, place: Place, init_mode: int, config: BrokerConfig) -> int:
-        queue = self.store.queues.get(place.topic, place.queue_id)
-        if queue is None:
-            return 0
-        if init_mode == FROM_MIN or names.is_retry(place.topic):
-            return queue.min_offset
-        is_young = config.init_pop_offset_by_check_msg_in_mem and queue.min_offset <= 0 and self._has_first(place)
-        return 0 if is_young else max(0, queue.readable_end - 1)  # the last message is handed out too, as in Java
+    def _starts(self, ticket: PopTicket, place: Place, config: BrokerConfig) -> dict[int, int]:
+        """Return where the group begins in a queue; at the end, in all queues, so that it gets what comes from now on.
 
-    def _has_first(self, place: Place) -> bool:
-        """Return whether the queue's first message is in memory: then the topic is young."""
-        queue = self.store.queues.get(place.topic, place.queue_id)
-        entry = None if queue is None or queue.readable_end == 0 else queue.entry_at(0)
-        if entry is None:
+        The last message is handed out too, as in Java. In Java each queue begins when a pop first reaches it.
+        """
+        if ticket.header.init_mode == FROM_MIN or names.is_retry(place.topic):
+            queue = self.store.queues.get(place.topic, place.queue_id)
+            return {place.queue_id: 0 if queue is None else queue.min_offset}
+        numbers = {place.queue_id, *range(ticket.allowed.topic.read_queue_nums)}
+        queues = {number: self.store.queues.get(place.topic, number) for number in numbers}
+        is_young = config.init_pop_offset_by_check_msg_in_mem and self._is_young([*filter(None, queues.values())])
+        return {
+            number: 0 if queue is None or is_young else max(0, queue.readable_end - 1)
+            for number, queue in queues.items()
+        }
+
+    def _is_young(self, queues: Sequence[StoredQueue]) -> bool:
+        """Return whether the first message of a topic is there, and in memory."""
+        if any(queue.min_offset > 0 for queue in queues):
             return False
-        return self.store.reader.read_resident((Range(entry.position, entry.size, 0),)) is not None
+        entries = [queue.entry_at(0) for queue in queues if queue.readable_end > 0]
+        first = min((entry for entry in entries if entry is not None), key=lambda entry: entry.position, default=None)
+        if first is None:
+            return True
+        return self.store.reader.read_resident((Range(first.position, first.size, 0),)) is not None
 
     def _behind(self, place: Place, offset: int) -> int:
         queue = self.store.queues.get(place.topic, place.queue_id)

@@ -7,7 +7,7 @@ acknowledged nor given up; the pulled offset is where the next pop reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from ....kernel.pops import CheckPoint
 from ....kernel.state import PopTable
@@ -72,6 +72,10 @@ class Lanes(Watched):
     def commit_start(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
         """Commit where a group begins. False: there is no room for another pair of topic and group."""
         return self._offsets.commit(topic, group, queue_id, offset)
+
+    def commit_starts(self, group: str, topic: str, offsets: Mapping[int, int]) -> bool:
+        """Commit where a group begins in queues in which it has no offset. False: there is no room for them."""
+        return self._offsets.commit_missing(topic, group, offsets)
 
     def settle(self, lane: int) -> None:
         """Commit what follows from the lane's state: to be called after each change of it."""
