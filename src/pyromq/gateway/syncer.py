@@ -158,6 +158,11 @@ class HeartbeatSyncer:
                 await self._session.ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, CreateTopic.of(wanted))
 
     def _read(self, queues: set[MessageQueue]) -> None:
+        for queue, task in list(self._readers.items()):
+            if task.done():  # of a fault in us, or it was cancelled
+                fault = None if task.cancelled() else task.exception()
+                log.error("a queue of gateways is read anew", queue=str(queue), why=repr(fault))
+                del self._readers[queue]
         for gone in self._readers.keys() - queues:
             self._readers.pop(gone).cancel()
             self._begun.discard(gone)
