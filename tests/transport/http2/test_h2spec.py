@@ -11,8 +11,9 @@ import pytest
 from pyromq.kernel import choice
 from tests.transport.http2.support import serving
 
-# What it wants of a web server: an answer with data to GET, which we refuse before the request has ended, so that
-# errors behind that are none; and header blocks of 48 KB.
+# What it wants of a web server: an answer with data to GET, and header blocks of 48 KB. We refuse GET as soon as its
+# headers are there, so that errors behind them are none: the three about windows and content-length pass where the
+# frames happen to come in one read, and fail where the answer has left before the second.
 OF_WEB_SERVERS = {
     "Sends multiple WINDOW_UPDATE frames increasing the flow control window to above 2^31-1 on a stream",
     'Sends a HEADERS frame with the "content-length" header field which does not equal the DATA frame payload length',
@@ -26,6 +27,10 @@ OF_WEB_SERVERS = {
 # nghttp2 keeps nothing of streams that were closed, and passes over what comes on them; behind a GOAWAY of the client
 # and the last of its calls it answers no PING.
 OF_NGHTTP2 = {
+    # These two vary as those three do: in one read with the request they are a STREAM_CLOSED (as test_rfc9113.py has
+    # them), behind the answer they are on a stream that was closed.
+    "half closed (remote): Sends a DATA frame",
+    "half closed (remote): Sends a HEADERS frame",
     "Sends stream identifier that is numerically smaller than previous",
     "closed: Sends a DATA frame",
     "closed: Sends a DATA frame after sending RST_STREAM frame",

@@ -68,6 +68,7 @@ REFUSED = {
     "DATA on stream 0": (frame(DATA, b"x", 0), {PROTOCOL}),
     "DATA on an idle stream": (frame(DATA, b"x", 1), {PROTOCOL, CLOSED}),
     "DATA behind the end of a stream": (call(flags=5) + frame(DATA, b"x", 1), {CLOSED}),
+    "HEADERS behind the end of a stream": (call(flags=5) + call(flags=5), {CLOSED}),
     "padding longer than the frame": (call() + frame(DATA, b"\x05ab", 1, 8), {PROTOCOL}),
     "HEADERS on stream 0": (call(0), {PROTOCOL}),
     "HEADERS on an even stream": (call(2), {PROTOCOL}),
