@@ -25,6 +25,9 @@ class Pause(Enum):
     YIELDING = "others have their turn, until the next pass of the loop"
 
 
+_NONE: frozenset[Pause] = frozenset()
+
+
 class FlowControl:
     """Invariant: the stream is read exactly while `reasons` is empty, until it closes.
 
@@ -37,7 +40,7 @@ class FlowControl:
         self._stream = stream
         self._limits = limits
         self._account = account
-        self.reasons: set[Pause] = set()
+        self.reasons: frozenset[Pause] = _NONE
         self.requests = UnfinishedRequests(limits)
         self._reply_bytes = 0
         self._unread = 0  # bytes of the write buffer, while the peer is blocked
@@ -46,12 +49,12 @@ class FlowControl:
     def pause(self, reason: Pause) -> None:
         if not self.reasons and not self._stream.is_closing():
             self._stream.pause_reading()
-        self.reasons.add(reason)
+        self.reasons |= {reason}
 
     def resume(self, reason: Pause) -> None:
         """End a reason, if it holds."""
         if reason in self.reasons:
-            self.reasons.remove(reason)
+            self.reasons -= {reason}
             if not self.reasons and not self._stream.is_closing():
                 self._stream.resume_reading()
 

@@ -144,8 +144,6 @@ class Http2Connection(asyncio.BufferedProtocol):
         if name != "idle_s":
             self.violation("slow peer", limit=name, value=getattr(self._service.limits, name))
             return
-        if self._calls:
-            return  # counted anew when the last of them ends
         idle_s = self._service.limits.idle_s
         left_s = self._active_at + idle_s - self._service.clock.monotonic()
         if left_s > 0:
@@ -219,10 +217,13 @@ class Http2Connection(asyncio.BufferedProtocol):
 
     def _call_began(self, event: CallBegun) -> None:
         self._deadlines.end("opening_s")
+        if not self._calls:
+            self._deadlines.end("idle_s")
         try:
             call = self._service.begin(self, event.stream, event.headers)
         except GrpcError as refusal:
             self._session.finish(event.stream, refusal.status, refusal.text)
+            self._rest()
         else:
             self._calls[event.stream] = call
 
@@ -285,6 +286,10 @@ class Http2Connection(asyncio.BufferedProtocol):
         if self._room:
             self._wake(call)
         self._active_at = self._service.clock.monotonic()
+        self._rest()
+
+    def _rest(self) -> None:
+        """Count the time for which there is no call."""
         if not self._calls:
             self._expect("idle_s", self._service.limits.idle_s)
 
