@@ -27,7 +27,7 @@ LOCAL = [
     ("inspect -b broker-a -n 127.0.0.1:1 --timeout 1", "no name server answers", 2),
     ("config list", "fileReservedTime", 0),
     ("config list --json", '"java key": "fileReservedTime"', 0),
-    ("config list --daemon proxy", "proxy", 64),
+    ("config list --daemon proxy", "grpcServerPort", 0),
     ("config check FOLDER/good.conf", "fileReservedTime", 0),
     ("config check FOLDER/good.conf --json", "fileReservedTime", 0),
     ("config check FOLDER/bad.conf", "fileReservdTime", 1),
