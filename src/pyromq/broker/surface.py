@@ -93,7 +93,7 @@ def surface(parts: Parts) -> dict[int, Handler]:
     topic = TopicAdmin(*view, saved["topics"], saved["consumerOffsets"], counters.forget_topic)
     group = GroupAdmin(*view, saved["subscriptionGroups"], saved["consumerOffsets"], counters.forget_group)
     offset = OffsetAdmin(*view, saved["consumerOffsets"])
-    progress = ProgressAdmin(*view, now_ms, counters, base.clients.filters)
+    progress = ProgressAdmin(*view, now_ms, counters, base.clients.filters, parts.pops.order.table.given_end)
     connection = ConnectionAdmin(*view, base.producers, base.clients.popped)
     settings = SettingsAdmin(live, now_ms, address, _settings_changed(parts))
     absent = AbsentFeatures(store, saved)

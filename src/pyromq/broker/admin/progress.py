@@ -52,6 +52,7 @@ class ProgressAdmin(BrokerView):
     now_ms: Callable[[], int]
     counters: Counters
     filters: ConsumerFilters
+    given_end: Callable[[str, str, int], int]  # of pops in order: the offset behind what a queue has in flight
 
     # --- of a topic -----------------------------------------------------------------------------------------------
 
@@ -112,7 +113,7 @@ class ProgressAdmin(BrokerView):
         name = topic.topic_name
         async for queue_id in self.slices.each(range(queues)):
             done = max(0, self.offsets.find(name, group, queue_id) or 0)
-            pulled = max(done, self.offsets.pulled(name, group, queue_id) or 0)
+            pulled = max(done, self.offsets.pulled(name, group, queue_id) or 0, self.given_end(name, group, queue_id))
             last = await self._time(name, queue_id, done - 1) if done > 0 else 0
             table[self.queue(name, queue_id)] = OffsetWrapper(
                 broker_offset=self.offset_range(name, queue_id)[1],

@@ -131,6 +131,7 @@ class PopParts:
         """Return what waits for consumers, for the inspection command; nothing that is 0."""
         waits = {
             "popped messages, in flight": sum(one.messages for one in self.table.in_flight()),
+            "messages popped in order, in flight": self.order.table.in_flight(),
             "pops that wait for a message": len(self.handler.held),
             "popped messages, lost before they were acknowledged": self.revive.lost,
         }
@@ -141,6 +142,7 @@ class PopParts:
         in_flight = self.table.in_flight()
         numbers = {
             "InFlight": sum(one.messages for one in in_flight),
+            "OrderInFlight": self.order.table.in_flight(),
             "CheckPoints": sum(one.points for one in in_flight),
             "TableBytes": self.table.used_bytes,
             "Waiting": len(self.handler.held),

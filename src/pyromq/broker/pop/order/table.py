@@ -99,6 +99,15 @@ class OrderTable:
             for number, block in queues.items():
                 yield OrderLane(topic, group, number), block
 
+    def in_flight(self) -> int:
+        """Count the messages that were given and are not acked."""
+        return sum(len(block.open_offsets()) for _, block in self.all())
+
+    def given_end(self, topic: str, group: str, queue_id: int) -> int:
+        """Return the offset behind the last message of a queue that was given and is not acked; 0: there is none."""
+        block = self.find(OrderLane(topic, group, queue_id))
+        return 0 if block is None else max((offset + 1 for offset in block.open_offsets()), default=0)
+
     def of_pair(self, pair: str) -> list[OrderLane]:
         """Return the lanes of a `topic@group` that have a block."""
         topic, _, group = pair.partition(SEPARATOR)
