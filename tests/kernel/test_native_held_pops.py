@@ -132,6 +132,27 @@ async def test_held_pops_are_woken(tmp_path: Path) -> None:
     assert (told.suspended, told.messages) == (2, 5)
 
 
+async def test_a_pop_waits_on_queues_that_had_no_message_yet(tmp_path: Path) -> None:
+    """Queue 3 of A, and queue 1 of B, which nobody can send to, are not there."""
+    steps: list[Step] = [
+        pop(1),
+        pop(2, topic="B"),
+        pop(3, **WAITS),
+        pop(4, count=1, **WAITS),
+        pop(5, topic="B", **WAITS),
+    ]
+    steps += [
+        send(6, queue=3),
+        pop(7, **WAITS),
+        send(8, queue=3) + send(9, topic="B", queue=0),
+        pop(10, topic="B"),
+        6.0,
+    ]
+    told = await same(tmp_path, steps, native_module())
+    assert told.suspended == 4
+    assert told.messages >= 1
+
+
 async def test_each_message_wakes_one_of_many_that_wait(tmp_path: Path) -> None:
     held = [pop(number, queue=number % 3 - 1, count=1 + number % 3, **WAITS) for number in range(2, 20)]
     steps: list[Step] = [filled(8), pop(1), b"".join(held[:9]), *held[9:], filled(3), 0.1, filled(12), filled(1), 6.0]

@@ -17,7 +17,7 @@ from ...kernel import pops, state
 from ...kernel.pops import AnswerTemplate, PopQuery, PopTemplates, SearchRules
 from ...kernel.pulls import Changes, PullLimits
 from ...kernel.seam import FeedConnection
-from ...kernel.state import ChangeFlag
+from ...kernel.state import ChangeFlag, QueueTail, ResidentFiles
 from ...model.codes import ResponseCode
 from ...model.pop_names import JOURNAL_TOPIC, retry_topic_v1, retry_topic_v2
 from ...model.receipt import NORMAL, RETRY_V1, RETRY_V2
@@ -91,7 +91,9 @@ class PopVerdicts:
         self.kernel = module.PopFeed(
             self, pulls, parts.lanes.table, templates(), JOURNAL_TOPIC, parts.source.reading, handler.held
         )
+        self._unmade: dict[str, ChangeFlag] = {}  # by topic: queues without a message that a verdict was given for
         parts.lanes.watch(self._lane_opened)
+        self._store.queues.on_make.append(self._queue_made)
         handler.pulled.watch(self._lane_opened)
         handler.journal.blocks.append(self.kernel.block)
 
@@ -180,17 +182,18 @@ class PopVerdicts:
         queue = self._store.queues.get(topic, queue_id)
         lane = self._parts.lanes.find(group, topic, queue_id)
         start = self._parts.offsets.find(topic, group, queue_id) if lane is None else 0
-        if start is None or not isinstance(queue, ConsumeQueue):
+        if start is None or not isinstance(queue, ConsumeQueue | None):
             return None
         if lane is None and self._parts.offsets.has_reset(topic, group, queue_id):
             return None  # Python lets that happen
+        tail, entries = _unmade(topic, queue_id) if queue is None else (queue.tail, queue.entries.sequence.resident())
         return self._module.PopQueue(  # type: ignore[no-any-return]
             self._parts.lanes.table,
             lane,
             start,
             group,
-            queue.tail,
-            queue.entries.sequence.resident(),
+            tail,
+            entries,
             codes,
             _limits(config, is_filtered=codes is not None),
             ord(mark),
@@ -203,12 +206,26 @@ class PopVerdicts:
         names = (header.topic, *_retries(header))
         flags = list(self._parts.changes.of(header.topic, group))
         flags += [self._parts.changes.of(name, group).topic for name in names[1:]]
+        flags += [self._unmade.setdefault(name, state.ChangeFlag()) for name in names]
         return (*flags, *(self._open.setdefault(f"{name}{SEPARATOR}{group}", state.ChangeFlag()) for name in names))
 
     def _lane_opened(self, pair: str) -> None:
-        flag = self._open.pop(pair, None)
-        if flag is not None:
-            flag.is_set = True
+        _set(self._open, pair)
+
+    def _queue_made(self, topic: str) -> None:
+        _set(self._unmade, topic)
+
+
+def _set(flags: dict[str, ChangeFlag], name: str) -> None:
+    flag = flags.pop(name, None)
+    if flag is not None:
+        flag.is_set = True
+
+
+def _unmade(topic: str, queue_id: int) -> tuple[QueueTail, ResidentFiles]:
+    """Return what stands for a queue that has had no message yet."""
+    tail = state.QueueTail(topic, queue_id, QUEUE_ENTRY_BYTES, lambda _, __: None, set())
+    return tail, state.ResidentFiles(QUEUE_ENTRY_BYTES, lambda _: None, lambda _, __: None)
 
 
 def _retries(header: PopMessage) -> tuple[str, str]:

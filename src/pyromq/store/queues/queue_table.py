@@ -45,6 +45,7 @@ class QueueTable:
     config: StoreConfig
     is_batch_topic: Callable[[str], bool] = lambda topic: False
     on_remove: Callable[[str], None] = lambda topic: None  # called with the topic before its queues go
+    on_make: list[Callable[[str], None]] = field(default_factory=list, init=False)  # with the topic of each new queue
     by_topic: dict[str, dict[int, StoredQueue]] = field(default_factory=dict, init=False)  # those that are awake
     unchanged: UnchangedQueues = field(default_factory=UnchangedQueues, init=False)
 
@@ -77,6 +78,8 @@ class QueueTable:
         entries = EntryLog(self.disk, self.files, self.unsynced, self.config, topic, queue_id, batch)
         queue: StoredQueue = BatchQueue(entries) if batch else ConsumeQueue(entries)
         self.by_topic.setdefault(topic, {})[queue_id] = queue
+        for watcher in self.on_make:
+            watcher(topic)
         return queue
 
     def get(self, topic: str, queue_id: int) -> StoredQueue | None:
