@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Coroutine
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ from .wiring.delivery import RetryParts, TimingParts, TransactionParts
 from .wiring.environment import Environment
 from .wiring.foundation import Foundation
 from .wiring.grpc import GrpcParts
-from .wiring.grpc_sends import serve_plain_sends
+from .wiring.grpc_pops import OpenMessages, leaving
+from .wiring.grpc_sends import serve_plain_calls
 from .wiring.listeners import Feeding, InjectedFaults, Listeners, Ports, bind_ports
 from .wiring.naming import Naming
 from .wiring.popping import PopParts
@@ -146,7 +148,9 @@ class Broker:
         self.grpc = GrpcParts(base, self.listeners.dispatchers["main"], self._connection_lost)
         self.grpc.backend.grpc_port = ports.grpc_port
         self.listeners.serve_calls(self.grpc.methods)
-        serve_plain_sends(base, self.grpc, self.servers)
+        self.grpc.services.renewals.open_points = OpenMessages(self.pop_parts.lanes)
+        self.pop_parts.aging.leaving = partial(leaving, self.grpc)
+        serve_plain_calls(base, self.grpc, self.pop_parts.handler.held, self.servers)
         self.verdicts, self.pull_verdicts = self.listeners.verdicts, self.listeners.pull_verdicts
         self._carry_before_deletion()
         self.topics.watch(self._topic_changed)

@@ -20,7 +20,7 @@ from .clients.registry import Clients, GrpcClient
 from .config import ProxySettings
 from .messages.names import check_topic
 from .queues import Queues
-from .receipts import Renewals
+from .renewals import Renewals
 from .transactions import OpenTransactions
 
 log = logs.get("pyromq.proxy")

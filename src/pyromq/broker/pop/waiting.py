@@ -134,6 +134,10 @@ class HeldPops(Generic[T]):
         """Drop those of a connection that is gone."""
         self._held.drop(peer)
 
+    def forget(self, peer: Peer, is_meant: Callable[[T], bool]) -> bool:
+        """Drop one that a client gave up. False: it does not wait any more."""
+        return self._held.forget(peer, is_meant)
+
     def end_all(self) -> None:
         """Answer all, so that clients turn to another broker at once; nothing is held from now on."""
         self._is_closed = True

@@ -110,6 +110,10 @@ class LongPoll(Generic[T]):
     def drop(self, owner: object) -> None:
         self._take(list(self._by_owner.get(owner, ())))
 
+    def forget(self, owner: object, is_meant: Callable[[T], bool]) -> bool:
+        """Drop those of a connection that are meant. False: there is none."""
+        return bool(self._take([pull for pull in self._by_owner.get(owner, ()) if is_meant(pull.ticket)]))
+
     def suspended(self) -> Iterator[SuspendedPull[T]]:
         for pulls in list(self._by_queue.values()):
             yield from list(pulls)

@@ -18,8 +18,11 @@ from ...proxy.rpc.send import answer_of, is_checked, takes_kind
 from ...proxy.statuses import OK, Denied
 from ...transport.server import Server
 from ..config import BrokerConfig
+from ..pop.tickets import AnyPop
+from ..pop.waiting import HeldPops
 from .foundation import Foundation
 from .grpc import GrpcParts
+from .grpc_pops import GrpcPopVerdicts
 
 # Users may set them, and they say more than a property of theirs does.
 _MEANINGFUL = (Property.SHARDING_KEY, Property.TRACE_CONTEXT, Property.TRAN_MSG, "__transferflag")
@@ -69,12 +72,14 @@ def send_rules(settings: ProxySettings) -> SendRules:
     )
 
 
-def serve_plain_sends(base: Foundation, grpc: GrpcParts, servers: list[Server]) -> None:
-    """Have the kernel serve plain sends on every listener that has a feed, where HTTP/2 is native."""
+def serve_plain_calls(base: Foundation, grpc: GrpcParts, held: HeldPops[AnyPop], servers: list[Server]) -> None:
+    """Have the kernel serve plain calls on every listener that has a feed, where HTTP/2 is native. `held`: pops."""
     native = native_http2()
     if native is None:
         return
     for server in servers:
         feed = server.service.feed
         if feed is not feed_nothing:
-            server.serve_hot(GrpcSendVerdicts(base, grpc, feed, native.HotSends).kernel)
+            sends = GrpcSendVerdicts(base, grpc, feed, native.HotSends).kernel
+            sends.serve_pops(GrpcPopVerdicts(base, grpc, held, native.HotPops).kernel)
+            server.serve_hot(sends)

@@ -17,7 +17,9 @@ from libc.string cimport memchr, memcmp, memcpy, memmove, memset
 
 import zlib
 from collections.abc import Mapping
+from json import dumps, loads
 
+from pyromq.kernel.grpc_pops import HandedMessages, Share
 from pyromq.kernel.http2 import CallBegun, CallReset, ErrorCode, HalfClosed, Http2Limits, MessageArrived, SessionClosed
 
 cdef extern from *:
@@ -39,6 +41,9 @@ include "http2_headers.pxi"
 include "http2_call.pxi"
 include "http2_protobuf.pxi"
 include "http2_sends.pxi"
+include "http2_pop_requests.pxi"
+include "http2_pops.pxi"
 include "http2_session.pxi"
 include "http2_callbacks.pxi"
 include "http2_answers.pxi"
+include "http2_popped.pxi"

@@ -5,23 +5,22 @@ cdef enum:
     MOST_HELD = 1 << 20       # bytes of a hot call that are held back; larger ones are told to Python as they come
 
 cdef bytes METHOD = b":method", TYPE = b"content-type", ENCODING = b"grpc-encoding", CLIENT = b"x-mq-client-id"
+cdef bytes TIMEOUT = b"grpc-timeout"
 
 
-cdef bint is_hot_call(Http2Session s, Headers headers) noexcept:
-    """Whether a call is of a method that we know, with headers that pass every check."""
-    cdef bytes path = s.hot.path
+cdef int hot_method(Http2Session s, Headers headers) noexcept:
+    """Which method that we know a call is of, if its headers pass every check; NOT_HOT: Python's."""
+    cdef int method = HOT_SEND
     cdef Text found
-    if PyBytes_GET_SIZE(path) != headers.path_n or memcmp(
-        PyBytes_AS_STRING(path), PyBytes_AS_STRING(headers.raw) + headers.path_at, <size_t>headers.path_n
-    ) != 0:
-        return False
-    if not headers.find(METHOD, &found) or not same(found, b"POST", 4):
-        return False
+    if not is_path(headers, s.hot.path):
+        method = NOT_HOT if s.hot.pops is None else s.hot.pops.method_of(headers)
+    if method == NOT_HOT or not headers.find(METHOD, &found) or not same(found, b"POST", 4):
+        return NOT_HOT
     if not headers.find(TYPE, &found) or found.n < 16 or memcmp(found.at, b"application/grpc", 16) != 0:
-        return False
+        return NOT_HOT
     if headers.find(ENCODING, &found) and not same(found, b"identity", 8):
-        return False
-    return headers.find(CLIENT, &found) and is_printable(found)
+        return NOT_HOT
+    return method if headers.find(CLIENT, &found) and is_printable(found) else NOT_HOT
 
 
 cdef inline bint is_one_message(HttpCall call, const uint8_t *data, size_t n) noexcept:
@@ -59,7 +58,10 @@ cdef bint offer_hot(Http2Session s, HttpCall call) except -1:
         call.request.n = <Py_ssize_t>(call.came.used - call.came.first)
     if call.request.at != NULL and not s.is_leaving:
         request.at, request.n = call.request.at + 5, call.request.n - 5
-        if s.hot.offer(call.stream, request, s.remote):
+        if call.method == HOT_SEND:
+            if s.hot.offer(call.stream, request, s.remote):
+                return True
+        elif s.hot.pops.offer(s, call, request):
             return True
     tell_hot(s, call)
     return False
@@ -69,7 +71,9 @@ cdef int tell_hot(Http2Session s, HttpCall call) except -1:
     """Tell Python what has come of a hot call; it is none any more."""
     cdef Text request = call.request
     call.is_hot = False
+    call.grant = None
     call.request.at = NULL
+    s.drop_answer(call)
     s.events.append(make_tuple(CallBegun, (call.stream, call.headers)))
     if request.at == NULL:
         if call.came.used > call.came.first:
@@ -97,6 +101,8 @@ cdef int feed_hot(Http2Session s) except -1:
     cdef bytes burst = PyBytes_FromStringAndSize(<char *>s.hot.burst.at, <Py_ssize_t>s.hot.burst.used)
     cdef bytes ready
     s.hot.burst.used = 0
+    if s.hot.pops is not None:
+        s.hot.pops.now = 0
     fed = s.hot.feed(s.peer, memoryview(burst))
     if isinstance(fed, bytes):
         ready = fed
@@ -117,12 +123,26 @@ cdef int leave_hot(Http2Session s, bytes frames) except -1:
     cdef Py_ssize_t n = PyBytes_GET_SIZE(frames), at = 0
     cdef HttpCall call
     while n - at >= 17:
-        call = s.calls.get(<int32_t>get32(p + at + 13))
+        call = s.calls.get(stream_of(p + at))
         at += 4 + <Py_ssize_t>get32(p + at)
         if call is not None and call.is_hot and not call.is_ended:
             tell_hot(s, call)
             s.events.append(make_tuple(HalfClosed, (call.stream,)))
     return 0
+
+
+cdef int32_t stream_of(const uint8_t *p) noexcept nogil:
+    """Of a frame that we wrote. In JSON it is the last number."""
+    cdef const uint8_t *at
+    cdef int32_t made = 0, digit = 1
+    if p[4]:
+        return <int32_t>get32(p + 13)
+    at = p + 4 + get32(p) - 2
+    while c'0' <= at[0] <= c'9' and digit <= 1000000000:
+        made += digit * <int32_t>(at[0] - c'0')
+        digit = digit * 10 if digit < 1000000000 else INT32_MAX
+        at -= 1
+    return made
 
 
 cdef int send_answers(Http2Session s, const uint8_t *p, Py_ssize_t n) except -1:
@@ -133,10 +153,14 @@ cdef int send_answers(Http2Session s, const uint8_t *p, Py_ssize_t n) except -1:
     while n - at >= 29:
         end, word = at + 4 + <Py_ssize_t>get32(p + at), get32(p + at + 4)
         header_end = at + 8 + <Py_ssize_t>(word & 0xFFFFFF)
+        if word >> 24 == 0 and header_end <= end <= n:
+            answer_pop(s, p + at + 8, header_end - at - 8, p + header_end, end - header_end)
+            at = end
+            continue
         if word >> 24 != 1 or end > n or header_end > end or header_end < at + 29:
             raise RuntimeError("the feed's answers to sends are of a shape that is not known here")
         call = s.calls.get(<int32_t>get32(p + at + 13))
-        if call is not None and call.is_hot and not call.is_ended and not call.is_started:
+        if call is not None and call.is_hot and not call.is_ended and not call.is_started and not s.is_over:
             answer_send(s, call, p + at + 8, header_end - at - 8)
         at = end
     return 0

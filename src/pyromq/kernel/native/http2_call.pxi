@@ -48,6 +48,12 @@ cdef class HttpCall:
     cdef bint is_finishing
     cdef bint is_ended            # everything was submitted, or the session has answered itself: no more events
     cdef bint is_hot              # its events wait until it is known whether Python is needed
+    cdef int method               # of a hot call
+    cdef int expected             # answers of the feed
+    cdef bint renews              # of a receive: its messages are renewed while the client has them
+    cdef object grant             # of a receive: the verdict that it rests on
+    cdef object handed            # of a receive: the messages of its answer, until all of it has left
+    cdef bytes kept               # of a change: what its new receipt has of the old one
     cdef Text request             # of a hot call: its message, valid within one call of `receive`
     cdef int status
     cdef bytes text

@@ -89,7 +89,9 @@ cdef int headers_are_whole(Http2Session s, HttpCall call) except -1:
     free(call.head.at)
     call.head.at = NULL
     call.head.first = call.head.used = call.head.room = 0
-    call.is_hot = s.hot is not None and not s.is_leaving and is_hot_call(s, headers)
+    if s.hot is not None and not s.is_leaving:
+        call.method = hot_method(s, headers)
+        call.is_hot = call.method != NOT_HOT
     if not call.is_hot:
         s.events.append(make_tuple(CallBegun, (call.stream, headers)))
     return 0
@@ -240,6 +242,8 @@ cdef int stream_closed(nghttp2_session *session, int32_t stream, uint32_t code, 
         s.drop_message(call)
         s.unsent_bytes -= <int64_t>(call.out.used - call.out.first)
         call.out.first = call.out.used
+        if call.grant is not None:
+            call_is_over(s, call)
         if not call.is_ended and call.headers is not None:
             call.is_ended = True
             if not call.is_hot:  # else nobody has heard of it
@@ -271,6 +275,8 @@ cdef ssize_t read_answer(
             free(call.out.at)
             call.out.at = NULL
             call.out.first = call.out.used = call.out.room = 0
+            if call.handed is not None:
+                call_is_taken(s, call)
             if call.is_finishing:
                 flags[0] |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM
                 status = b"%d" % call.status

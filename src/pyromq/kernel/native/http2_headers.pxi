@@ -53,6 +53,21 @@ cdef class Headers:
                 found = text if found is None else f"{found},{text}"
         return found
 
+    cdef bint find_only(self, bytes name, Text *value) noexcept:
+        """Find a header that comes once: several of one name are one text for Python."""
+        cdef const uint8_t *p = <const uint8_t *>PyBytes_AS_STRING(self.raw)
+        cdef Py_ssize_t n = PyBytes_GET_SIZE(self.raw), at = 0, name_n, value_n
+        cdef int count = 0
+        while at + 4 <= n:
+            name_n, value_n = get16(p + at), get16(p + at + 2)
+            if at + 4 + name_n + value_n > n:
+                return False
+            if name_n == PyBytes_GET_SIZE(name) and memcmp(p + at + 4, PyBytes_AS_STRING(name), <size_t>name_n) == 0:
+                value.at, value.n = p + at + 4 + name_n, value_n
+                count += 1
+            at += 4 + name_n + value_n
+        return count == 1
+
     def __getitem__(self, str name):
         found = self.text_of(name)
         if found is None:

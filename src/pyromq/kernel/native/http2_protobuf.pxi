@@ -14,6 +14,8 @@ cdef bint take_varint(const uint8_t **at, const uint8_t *end, uint64_t *value) n
     while at[0] < end and shift < 64:
         byte = at[0][0]
         at[0] += 1
+        if shift == 63 and byte > 1:
+            return False
         made |= <uint64_t>(byte & 127) << shift
         if byte < 128:
             value[0] = made

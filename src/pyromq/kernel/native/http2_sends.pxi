@@ -38,6 +38,7 @@ cdef class HotSends:
     cdef TopicGrant last
     cdef Buffer burst, text
     cdef readonly int64_t taken           # messages that were answered without Python
+    cdef readonly HotPops pops            # receives, acks and changes; None: Python serves them
 
     def __init__(self, host, feed, rules):
         self.host, self.feed, self.grants = host, feed, {}
@@ -46,6 +47,10 @@ cdef class HotSends:
     def __dealloc__(self):
         free(self.burst.at)
         free(self.text.at)
+
+    def serve_pops(self, HotPops pops not None):
+        """Serve receives, acks and changes, too."""
+        self.pops = pops
 
     def use(self, rules):
         self.path, self.ok_status = rules.path.encode(), rules.ok_status

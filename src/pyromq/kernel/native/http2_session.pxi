@@ -75,6 +75,7 @@ cdef class Http2Session:
     cdef bytes remote
     cdef HttpCall borrowed            # its message lies in the received bytes, and its frame is not whole yet
     cdef list parked                  # answers that wait for the log
+    cdef dict left                    # receives that ended before their answer came: the verdict by stream
     cdef readonly int64_t hot_calls   # served without Python
     cdef int64_t resets, idle
 
@@ -137,9 +138,20 @@ cdef class Http2Session:
         parked, self.parked = self.parked, None
         return () if parked is None else parked
 
+    def lose(self):
+        """Give back what calls have been handed and their client has not read: the connection is gone."""
+        cdef HttpCall call
+        self.is_over = True
+        if self.hot is not None and self.hot.pops is not None and self.peer is not None:
+            for call in self.calls.values():
+                call_is_over(self, call)
+                call.is_ended = True
+            self.hot.pops.host.gone(self.peer)
+            self.peer = None
+
     def answer_parked(self, bytes answers):
         """Send answers that were parked, or what is said in their place."""
-        if not self.is_over and self.hot is not None:
+        if self.hot is not None:
             send_answers(self, <const uint8_t *>PyBytes_AS_STRING(answers), PyBytes_GET_SIZE(answers))
 
     def start(self, int32_t stream):
@@ -230,11 +242,21 @@ cdef class Http2Session:
         prefix[0] = 0
         put32(prefix + 1, <uint32_t>n)
         pile(&call.out, prefix, 5)
-        pile(&call.out, message, <size_t>n)
-        self.unsent_bytes += 5 + n
+        self.unsent_bytes += 5
+        return self.add_ready(call, message, <size_t>n)
+
+    cdef int add_ready(self, HttpCall call, const uint8_t *framed, size_t n) except -1:
+        """Add messages that have their five bytes each."""
+        pile(&call.out, framed, n)
+        self.unsent_bytes += <int64_t>n
         if self.unsent_bytes > self.output_limit:
             self.give_up(f"more than {self.output_limit} bytes wait for the peer's windows")
         return 0
+
+    cdef void drop_answer(self, HttpCall call) noexcept:
+        """Forget what was added to an answer that has not begun."""
+        self.unsent_bytes -= <int64_t>(call.out.used - call.out.first)
+        call.out.first = call.out.used = 0
 
     cdef int submit_start(self, HttpCall call) except -1:
         cdef nghttp2_nv fields[4]

@@ -126,7 +126,7 @@ cdef class PopFeed:
         """Write down what was handed out since the first `resume`. The place in the log that its answers wait for; 0: none."""
         self.is_resuming = False
         self.commit()
-        return self.sends.appender.log.end if self.sends.waits else 0
+        return self.sends.appender.log.end if self.must_wait() else 0
 
     # --- frames ---------------------------------------------------------------------------------------------------
 
@@ -178,7 +178,7 @@ cdef class PopFeed:
         if not done:
             return DRAIN if drain else NOTHING
         ready = self.ready()
-        if self.sends.waits and ready:
+        if ready and self.must_wait():
             waiting.append(PendingReply(self.sends.appender.log.end, ready))
             ready = b""
         if others:
@@ -186,6 +186,10 @@ cdef class PopFeed:
         if at == n and not left and not waiting and not drain:
             return ready  # as nearly always
         return make_tuple(Fed, (at, ready, waiting, left, drain))  # as Fed(...), without a call of Python's
+
+    cdef inline bint must_wait(self) noexcept:
+        """Whether answers rest on something that is not as safe as it must be."""
+        return self.sends.waits and self.sends.appender.log.end > self.sends.appender.readable.value
 
     cdef void begin(self) noexcept:
         self.turn += 1

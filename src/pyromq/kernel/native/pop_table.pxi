@@ -212,6 +212,10 @@ cdef class PopTable(PopPoints):
         cdef PopLane found = self.lane_of(lane)
         return self.points_of(found, found.points() if most is None else most)
 
+    def point(self, lane, int64_t start, int64_t pop_time):
+        cdef uint32_t found = self.find(self.lane_of(lane), start, pop_time)
+        return None if found == NO_POINT else self.as_given(found)
+
     def in_flight(self, group=None):
         cdef PopLane lane
         cdef list found = []

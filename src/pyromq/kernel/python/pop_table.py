@@ -180,6 +180,11 @@ class PopTable:
         """Return the open check points of a lane, by start and pop time: all of them, or the first."""
         return [point.as_given() for point in islice(self._open.lane(lane).open(), most)]
 
+    def point(self, lane: int, start: int, pop_time: int) -> CheckPoint | None:
+        """Return the check point with this start and pop time if it is open."""
+        found = self._open.lane(lane).find(start, pop_time)
+        return None if found is None else found.as_given()
+
     def in_flight(self, group: str | None = None) -> list[LaneFigures]:
         """Return what is open, by lane; of one group or of all. Lanes without any are left out."""
         return [

@@ -85,6 +85,7 @@ class Clients:
         self._grace_s = grace_s
         self._by_id: dict[str, GrpcClient] = {}
         self._awaited: dict[str, asyncio.Event] = {}
+        self._watchers: list[Callable[[str], None]] = []
         # Set by telemetry.py: what becomes of requests that servers send to a client.
         self.relay: Callable[[GrpcClient, Command, float], Awaitable[Command]] = _nobody
         self.notify: Callable[[GrpcClient, Command], None] = lambda client, command: None
@@ -98,6 +99,14 @@ class Clients:
 
     def __iter__(self) -> Iterator[GrpcClient]:
         return iter(list(self._by_id.values()))
+
+    def watch(self, watcher: Callable[[str], None]) -> None:
+        """Call `watcher` with the id of each client that changes: its settings, its stream, its end."""
+        self._watchers.append(watcher)
+
+    def _changed(self, client: GrpcClient) -> None:
+        for watcher in self._watchers:
+            watcher(client.client_id)
 
     def find(self, client_id: str) -> GrpcClient | None:
         return self._by_id.get(client_id)
@@ -157,6 +166,7 @@ class Clients:
         await self._register(client, topics, consumes)
         client.note(settings, topics, consumes)
         self._by_id[caller.client_id] = client
+        self._changed(client)
         if stream is not None:
             self.attach(client, stream)
         if (event := self._awaited.get(caller.client_id)) is not None:
@@ -203,6 +213,7 @@ class Clients:
             client.grace = None
         for waiter in client.nonces.values():
             waiter.cancel()
+        self._changed(client)
         self._gone(client)
 
     def _closed(self, peer: ClientPeer, reason: str) -> None:
@@ -224,6 +235,7 @@ class Clients:
         if client is None or client.stream is not stream:
             return
         client.stream = None
+        self._changed(client)
         if client.grace is None:
             client.grace = self._clock.call_later(self._grace_s, self._grace_over, client)
 

@@ -46,7 +46,7 @@ def popped(answer: Command, broker: str) -> list[Popped]:
     counts = {(mark, place): number for mark, place, number in _entries(header.order_count_info)}
     found: list[Popped] = []
     for record in records_of(answer.body):
-        receipt = _own_receipt(record) or _made_receipt(header, starts, record, broker)
+        receipt = own_receipt(record) or _made_receipt(header, starts, record, broker)
         if counts:
             place = f"qo{record.queue_id}%{record.queue_offset}"
             times = counts.get((NORMAL, place), counts.get((NORMAL, str(record.queue_id)), "0"))
@@ -60,7 +60,7 @@ def _entries(text: str | None) -> list[tuple[str, str, str]]:
     return [(one[0], one[1], one[2]) for one in parts if len(one) == 3]
 
 
-def _own_receipt(record: Record) -> Receipt | None:
+def own_receipt(record: Record) -> Receipt | None:
     """Return the receipt that the broker wrote into a record: it does so where it comes from a retry topic."""
     text = find_property(record.properties, _CHECK_POINT)
     if text is None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
+
+import msgspec
 
 from ...model.codes import ResponseCode
 from ...model.receipt import Receipt
@@ -25,18 +28,25 @@ from ..statuses import OK, Denied, from_broker, status
 from .dead_letters import dead_letter_header
 
 _FROM_THE_END = 1  # initMode: where a group without offsets begins
-_RESERVE_MS = 50  # of a client's deadline, for the answer to arrive
+RESERVE_MS = 50  # of a client's deadline, for the answer to arrive
+DISCONNECTED = "The client [{}] is disconnected."
 _NO_TIME = "The deadline time remaining is not enough for polling, please check network condition"
 _NOTHING = (ResponseCode.POLLING_TIMEOUT, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
+
+
+class ReceivedFrom(NamedTuple):
+    """Where messages come from, and for whom."""
+
+    group: str
+    topic: str
+    broker: str
 
 
 class _Wish(NamedTuple):
     """A checked receive."""
 
     client: GrpcClient
-    group: str
-    topic: str
-    broker: str
+    source: ReceivedFrom
     header: PopMessage
     tags: frozenset[str]
     is_renewed: bool
@@ -51,15 +61,16 @@ async def receive_message(services: Services, caller: Caller, call: Call, reques
         answer = await _pop(services, caller, wish)
         found, filtered = await _filtered(services, caller, wish, answer, taken)
         if wish.is_renewed and found and wish.client.stream is None:
-            raise Denied(Code.MESSAGE_NOT_FOUND, f"The client [{caller.client_id}] is disconnected.")
+            raise Denied(Code.MESSAGE_NOT_FOUND, DISCONNECTED.format(caller.client_id))
         await _write(services, call, wish, found, filtered)
     except BaseException:
         if wish is not None and taken:
-            services.spawn(_give_back(services, caller, wish, taken))
+            services.spawn(give_back(services, caller, wish.source, [one.receipt for one in taken]))
         raise
     if wish.is_renewed:
+        group, topic, _ = wish.source
         for one in found:
-            services.renewals.hold(caller.client_id, wish.group, wish.topic, one.receipt, one.record.reconsume_times)
+            services.renewals.hold(caller.client_id, group, topic, one.receipt, one.record.reconsume_times)
 
 
 # --- checks ----------------------------------------------------------------------------------------------------------
@@ -84,22 +95,32 @@ async def _checked(services: Services, caller: Caller, request: v2.ReceiveMessag
         raise Denied(Code.BAD_REQUEST, f"batch_size is {request.batch_size}, it cannot be negative")
     config = await services.backend.group(group)
     broker = await services.queues.for_receive(topic, request.message_queue.broker.name)
-    header = PopMessage(
-        consumer_group=group,
-        topic=topic,
-        queue_id=-1,
+    header = msgspec.structs.replace(
+        pop_header(ReceivedFrom(group, topic, broker), kind, text),
         max_msg_nums=min(request.batch_size, settings.grpc_client_consumer_long_polling_batch_size),
         invisible_time=invisible_ms,
         poll_time=poll_ms,
         born_time=services.clock.now_ms(),
+        order=config is not None and config.consume_message_orderly,
+        attempt_id=request.attempt_id or None,
+    )
+    return _Wish(client, ReceivedFrom(group, topic, broker), header, wanted_tags(kind, text), is_renewed)
+
+
+def pop_header(source: ReceivedFrom, kind: str, text: str) -> PopMessage:
+    """Return what all pops for receives of a group, topic and filter have in common."""
+    return PopMessage(
+        consumer_group=source.group,
+        topic=source.topic,
+        queue_id=-1,
+        max_msg_nums=1,
+        invisible_time=0,
+        poll_time=0,
         init_mode=_FROM_THE_END,
         exp_type=kind,
         exp=text,
-        order=config is not None and config.consume_message_orderly,
-        attempt_id=request.attempt_id or None,
-        bname=broker,
+        bname=source.broker,
     )
-    return _Wish(client, group, topic, broker, header, wanted_tags(kind, text), is_renewed)
 
 
 def _poll_ms(services: Services, caller: Caller, client: GrpcClient, request: v2.ReceiveMessageRequest) -> int:
@@ -115,10 +136,10 @@ def _poll_ms(services: Services, caller: Caller, client: GrpcClient, request: v2
     else:
         wanted = most
     wanted = min(max(wanted, least), most)
-    if remaining is None or wanted <= remaining - _RESERVE_MS:
+    if remaining is None or wanted <= remaining - RESERVE_MS:
         return wanted
     if remaining >= least:
-        return max(remaining - _RESERVE_MS, 0)
+        return max(remaining - RESERVE_MS, 0)
     is_new = caller.client_version >= "5.0.3"
     raise Denied(Code.ILLEGAL_POLLING_TIME if is_new else Code.BAD_REQUEST, _NO_TIME)
 
@@ -128,51 +149,65 @@ def _poll_ms(services: Services, caller: Caller, client: GrpcClient, request: v2
 
 async def _pop(services: Services, caller: Caller, wish: _Wish) -> Command:
     wait_s = wish.header.poll_time / 1000 + BROKER_S
-    answer = await services.ask(caller, wish.broker, RequestCode.POP_MESSAGE, wish.header, timeout_s=wait_s)
-    if answer.code in _NOTHING:
-        raise Denied(Code.MESSAGE_NOT_FOUND, "no new message")
-    if answer.code == ResponseCode.POLLING_FULL:
-        raise Denied(Code.TOO_MANY_REQUESTS, "polling full")
-    if answer.code != ResponseCode.SUCCESS:
-        raise from_broker(answer.code, answer.remark)
+    answer = await services.ask(caller, wish.source.broker, RequestCode.POP_MESSAGE, wish.header, timeout_s=wait_s)
+    check_found(answer.code, answer.remark)
     return answer
+
+
+def check_found(code: int, remark: str | None) -> None:
+    """Raise Denied for a broker's answer to a pop that has no messages."""
+    if code in _NOTHING:
+        raise Denied(Code.MESSAGE_NOT_FOUND, "no new message")
+    if code == ResponseCode.POLLING_FULL:
+        raise Denied(Code.TOO_MANY_REQUESTS, "polling full")
+    if code != ResponseCode.SUCCESS:
+        raise from_broker(code, remark)
 
 
 async def _filtered(
     services: Services, caller: Caller, wish: _Wish, answer: Command, taken: list[Popped]
 ) -> tuple[list[Popped], bool]:
-    """Return the messages for the client, which `taken` has too, and whether any was not for it.
-
-    A tag with the same hash as a wanted one is acknowledged; what was delivered too often becomes a dead letter.
-    """
-    messages = popped(answer, wish.broker)
+    """Return the messages for the client, which `taken` has too, and whether any was not for it."""
+    messages = popped(answer, wish.source.broker)
     taken += messages
-    most = max_attempts(await services.backend.group(wish.group))
+    most = max_attempts(await services.backend.group(wish.source.group))
     found: list[Popped] = []
     for one in messages:
-        if wish.tags and one.tag not in wish.tags:
-            services.spawn(_ack(services, caller, wish, one.receipt))
-        elif one.record.reconsume_times >= most:
-            services.spawn(_bury(services, caller, wish, one))
+        if is_set_aside(services, caller, wish.source, one, wish.tags, most):
+            taken.remove(one)
         else:
             found.append(one)
-            continue
-        taken.remove(one)
     return found, len(found) < len(messages)
 
 
-async def _ack(services: Services, caller: Caller, wish: _Wish, receipt: Receipt) -> None:
-    header = ack_header(wish.group, wish.topic, receipt)
-    await services.ask(caller, receipt.broker or wish.broker, RequestCode.ACK_MESSAGE, header)
+def is_set_aside(
+    services: Services, caller: Caller, source: ReceivedFrom, one: Popped, tags: frozenset[str], most: int
+) -> bool:
+    """Return whether a message is not for the client, and deal with it then.
+
+    A tag with the same hash as a wanted one is acknowledged; what was delivered too often becomes a dead letter.
+    """
+    if tags and one.tag not in tags:
+        services.spawn(_ack(services, caller, source, one.receipt))
+    elif one.record.reconsume_times >= most:
+        services.spawn(_bury(services, caller, source, one))
+    else:
+        return False
+    return True
 
 
-async def _bury(services: Services, caller: Caller, wish: _Wish, one: Popped) -> None:
+async def _ack(services: Services, caller: Caller, source: ReceivedFrom, receipt: Receipt) -> None:
+    header = ack_header(source.group, source.topic, receipt)
+    await services.ask(caller, receipt.broker or source.broker, RequestCode.ACK_MESSAGE, header)
+
+
+async def _bury(services: Services, caller: Caller, source: ReceivedFrom, one: Popped) -> None:
     message_id = message_of(one.record, 0).system_properties.message_id
-    header = dead_letter_header(wish.group, wish.topic, one.receipt, message_id)
+    header = dead_letter_header(source.group, source.topic, one.receipt, message_id)
     answer = await services.ask(caller, one.receipt.broker, RequestCode.CONSUMER_SEND_MSG_BACK, header)
     if answer.code != ResponseCode.SUCCESS:
         raise from_broker(answer.code, answer.remark)
-    await _ack(services, caller, wish, one.receipt)
+    await _ack(services, caller, source, one.receipt)
 
 
 # --- the answer ------------------------------------------------------------------------------------------------------
@@ -181,10 +216,9 @@ async def _bury(services: Services, caller: Caller, wish: _Wish, one: Popped) ->
 async def _write(services: Services, call: Call, wish: _Wish, found: list[Popped], filtered: bool) -> None:
     now = services.clock.now_ms()
     if not found:
-        text = "no match message" if filtered else "no new message"
-        await call.send(_element(status=status(Code.MESSAGE_NOT_FOUND, text)))
+        await call.send(NO_MATCH if filtered else _element(status=status(Code.MESSAGE_NOT_FOUND, "no new message")))
     else:
-        await call.send(_element(status=OK))
+        await call.send(_OK)
         for one in found:
             handle = one.receipt.encode_with_position()
             message = message_of(one.record, now, handle, wish.header.invisible_time)
@@ -198,6 +232,10 @@ def _element(status: v2.Status | None = None, message: v2.Message | None = None)
     return v2.ReceiveMessageResponse(status=status).SerializeToString()
 
 
+NO_MATCH = _element(status=status(Code.MESSAGE_NOT_FOUND, "no match message"))
+_OK = _element(status=OK)
+
+
 def last_element(now_ms: int) -> bytes:
     """Return the time of the delivery, which ends every answer."""
     last = v2.ReceiveMessageResponse()
@@ -205,9 +243,9 @@ def last_element(now_ms: int) -> bytes:
     return last.SerializeToString()
 
 
-async def _give_back(services: Services, caller: Caller, wish: _Wish, messages: list[Popped]) -> None:
+async def give_back(services: Services, caller: Caller, source: ReceivedFrom, receipts: Sequence[Receipt]) -> None:
     """Let messages that the client did not take come again in a moment; that does not count as a delivery."""
     soon = services.settings.invisible_time_millis_when_clear
-    for one in messages:
-        header = change_header(wish.group, wish.topic, one.receipt, soon, suspend=True)
-        await services.ask(caller, one.receipt.broker, RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header)
+    for one in receipts:
+        header = change_header(source.group, source.topic, one, soon, suspend=True)
+        await services.ask(caller, one.broker, RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header)

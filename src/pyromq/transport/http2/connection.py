@@ -133,6 +133,8 @@ class Http2Connection(asyncio.BufferedProtocol):
             self._linger.cancel()
         calls, self._calls = self._calls, {}
         self._service.departed(self, calls)
+        if self._hot is not None:
+            self._hot.lost()
         self._drop_buffered()
         self._flow.wake()
         self._wake_senders()
@@ -377,7 +379,7 @@ class Http2Connection(asyncio.BufferedProtocol):
 
     def send_frames(self, frames: bytes) -> None:
         """Answer calls whose messages are as safe as they must be."""
-        if self._hot is not None and self.is_open:
+        if self._hot is not None:
             self._hot.answer(frames)
             self._unflushed()
 

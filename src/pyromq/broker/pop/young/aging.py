@@ -5,11 +5,13 @@ Java's broker reads those records too. What is about to be given again stays: it
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from .... import logs
 from ....ambient import Clock
 from ....config import Live
+from ....kernel.pops import CheckPoint
 from ...config import BrokerConfig
 from ..seams import Spill
 from .lanes import Lanes
@@ -32,6 +34,7 @@ class Aging:
     clock: Clock
     lanes: Lanes
     spill: Spill | None = None
+    leaving: Callable[[Sequence[CheckPoint]], None] | None = None  # told of what is about to leave
     spilled: int = 0
 
     async def run(self) -> None:
@@ -61,12 +64,17 @@ class Aging:
         aged = self.lanes.table.aged(now_ms - self.live.config.pop_ck_stay_buffer_time, AGED_AT_ONCE)
         leaving = [point for point in aged if point.due_ms > now_ms + SOON_MS]
         if leaving:
-            await self.spill.spill(leaving)
+            await self._spill(self.spill, leaving)
             for lane in {point.lane for point in leaving}:
                 self.lanes.settle(lane)
             self.lanes.journal.changed()
             self.spilled += len(leaving)
         return len(leaving) == AGED_AT_ONCE
+
+    async def _spill(self, spill: Spill, points: list[CheckPoint]) -> None:
+        if self.leaving is not None:
+            self.leaving(points)
+        await spill.spill(points)
 
     async def leave_lane(self, group: str, topic: str, queue_id: int) -> None:
         """Let everything of one lane leave, and commit where its next pop would have read: others go on from there."""
@@ -74,7 +82,7 @@ class Aging:
         if lane is None or self.spill is None:
             return
         while points := self.lanes.table.points(lane, AT_ONCE):
-            await self.spill.spill(points)
+            await self._spill(self.spill, points)
             if points[0] in self.lanes.table.points(lane, AT_ONCE):
                 return  # it cannot be put now
         if self.lanes.find(group, topic, queue_id) != lane:
@@ -88,7 +96,7 @@ class Aging:
         if self.spill is None:
             return
         while points := self.lanes.table.aged(_EVER, AT_ONCE):
-            await self.spill.spill(points)
+            await self._spill(self.spill, points)
             if self.lanes.table.aged(_EVER, 1) == points[:1]:
                 log.error("POPPED MESSAGES STAY IN OUR JOURNAL ALONE: a Java broker would hand them out again")
                 return
