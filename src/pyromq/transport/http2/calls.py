@@ -32,7 +32,7 @@ class Call(Protocol):
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """Return the headers, without those of HTTP/2 and gRPC themselves. Repeated ones are joined by commas."""
+        """Return the headers, those of HTTP/2 and gRPC among them. Repeated ones are joined by commas."""
 
     @property
     def remote(self) -> str:

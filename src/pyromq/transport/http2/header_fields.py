@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import lru_cache
 
 _NAME = re.compile(rb":?[a-z0-9!#$%&'*+.^_`|~-]+")
@@ -67,12 +67,3 @@ def _read(fields: Iterable[tuple[bytes, bytes]], pseudo: Iterable[str]) -> dict[
         is_head = False
         found[word] = f"{found[word]},{text}" if word in found else text
     return found
-
-
-# What belongs to HTTP/2 and gRPC themselves, and is nothing that a handler reads.
-_TRANSPORTS = frozenset(("content-type", "te", "grpc-timeout", "grpc-encoding", "grpc-accept-encoding", "host"))
-
-
-def metadata_of(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the fields that are the caller's own."""
-    return {name: text for name, text in headers.items() if name[0] != ":" and name not in _TRANSPORTS}

@@ -8,7 +8,6 @@ from typing import Protocol
 
 from ...protocol.grpc.status import GrpcStatus
 from .calls import GrpcError, Method
-from .header_fields import metadata_of
 
 _MOST_WAITING = 256  # messages that came and that the handler has not received yet
 _MOST_WAITING_BYTES = 1 << 20  # of these, beyond the first
@@ -64,7 +63,7 @@ class ServerCall:
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        return metadata_of(self._headers)
+        return self._headers
 
     @property
     def remote(self) -> str:
