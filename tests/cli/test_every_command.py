@@ -28,6 +28,7 @@ LOCAL = [
     ("config list", "fileReservedTime", 0),
     ("config list --json", '"java key": "fileReservedTime"', 0),
     ("config list --daemon proxy", "grpcServerPort", 0),
+    ("config list --daemon controller", "controller", 64),
     ("config check FOLDER/good.conf", "fileReservedTime", 0),
     ("config check FOLDER/good.conf --json", "fileReservedTime", 0),
     ("config check FOLDER/bad.conf", "fileReservdTime", 1),
