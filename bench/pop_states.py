@@ -190,7 +190,9 @@ def waiting(tools: Tools, starting: Starting, held: int) -> Iterator[dict[str, A
         tools.fill(server, "Quiet", 1)
         memory = server.resident_mb()
         each = held // GROUPS
-        beside = tools.popping(server, f"drain -t Quiet -g quiet -G {GROUPS} -c {GROUPS} -w {each} -A 0 -d 25 -p 20000")
+        beside = tools.popping(
+            server, f"drain -t Quiet -g quiet -G {GROUPS} -c {GROUPS} -w {each} -A 0 -d 25 -p 120000"
+        )
         time.sleep(6)
         grown, before = server.resident_mb() - memory, server.cpu_s()
         time.sleep(4)

@@ -105,7 +105,9 @@ class PopRecovery:
     async def _forget_copied(self, lane: int, points: list[CheckPoint]) -> None:
         group, topic, queue_id = self.lanes.table.names(lane)
         copies = await self._copies_since(group, topic, queue_id, min(point.due_ms for point in points))
-        newest = max(copies.values(), default=-1)
+        if not copies:
+            return
+        newest = max(copies.values())
         for point in points:
             if point.due_ms > newest:
                 continue  # no copy is as young as that: of many that expired together, few are read
