@@ -12,7 +12,14 @@ from tests.kernel import twins
 # They compare the native sessions of HTTP/2 with the twin, or count what the kernel's own feed serves of their calls:
 # where the Python kernel serves there are no such sessions.
 collect_ignore = (
-    ["test_grpc_broker.py", "test_grpc_pops.py", "test_hot_sends.py", "test_http2_fuzz.py", "test_http2_session.py"]
+    [
+        "test_grpc_broker.py",
+        "test_grpc_pops.py",
+        "test_grpc_pops_fuzz.py",
+        "test_hot_sends.py",
+        "test_http2_fuzz.py",
+        "test_http2_session.py",
+    ]
     if os.environ.get("PYROMQ_KERNEL") == "python"
     else []
 )

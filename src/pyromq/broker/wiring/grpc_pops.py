@@ -41,7 +41,7 @@ from .grpc import GrpcParts
 
 _PLACE = struct.Struct(PLACE)
 _OWN = ("maxMsgNums", "invisibleTime", "pollTime", "bornTime", "order")  # each receive has its own, or none
-_MEANINGS = {
+MEANINGS = {
     **dict.fromkeys(RESERVED, Meaning.HIDDEN),
     Property.TAGS: Meaning.TAG,
     Property.KEYS: Meaning.KEYS,
@@ -90,7 +90,7 @@ class GrpcPopVerdicts:
             most_invisible_ms=settings.max_invisible_time_mills,
             renewed_ms=settings.default_invisible_time_mills if settings.enable_proxy_auto_renew else 0,
             messages=settings.grpc_client_consumer_long_polling_batch_size,
-            names=_MEANINGS,
+            names=MEANINGS,
             ok_status=OK.SerializeToString(),
             no_match=receive.NO_MATCH,
         )
