@@ -4,7 +4,6 @@ consumers, tags, retries, and a broker that is stopped or killed while a consume
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from .conftest import OwnCluster, needed
 from .peers import java_proxy, ours
 from .peers.grpc_clients import CLIENTS, GrpcClient
 from .peers.java import free_broker_port
+from .peers.process import answer_of
 
 pytestmark = pytest.mark.interop
 
@@ -130,13 +130,13 @@ def test_a_waiting_consumer_outlives_a_restart_of_the_broker(
     topic, endpoint, folder = own_endpoint.new_topic(queues=2, kind="NORMAL"), own_endpoint.endpoint, home("grpc")
     early, late = ["early 1", "early 2"], ["late 1", "late 2"]
     client.send(endpoint, topic, "TagA", early, home=folder)
-    with ThreadPoolExecutor(1) as pool:
-        consuming = pool.submit(client.simple, endpoint, topic, f"W_{topic}", "*", 4, home=home("grpc"))
+    with client.starting(["simple", endpoint, topic, f"W_{topic}", "*", "4"], home("grpc")) as consuming:
+        consuming.wait_for("^got ")
         client.send(endpoint, topic, "TagA", ["early 3"], home=folder)
         own_endpoint.broker.stop() if away == "stop" else own_endpoint.broker.kill()
         own_endpoint.restart_broker()
         client.send(endpoint, topic, "TagA", late, home=folder)
-        received = consuming.result()
+        received = answer_of(consuming, timeout_s=120)
     if len(received) < 5:
         received += client.simple(endpoint, topic, f"W_{topic}", "*", 5 - len(received), home=folder)
     assert set(bodies_of(received)) == {*early, "early 3", *late}

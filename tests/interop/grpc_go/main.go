@@ -135,6 +135,7 @@ func simple(topic, group, tags string, count int) []received {
 			time.Sleep(200 * time.Millisecond)
 		}
 		for _, one := range views {
+			fmt.Println("got", view(one).Body)
 			all = append(all, view(one))
 			if fault := consumer.Ack(context.Background(), one); fault != nil {
 				fmt.Fprintln(os.Stderr, fault)

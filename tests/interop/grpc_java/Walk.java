@@ -9,7 +9,7 @@
 //   Walk priority ENDPOINT TOPIC PRIORITY BODY...  Walk recall ENDPOINT TOPIC MILLISECONDS BODY...  (from 5.1 on)
 //
 // TAGS may be `sql:` and an expression. WALK_TLS=1 asks for TLS, WALK_PAD=n fills bodies with dots to n bytes: they are
-// taken off again where a body is shown, beside its size. Push consumers print `got BODY` as they go.
+// taken off again where a body is shown, beside its size. Consumers print `got BODY` as they go.
 import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -160,6 +160,7 @@ public class Walk {
       while (received.size() < count && System.nanoTime() < end) {
         try {
           for (MessageView view : consumer.receive(16, Duration.ofSeconds(20))) {
+            System.out.println("got " + body(view));
             received.add(json(view));
             consumer.ack(view);
           }

@@ -75,6 +75,7 @@ async function simple(consumerGroup, tags, count) {
   while (received.length < count && Date.now() < end) {
     try {
       for (const view of await consumer.receive(16, 20000)) {
+        console.log(`got ${shown(view).body}`);
         received.push(shown(view));
         await consumer.ack(view);
       }

@@ -94,6 +94,7 @@ def simple(group: str, tags: str, count: int) -> list[dict[str, Any]]:
     while len(received) < count and time.monotonic() < end:
         try:
             for one in consumer.receive(16, 20) or ():
+                print("got", one.body.decode(), flush=True)
                 received.append(shown(one))
                 consumer.ack(one)
         except Exception as fault:  # nothing came, or the server is away: it comes back

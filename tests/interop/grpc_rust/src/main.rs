@@ -87,6 +87,11 @@ async fn transact(endpoint: &str, topic: &str, checks: usize, bodies: &[String])
     Ok(json!(all))
 }
 
+/// In one piece: the client's log goes to the same place from another thread, and may have left a line unended.
+fn say(line: &str) {
+    std::io::stdout().write_all(format!("\n{line}\n").as_bytes()).expect("a reader");
+}
+
 fn seen(view: &MessageView) -> Value {
     let colour = view.properties().get("colour").cloned().unwrap_or_default();
     let body = String::from_utf8_lossy(view.body()).into_owned();
@@ -112,6 +117,7 @@ async fn simple(endpoint: &str, topic: &str, group: &str, tags: &str, count: usi
         match consumer.receive_with(topic, &filter, 16, Duration::from_secs(20)).await {
             Ok(views) => {
                 for view in &views {
+                    say(&format!("got {}", String::from_utf8_lossy(view.body())));
                     all.push(seen(view));
                     if let Err(fault) = consumer.ack(view).await {
                         eprintln!("{fault}");
@@ -142,7 +148,6 @@ async fn main() {
         Ok(value) => json!({"done": value}),
         Err(fault) => json!({"error": fault.to_string()}),
     };
-    // In one piece: the client's log goes to the same place from another thread, and may have left a line unended.
-    std::io::stdout().write_all(format!("\n@@{answer}\n").as_bytes()).expect("a reader");
+    say(&format!("@@{answer}"));
     std::process::exit(0);
 }
