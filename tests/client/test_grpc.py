@@ -202,7 +202,6 @@ async def test_what_the_protocol_lacks_is_refused_by_name(world: Servers, endpoi
         pyromq.connect("127.0.0.1:9876", endpoints=endpoint)
 
 
-@pytest.mark.own_broker("Apache's proxy stays when its broker goes")
 async def test_replies_and_traces_are_refused_before_anything_is_sent(world: Servers, endpoint: str) -> None:
     await world.create_topic("T", attributes="+message.type=NORMAL")
     async with connected(endpoint) as client, client.producer() as producer:
