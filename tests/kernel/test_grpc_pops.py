@@ -326,3 +326,70 @@ async def test_the_answer_of_a_slow_reader_leaves_with_its_windows(tmp_path: Pat
             client.peer.h2.increment_flow_control_window(1000)
             await client.settle()
         assert (len(client.raw(stream)), len(renewals)) == (5, 3)
+
+
+# --- receives that wait -----------------------------------------------------------------------------------------------
+
+
+async def waits(folder: Path, by_kernel: bool, **settings: Any) -> tuple[list[list[bytes]], int]:
+    """Three receives wait: a message wakes the first, the others end with nothing."""
+    async with served(folder, by_kernel, **settings) as here:
+        client = Client(here.life)
+        await client.consume("g", "A")
+        await begin(client, wish())
+        streams = [client.begin("ReceiveMessage", wish(batch_size=1)) for _ in range(3)]
+        await client.settle()
+        assert not any(client.is_ended(stream) for stream in streams)
+        sending = asyncio.ensure_future(here.life.send("A", b"woken", 1, {"UNIQ_KEY": "woken"}))
+        await client.settle()
+        await sending
+        await client.settle()
+        assert [client.is_ended(stream) for stream in streams] == [True, False, False]
+        await here.life.clock.advance(6)
+        await client.settle()
+        assert all(client.is_ended(stream) for stream in streams)
+        return [client.raw(stream) for stream in streams], here.counts()[0]
+
+
+@pytest.mark.parametrize("flush_mode", [FlushMode.ASYNC, FlushMode.SYNC])
+async def test_receives_that_wait_are_answered_by_the_kernel(tmp_path: Path, flush_mode: FlushMode) -> None:
+    ours, served_by_kernel = await waits(tmp_path / "native", True, flush_mode=flush_mode)
+    theirs, _ = await waits(tmp_path / "python", False, flush_mode=flush_mode)
+    if flush_mode is FlushMode.SYNC:  # nothing may wait for the disk too: the last element has the time
+        ours, theirs = [one[:-1] for one in ours], [one[:-1] for one in theirs]
+    assert ours == theirs
+    assert served_by_kernel == 1
+
+
+async def test_a_receive_that_is_cancelled_while_it_waits_gives_its_message_back(tmp_path: Path) -> None:
+    async with served(tmp_path) as here:
+        client = Client(here.life)
+        await client.consume("g", "A")
+        await begin(client, wish())
+        stream = client.begin("ReceiveMessage", wish())
+        await client.settle()
+        client.peer.h2.reset_stream(stream)
+        await client.settle()
+        await here.life.send("A", b"again", 1, {"UNIQ_KEY": "again"})
+        await here.life.clock.advance(1.5)
+        received = await client.receive(wish())
+        assert [one.body for one in received] == [b"again"]
+
+
+async def test_a_connection_that_is_gone_takes_its_waits_along(tmp_path: Path) -> None:
+    async with served(tmp_path) as here:
+        client, other = Client(here.life), Client(here.life, "client-2")
+        await client.consume("g", "A")
+        await other.consume("g", "A")
+        await begin(client, wish())
+        client.begin("ReceiveMessage", wish())
+        await client.settle()
+        held = here.life.broker.pop_parts.handler.held
+        assert len(held) == 1
+        stream = client.bytes.stream
+        assert stream is not None
+        stream.close()
+        await here.life.clock.settle()
+        assert len(held) == 0
+        await here.life.send("A", b"for the other", 1, {"UNIQ_KEY": "other"})
+        assert [one.body for one in await other.receive(wish())] == [b"for the other"]

@@ -61,6 +61,7 @@ class HotWriter(FrameWriter, Protocol):
 class CallsPeer(HotPeer):
     """A connection's hot calls as the broker knows who asks: implements `peer.FramePeer`."""
 
+    answers_later: bool = True
     writer: HotWriter = field(kw_only=True)
     park: ReplyPark = field(kw_only=True)
     language: Language | None = None
