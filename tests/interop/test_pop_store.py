@@ -260,7 +260,7 @@ def check_batch_ack(store: Store) -> None:
     entry = read_entry(Record(topic="", queue_id=0, body=body.encode(), properties=encode_properties(pairs)))
     assert entry is not None
     assert isinstance(entry.content, StoredAck)
-    ours_ = ack_record(entry.content, entry.deliver_ms, RevivePlace("R", 0, bytes(8)), 0)
+    ours_ = ack_record(entry.content, int(pairs["TIMER_DELIVER_MS"]), RevivePlace("R", 0, bytes(8)), 0)
     assert ours_.body == body.encode()
     written = decode_properties(ours_.properties)
     assert {name: pairs[name] for name in written} == written

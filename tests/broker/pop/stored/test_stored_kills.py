@@ -95,18 +95,23 @@ class Checker:
 
 @pytest.mark.parametrize("seed", range(10))
 async def test_kills_lose_and_repeat_nothing(tmp_path: Path, seed: int) -> None:
+    await live_and_die(tmp_path, seed, 6)
+
+
+async def live_and_die(folder: Path, seed: int, lives: int) -> None:
+    """Let a broker be killed so often, then drain it. `campaign.py` runs this with many seeds."""
     checker = Checker(seed, once=True)
     clock = ManualClock(START_MS + seed * 137)
     disk = SimulatedDisk(now_ms=clock.now_ms)
-    for _ in range(6):
-        async with virtual_broker(tmp_path, disk, clock, killed=True, **SETTINGS) as life:
+    for _ in range(lives):
+        async with virtual_broker(folder, disk, clock, killed=True, **SETTINGS) as life:
             checker.begin(life)
             for number in range(8):
                 await checker.act(life)
                 if number % 3 == 2:
                     await life.broker.tables.offsets_saved()
         disk = disk.kill()
-    async with virtual_broker(tmp_path, disk, clock, **SETTINGS) as life:
+    async with virtual_broker(folder, disk, clock, **SETTINGS) as life:
         await checker.drain(life)
     assert set(checker.sent) - checker.acked == set(), "lost"
 
