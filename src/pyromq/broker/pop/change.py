@@ -80,7 +80,8 @@ class ChangeHandler:
 
     def _change_old(self, request: Request, header: ChangeInvisibleTime, receipt: Receipt) -> Answer:
         """Change one that is not in the table: it left memory, or was never popped, which Java does not tell apart."""
-        now_ms = self.clock.now_ms()
+        # Never the old pop time again: its ack, which follows, would be the new check point's.
+        now_ms = max(self.clock.now_ms(), receipt.pop_time + 1)
         if self.spill is None:
             return self._reply(header, receipt, now_ms)
         point = handed_out(header.consumer_group, header.topic, receipt)

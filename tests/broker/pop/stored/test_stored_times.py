@@ -79,6 +79,23 @@ async def test_acks_and_changes_of_the_last_tick_count_and_later_ones_do_not(tmp
         assert (await ack(life, short)).code == 0
 
 
+async def test_two_changes_in_one_millisecond(tmp_path: Path) -> None:
+    """The second is of the first one's receipt: what acks the first must not ack the second."""
+    async with virtual_broker(tmp_path) as life:
+        popped = await stored(life, 20_000, "a")
+        await life.advance(15)
+        answer, once = await change(life, popped[0], 9_000)
+        assert answer.code == 0
+        answer, _ = await change(life, once, 4_000)
+        assert answer.code == 0
+        await life.advance(3.99)
+        assert again(life) == ""
+        await life.advance(0.011 + LATE_S)
+        assert again(life) == "a"
+        await life.advance(30)
+        assert again(life) == "a"
+
+
 async def test_each_at_its_own_time_within_a_slot_of_the_timer(tmp_path: Path) -> None:
     """The later ones are first in the revive queue; acks of all of them wait in one slot."""
     async with virtual_broker(tmp_path, **ONE_QUEUE) as life:
