@@ -31,7 +31,7 @@ from pyromq.kernel.choice import is_built  # noqa: E402
 JAVA_WARM_UP_S, WARM_UP_S = 15, 2
 FILLED = 40_000  # messages that are received
 FIGURES = ("rate", "p50_us", "p99_us", "cpu_us")
-COME_S = 10  # for thousands of clients to come
+COME_S = 20  # for thousands of clients to come, and to be looked at whole by their first heartbeat
 
 
 class Row(NamedTuple):
