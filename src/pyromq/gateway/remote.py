@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any
 
 from .. import logs
@@ -40,6 +41,7 @@ SILENCE_CHECK_S = 10.0  # between two looks for clients that fell silent
 _CHECKED_TYPES = ("TRANSACTION", "MIXED")
 _BROKER_S = 2.0
 _AWAY_S = 5.0
+_MOST_AWAY = 1_000
 
 
 class RemoteBackend:
@@ -71,7 +73,11 @@ class RemoteBackend:
         timeout_s: float,
     ) -> Command:
         """Ask a broker. What a pop brings whose caller has gone meanwhile is given back."""
-        address = await self._view.address(broker)
+        try:
+            address = await self._view.address(broker)
+        except Denied:  # a route that is kept may name a broker that has left
+            self._note_away(broker)
+            raise
         request = Command(code=row.code, fields={} if header is None else header.to_fields(), body=body)
         asking = self._session.transport.call(address, request, timeout_s)
         try:
@@ -81,7 +87,7 @@ class RemoteBackend:
                 answer = await asking
         except CallFailed:
             self._view.forget(broker)
-            self._away_until[broker] = self._clock.monotonic() + _AWAY_S
+            self._note_away(broker)
             raise
         if self._away_until:
             self._away_until.pop(broker, None)
@@ -107,8 +113,14 @@ class RemoteBackend:
         for waiting in self._waiting:
             if not waiting.done():
                 waiting.set_exception(Denied(Code.MESSAGE_NOT_FOUND, "no new message"))
-        if tasks:
-            await asyncio.wait(tasks, timeout=_BROKER_S)
+        with suppress(TimeoutError):
+            async with self._clock.timeout(_BROKER_S):
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _note_away(self, broker: str) -> None:
+        if len(self._away_until) >= _MOST_AWAY:
+            self._away_until.clear()  # names in receipts are the clients' to make up
+        self._away_until[broker] = self._clock.monotonic() + _AWAY_S
 
     def is_away(self, broker: str) -> bool:
         until = self._away_until.get(broker)
