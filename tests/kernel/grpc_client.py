@@ -43,6 +43,11 @@ class Client:
         if heard:
             self.peer.hear(heard)
 
+    def cut(self) -> None:
+        """End the connection."""
+        assert self.bytes.stream is not None
+        self.bytes.stream.close()
+
     async def settle(self) -> None:
         """Let everything be done about what was said."""
         self.flush()
@@ -64,7 +69,7 @@ class Client:
     def is_ended(self, stream: int) -> bool:
         return "ended" in self.peer.answers.get(stream, [])
 
-    async def ask(self, method: str, request: Any, **more: str) -> list[bytes]:
+    async def ask(self, method: str, request: Any, **more: Any) -> list[bytes]:
         """Say a call and return all of its answer, once it has ended."""
         stream = self.begin(method, request, **more)
         await self.settle()

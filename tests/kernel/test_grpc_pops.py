@@ -64,7 +64,12 @@ async def served(folder: Path, by_kernel: bool = True, **settings: Any) -> Async
             patch.setattr(serving, "session_maker", lambda: ServerSession)
         taken: list[Any] = []
         serve = serving.Server.serve_hot
-        patch.setattr(serving.Server, "serve_hot", lambda self, sends: (taken.append(sends.pops), serve(self, sends)))
+
+        def serve_hot(server: serving.Server, sends: Any) -> None:
+            taken.append(sends.pops)
+            serve(server, sends)
+
+        patch.setattr(serving.Server, "serve_hot", serve_hot)
         async with virtual_broker(folder, clock=ManualClock(1_700_000_000_000), **settings) as life:
             await ready(life)
             life.broker.topics.put(A)
@@ -274,7 +279,7 @@ async def test_an_answer_that_nobody_reads_is_given_back_and_counts_as_no_delive
             client.peer.h2.reset_stream(stream, 8)
             await client.settle()
         else:
-            client.bytes.stream.close()
+            client.cut()
             await life.clock.settle()
         await life.advance(1.2)
         again = await other.receive(wish())
@@ -301,7 +306,7 @@ async def test_a_receive_that_ends_while_its_answer_waits_for_the_disk_is_given_
             client.flush()
             await client.hear()
         else:
-            client.bytes.stream.close()
+            client.cut()
             await life.clock.settle()
         await life.broker.store.flush_log()
         await life.clock.settle()

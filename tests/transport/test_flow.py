@@ -64,7 +64,7 @@ def test_many_unfinished_requests_pause_until_half_of_them_are_finished() -> Non
     flow = Flow(Limits(unfinished_requests=4))
     requests = [Command(code=PULL, body=b"12345") for _ in range(4)]
     flow.control.submitted(requests, 400)
-    assert (flow.control.reasons, flow.kept) == ({Pause.UNFINISHED}, 20)
+    assert (flow.control.reasons, flow.kept) == (frozenset({Pause.UNFINISHED}), 20)
     flow.control.finished(requests[0])
     assert not flow.stream.reads
     flow.control.finished(requests[1])
