@@ -242,7 +242,7 @@ def drawn(rng: random.Random, number: int) -> Step:
 
 
 def acks_of(rng: random.Random, found: list[Popped]) -> bytes:
-    few = rng.sample(found, min(len(found), 5))
+    few = rng.sample(sorted(found), min(len(found), 5))
     return b"".join(ack(one, 70_000 + rng.randrange(10_000)) for one in few)
 
 
