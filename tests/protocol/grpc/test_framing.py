@@ -60,7 +60,11 @@ def test_compressed_messages_have_a_limit_of_their_own() -> None:
         (packed(b"x", flag=2), "gzip", "reserved bits"),
         (b"\1\0\0\0\3abc", "gzip", "cannot be unpacked"),
         (b"\1\0\0\0\x0a" + gzip.compress(b"x", mtime=0)[:10], "gzip", "cut off"),
-        (b"\1" + (len(gzip.compress(b"x", mtime=0)) + 1).to_bytes(4, "big") + gzip.compress(b"x", mtime=0) + b"!", "gzip", "behind"),
+        (
+            b"\1" + (len(gzip.compress(b"x", mtime=0)) + 1).to_bytes(4, "big") + gzip.compress(b"x", mtime=0) + b"!",
+            "gzip",
+            "behind",
+        ),
     ],
 )
 def test_what_cannot_be_unpacked_ends_the_call(wire: bytes, encoding: str, text: str) -> None:
