@@ -6,16 +6,22 @@ it should, nothing is lost. Power cuts, at any write: nothing is lost that was o
 
 from __future__ import annotations
 
+import gc
+import logging
 import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pyromq.broker.intake.intake import Done, Outcome
+from pyromq.broker.pop.stored.java_records import StoredCheckPoint
+from pyromq.broker.pop.stored.spill import JavaSpill
+from pyromq.errors import RequestRefused
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.pop.popping import Popped, ack, ack_batch, change, pop
-from tests.broker.pop.test_pop_restarts import STEP, Ledger, killed_at
+from tests.broker.pop.test_pop_restarts import STEP, DyingDisk, Ledger, killed_at
 from tests.broker.virtual import START_MS, Virtual, virtual_broker
 
 LATE_MS = 100
@@ -198,12 +204,32 @@ async def stored_story(broker: Virtual, ledger: Ledger) -> None:
     await ledger.pop(broker, 60_000)
 
 
-async def test_a_kill_between_any_two_writes_of_stored_check_points(tmp_path: Path) -> None:
-    whole = await killed_at(tmp_path, 1 << 40, stored_story)
+async def test_a_kill_between_any_two_writes_of_stored_check_points(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The dead process must not write a check point again: memory of files takes that without asking the disk."""
+    put_point = JavaSpill.put_point
+    disks: dict[JavaSpill, DyingDisk] = {}
+
+    async def script(broker: Virtual, ledger: Ledger) -> None:
+        disks[broker.broker.stored_pops.spill] = ledger.disk
+        await stored_story(broker, ledger)
+
+    def put_alive(spill: JavaSpill, point: StoredCheckPoint, revive_queue: int, done: Done) -> None:
+        if spill in disks and disks[spill].is_dead:
+            done(Outcome(refusal=RequestRefused("the process is dead")))
+        else:
+            put_point(spill, point, revive_queue, done)
+
+    monkeypatch.setattr(JavaSpill, "put_point", put_alive)
+    monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)  # records would keep each life in memory
+    whole = await killed_at(tmp_path, 1 << 40, script)
     count = whole.operations - whole.dies_at
     assert count > 100
     for operations in range(1, count, STEP):
-        await killed_at(tmp_path, operations, stored_story)
+        disks.clear()
+        gc.collect()  # a life holds tens of megabytes of files, in cycles
+        await killed_at(tmp_path, operations, script)
 
 
 async def test_a_kill_between_a_spill_and_its_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
