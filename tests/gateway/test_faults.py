@@ -113,14 +113,18 @@ async def test_one_of_two_brokers_is_away_and_the_other_serves(
     assert not seen.acked - await stored(names)
 
 
+def two_on_a_port(gateway: Callable[..., GatewayProcess]) -> tuple[GatewayProcess, GatewayProcess, int]:
+    first = gateway("--shares-its-port")
+    port = int(first.endpoint.rpartition(":")[2])
+    return first, gateway("--shares-its-port", port=port), port
+
+
 async def test_one_of_two_gateways_on_a_port_is_killed(
     names: str, broker: Callable[[str], ours.Broker], gateway: Callable[..., GatewayProcess]
 ) -> None:
     broker("broker-a")
     routed(names, 1)
-    first = gateway("--shares-its-port")
-    port = int(first.endpoint.rpartition(":")[2])
-    second = gateway("--shares-its-port", port=port)
+    first, second, port = two_on_a_port(gateway)
     async with load(first.endpoint, TOPIC, senders=8) as seen:
         await seen.more(200)
         await asyncio.to_thread(first.kill)
@@ -137,9 +141,7 @@ async def test_a_gateway_that_stops_fails_no_call(
 ) -> None:
     broker("broker-a")
     routed(names, 1)
-    first = gateway("--shares-its-port")
-    port = int(first.endpoint.rpartition(":")[2])
-    second = gateway("--shares-its-port", port=port)
+    first, second, port = two_on_a_port(gateway)
     async with load(first.endpoint, TOPIC, senders=8) as seen:
         await seen.more(200)
         assert await asyncio.to_thread(first.stop) == 0

@@ -4,17 +4,16 @@ consumers, tags, retries, and a broker that is stopped or killed while a consume
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from . import wire
-from .conftest import OwnCluster, needed
-from .peers import java_proxy, ours
+from .conftest import needed
+from .grpc_endpoint import Endpoint, grpc_endpoint
+from .peers import java_proxy
 from .peers.grpc_clients import CLIENTS, GrpcClient
-from .peers.java import free_broker_port
 from .peers.process import answer_of
 
 pytestmark = pytest.mark.interop
@@ -25,28 +24,14 @@ NAMES = {name: pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()
 PUSHING = [param for name, param in NAMES.items() if CLIENTS[name].can_push]
 
 
-class Endpoint(OwnCluster):
-    """A name server and a broker of ours, whose gRPC endpoint is at `endpoint`."""
-
-    endpoint: str
-
-
 @pytest.fixture(scope="module")
 def own_endpoint(home: Callable[[str], Path]) -> Iterator[Endpoint]:
-    port = free_broker_port()
     settings = {
-        "grpcServerPort": str(port),
         "flushConsumerOffsetInterval": "200",
         "transactionCheckInterval": "1000",
         "transactionTimeOut": "1000",
     }
-    with ExitStack() as stack:
-        name_server = ours.NameServer(home("grpc-namesrv"))
-        stack.callback(name_server.kill)
-        broker = ours.Broker(home("grpc-broker"), [name_server.address], settings)
-        stack.callback(broker.kill)
-        cluster = Endpoint(name_server, broker)
-        cluster.endpoint = f"127.0.0.1:{port}"
+    with grpc_endpoint(home, settings) as cluster:
         yield cluster
 
 

@@ -4,7 +4,6 @@ bodies as large as may be, filters by SQL, dead letters, recall and priorities."
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,9 @@ import pytest
 import pyromq
 
 from . import wire
-from .conftest import OwnCluster, needed
-from .peers import ours
+from .conftest import needed
+from .grpc_endpoint import Endpoint, grpc_endpoint
 from .peers.grpc_clients import CLIENTS, GrpcClient
-from .peers.java import free_broker_port
 from .peers.process import answer_of
 from .waiting import eventually
 
@@ -33,37 +31,14 @@ def names(*of: str) -> list[object]:
     return [pytest.param(name, marks=() if name == "go" else pytest.mark.slow) for name in of]
 
 
-class Endpoint(OwnCluster):
-    """A name server and a broker of ours, whose gRPC endpoint is at `endpoint`."""
-
-    endpoint: str
-
-    @property
-    def certificate(self) -> Path:
-        (found,) = self.broker.home.rglob("self-signed.crt")
-        return found
-
-    def kill_and_restart(self) -> None:
-        self.broker.kill()
-        self.restart_broker()
-
-
 @pytest.fixture(scope="module")
 def own_endpoint(home: Callable[[str], Path]) -> Iterator[Endpoint]:
-    port = free_broker_port()
     settings = {
-        "grpcServerPort": str(port),
         "enablePropertyFilter": "true",
         "recallMessageEnable": "true",
         "messageDelayLevel": "1s 2s",
     }
-    with ExitStack() as stack:
-        name_server = ours.NameServer(home("grpc-namesrv"))
-        stack.callback(name_server.kill)
-        broker = ours.Broker(home("grpc-broker"), [name_server.address], settings)
-        stack.callback(broker.kill)
-        cluster = Endpoint(name_server, broker)
-        cluster.endpoint = f"127.0.0.1:{port}"
+    with grpc_endpoint(home, settings) as cluster:
         yield cluster
 
 
