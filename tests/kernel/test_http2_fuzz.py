@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 from pyromq.broker.wiring.grpc_sends import send_rules
@@ -108,10 +109,15 @@ def changed(rng: random.Random, data: bytes) -> bytes:
     return bytes(made)
 
 
-def session_of(feed: Feed) -> Any:
+def native() -> ModuleType:
     module = choice.native_http2()
     require(module is not None, "HTTP/2 is not built natively here: make native (it needs libnghttp2-dev)")
     assert module is not None
+    return module
+
+
+def session_of(feed: Feed) -> Any:
+    module = native()
     session = module.Http2Session(LIMITS)
     hot = module.HotSends(feed, feed.feed, send_rules(SETTINGS))
     session.serve_hot(hot, HotPeer(REMOTE, "grpc"), REMOTE)
@@ -150,6 +156,7 @@ def test_mutated_messages_are_taken_only_where_python_stores_the_same() -> None:
 
 def test_mutated_frames_leave_a_session_that_is_closed_or_goes_on() -> None:
     closed = 0
+    rest_unused = native().rest_unused
     for seed in seeds():
         rng = random.Random(seed)
         feed = Feed(rng)
@@ -174,6 +181,8 @@ def test_mutated_frames_leave_a_session_that_is_closed_or_goes_on() -> None:
                 size = rng.randrange(1, 400)
                 told += session.receive(said[at : at + size])
                 at += size
+                if rng.random() < 0.3:
+                    rest_unused()
                 if rng.random() < 0.3:
                     stream = rng.choice((1, 3, 5))
                     session.send(stream, b"answer")

@@ -17,6 +17,7 @@ from pyromq.kernel.http2 import (
     HalfClosed,
     Http2Limits,
     MessageArrived,
+    Rest,
     SessionClosed,
 )
 from pyromq.transport.http2.session import ServerSession
@@ -48,7 +49,27 @@ def native(limits: Http2Limits) -> Any:
     return module.Http2Session(limits)
 
 
-@pytest.fixture(params=[native, ServerSession], ids=["native", "twin"])
+class Drowsy:
+    """A native session that rests between any two calls: nobody may notice."""
+
+    def __init__(self, limits: Http2Limits) -> None:
+        self._session = native(limits)
+
+    def __getattr__(self, name: str) -> Any:
+        lay_down()
+        return getattr(self._session, name)
+
+
+def lay_down() -> None:
+    """Let every session rest that nobody is just using."""
+    module = choice.native_http2()
+    assert module is not None
+    module.rest_unused()
+    while module.rest_unused() is Rest.MORE:
+        pass
+
+
+@pytest.fixture(params=[native, Drowsy, ServerSession], ids=["native", "resting", "twin"])
 def make(request: pytest.FixtureRequest) -> Make:
     made: Make = request.param
     return made

@@ -120,6 +120,38 @@ def test_it_is_made_once_for_its_owner_and_said_at_each_start(tmp_path: Path, ca
         assert word in first
 
 
+def test_daemons_that_start_at_the_same_moment_have_one_certificate(tmp_path: Path) -> None:
+    program = """if True:
+        import sys
+        from pathlib import Path
+        from pyromq.config import Loaded
+        from pyromq.transport.self_signed import with_certificate
+        from pyromq.transport.settings import TransportSettings
+        import cryptography.x509
+        settings = TransportSettings()
+        print("ready", flush=True)
+        sys.stdin.readline()
+        found = with_certificate("proxy", Loaded(settings), settings, Path(sys.argv[1]), [], int(sys.argv[2]))
+        print(found.config.server_tls() is not None, (Path(sys.argv[1]) / "self-signed.pem").read_bytes())
+    """
+    command_line = [sys.executable, "-c", program, tmp_path / "tls", str(NOW_MS)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    daemons = [subprocess.Popen(command_line, **pipes) for _ in range(6)]  # type: ignore[call-overload]
+    for one in daemons:
+        assert one.stdout.readline() == "ready\n"
+    for one in daemons:
+        one.stdin.write("\n")
+        one.stdin.flush()
+    assert len({one.communicate()[0] for one in daemons}) == 1
+    assert [one.returncode for one in daemons] == [0] * 6
+
+
+def test_the_gateway_names_its_own_keys(tmp_path: Path, caplog: Logs) -> None:
+    found = with_certificate("proxy", Loaded(DEFAULTS), DEFAULTS, tmp_path, [], NOW_MS).config
+    log_certificate("proxy", found)
+    assert "set tlsCertPath and tlsKeyPath" in caplog.messages[-1]
+
+
 def test_a_later_start_does_not_load_what_makes_certificates(tmp_path: Path) -> None:
     program = """if True:
         import sys

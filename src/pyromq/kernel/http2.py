@@ -8,6 +8,7 @@ by itself what needs no decision: SETTINGS, PING, windows, and messages beyond t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import NamedTuple
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -38,6 +39,14 @@ class Http2Limits(NamedTuple):
     resets: int = 1000  # (c) calls that the peer reset beyond those that ended otherwise
     idle_frames: int = 10_000  # (c) frames that no call gains from (PING, SETTINGS, PRIORITY, empty DATA), in a row
     output_bytes: int = 64 << 20  # (c) waiting for the peer's windows
+
+
+class Rest(Enum):
+    """What is left to do for who makes sessions small that nobody uses, a few at a time."""
+
+    ALL = "all of them rest"
+    LATER = "some have been used a moment ago"
+    MORE = "there are more that nobody uses"
 
 
 class CallBegun(NamedTuple):

@@ -9,8 +9,10 @@ before they listen and `log_certificate` after.
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import hashlib
 import ipaddress
+import os
 import socket
 import ssl
 from collections.abc import Iterable
@@ -39,6 +41,7 @@ VALID = timedelta(days=3650)
 _BEFORE = timedelta(days=1)  # clocks of clients may be behind ours
 _ALWAYS = ("localhost", "127.0.0.1", "::1")
 _ANY = ("0.0.0.0", "::", "")
+_KEYS = {"proxy": "set tlsCertPath and tlsKeyPath"}  # by daemon, as its settings are documented
 _OWN = "set tls.server.certPath and tls.server.keyPath"
 
 
@@ -64,11 +67,12 @@ def with_certificate(
     """
     if not settings.makes_certificate:
         return loaded
+    own = _KEYS.get(daemon, _OWN)
     file, now = (folder / FILE).absolute(), datetime.fromtimestamp(now_ms / 1000, UTC)
     try:
-        _make_sure(file, hosts, now)
+        _make_sure(file, hosts, now, own)
     except (ImportError, OSError) as fault:
-        text = f"no certificate for TLS could be made in {folder} ({fault}): {_OWN}, or tls.server.mode=disabled"
+        text = f"no certificate for TLS could be made in {folder} ({fault}): {own}, or tls.server.mode=disabled"
         if settings.tls_server_mode is TlsMode.ENFORCING:
             raise ConfigError(text) from None
         log.warning("TLS clients are refused", daemon=daemon, why=text)
@@ -81,9 +85,10 @@ def log_certificate(daemon: str, settings: TransportSettings) -> None:
     """Say at a start, once connections are accepted, that TLS clients get a certificate of the daemon's own making."""
     file = settings.tls_server_cert_path
     if file is not None and file.name == FILE and settings.tls_server_mode is not TlsMode.DISABLED:
-        found = _load(file)
+        own = _KEYS.get(daemon, _OWN)
+        found = _load(file, own)
         log.info(
-            f"TLS is served with a self-signed certificate; to use another, {_OWN}",
+            f"TLS is served with a self-signed certificate; to use another, {own}",
             daemon=daemon,
             certificate=str(file.with_name(FOR_CLIENTS)),
             sha256=found.fingerprint,
@@ -91,14 +96,35 @@ def log_certificate(daemon: str, settings: TransportSettings) -> None:
         )
 
 
-def _make_sure(file: Path, hosts: Iterable[str], now: datetime) -> None:
-    """Make the certificate if it is not there or past its time. ImportError or OSError if that cannot be."""
-    found = _load(file) if file.exists() else None
+def _make_sure(file: Path, hosts: Iterable[str], now: datetime, own: str) -> None:
+    """Make the certificate if it is not there or past its time. ImportError or OSError if that cannot be.
+
+    Daemons that start at the same moment take turns: one makes it, the others have that.
+    """
+    if file.exists() and file.with_name(FOR_CLIENTS).exists() and _load(file, own).until > now:
+        _show_clients(file, own)
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    folder = os.open(file.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        _make_if_missing(file, hosts, now, own)
+    finally:
+        os.close(folder)
+
+
+def _make_if_missing(file: Path, hosts: Iterable[str], now: datetime, own: str) -> None:
+    found = _load(file, own) if file.exists() else None
     if found is None or found.until <= now:
         if found is not None:
             log.warning("the self-signed certificate has expired: a new one is made", file=str(file))
         replace_file(file, _make(hosts, now), keep_backup=False)
-        found = _load(file)
+    _show_clients(file, own)
+
+
+def _show_clients(file: Path, own: str) -> None:
+    """Keep the certificate without its key beside the file."""
+    found = _load(file, own)
     for_clients, text = file.with_name(FOR_CLIENTS), ssl.DER_cert_to_PEM_cert(found.certificate).encode()
     if not for_clients.exists() or for_clients.read_bytes() != text:
         replace_file(for_clients, text, keep_backup=False)
@@ -106,7 +132,7 @@ def _make_sure(file: Path, hosts: Iterable[str], now: datetime) -> None:
         for_clients.chmod(READABLE)
 
 
-def _load(file: Path) -> SelfSigned:
+def _load(file: Path, own: str) -> SelfSigned:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(file, password="")
@@ -115,7 +141,7 @@ def _load(file: Path) -> SelfSigned:
     except (OSError, ValueError) as fault:  # SSLError is an OSError
         raise ConfigError(
             f"the self-signed certificate in {file} cannot be used ({fault}): remove the file, and the next start "
-            f"makes another; or {_OWN}; or set tls.test.mode.enable=false"
+            f"makes another; or {own}; or set tls.test.mode.enable=false"
         ) from None
     return SelfSigned(certificate, datetime.fromtimestamp(ssl.cert_time_to_seconds(str(facts["notAfter"])), UTC))
 

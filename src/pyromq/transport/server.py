@@ -11,6 +11,7 @@ Whoever composes a daemon makes one per port. It knows nothing of single request
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 
@@ -28,7 +29,7 @@ from .http2.calls import Methods
 from .http2.connection import Http2Connection
 from .http2.hot import HotCalls
 from .http2.service import CallService
-from .http2.sessions import NewSession, session_maker
+from .http2.sessions import NewSession, rest_of_sessions, session_maker
 from .limits import Limits
 from .listening import Acceptor, Listening, bind
 from .peer import Peer
@@ -194,6 +195,7 @@ class Server:
             turn_buffer=service.turn_buffer,
             buffered=service.buffered,
             closed=self._drop_connection,
+            rest=rest_of_sessions(),
         )
 
     def _sniffer(self) -> Sniffer:
@@ -241,7 +243,7 @@ class Server:
         return connection in self._connections or self._seat(connection, connection.address)
 
     def _seat(self, connection: Served, address: str) -> bool:
-        limits, host = self._limits, host_of(address)
+        limits, host = self._limits, sys.intern(host_of(address))
         if self._is_stopping:
             return False
         if limits.connections is not None and len(self._connections) >= limits.connections:

@@ -4,10 +4,12 @@ from collections.abc import Sequence, Sized
 
 from ..grpc_pops import GrpcPopHost, PopRules
 from ..grpc_sends import GrpcSendHost, HotPeer, SendRules
-from ..http2 import Event, Http2Limits
+from ..http2 import Event, Http2Limits, Rest
 from ..seam import Feed, PendingReply
 
 SOURCES: str
+
+def rest_unused() -> Rest: ...
 
 class Http2Session:
     def __init__(self, limits: Http2Limits | None = None) -> None: ...
@@ -15,6 +17,10 @@ class Http2Session:
     def limits(self) -> Http2Limits: ...
     @property
     def open_calls(self) -> int: ...
+    @property
+    def is_resting(self) -> bool: ...
+    @property
+    def resting_bytes(self) -> int: ...
     @property
     def is_closed(self) -> bool: ...
     @property

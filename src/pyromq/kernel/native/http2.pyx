@@ -11,7 +11,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeLatin1
 from libc.stddef cimport size_t
-from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memchr, memcmp, memcpy, memmove, memset
 
@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from json import dumps, loads
 
 from pyromq.kernel.grpc_pops import HandedMessages, Share
-from pyromq.kernel.http2 import CallBegun, CallReset, ErrorCode, HalfClosed, Http2Limits, MessageArrived, SessionClosed
+from pyromq.kernel.http2 import CallBegun, CallReset, ErrorCode, HalfClosed, Http2Limits, MessageArrived, Rest, SessionClosed
 
 cdef extern from *:
     """
@@ -44,6 +44,7 @@ include "http2_sends.pxi"
 include "http2_pop_requests.pxi"
 include "http2_pops.pxi"
 include "http2_session.pxi"
+include "http2_rest.pxi"
 include "http2_callbacks.pxi"
 include "http2_answers.pxi"
 include "http2_popped.pxi"

@@ -78,10 +78,17 @@ cdef class Http2Session:
     cdef dict left                    # receives that ended before their answer came: the verdict by stream
     cdef readonly int64_t hot_calls   # served without Python
     cdef int64_t resets, idle
+    cdef Place *place                 # of nghttp2's memory; NULL: it is malloc's
+    cdef uint8_t *kept                # what lay there, packed, while the session rests
+    cdef uint32_t kept_n, used        # the sweep in which it was used last
+    cdef int busy                     # calls of nghttp2 or of the broker that are not over
+    cdef void *before                 # of those that are awake
+    cdef void *after
 
     def __init__(self, limits=None):
         global is_being_made
         cdef nghttp2_settings_entry entries[3]
+        cdef nghttp2_mem memory
         cdef int outcome
         if self.session != NULL:
             raise RuntimeError("a session is made once")
@@ -92,11 +99,15 @@ cdef class Http2Session:
         self.most_resets, self.most_idle = limits.resets, limits.idle_frames
         self.large = large_of(limits)
         self.calls, self.events, self.made = {}, [], b""
+        self.place = take_place()
+        memory = memory_in(self.place)
         is_being_made = True
         outcome = nghttp2_session_server_new3(&self.session, callbacks, <void *>self, options, &memory)
         is_being_made = False
         if outcome:
             raise MemoryError("no memory for a connection of HTTP/2")
+        self.join_awake()
+        self.touch()
         entries[0].settings_id, entries[0].value = NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, limits.streams
         entries[1].settings_id, entries[1].value = NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, limits.window
         entries[2].settings_id, entries[2].value = NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, limits.header_bytes
@@ -104,7 +115,12 @@ cdef class Http2Session:
         check(nghttp2_session_set_local_window_size(self.session, NGHTTP2_FLAG_NONE, 0, limits.window))
 
     def __dealloc__(self):
+        if self.kept != NULL:
+            self.wake()
         nghttp2_session_del(self.session)
+        if self.place != NULL:
+            self.leave_awake()
+            leave_place(self.place)
 
     def receive(self, data):
         """Take bytes of the peer; return what they mean, in order."""
@@ -113,6 +129,8 @@ cdef class Http2Session:
         cdef list told
         if not self.is_over:
             PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+            self.touch()
+            self.busy += 1
             try:
                 used = nghttp2_session_mem_recv(self.session, <const uint8_t *>view.buf, <size_t>view.len)
                 if self.borrowed is not None:
@@ -120,6 +138,7 @@ cdef class Http2Session:
                 if self.hot is not None and self.hot.burst.used:
                     feed_hot(self)
             finally:
+                self.busy -= 1
                 PyBuffer_Release(&view)
             self.raise_fault()
             if used < 0 and self.reason is None:
@@ -152,6 +171,7 @@ cdef class Http2Session:
     def answer_parked(self, bytes answers):
         """Send answers that were parked, or what is said in their place."""
         if self.hot is not None:
+            self.touch()
             send_answers(self, <const uint8_t *>PyBytes_AS_STRING(answers), PyBytes_GET_SIZE(answers))
 
     def start(self, int32_t stream):
@@ -194,13 +214,14 @@ cdef class Http2Session:
         cdef HttpCall call = self.calls.get(stream)
         if call is None:
             return 0
-        if call.out.used - call.out.first > FRAME_BYTES and not self.is_over:
+        if call.out.used - call.out.first > FRAME_BYTES and not self.is_over and self.kept == NULL:
             self.pump()
         return <int64_t>(call.out.used - call.out.first)
 
     def goaway(self):
         """Say that no new calls are taken; those that are open go on."""
         if not self.is_over:
+            self.touch()
             self.is_leaving = True
             check(nghttp2_submit_goaway(
                 self.session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(self.session), 0, NULL, 0
@@ -209,7 +230,7 @@ cdef class Http2Session:
     def take_output(self):
         """Return all bytes that may be sent now."""
         cdef bytes made
-        if not self.is_over:
+        if not self.is_over and self.kept == NULL:  # one that rests has nothing to say
             self.pump()
         made, self.made = self.made, b""
         return made
@@ -225,6 +246,16 @@ cdef class Http2Session:
         return self.pending
 
     @property
+    def is_resting(self):
+        """Return whether nghttp2's memory is packed, until the session is used again."""
+        return self.kept != NULL
+
+    @property
+    def resting_bytes(self):
+        """Return what nghttp2's memory takes while the session rests; 0: it does not."""
+        return self.kept_n if self.kept != NULL else 0
+
+    @property
     def open_calls(self):
         """Return how many calls are open."""
         return len(self.calls)
@@ -233,7 +264,10 @@ cdef class Http2Session:
 
     cdef HttpCall open_call(self, int32_t stream):
         cdef HttpCall call = self.calls.get(stream)
-        return None if call is None or call.is_ended or self.is_over else call
+        if call is None or call.is_ended or self.is_over:
+            return None
+        self.touch()
+        return call
 
     cdef int add(self, HttpCall call, const uint8_t *message, Py_ssize_t n) except -1:
         cdef uint8_t prefix[5]
@@ -318,6 +352,7 @@ cdef class Http2Session:
         if self.reason is None and not nghttp2_session_want_write(self.session):
             return 0
         out.used = 0
+        self.busy += 1
         while True:
             n = nghttp2_session_mem_send(self.session, &data)
             if n <= 0:
@@ -327,6 +362,7 @@ cdef class Http2Session:
             self.is_over = False
             memcpy(out.at + out.used, data, <size_t>n)
             out.used += <size_t>n
+        self.busy -= 1
         self.raise_fault()
         if n < 0 and self.reason is None:
             self.reason = nghttp2_strerror(<int>n).decode()
@@ -341,6 +377,49 @@ cdef class Http2Session:
             self.is_over = True
             self.events.append(make_tuple(SessionClosed, (self.reason,)))
         return 0
+
+    # --- rest ---------------------------------------------------------------------------------------------------------
+
+    cdef inline void touch(self) noexcept:
+        """Be there, with all that nghttp2 keeps, and count as used."""
+        self.used = sweep
+        if self.kept != NULL:
+            self.wake()
+
+    cdef void wake(self) noexcept:
+        unpack(self.place, self.kept, self.kept_n)
+        free(self.kept)
+        self.kept = NULL
+        self.join_awake()
+
+    cdef bint rest(self) noexcept:
+        """Give the pages of nghttp2's memory back. False: something is under way, or there is no memory to do so."""
+        if self.busy or self.is_over or nghttp2_session_want_write(self.session):
+            return False
+        self.kept = pack_away(self.place, &self.kept_n)
+        if self.kept == NULL:
+            return False
+        self.leave_awake()
+        return True
+
+    cdef void join_awake(self) noexcept:
+        global first_awake
+        if self.place == NULL:
+            return
+        self.before, self.after = NULL, first_awake
+        if first_awake != NULL:
+            (<Http2Session>first_awake).before = <void *>self
+        first_awake = <void *>self
+
+    cdef void leave_awake(self) noexcept:
+        global first_awake
+        if self.after != NULL:
+            (<Http2Session>self.after).before = self.before
+        if self.before != NULL:
+            (<Http2Session>self.before).after = self.after
+        elif first_awake == <void *>self:
+            first_awake = self.after
+        self.before = self.after = NULL
 
     cdef int raise_fault(self) except -1:
         """Raise what went wrong in a call of nghttp2's: memory, or a fault of ours. The connection is lost."""

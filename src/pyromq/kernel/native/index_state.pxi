@@ -8,6 +8,25 @@ cdef class SlotState:
     def use(self, bytearray changed, bytearray due, dict saved):
         self.changed, self.due, self.saved = changed, due, saved
 
+    def beyond(self, uint32_t number):
+        cdef Slots table
+        cdef int64_t slot
+        cdef list found = []
+        slots_of(self, &table)
+        for slot in range(table.count):
+            if table.at[slot] >= number:
+                found.append(slot)
+        return found
+
+    @property
+    def used(self):
+        cdef Slots table
+        cdef int64_t slot, used = 0
+        slots_of(self, &table)
+        for slot in range(table.count):
+            used += table.at[slot] != 0
+        return used
+
 
 cdef int slots_of(SlotState state, Slots *table) except -1:
     """The table of an index file, whose length nobody changes while we have the GIL."""

@@ -97,6 +97,11 @@ cdef inline int64_t due_of(const PopPoint *point) noexcept nogil:
     return point.pop_time + point.invisible
 
 
+cdef inline bint is_less(const PopPoint *point, int64_t start, int64_t pop_time) noexcept nogil:
+    """Whether it comes before that start and pop time in its lane."""
+    return point.start < start or (point.start == start and point.pop_time < pop_time)
+
+
 cdef inline int64_t offset_of(const PopPoint *point, int number) noexcept nogil:
     return point.start + (number if point.gaps == NULL else <int64_t>point.gaps[number])
 
@@ -125,6 +130,7 @@ cdef class PopPoints:
     cdef PopPoint *arena
     cdef uint32_t room, top, free_point, count      # places, used ones, the first free one, open ones
     cdef PopHeap heap[2]
+    cdef bint asleep                                # the heaps are empty: a replay goes on, and nobody asks for them
     cdef int64_t used
     cdef list places                                # lanes by place
     cdef dict by_number, numbers                        # by number; numbers by names
@@ -194,13 +200,16 @@ cdef class PopPoints:
         return <PopLane>self.places[place]
 
     cdef Py_ssize_t position(self, PopLane lane, int64_t start, int64_t pop_time) noexcept:
-        """The first place of its ring with this start and pop time or greater ones."""
+        """The first place of its ring with this start and pop time or greater ones. Both ends are looked at first:
+        most check points come there, and leave there."""
         cdef Py_ssize_t low = lane.first, high = lane.until, middle
-        cdef const PopPoint *point
+        if low == high or is_less(self.arena + lane.ring[high - 1], start, pop_time):
+            return high
+        if not is_less(self.arena + lane.ring[low], start, pop_time):
+            return low
         while low < high:
             middle = (low + high) // 2
-            point = self.arena + lane.ring[middle]
-            if point.start < start or (point.start == start and point.pop_time < pop_time):
+            if is_less(self.arena + lane.ring[middle], start, pop_time):
                 low = middle + 1
             else:
                 high = middle
@@ -267,12 +276,16 @@ cdef class PopPoints:
 
     cdef void push(self, int which, uint32_t point) noexcept:
         """There is room: `make_room` made it."""
+        if self.asleep:
+            return
         self.heap[which].used += 1
         self.rise(which, self.heap[which].used - 1, point)
 
     cdef void pull_out(self, int which, uint32_t point) noexcept:
         cdef PopHeap *heap = &self.heap[which]
         cdef uint32_t place = self.arena[point].place[which], last
+        if self.asleep:
+            return
         heap.used -= 1
         if place == heap.used:
             return
@@ -281,6 +294,19 @@ cdef class PopPoints:
             self.rise(which, place, last)
         else:
             self.sink(which, place, last)
+
+    cdef void sleep(self) noexcept:
+        """Let the heaps be until they are asked: most of what a journal tells is settled again before its end."""
+        self.asleep = True
+        self.heap[BY_DUE].used = self.heap[BY_AGE].used = 0
+
+    cdef void wake(self) noexcept:
+        cdef uint32_t at
+        self.asleep = False
+        for at in range(self.top):
+            if self.arena[at].open:
+                self.push(BY_DUE, at)
+                self.push(BY_AGE, at)
 
     # --- check points ---------------------------------------------------------------------------------------------
 

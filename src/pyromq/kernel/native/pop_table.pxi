@@ -167,6 +167,8 @@ cdef class PopTable(PopPoints):
         cdef int64_t excess = self.used - self.most_bytes // 8 * 7
         cdef uint32_t place
         cdef PopPoint *point
+        if self.asleep:
+            self.wake()
         while self.heap[which].used and len(found) < most:
             place = self.heap[which].at[0]
             point = self.arena + place
@@ -276,6 +278,7 @@ cdef class PopTable(PopPoints):
         cdef EntryReader reader = EntryReader(raw)
         cdef PopEntry entry
         cdef Py_ssize_t number = 0
+        self.sleep()
         while reader.entry(&entry):
             try:
                 self.apply(&entry, others)

@@ -32,11 +32,25 @@ class SlotState:
         """Go on with another image."""
         self.changed, self.due, self.saved = changed, due, saved
 
+    def beyond(self, number: int) -> list[int]:
+        """Return the slots that lead to an entry of this number or a later one."""
+        self._check()
+        return [slot for slot, newest in enumerate(self.slots) if newest >= number]
+
+    @property
+    def used(self) -> int:
+        """Return how many slots lead to an entry."""
+        self._check()
+        return sum(1 for newest in self.slots if newest)
+
+    def _check(self) -> None:
+        if not self.slots or min(len(self.changed), len(self.due)) * PAGE_SLOTS < len(self.slots):
+            raise ValueError("the pages do not cover the slots")
+
     def chain(self, keys: Sequence[tuple[int, int]], number: int, seconds: int) -> tuple[bytes, int]:
         """Return entries for hashes and positions, `number` being that of the first; and how many slots had none."""
+        self._check()
         slots = self.slots
-        if not slots or min(len(self.changed), len(self.due)) * PAGE_SLOTS < len(slots):
-            raise ValueError("the pages do not cover the slots")
         entries: list[bytes] = []
         fresh = 0
         for entry, (key_hash, position) in enumerate(keys, number):

@@ -36,12 +36,18 @@ class FlowControl:
 
     __slots__ = ("_account", "_limits", "_reply_bytes", "_stream", "_unblocked", "_unread", "reasons", "requests")
 
-    def __init__(self, stream: asyncio.Transport, limits: Limits, account: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        stream: asyncio.Transport,
+        limits: Limits,
+        account: Callable[[int], None],
+        requests: UnfinishedRequests | None = None,
+    ) -> None:
         self._stream = stream
         self._limits = limits
         self._account = account
         self.reasons: frozenset[Pause] = _NONE
-        self.requests = UnfinishedRequests(limits)
+        self.requests = requests or UnfinishedRequests(limits)
         self._reply_bytes = 0
         self._unread = 0  # bytes of the write buffer, while the peer is blocked
         self._unblocked: asyncio.Future[None] | None = None  # made for those who wait for it

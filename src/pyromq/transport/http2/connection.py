@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from typing import cast
 
@@ -27,6 +28,8 @@ from .sessions import NewSession
 log = logs.get("pyromq.transport")
 
 _FLUSH_BYTES = 64 << 10  # written at once when calls have sent this much
+_PLAIN = Security(None, None)  # of all connections without TLS: thousands are idle, and each object counts
+_NOBODY: dict[ServerCall, asyncio.Future[None]] = {}  # stays empty
 _SEND_AHEAD = 64 << 10  # bytes of one call that may wait for the peer's window before its handler does
 
 
@@ -49,13 +52,14 @@ class Http2Connection(asyncio.BufferedProtocol):
         self._is_ending = False  # the session has said why it is over
         self._service = service
         self._session = new_session(service.http2)
-        self._security = security
+        is_plain = security.session is None and not security.is_undecided
+        self._security = _PLAIN if is_plain else security
         self._calls: dict[int, ServerCall] = {}
         self._request_bytes = 0  # messages of unary calls that are not finished
         self._kept = 0  # bytes that the budget knows of
         self._active_at = service.clock.monotonic()  # the last time that a call ended
         self._deadlines: Timeouts[str] = Timeouts(service.clock, self._late)
-        self._room: dict[ServerCall, asyncio.Future[None]] = {}  # who waits to send
+        self._room = _NOBODY  # who waits to send
         self._is_unflushed = False
         self._ready_bytes = 0  # of messages since the last flush
         self._hot: HotLane | None = None  # calls that the kernel serves by itself
@@ -76,8 +80,8 @@ class Http2Connection(asyncio.BufferedProtocol):
         self._stream, self.is_open = stream, True
         peer, own = stream.get_extra_info("peername"), stream.get_extra_info("sockname")
         self.address = self.address or (socket_address(peer) if peer else "unknown")
-        self.local = socket_address(own) if own else self.local
-        self._flow = FlowControl(stream, limits, self._account)
+        self.local = sys.intern(socket_address(own)) if own else self.local
+        self._flow = FlowControl(stream, limits, self._account, service.no_requests)
         self._deadlines.begin("opening_s", limits.opening_s)
         self._deadlines.begin("idle_s", limits.idle_s)
         stream.set_write_buffer_limits(high=service.buffered.add_stream(limits.write_high_bytes))
@@ -228,6 +232,8 @@ class Http2Connection(asyncio.BufferedProtocol):
             self._rest()
         else:
             self._calls[event.stream] = call
+            if call.handler.unary is None and not self._deadlines.deadlines:
+                self._deadlines.stop()  # it may be open for hours: the timer goes, too
 
     def _message_came(self, event: MessageArrived) -> None:
         self._deadlines.end("frame_s")
@@ -312,6 +318,8 @@ class Http2Connection(asyncio.BufferedProtocol):
 
     def when_room(self, call: ServerCall) -> asyncio.Future[None]:
         """Return a future that is done when there may be room, or the call is over."""
+        if self._room is _NOBODY:
+            self._room = {}
         waiter = self._room.get(call)
         if waiter is None or waiter.done():
             waiter = self._room[call] = asyncio.get_running_loop().create_future()
@@ -360,6 +368,7 @@ class Http2Connection(asyncio.BufferedProtocol):
         if self._room:
             self._wake_senders()  # what was taken waits no longer
         self._count()
+        self._service.rest_soon()
 
     # --- back-pressure -----------------------------------------------------------------------------------------------
 

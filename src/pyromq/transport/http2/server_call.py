@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -46,7 +47,7 @@ class ServerCall:
     ) -> None:
         self._connection = connection
         self.stream = stream
-        self.method = headers[":path"]
+        self.method = sys.intern(headers[":path"])  # one of those that are served
         self.handler = handler
         self.deadline = deadline
         self.is_over = False

@@ -11,22 +11,26 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
 from typing import Protocol
 
 from ... import logs
-from ...ambient import Clock
-from ...kernel.http2 import Http2Limits
+from ...ambient import Clock, Timer
+from ...kernel.http2 import Http2Limits, Rest
 from ...protocol.grpc.schema import RPCS
 from ...protocol.grpc.status import GrpcStatus
 from ...protocol.grpc.timeout import parse_timeout
 from ..connection.buffered_bytes import BufferedBytes
+from ..connection.flow import UnfinishedRequests
 from ..limits import Limits
 from ..turns.timeouts import Timeouts
 from ..turns.turns import Turns
 from .calls import CallListener, GrpcError, Methods
 from .hot import HotCalls
 from .server_call import CallConnection, ServerCall
+from .sessions import RestUnused
 
 log = logs.get("pyromq.transport")
 
 _STOPS = "this server is stopping: use another one, or try again later"
+_REST_S = 0.25  # a session that nobody used for so long, or twice, rests
+_NEXT_S = 0.01  # between two parts of many
 _KNOWN = {rpc.path for rpc in RPCS.values()}
 
 
@@ -58,8 +62,9 @@ class CallService:
         turn_buffer: memoryview,
         buffered: BufferedBytes,
         closed: Callable[..., object],
+        rest: RestUnused | None = None,
     ) -> None:
-        """`closed` is told of each connection that has ended."""
+        """`closed` is told of each connection that has ended; `rest` makes sessions small that nobody uses."""
         self.clock = clock
         self.limits = limits
         large = {path: method.most_bytes for path, method in methods.items()}
@@ -70,6 +75,7 @@ class CallService:
         self.buffered = buffered
         self.closed = closed
         self.hot: HotCalls | None = None  # what the kernel serves by itself
+        self.no_requests = UnfinishedRequests(limits)  # of remoting: calls are none
         self._methods = methods
         self._turns: Turns[ServedConnection, ServerCall] = Turns(limits.shares, self._serve)
         self._deadlines: Timeouts[ServerCall] = Timeouts(clock, self._expired)
@@ -78,6 +84,8 @@ class CallService:
         self._unary = 0  # of these: unary calls
         self._stopping = False
         self._quiet: asyncio.Future[None] | None = None
+        self._rest = rest
+        self._resting: Timer | None = None
 
     @property
     def open_calls(self) -> int:
@@ -125,6 +133,18 @@ class CallService:
 
     def flush_soon(self, connection: ServedConnection) -> None:
         self._turns.flush_soon(connection)
+
+    def rest_soon(self) -> None:
+        """Look for sessions that nobody uses in a while: one has just been used."""
+        if self._resting is None and self._rest is not None and not self._stopping:
+            self._resting = self.clock.call_later(_REST_S, self._rest_unused)
+
+    def _rest_unused(self) -> None:
+        self._resting = None
+        left = Rest.ALL if self._rest is None else self._rest()
+        if left is not Rest.ALL:
+            wait_s = _REST_S if left is Rest.LATER else _NEXT_S
+            self._resting = self.clock.call_later(wait_s, self._rest_unused)
 
     def suspend(self, connection: ServedConnection) -> None:
         self._turns.suspend(connection)
@@ -266,6 +286,8 @@ class CallService:
     def refuse_new(self) -> None:
         """Take no new calls: every client is told to go elsewhere."""
         self._stopping = True
+        if self._resting is not None:
+            self._resting.cancel()
         for connection in tuple(self._connections):
             connection.say_goaway()
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
 from ...kernel.choice import native_http2
-from ...kernel.http2 import Event, Http2Limits
+from ...kernel.http2 import Event, Http2Limits, Rest
 
 
 class Http2Session(Protocol):
@@ -40,6 +40,9 @@ class Http2Session(Protocol):
     def take_output(self) -> bytes: ...
 
 
+# Makes sessions small that nobody has used since it looked at all of them before, some at a time.
+RestUnused = Callable[[], Rest]
+
 NewSession = Callable[[Http2Limits], Http2Session]
 
 
@@ -51,3 +54,9 @@ def session_maker() -> NewSession:
     from .session import ServerSession
 
     return ServerSession
+
+
+def rest_of_sessions() -> RestUnused | None:
+    """Return what makes idle sessions small, where the kernel's serve."""
+    native = native_http2()
+    return None if native is None else cast(RestUnused, native.rest_unused)
