@@ -248,6 +248,7 @@ def test_a_backup_that_fails_leaves_nothing_behind(
     [
         ("verify", "verify.verify_store", "verifying was 50 % done. Nothing was changed, the same command begins anew"),
         ("backup", "backup.backup_store", "copying was 50 % done. Half a copy is no backup and was removed, the same"),
+        ("cut", "cut.cut_store", "cutting was 50 % done. What was begun is finished by the same command, or by the"),
         ("rebuild", "rebuild.rebuild_store", "rebuilding was 50 % done. The log is whole: the same command, or the"),
     ],
 )
@@ -259,7 +260,7 @@ def test_an_interrupt_says_how_far_it_came_and_how_to_go_on(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(f"pyromq.store.tools.{tool}", interrupted)
-    done = run(name, clean, *[tmp_path / "copy"] * (name == "backup"))
+    done = run(name, clean, *[tmp_path / "copy"] * (name == "backup"), *[0, "--yes"] * (name == "cut"))
     assert (done.exit_code, said in done.stderr) == (1, True), done.stderr
     assert not (tmp_path / "copy").exists()
 
@@ -282,6 +283,30 @@ def test_a_loss_is_accepted_by_word_of_the_owner(clean: Path, tmp_path: Path) ->
     assert f"accepted: {1 << 20} bytes of the log are lost, from {1 << 20} to {2 << 20}" in result.output
     assert run("rebuild", clean).exit_code == 0
     assert json.loads(run("accept-loss", clean, "--json").output) == {"accepted": []}
+
+
+def test_a_log_is_cut_where_its_owner_says(clean: Path) -> None:
+    messages = manifest("clean")["store"]["messages"]
+    position, before = messages[4000]["physicalOffset"], messages[3999]["physicalOffset"]
+    untouched = files(clean, "commitlog", "consumequeue", "index")
+    shown = run("cut", clean, position, "--dry-run").output
+    assert shown.startswith(f"would go: {len(messages) - 4000} records with ")
+    planned = json.loads(run("cut", clean, position, "--dry-run", "--json").stdout)
+    assert (planned["position"], planned["copy"], planned["dryRun"]) == (position, None, True)
+    assert sum(planned["topics"].values()) == planned["records"] == len(messages) - 4000
+    refused = run("cut", clean, position + 1, "--yes")
+    assert f"no record begins or ends at {position + 1}. The nearest place before it is {position}" in refused.output
+    assert run("cut", clean, position, "--json").exit_code == 64
+    assert "nothing was changed" in run("cut", clean, position, text="n\n").output
+    assert files(clean, "commitlog", "consumequeue", "index") == untouched
+    done = run("cut", clean, position, text="y\n").output
+    assert f"cut off: {len(messages) - 4000} records" in done
+    assert f"kept in pyromq/cut-off/{position:020d}" in done
+    assert (clean / "pyromq" / "cut-off" / f"{position:020d}").stat().st_size == planned["bytes"]
+    assert run("verify", clean).exit_code == 0
+    assert run("cut", clean, position, "--yes").output == f"the log ends at {position} already, nothing was changed\n"
+    again = json.loads(run("cut", clean, before, "--yes", "--json").stdout)
+    assert (again["records"], again["copy"]) == (1, f"pyromq/cut-off/{before:020d}")
 
 
 def test_exit_codes_of_errors_are_none_of_verify_s(clean: Path, tmp_path: Path) -> None:

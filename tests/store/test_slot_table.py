@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from array import array
 
 import pytest
 from hypothesis import given
@@ -84,3 +85,21 @@ def test_a_thread_writes_images_while_another_puts() -> None:
         put(table, [rng.randrange(SLOTS) for _ in range(500)], 500 + 1000 * number)
         thread.join()
         assert bytes(file) == expected
+
+
+def test_slots_behind_a_number_and_those_in_use() -> None:
+    table = SlotTable.empty(SLOTS)
+    put(table, [5, SLOTS - 1, 0, 5], 7)
+    assert table.state.used == 3
+    assert table.state.beyond(8) == [0, 5, SLOTS - 1]
+    assert table.state.beyond(9) == [0, 5]
+    assert table.state.beyond(11) == []
+    assert len(table.state.beyond(0)) == SLOTS
+
+
+def test_slots_that_no_page_covers_are_refused() -> None:
+    short = state.SlotState(array("I", bytes(4 * (PAGE_SLOTS + 1))), bytearray(1), bytearray(1), {})
+    with pytest.raises(ValueError, match="cover"):
+        short.beyond(1)
+    with pytest.raises(ValueError, match="cover"):
+        assert short.used == 0

@@ -1,5 +1,5 @@
-"""`pyromq store CMD PATH`: look at, copy and repair a store's files. `rebuild`, `accept-loss` and `quarantine` with a
-position alone change PATH.
+"""`pyromq store CMD PATH`: look at, copy and repair a store's files. `rebuild`, `cut`, `accept-loss` and `quarantine`
+with a position alone change PATH.
 
 File sizes are read off the files, or taken from the broker's configuration (`-c`). Exit codes of `verify`: 0 clean,
 1 what opening the store repairs, 2 damage; those of errors are in exits.py.
@@ -22,6 +22,7 @@ from msgspec import to_builtins
 
 from ..errors import ConfigError
 from ..store.config import StoreConfig
+from ..store.cutting import CutPlan
 from ..store.files.real_disk import RealDisk
 from ..store.layout import COMMIT_LOG
 from ..store.recovery.sizes import inferred_config
@@ -30,6 +31,7 @@ from ..store.tools.findings import Report
 from ..text import tables
 from ..text.extras import install_command
 from ..text.screen import wrapped
+from ..text.values import moment
 from .terminal.interrupts import confirm
 from .terminal.options import together
 from .terminal.printing import columns, print_lines
@@ -37,11 +39,12 @@ from .terminal.progress import until_stopped
 from .terminal.tree import Tree, command
 
 ANEW = "the same command begins anew"
+_TOPICS_SHOWN = 10
 
 
 @click.group(cls=Tree)
 def store() -> None:
-    """Verify, show, dump, rebuild and back up a store, accept that a part of it is lost, see what was put aside."""
+    """Verify, show, dump, rebuild, back up and cut a store, accept that a part is lost, see what was put aside."""
 
 
 _arguments = together(
@@ -211,6 +214,53 @@ def accept(path: Path, config_file: Path | None, as_json: bool, yes: bool, dry_r
     ]
     result = {word: [{"from": one.start, "to": one.end} for one in missing]}
     _print(as_json, result, lines or ["nothing is missing, nothing was changed"])
+
+
+@command("pyromq store cut pyromq-data/store 1288490 --dry-run", "pyromq store cut PATH 1288490 --yes", of=store)
+@_arguments
+@click.argument("position", type=click.IntRange(min=0))
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", is_flag=True, help="Only show what would go.")
+def cut(path: Path, position: int, config_file: Path | None, as_json: bool, yes: bool, dry_run: bool) -> None:
+    """Cut the log of PATH so that it ends at POSITION, where a record begins or ends. No broker may run on it.
+
+    For a slave whose log is another one than its master's from there on: what it has of its own goes, and it follows
+    again. What goes is kept in pyromq/cut-off below PATH. Queues, index, timers and offsets of groups go back with it.
+    """
+    from ..ambient import SystemClock
+    from ..store.tools.cut import cut_store, preview_cut
+
+    disk, config = _open(path, config_file)
+    with until_stopped("looking", f"Nothing was changed, {ANEW}", is_quiet=as_json) as report_progress:
+        plan = preview_cut(disk, config, position, report_progress)
+    what = f"{plan.records} records with {plan.bytes} bytes, from {plan.position} to {plan.end}"
+    if plan.records and not dry_run and not yes:
+        if as_json:
+            raise click.UsageError(f"this cuts off {what}: give --yes, or --dry-run to see more")
+        confirm(f"{what} go out of the log. Cut them off?")
+    copy = ""
+    if not dry_run and plan.bytes:
+        then = "What was begun is finished by the same command, or by the start of a broker"
+        with until_stopped("cutting", then, is_quiet=as_json) as report_progress:
+            copy = cut_store(disk, config, SystemClock(), position, report_progress)
+    result: dict[str, Any] = {"position": plan.position, "end": plan.end, "records": plan.records, "bytes": plan.bytes}
+    result |= {"topics": dict(plan.by_topic.most_common()), "copy": copy or None, "dryRun": dry_run}
+    _print(as_json, result, _cut_lines(plan, what, copy, dry_run))
+
+
+def _cut_lines(plan: CutPlan, what: str, copy: str, dry_run: bool) -> Iterator[str]:
+    if not plan.bytes:
+        yield f"the log ends at {plan.position} already, nothing was changed"
+        return
+    yield f"would go: {what}" if dry_run else f"cut off: {what}"
+    for topic, count in plan.by_topic.most_common(_TOPICS_SHOWN):
+        yield f"{count} of {topic}"
+    if len(plan.by_topic) > _TOPICS_SHOWN:
+        yield f"... and of {len(plan.by_topic) - _TOPICS_SHOWN} more topics (--json has all)"
+    if plan.records:
+        yield f"stored from {moment(plan.first_time_ms)} to {moment(plan.last_time_ms)}"
+    if copy:
+        yield f"kept in {copy}"
 
 
 @command("pyromq store quarantine pyromq-data/store", "pyromq store quarantine PATH 1288490 --release", of=store)

@@ -346,6 +346,8 @@ class RequestCode:
         needs=on_topic(GET))
     HALF_MESSAGES = Row(30003, Content(admin.HalfMessagesRequest), Content(None, own.HalfMessagesAnswer), needs=READ)
     DEAD_LETTERS = Row(30005, Content(admin.DeadLettersRequest), Content(None, own.DeadLettersAnswer), needs=READ)
+    TABLE_VERSIONS = Row(30006, NOTHING, Content(None, own.TableVersions), lane=QUERY, needs=READ)
+    OWN_COMMITS = Row(30007, NOTHING, Content(None, own.OwnCommitsAnswer), needs=READ)
     # fmt: on
 
 

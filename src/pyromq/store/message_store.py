@@ -2,8 +2,8 @@
 
 Plain synchronous code with one writer, the event loop's thread; the watermarks are where others wait. What blocks
 (syncs, cold reads, new files) is handed to `run_blocking`. This file joins the parts and holds no logic of its own:
-opening.py opens and closes, log/writer.py puts, reading.py and log/reader.py read, flushing.py flushes, expiry.py lets
-the oldest log file go.
+opening.py opens and closes, log/writer.py puts, log/following.py takes a master's records, reading.py and log/reader.py
+read, flushing.py flushes, expiry.py lets the oldest log file go.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from .expiry import LogExpiry
 from .files.disk import Disk, DiskFull, DiskLock
 from .files.free_space import FreeSpace
 from .flushing import FlushLoop, StoreFlusher
+from .log.following import Following
 from .log.reader import Reader
 from .log.retention import FilesInUse
 from .log.thread_flusher import ThreadFlusher
@@ -72,6 +73,9 @@ class MessageStore:
         )
         self.put, self.put_batch, self.appender = writer.put, writer.put_batch, writer.appender
 
+        synced, delays = parts.checkpoints.synced, config.delay_levels
+        self.following = Following(disk, self.commit_log, writer, watermarks, synced, delays, config.whole_record_crc)
+
         self.reader = Reader(self.commit_log, self.queues, self.index, watermarks.arrivals)
         self.files_in_use = FilesInUse(clock)
         reading = self._reading = AsyncReader(files, self.reader, self.files_in_use, run_blocking, clock)
@@ -83,7 +87,7 @@ class MessageStore:
         self.make_file_ahead, self.flush_by = flushing.make_file_ahead, flushing.flush_by
         self._flush_loop = FlushLoop(flushing, config, clock, flusher)
 
-        self._expiry = LogExpiry(files, parts.checkpoints.synced, flushing, reading, run_blocking, clock)
+        self._expiry = LogExpiry(files, synced, flushing, reading, run_blocking, clock)
         self.log_files, self.drop_oldest_log_file = self._expiry.log_files, self._expiry.drop_oldest_log_file
 
     @property

@@ -15,6 +15,7 @@ from ..ambient import Clock
 from ..machine.budget import Budget
 from ..machine.descriptors import Shares
 from .config import StoreConfig
+from .cutting import finish_cut
 from .files.disk import Disk, DiskFull, DiskLock, remove_durably
 from .files.free_space import warn_if_no_file_fits
 from .log.commit_log import CommitLog
@@ -61,6 +62,7 @@ def open_parts(
     """Open and recover. Takes the store's lock unless the caller has it; it is released if this raises."""
     lock = lock or claim_store(disk)
     try:
+        finish_cut(disk, config, clock, is_batch_topic, shares)
         files = make_store_files(disk, config, clock, is_batch_topic, shares or Budget().shares)
         parts = _recovered(files, lock, logs.Limited(log, clock, _WARN_AGAIN_S), on_scan)
     except BaseException:

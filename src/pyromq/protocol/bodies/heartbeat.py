@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
@@ -43,6 +44,12 @@ class SubscriptionData(Body, kw_only=True):
     tags_set: list[str] = always_new(list)
     topic: str = ""
 
+    def __post_init__(self) -> None:
+        """Have each text once for all clients that say it: brokers keep these for as long as they are there."""
+        self.topic, self.sub_string = sys.intern(self.topic), sys.intern(self.sub_string)
+        if self.expression_type is not None:
+            self.expression_type = sys.intern(self.expression_type)
+
 
 class ConsumerData(Body, kw_only=True):
     consume_from_where: FromWhere = always(ConsumeFromWhere.LAST_OFFSET)
@@ -68,6 +75,9 @@ class HeartbeatData(Body, kw_only=True):
     heartbeat_fingerprint: Int32 = always(0)
     producer_data_set: list[ProducerData] = always_new(list)
     without_sub: bool = always(False)
+
+    def __post_init__(self) -> None:
+        self.client_id = sys.intern(self.client_id)  # of the next heartbeat, too: tables keep it
 
 
 class CheckClientRequestBody(Body, kw_only=True):

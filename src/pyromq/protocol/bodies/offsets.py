@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from ...model import lag
 from ..ints import Int32, Int64
 from .body import Body, DataVersion, always, always_new
@@ -43,6 +45,13 @@ class OffsetWrapper(Body, kw_only=True):
 class ConsumeStats(Body, kw_only=True):
     consume_tps: float = always(0.0)
     offset_table: ByQueue[OffsetWrapper] = always_new(ByQueue)
+    # Ours alone: popped messages that a committed offset has passed and nobody has acknowledged, by topic.
+    stored_in_flight: dict[str, Int64] | None = msgspec.field(default=None, name="pyromqStoredInFlight")
+
+    @property
+    def in_flight(self) -> int:
+        """Return how many were pulled and are not committed, or popped and not acknowledged."""
+        return sum(at.in_flight for at in self.offset_table.values()) + sum((self.stored_in_flight or {}).values())
 
     @property
     def difference(self) -> int:

@@ -25,6 +25,9 @@ def members(body: OwnBody) -> dict[str, Any]:
     return found
 
 
+ALIKE = "all members of a group must subscribe alike"  # in each refusal of that kind, by gRPC too
+
+
 class RefusedGroups(OwnBody, kw_only=True):
     """34, where it is refused: by group, how this client differs from a member that was there first."""
 
@@ -171,6 +174,25 @@ class MessageLifeAnswer(OwnBody, kw_only=True):
     leaves_ms: Number = UNSET
     groups: list[LifeState] | UnsetType = UNSET
     history: list[LifeStep] | UnsetType = UNSET  # the copies of the message in the log
+
+
+# --- 30006 and 30007: what brokers of one name ask each other -------------------------------------------------------
+
+
+class TableVersions(OwnBody, kw_only=True):
+    """30006. `life` is another one after a restart. Within a life, a table's number is another one after each change.
+
+    `log_end`: the log reaches at least as far as the records that the tables rest on now."""
+
+    life: str
+    changes: dict[str, int]
+    log_end: int
+
+
+class OwnCommitsAnswer(OwnBody, kw_only=True):
+    """30007: offsets that clients committed to this slave and its master has not, by `topic@group` and queue id."""
+
+    offsets: dict[str, dict[int, int]]
 
 
 # --- 30003 and 30005 --------------------------------------------------------------------------------------------------

@@ -192,16 +192,15 @@ class IndexFile:
             self._clear()
             return
         slots = self.have_slots()
-        for slot, number in enumerate(slots):
-            if number >= keep:
-                slots[slot] = self._older(number, keep)
-                self.tail.is_changed = True
+        for slot in slots.state.beyond(keep):
+            slots[slot] = self._older(slots[slot], keep)
+            self.tail.is_changed = True
         if keep < self.tail.next_entry:
             self.tail.is_changed = True
             self.tail.next_entry = keep
             _, self.tail.end_position, seconds, _ = self.entry(keep - 1)
             self.tail.end_time = self.tail.begin_time + seconds * 1000
-        self.tail.used_slots = sum(1 for number in slots if number)
+        self.tail.used_slots = slots.state.used
 
     def _clear(self) -> None:
         self.tail.set_header(0, 0, 0, 0, 0, 1)

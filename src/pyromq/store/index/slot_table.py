@@ -114,9 +114,6 @@ class SlotTable:
     def __getitem__(self, slot: int) -> int:
         return self.slots[slot]
 
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.slots)
-
     def __setitem__(self, slot: int, number: int) -> None:
         page = slot // PAGE_SLOTS
         if self.image.due[page]:

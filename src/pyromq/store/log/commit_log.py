@@ -75,6 +75,12 @@ class CommitLog:
         self._follow_files()
         self.tail.end, self.tail.last_position, self.tail.last_time = end, last_position, last_time
 
+    def begin_at(self, position: int) -> None:
+        """Let an empty log begin at this position, where a file of it does."""
+        self._remove_ahead()
+        self.sequence.drop_all()
+        self.continue_at(position, position, 0)
+
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def place(self, records: Sequence[Record], store_time: int) -> tuple[list[bytes], list[Placed]]:
@@ -124,7 +130,7 @@ class CommitLog:
     def roll(self) -> None:
         """End this file with a blank record and go on in the next, which exists."""
         room = self.tail.limit - self.tail.end
-        if room:
+        if room > 0:  # negative: the first file of a log that begins above 0
             file, inside = self.sequence.file_at(self.end)
             file.pwrite(inside, BLANK.pack(room, MAGIC_BLANK))
         self.tail.end = self._ahead.pop(0)
@@ -235,7 +241,10 @@ class CommitLog:
 
     def close(self) -> None:
         """Close, and remove the file made ahead, as Java does when it stops."""
+        self._remove_ahead()
+        self._files.close()
+
+    def _remove_ahead(self) -> None:
         for base in self._ahead:
             self._disk.remove(self.sequence.name(base))
         self._ahead.clear()
-        self._files.close()

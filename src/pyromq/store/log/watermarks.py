@@ -170,6 +170,12 @@ class Watermarks:
     def unflushed(self) -> int:
         return self.appended.value - self.flushed.value
 
+    def begin_at(self, position: int) -> None:
+        """Move all of them: an empty log begins here."""
+        self.appended.advance(position)
+        self.flushed.advance(position)
+        self.arrivals.advance(position)
+
     def publish(self, queues: Sequence[QueueTail], end: int) -> None:
         """Move on after an append that ends at `end` and gave these queues new entries."""
         self.arrivals.appended(queues, end)

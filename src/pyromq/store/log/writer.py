@@ -21,7 +21,7 @@ from ...protocol.properties import find_property
 from ...protocol.record import Record
 from ..config import StoreConfig
 from ..errors import RecordTooLarge, StoreError, StoreNotWritable
-from ..files.disk import DiskError
+from ..files.disk import Bytes, DiskError
 from ..files.free_space import FreeSpace
 from ..index.key_index import Index
 from ..queues.batch_queue import BatchQueue
@@ -53,6 +53,7 @@ class Writer:
         self._queues = queues
         self._index = index
         self._dispatcher = RecordDispatcher(queues, index)
+        self._watermarks = watermarks
         self._free_space = free_space
         self._now_ms = now_ms
         arrivals = watermarks.arrivals
@@ -82,8 +83,7 @@ class Writer:
         Raises RecordTooLarge, DiskFull (nothing written) or StoreNotWritable. Anything else that is raised is a record
         that cannot be encoded: nothing is written then either.
         """
-        if self.appender.stopped is not None:
-            raise StoreNotWritable(f"the store takes no more messages: {self.appender.stopped}")
+        self._check_writable()
         self._assign(records)
         store_time = max(self._now_ms(), self._log.tail.last_time)  # the clock may step back, the log does not
         buffers, places = self._log.place(records, store_time)
@@ -147,6 +147,38 @@ class Writer:
             for body, flag, properties in entries
         ]
         return self.put(records, together=True) if records else []
+
+    # -- a master's records -------------------------------------------------------------------------------------------
+
+    def take(self, records: Bytes, places: Sequence[Placed]) -> None:
+        """Append records as another broker placed them: from the log's end on, in its file, of one store time.
+
+        Raises DiskFull (nothing written) or StoreNotWritable."""
+        self._check_writable()
+        queues = []
+        for queue, group in self._dispatcher.by_queue(places):
+            if group[0].queue_offset != queue.next_offset and not queue.make_next(group[0]):
+                queue.accept(group)  # it has had these offsets: of records that are damaged here
+                continue
+            offsets = group[-1].queue_offset + group[-1].messages - queue.next_offset
+            queues.append((queue.tail, queue.pack(group), offsets))
+        keys = b"" if self._index is None else self._index.hashed(places)
+        last = places[-1]
+        self.appender.append(records, last.position, max(last.store_time, self._log.tail.last_time), queues, keys)
+
+    def next_file(self) -> None:
+        """Go on in the log's next file, which is made if it is not there. Raises as `take` does."""
+        self._check_writable()
+        self._make_room((), 0, 1)
+        try:
+            self._log.roll()
+        except Exception as fault:
+            raise self._break_off(fault) from fault
+        self._watermarks.publish((), self._log.end)
+
+    def _check_writable(self) -> None:
+        if self.appender.stopped is not None:
+            raise StoreNotWritable(f"the store takes no more messages: {self.appender.stopped}")
 
     # -- before the first byte ----------------------------------------------------------------------------------------
 

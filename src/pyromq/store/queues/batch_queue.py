@@ -89,6 +89,9 @@ class BatchQueue(StoredQueue):
         self._go_on_at(max(self.next_offset, offset))
         self.tail.readable_end = self.next_offset
 
+    def _discard_at(self, offset: int) -> None:
+        self.clear()
+
     def _mend(self, entry: BatchQueueEntry) -> None:
         number = self._number_of(entry.base)
         if number is not None and self._entry(number) != entry:

@@ -86,6 +86,22 @@ class StoredQueue(ABC):
     def accept(self, places: Sequence[Placed]) -> None:
         """Write entries for records, in order of offset. What is there is compared and mended; a gap is filled."""
 
+    def make_next(self, placed: Placed) -> bool:
+        """Let this record be the next one: a queue that starts anew is emptied, a gap is filled.
+
+        False: it has an entry already, or an older record has."""
+        if placed.queue_offset < self.next_offset:
+            if not self._starts_anew(placed):
+                return False
+            self._discard_at(placed.queue_offset)
+        self.reserve_up_to(placed.queue_offset)
+        self.tail.readable_end = max(self.min_offset, min(self.readable_end, self.next_offset))
+        return True
+
+    @abstractmethod
+    def _discard_at(self, offset: int) -> None:
+        """Forget what is at an offset and behind it: the queue starts anew."""
+
     @abstractmethod
     def reserve_up_to(self, offset: int) -> None:
         """Reserve all offsets below this one.

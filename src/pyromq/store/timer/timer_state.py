@@ -74,7 +74,11 @@ def write_state(disk: Disk, state: TimerState) -> None:
 
 
 def read_check(disk: Disk) -> TimerCheck | None:
-    raw = read_if_there(disk, CHECK_FILE) or b""
+    return read_packed(read_if_there(disk, CHECK_FILE) or b"")
+
+
+def read_packed(raw: bytes) -> TimerCheck | None:
+    """Return what `pack` made, from a file or a master's answer; None: it is too short."""
     return TimerCheck(*_CHECK.unpack_from(raw)) if len(raw) >= _CHECK.size else None
 
 

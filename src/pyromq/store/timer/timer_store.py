@@ -293,6 +293,12 @@ class TimerStore:
         self.read_ms = max(self.read_ms, slot_ms + self._precision)
         self.dirty = True
 
+    def delivered_until(self, time_ms: int) -> None:
+        """Clear all slots before a time: a master has delivered what waited in them."""
+        while (slot_ms := self.next_slot_ms()) is not None and slot_ms < time_ms:
+            self.done(slot_ms)
+        self.read_ms = max(self.read_ms, self._floor(time_ms))
+
     def passed(self, now_ms: int) -> None:
         """Go on reading from now: nothing waits in any slot before. Not worth a write of its own."""
         self.read_ms = max(self.read_ms, self._floor(now_ms) - self._precision)

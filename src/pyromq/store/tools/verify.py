@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 
 from ...kernel.records import Fault, Placed
 from ..config import StoreConfig
+from ..cutting import CUT_MARK, read_cut_mark
+from ..errors import StoreDamaged
 from ..files.disk import Disk, DiskError
 from ..files.file_sequence import FileSequence
 from ..files.open_files import OpenFiles
@@ -61,6 +63,8 @@ class _Verification:
         self._deleted = read_deleted(disk)
 
     def run(self) -> Report:
+        if self._is_being_cut():
+            return self._report
         self._check_missing()
         self._check_files()
         check_state_files(self._disk, self._state, self._report)
@@ -73,6 +77,18 @@ class _Verification:
         self._index.finish(self._report.log_end, self._gaps)
         self._files.close()
         return self._report
+
+    def _is_being_cut(self) -> bool:
+        """Report a cut of the log that was begun: until it is finished nothing else fits together."""
+        try:
+            mark = read_cut_mark(self._disk)
+        except StoreDamaged as fault:
+            self._report.add(Level.DAMAGE, CUT_MARK, None, str(fault), "see docs/store.md, Cutting a log")
+            return True
+        if mark is not None:
+            what = f"the log is being cut to {mark.position}, and nothing else was looked at"
+            self._report.add(Level.REPAIRABLE, CUT_MARK, None, what, "open the store: it is finished")
+        return mark is not None
 
     # Pass 1
 
