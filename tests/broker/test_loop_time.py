@@ -54,6 +54,8 @@ QUESTIONS: dict[int, dict[str, Any]] = {
     Code.PULL_MESSAGE: PULL,
     Code.LITE_PULL_MESSAGE: PULL,
     Code.HEART_BEAT: {},
+    Code.TABLE_VERSIONS: {},
+    Code.OWN_COMMITS: {},
     Code.VIEW_MESSAGE_BY_ID: {"offset": 0},
     Code.CHECK_CLIENT_CONFIG: {},
     Code.UNREGISTER_CLIENT: {"clientID": "nobody", "consumerGroup": "group-007"},

@@ -42,6 +42,7 @@ from .wiring.listeners import Feeding, InjectedFaults, Listeners, Ports, bind_po
 from .wiring.naming import Naming
 from .wiring.popping import PopParts
 from .wiring.serving import PullParts, SendParts
+from .wiring.slave_tables import SlaveTableParts
 from .wiring.stored_pops import StoredPopParts
 
 log = logs.get("pyromq.broker")
@@ -121,6 +122,8 @@ class Broker:
         self.pull_parts = PullParts(base)
         self.pulls = self.pull_parts.handler
         self.balance = BalanceParts(base, self.naming)
+        self.slave_tables = SlaveTableParts(base, self.timing, self.balance)
+        self.naming.before_first = self.slave_tables.lead
         self.pop_parts = PopParts(base, self.sends, self.pull_parts, self.balance.modes)
         self.stored_pops = StoredPopParts(base, self.sends, self.timing, self.pop_parts)
         self.runtime = self._runtime_info()
@@ -135,6 +138,7 @@ class Broker:
             self.pop_parts,
             self.stored_pops,
             self.balance,
+            self.slave_tables,
             self.runtime,
             lambda: self.listeners.servers,
             format_address(base.live.config.advertised_host, ports.grpc_port),
@@ -247,6 +251,7 @@ class Broker:
             await self.timing.close()
             await self.transactions.close_tables()
             await self.balance.close_tables()
+            await self.slave_tables.close_tables()
             await self.base.close_tables()
         finally:
             self.store.close()

@@ -39,6 +39,7 @@ from .wiring.foundation import Foundation
 from .wiring.naming import Naming
 from .wiring.popping import PopParts
 from .wiring.serving import PullParts, SendParts
+from .wiring.slave_tables import SlaveTableParts
 from .wiring.stored_pops import StoredPopParts
 
 SERVED = (ServedBy.BROKER, ServedBy.RELAYED)
@@ -68,6 +69,7 @@ class Parts:
     pops: PopParts
     stored_pops: StoredPopParts
     balance: BalanceParts
+    slave_tables: SlaveTableParts
     runtime: RuntimeInfo
     servers: Callable[[], Iterable[Server]]  # which are made with the handlers, so after them
     grpc_endpoint: str  # where gRPC clients are told to come
@@ -93,7 +95,8 @@ def surface(parts: Parts) -> dict[int, Handler]:
     topic = TopicAdmin(*view, saved["topics"], saved["consumerOffsets"], counters.forget_topic)
     group = GroupAdmin(*view, saved["subscriptionGroups"], saved["consumerOffsets"], counters.forget_group)
     offset = OffsetAdmin(*view, saved["consumerOffsets"])
-    progress = ProgressAdmin(*view, now_ms, counters, base.clients.filters, parts.pops.order.table.given_end)
+    in_flight = (parts.pops.order.table.given_end, parts.stored_pops.in_flight)
+    progress = ProgressAdmin(*view, now_ms, counters, base.clients.filters, *in_flight)
     connection = ConnectionAdmin(*view, base.producers, base.clients.popped)
     settings = SettingsAdmin(live, now_ms, address, _settings_changed(parts))
     absent = AbsentFeatures(store, saved)
@@ -184,6 +187,8 @@ def surface(parts: Parts) -> dict[int, Handler]:
         bind(Code.MESSAGE_LIFE, life),
         bind(Code.DEAD_LETTERS, dead_letters),
         bind(Code.HALF_MESSAGES, transactions.listing),
+        bind(Code.TABLE_VERSIONS, parts.slave_tables.handlers.versions),
+        bind(Code.OWN_COMMITS, parts.slave_tables.handlers.own_commits),
         *parts.pops.handlers(),
     )
     return refusals() | bound(pairs, *SERVED)

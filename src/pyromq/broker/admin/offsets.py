@@ -43,13 +43,20 @@ class OffsetAdmin(BrokerView):
 
     async def show_all(self, request: Request) -> Reply:
         """Answer 43. The version is that of the beginning: who asks by it again gets what changed meanwhile."""
-        version, offsets = self.offsets.version, self.offsets.all()
+        version, offsets, pulled = self.offsets.version, self.offsets.all(), self.offsets.all_pulled()
         table: dict[str, dict[int, int]] = {}
         async for key in self.slices.each(list(offsets)):
             if key in offsets:  # not dropped between two slices
                 table[key] = dict(offsets[key])
+        pulled_table: dict[str, dict[int, int]] = {}
+        async for key in self.slices.each(list(pulled)):
+            if key in pulled:
+                pulled_table[key] = {queue_id: one.value for queue_id, one in pulled[key].items()}
         body = ConsumerOffsetSerializeWrapper(
-            data_version=version, group_topic_map=self.offsets.group_topics(), offset_table=table
+            data_version=version,
+            group_topic_map=self.offsets.group_topics(),
+            offset_table=table,
+            pull_offset_table=pulled_table,
         )
         return Reply(body=body)
 

@@ -4,7 +4,7 @@ offsets move on, groups and topics come and go."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -53,6 +53,7 @@ class ProgressAdmin(BrokerView):
     counters: Counters
     filters: ConsumerFilters
     given_end: Callable[[str, str, int], int]  # of pops in order: the offset behind what a queue has in flight
+    stored_in_flight: Callable[[], Mapping[tuple[str, str], int]]  # by group and topic: what has left memory
 
     # --- of a topic -----------------------------------------------------------------------------------------------
 
@@ -80,19 +81,20 @@ class ProgressAdmin(BrokerView):
             wanted = [one] if one else self.offsets.topics_of(group)
             wanted = [topic for topic in wanted if self.is_of_interest(group, topic)]
         table: ByQueue[OffsetWrapper] = ByQueue()
-        rate = 0.0
+        stored, rate, stored_all = dict[str, int](), 0.0, self.stored_in_flight()
         async for name in self.slices.each(wanted):
             topic = self.topics.find(name)
             if topic is not None:
+                if (group, name) in stored_all:
+                    stored[name] = stored_all[group, name]
                 await self._progress(table, group, topic, topic.read_queue_nums)
                 rate += self.counters.rate(GROUP_GET_NUMS, f"{name}@{group}")
-        stats = ConsumeStats(offset_table=table, consume_tps=rate)
-        return Reply(body=stats)
+        return Reply(body=ConsumeStats(offset_table=table, consume_tps=rate, stored_in_flight=stored or None))
 
     async def all_consume_stats(self, request: RequestOf[GetBrokerConsumeStats, None]) -> Reply:
         """Answer 317: every group of this broker."""
         only_ordered = request.header.is_order
-        answer = ConsumeStatsList(broker_addr=self.address)
+        answer, stored_all = ConsumeStatsList(broker_addr=self.address), self.stored_in_flight()
         async for group in self.slices.each(list(self.groups.all())):
             stats = []
             for name in self.offsets.topics_of(group):
@@ -102,9 +104,11 @@ class ProgressAdmin(BrokerView):
                 table: ByQueue[OffsetWrapper] = ByQueue()
                 await self._progress(table, group, topic, topic.write_queue_nums)
                 answer.total_diff += sum(one.difference for one in table.values())
-                answer.total_inflight_diff += sum(one.in_flight for one in table.values())
-                rate = self.counters.rate(GROUP_GET_NUMS, f"{name}@{group}")
-                stats.append(ConsumeStats(offset_table=table, consume_tps=rate))
+                stored = {name: stored_all[group, name]} if (group, name) in stored_all else None
+                of_topic = ConsumeStats(offset_table=table, stored_in_flight=stored)
+                answer.total_inflight_diff += of_topic.in_flight
+                of_topic.consume_tps = self.counters.rate(GROUP_GET_NUMS, f"{name}@{group}")
+                stats.append(of_topic)
             answer.consume_stats_list.append({group: stats})
         return Reply(body=answer)
 

@@ -14,6 +14,7 @@ from ...model.group import ConsumeFromWhere, ConsumeType, MessageModel
 from ...protocol.bodies.heartbeat import ConsumerData, SubscriptionData
 from ...transport.peer import Peer
 from ..metadata.config_table import Watched
+from .memberships import Memberships
 from .subscriptions import (
     Conflict,
     ConflictLedger,
@@ -81,7 +82,7 @@ class Consumers(Watched):
         self._departures: list[Callable[[str], None]] = []
         self._groups: dict[str, ConsumerGroup] = {}
         self._by_topic = GroupsByTopic()
-        self._groups_of: dict[Peer, set[str]] = {}
+        self._groups_of = Memberships()
         self._heard: dict[Peer, float] = {}
         self._left: dict[Peer, dict[str, None]] = {}  # the last groups that clients left by a connection that is open
 
@@ -100,10 +101,10 @@ class Consumers(Watched):
         return self._by_topic.find(topic)
 
     def groups_of(self, peer: Peer) -> list[str]:
-        return sorted(self._groups_of.get(peer, ()))
+        return sorted(self._groups_of.of(peer))
 
     def has_member(self, group: str, peer: Peer) -> bool:
-        return group in self._groups_of.get(peer, ())
+        return group in self._groups_of.of(peer)
 
     def find_client(self, group: str, client_id: str) -> Member | None:
         """Return the client's connection; of two, where it was heard last."""
@@ -113,7 +114,7 @@ class Consumers(Watched):
 
     def count_with(self, peer: Peer, groups: set[str]) -> int:
         """Return how many groups the connection would be a member of after a heartbeat with these."""
-        return len(groups | self._groups_of.get(peer, set()))
+        return len(groups | self._groups_of.of(peer))
 
     def growth(self, peer: Peer, wanted: Iterable[ConsumerData]) -> int:
         """Estimate how many bytes more are kept after a heartbeat of this connection for these groups."""
@@ -145,10 +146,9 @@ class Consumers(Watched):
 
     def renew(self, peer: Peer, now: float) -> bool:
         """Note a heartbeat of a connection that says nothing new. False: it is a member of no group."""
-        names = self._groups_of.get(peer)
-        if names is None:
+        if peer not in self._groups_of:
             return False
-        for name in names:
+        for name in self._groups_of.of(peer):
             self._groups[name].members[peer].seen = now
         self._heard[peer] = now
         return True
@@ -168,7 +168,7 @@ class Consumers(Watched):
             self.table_bytes += _MEMBER_BYTES - self._kept_bytes(peer, group.name)
             self._by_topic.move(group.name, () if member is None else member.subscriptions, ())
             member = group.members[peer] = Member(peer, client_id, peer.version, now, bytes=_MEMBER_BYTES)
-            self._groups_of.setdefault(peer, set()).add(group.name)
+            self._groups_of.add(peer, group.name)
         member.is_doubtful = joined and group.name in self._left.get(peer, ())
         if not joined and peer in self._left:  # named twice: it is back
             self._forget_left(peer, group.name)
@@ -233,7 +233,7 @@ class Consumers(Watched):
         would keep the queues of a member that is gone, for as long as its connection serves others.
         """
         removed: dict[str, Notice | None] = {}
-        for name in sorted(self._groups_of.get(peer, set()) - named):
+        for name in sorted(self._groups_of.of(peer) - named):
             member = self._groups[name].members[peer]
             if member.client_id == client_id and (member.is_doubtful or member.seen < silent):
                 removed[name] = self._remove(self._groups[name], [peer])
@@ -244,8 +244,7 @@ class Consumers(Watched):
         """Remove the client of a connection that is gone."""
         self._left.pop(peer, None)
         self.conflicts.lose(peer)
-        names = sorted(self._groups_of.get(peer, ()))
-        notices = [self._remove(self._groups[name], [peer]) for name in names]
+        notices = [self._remove(self._groups[name], [peer]) for name in self.groups_of(peer)]
         return [notice for notice in notices if notice is not None]
 
     def _remove(self, group: ConsumerGroup, peers: Iterable[Peer]) -> Notice | None:
@@ -253,10 +252,8 @@ class Consumers(Watched):
             member = group.members.pop(peer)
             self.table_bytes -= member.bytes
             self._by_topic.move(group.name, member.subscriptions, ())
-            groups = self._groups_of[peer]
-            groups.discard(group.name)
-            if not groups:
-                del self._groups_of[peer], self._heard[peer]
+            if self._groups_of.remove(peer, group.name):
+                del self._heard[peer]
         for watcher in self._departures:
             watcher(group.name)
         if group.name in self.conflicts.open:  # who leaves can end one, but not begin one

@@ -30,7 +30,7 @@ from ...protocol.bodies.heartbeat import (
     LockBatchResponseBody,
 )
 from ...protocol.bodies.keyed import MessageQueue
-from ...protocol.bodies.own import RefusedGroups
+from ...protocol.bodies.own import ALIKE, RefusedGroups
 from ...protocol.command import ONEWAY_FLAG, Command
 from ...protocol.headers.clients import HeartbeatAnswer, UnregisterClient
 from ...protocol.headers.header import ConsumerGroupName
@@ -123,7 +123,7 @@ class ClientHandlers:
         if refused:  # the other groups of this client are registered all the same
             return Reply(
                 ResponseCode.SYSTEM_ERROR,
-                f"refused, since all members of a group must subscribe alike: {'; '.join(refused.values())}",
+                f"refused, since {ALIKE}: {'; '.join(refused.values())}",
                 body=RefusedGroups(refused_groups=refused),
             )
         # To a full heartbeat Java answers "changed" too, which makes the client send another full one next time.

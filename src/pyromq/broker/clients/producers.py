@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ...transport.peer import Peer
+from .memberships import Memberships
 
 _PRODUCER_BYTES = 600  # an estimate of what one client in one group takes
 
@@ -26,7 +27,7 @@ class Producers:
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[Peer, ConnectedProducer]] = {}
-        self._groups_of: dict[Peer, set[str]] = {}
+        self._groups_of = Memberships()
         self._heard: dict[Peer, float] = {}
         self._clients: dict[str, dict[Peer, int]] = {}  # by id: over which connections, in how many groups
         self._count = 0
@@ -43,17 +44,16 @@ class Producers:
             groups = self._clients.setdefault(client_id, {})
             groups[peer] = groups.get(peer, 0) + 1
         members[peer] = ConnectedProducer(peer, client_id, now, now_ms)
-        self._groups_of.setdefault(peer, set()).add(group)
+        self._groups_of.add(peer, group)
         self._heard[peer] = now
         self._count += is_new
         return is_new
 
     def renew(self, peer: Peer, now: float, now_ms: int) -> bool:
         """Note a heartbeat of a connection that says nothing new. False: it is a member of no group."""
-        groups = self._groups_of.get(peer)
-        if groups is None:
+        if peer not in self._groups_of:
             return False
-        for group in groups:
+        for group in self._groups_of.of(peer):
             member = self._groups[group][peer]
             member.seen, member.seen_ms = now, now_ms
         self._heard[peer] = now
@@ -65,11 +65,11 @@ class Producers:
 
     def count_with(self, peer: Peer, groups: set[str]) -> int:
         """Return how many groups the connection would be a member of after a heartbeat with these."""
-        return len(groups | self._groups_of.get(peer, set()))
+        return len(groups | self._groups_of.of(peer))
 
     def growth(self, peer: Peer, groups: set[str]) -> int:
         """Estimate how many bytes more are kept after such a heartbeat."""
-        return (self.count_with(peer, groups) - len(self._groups_of.get(peer, ()))) * _PRODUCER_BYTES
+        return (self.count_with(peer, groups) - len(self._groups_of.of(peer))) * _PRODUCER_BYTES
 
     def unregister(self, peer: Peer, group: str) -> None:
         members = self._groups.get(group, {})
@@ -80,13 +80,11 @@ class Producers:
         self._leave(gone)
         if not members:
             del self._groups[group]
-        groups = self._groups_of[peer]
-        groups.discard(group)
-        if not groups:
-            del self._groups_of[peer], self._heard[peer]
+        if self._groups_of.remove(peer, group):
+            del self._heard[peer]
 
     def lose(self, peer: Peer) -> None:
-        for group in list(self._groups_of.get(peer, ())):
+        for group in list(self._groups_of.of(peer)):
             self.unregister(peer, group)
 
     def silent_since(self, moment: float) -> list[Peer]:

@@ -80,13 +80,15 @@ class ConfigTable(Watched, Generic[C]):
     def page(self, version: str | None, start: int | None, count: int | None) -> dict[str, C]:
         """Return a stretch in order of the names; all of them unless `count` says how many.
 
-        It begins at 0 if the table has changed since `version`: pages of two states would leave gaps.
+        It begins at 0 if the table has changed since `version`: pages of two states would leave gaps. A page that would
+        leave a single one for the next is one longer: a slave of RocketMQ 5.5.0 stops asking at `total - 1`.
         """
         if count is None or count <= 0:
             return dict(self._configs)
         is_current = version and decode_body(DataVersion, version.encode()) == self.version
         begin = start or 0 if is_current else 0
-        return {name: self._configs[name] for name in sorted(self._configs)[begin : begin + count]}
+        end = begin + count + (begin + count == len(self._configs) - 1)
+        return {name: self._configs[name] for name in sorted(self._configs)[begin:end]}
 
     def put(self, config: C) -> bool:
         """Create or replace. False: it was so already, and nothing has changed."""
@@ -106,6 +108,32 @@ class ConfigTable(Watched, Generic[C]):
         self._new_version()
         self._notify(name)
         return True
+
+    # --- taken over from a master ---------------------------------------------------------------------------------
+
+    @property
+    def changes(self) -> int:
+        """Return a number that is another one after each change."""
+        return self._table.changes
+
+    def adopt(self, name: str, config: C | None) -> bool:
+        """Make an entry what it is at the master, which may be nothing. `adopted` follows; False: it was so already."""
+        if self._configs.get(name) == config:
+            return False
+        if config is None:
+            del self._configs[name]
+            self._table.drop(self.SECTION, name)
+        else:
+            self._configs[name] = config
+            self._keep(config)
+        self._notify(name)
+        return True
+
+    def adopted(self, version: DataVersion) -> None:
+        """End a taking over: the table has the master's version and goes to disk."""
+        self.version = version
+        self._table.replace("dataVersion", msgspec.to_builtins(version))
+        self._changed()
 
     def _name(self, config: C) -> str:
         return str(getattr(config, f"{self.NOUN}_name"))

@@ -75,6 +75,20 @@ class Groups(ConfigTable[SubscriptionGroupConfig]):
     def forbidden(self) -> Mapping[str, Mapping[str, int]]:
         return self._forbidden
 
+    def adopt_forbidden(self, forbidden: Mapping[str, Mapping[str, int]]) -> None:
+        """Make the pairs that may not read what they are at the master."""
+        wanted = {group: dict(topics) for group, topics in forbidden.items() if topics}
+        for group in self._forbidden.keys() | wanted.keys():
+            if self._forbidden.get(group) == wanted.get(group):
+                continue
+            if group in wanted:
+                self._forbidden[group] = wanted[group]
+                self._table.put(FORBIDDEN, group, dict(wanted[group]))
+            else:
+                del self._forbidden[group]
+                self._table.drop(FORBIDDEN, group)
+            self._notify(group)
+
     def may_read(self, group: str, topic: str) -> bool:
         return not self._forbidden.get(group, {}).get(topic, 0) & READ_BIT
 

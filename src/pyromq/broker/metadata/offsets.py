@@ -78,6 +78,8 @@ class Offsets(Watched):
         self._resets: dict[str, dict[int, int | None]] = {}  # None: a member was sent there, and has not pulled since
         self._changed: set[str] = set()
         self._commits = 0
+        self.changes = 0  # another number after each change
+        self.note_commit: Callable[[str, int, int], None] | None = None  # of a slave: key, queue and offset of commits
 
     # --- consumed ------------------------------------------------------------------------------------------------
 
@@ -99,7 +101,10 @@ class Offsets(Watched):
             return True
         queues[queue_id] = offset
         self._changed.add(key)
+        self.changes += 1
         self._commits += 1
+        if self.note_commit is not None:
+            self.note_commit(key, queue_id, offset)
         if self._commits % self._version_step == 0:
             self._new_version()
         return True
@@ -159,6 +164,10 @@ class Offsets(Watched):
     def pulled(self, topic: str, group: str, queue_id: int) -> int | None:
         known = self._pulled.get(_key(topic, group), {}).get(queue_id)
         return None if known is None else known.value
+
+    def all_pulled(self) -> Mapping[str, Mapping[int, PulledOffset]]:
+        """Return the pulled offsets by `topic@group`: part of the answer to request 43."""
+        return self._pulled
 
     def _pulled_offset(self, offset: int, key: str) -> PulledOffset:
         return state.PulledOffset(offset, key, self._pulled_changed)
@@ -347,8 +356,33 @@ class Offsets(Watched):
         if self._groups_changed is not None:
             self._groups_changed.add(group)
 
+    # --- taken over from a master ---------------------------------------------------------------------------------
+
+    def adopt(self, key: str, queues: Mapping[int, int] | None) -> bool:
+        """Make the offsets of a pair what they are to be on a slave; None: it has none. False: it was so already."""
+        before = self._offsets.get(key)
+        if before == queues:
+            return False
+        if queues is None:
+            del self._offsets[key]
+            self._note(key, present=False)
+        else:
+            if before is None:
+                self._note(key)
+            self._offsets[key] = dict(queues)
+        self._changed.add(key)
+        self.changes += 1
+        if before is not None and (queues is None or _is_back(before, queues)):
+            self._notify(key)
+        return True
+
     def _new_version(self) -> None:
+        self.changes += 1
         self.version = next_version(self.version, self._now_ms())
+
+
+def _is_back(before: Mapping[int, int], now: Mapping[int, int]) -> bool:
+    return any(now.get(queue_id, -1) < offset for queue_id, offset in before.items())
 
 
 def _key(topic: str, group: str) -> str:

@@ -8,7 +8,7 @@ goes. Nobody else moves these queues.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -57,6 +57,11 @@ class LevelDelivery:
     def _on_arrival(self, queue: QueueTail) -> None:
         if self._queues.arrived(queue).due_ms is None:
             self._arrived.set()
+
+    async def adopt(self, offsets: Mapping[int, int], end: int) -> None:
+        """Go on where the master is, on a slave; everything that it has delivered is in the log below `end`."""
+        async with self._turn:
+            self._queues.adopt(offsets, end)
 
     # --- the loop -------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ level's delay from the moment that it was seen, and nothing is delivered before 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ... import logs
@@ -119,6 +119,17 @@ class LevelQueues:
         level = LevelQueue(queue, queue.min_offset if saved is None else max(saved, queue.min_offset))
         self._levels[queue.queue_id] = level
         return level
+
+    def adopt(self, offsets: Mapping[int, int], end: int) -> None:
+        """Go on where the master is; everything that it has delivered is in the log below `end`."""
+        for number, offset in offsets.items():
+            if self._progress.offsets.get(number) != offset:
+                self._progress.moved(number, offset, end)
+        for level in self._levels.values():
+            next_offset = max(offsets.get(level.number, 0), level.queue.min_offset)
+            if level.next != next_offset:
+                level.next, level.due_ms, level.batch = next_offset, None, FEW
+                level.ahead.clear()
 
     def arrived(self, queue: QueueTail) -> LevelQueue:
         """Return the level whose queue has something new."""

@@ -9,7 +9,7 @@ Requests ask how far each level is (45), the timer is (60), and what waits by to
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from ...errors import RequestRefused
 from ...model.codes import ResponseCode
 from ...model.java_hash import java_hash
 from ...model.names import SCHEDULE_TOPIC
-from ...protocol.bodies.body import encode_body
+from ...protocol.bodies.body import DataVersion, encode_body
 from ...protocol.bodies.offsets import DelayOffsetSerializeWrapper
 from ...protocol.bodies.stats import TimerCount, TimerMetrics
 from ...protocol.headers.admin import SwitchTimerEngine
@@ -53,10 +53,12 @@ class DelayProgress:
         self._now_ms = now_ms
         self.version, self.offsets = read_table(table, OFFSETS, dict[int, int])
         self._unsafe: deque[_Unsaved] = deque()
+        self.changes = 0  # another number after each change
 
     def moved(self, level: int, offset: int, end: int) -> None:
         """Note that everything below `offset` has left; it is safe once the log is on the medium up to `end`."""
         self.offsets[level] = offset
+        self.changes += 1
         self._unsafe.append(_Unsaved(level, offset, end))
 
     def store_changed(self, flushed: int) -> bool:
@@ -102,12 +104,24 @@ class TimerCounts:
         self._now_ms = now_ms
         self._version, self._counts = read_table(table, COUNTS, dict[str, TimerCount])
         self._changed: set[str] = set()
+        self.changes = 0  # another number after each change
 
     def add(self, topic: str, change: int) -> None:
         count = self._counts.setdefault(topic, TimerCount())
         count.count = max(0, count.count + change)
         count.time_stamp = self._now_ms()
         self._changed.add(topic)
+        self.changes += 1
+
+    def adopt(self, version: DataVersion, counts: Mapping[str, TimerCount]) -> None:
+        """Make the counts what they are at the master."""
+        if self._counts == counts:
+            return
+        self.changes += 1
+        self._version, self._counts = version, dict(counts)
+        self._changed.clear()
+        self._table.replace(COUNTS, msgspec.to_builtins(self._counts))
+        self._table.replace("dataVersion", msgspec.to_builtins(version))
 
     def start_anew(self) -> None:
         for topic in [topic for topic, one in self._counts.items() if one.count]:

@@ -7,7 +7,7 @@ what was put to wait for a time before is in its topic, or shown here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,6 +24,7 @@ from ..intake.intake import LogAccess
 from .timer_feed import TimerFeed
 
 AT_ONCE = 500
+_EVERY = 1 << 30
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -53,6 +54,40 @@ class TimerGlance:
             is_whole = not self.live.config.timer_stop_enqueue and await self.feed.take_in()
             yield await self._glance(java_hash(topic)) if is_whole else StillTimer(self, 0, (), 0, NONE)
 
+    async def waiting(self, topic: str, begun: Callable[[int], None]) -> AsyncIterator[Sequence[bytes]]:
+        """Yield all records that wait for a topic, slot by slot, the next first.
+
+        `begun` is called with the time while the timer stands still for the first look: what was put before that is
+        shown, if it is still to come.
+        """
+        topic_hash = java_hash(topic)
+        async with self.turn:
+            await self.access.store.readable.reached(self.access.store.appended.value)
+            if not self.live.config.timer_stop_enqueue:
+                await self.feed.take_in()
+            begun(self.access.clock.now_ms())
+            slots = await self.run_blocking(partial(self.timers.counts, _EVERY))
+        for slot_ms, _ in slots:
+            async with self.turn:
+                units = await self._units(slot_ms)
+            own = [unit for unit in units if unit.topic_hash == topic_hash and not unit.is_delete]
+            async for raws in self.read(own):
+                yield raws
+
+    async def _units(self, slot_ms: int) -> Sequence[Unit]:
+        try:
+            return await self.run_blocking(partial(self.timers.newer, slot_ms, NONE))
+        except ChainBroken:
+            return ()  # the timer finds that too, and mends it
+
+    async def read(self, units: Sequence[Unit]) -> AsyncIterator[Sequence[bytes]]:
+        """Yield the records of units, some at a time. What was carried forward waits in a copy."""
+        store, low = self.access.store, self.timers.carried_to
+        own = [unit for unit in units if unit.record_position >= max(low, store.commit_log.start)]
+        for start in range(0, len(own), AT_ONCE):
+            ranges = [Range(one.record_position, one.record_size, 0) for one in own[start : start + AT_ONCE]]
+            yield await store.read(Selection(GetStatus.FOUND, ranges, 0, 0, 0))
+
     async def _glance(self, topic_hash: int) -> StillTimer:
         now_ms, precision = self.access.clock.now_ms(), self.live.config.timer_precision_ms
         slot_ms = self.timers.next_slot_ms()
@@ -80,11 +115,8 @@ class StillTimer:
 
     async def records(self) -> AsyncIterator[Sequence[bytes]]:
         """Yield the records that wait and were not seen before, some at a time, the oldest first."""
-        store, low = self.glance.access.store, self.glance.timers.carried_to
-        own = [unit for unit in self.units if unit.record_position >= low]
-        for start in range(0, len(own), AT_ONCE):
-            ranges = [Range(one.record_position, one.record_size, 0) for one in own[start : start + AT_ONCE]]
-            yield await store.read(Selection(GetStatus.FOUND, ranges, 0, 0, 0))
+        async for raws in self.glance.read(self.units):
+            yield raws
 
     def seen(self) -> None:
         """Say that `records` need not be shown again."""

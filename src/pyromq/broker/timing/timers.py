@@ -161,6 +161,11 @@ class Timers:
         if self.counts.store_changed():
             self._metrics.changed()
 
+    async def adopt(self, read_ms: int) -> None:
+        """Go on where the master is, on a slave: it has delivered what is due before this time."""
+        async with self._turn:
+            await self._run_blocking(partial(self._timers.delivered_until, read_ms))
+
     # --- retention and stop ---------------------------------------------------------------------------------------
 
     async def carry(self, start: int, end: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
+from ...protocol.bodies.stats import TimerMetrics
 from ..retries.dead_letters import DeadLetters
 from ..retries.send_back import SendBack
 from ..send.handler import born_host
@@ -35,16 +36,25 @@ class TimingParts:
         self._progress_save = environment.table("config/delayOffset.json")
         self.progress = DelayProgress(self._progress_save.table, base.clock.now_ms)
         self.levels = LevelDelivery(access, parks.levels, self.progress, base.storage.loop_quarantine("delay levels"))
+        self._counts_save = environment.table("config/timermetrics")
         self.timers = Timers(
             live,
             access,
             self.timer_store,
-            environment.table("config/timermetrics"),
+            self._counts_save,
             environment.run_blocking,
             base.storage.loop_quarantine("timers"),
         )
         self.handlers = TimingHandlers(self.progress, self.timer_store, self.timers.counts)
         self.recall = Recall(live, base.topics, access, parks.timer, born_host)
+
+    async def adopt_levels(self, offsets: Mapping[int, int], end: int) -> None:
+        """Go on where the master is; `_store_progress` writes it once the log is on the medium up to `end`."""
+        await self.levels.adopt(offsets, end)
+
+    def adopt_counts(self, metrics: TimerMetrics) -> None:
+        self.timers.counts.adopt(metrics.data_version, metrics.timing_count)
+        self._counts_save.changed()
 
     def parked(self) -> dict[str, int]:
         """Return how many messages wait, by what they wait for."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 from ...errors import CallRefused, ConnectionLost, PyroError
@@ -18,11 +19,13 @@ from ...protocol.requests import RequestCode
 from ...transport.address import format_address
 from ...transport.client import Connect, RemotingClient
 from ...transport.limits import Limits
+from ...transport.peer import Peer
 from ..metadata.topic_propagation import TopicPropagation
 from ..registration import BrokerRegistration, Identity, RegistrationFacts
 from .foundation import Foundation
 
 ROUTE_TIMEOUT_S = 3.0
+BEFORE_FIRST_S = 3.0
 
 
 class Naming:
@@ -31,15 +34,11 @@ class Naming:
     def __init__(self, base: Foundation, connect: Connect | None) -> None:
         self._base = base
         environment, config = base.environment, base.environment.config
-        self._client = RemotingClient(
-            clock=environment.clock,
-            rng=environment.rng,
-            limits=Limits(connections=environment.budget.shares.outgoing),
-            tls=environment.transport.client_tls(),
-            connect=connect,
-            on_close=lambda peer: self.registration.lost(peer),
-        )
-        identity = Identity(
+        self._connect = connect
+        self._client = self.client(lambda peer: self.registration.lost(peer))
+        # What a master does before its first registration, which brings clients.
+        self.before_first: Callable[[RemotingClient, Identity], Awaitable[None]] | None = None
+        self.identity = identity = Identity(
             cluster=config.broker_cluster_name,
             broker_name=config.broker_name,
             address=environment.address,
@@ -58,6 +57,18 @@ class Naming:
             order_topics=base.topics.declare_ordered,
         )
         self._propagation = TopicPropagation(self._client, identity, config.namesrv_addr)
+
+    def client(self, on_close: Callable[[Peer], None] | None = None) -> RemotingClient:
+        """Return a client of its own, for requests to name servers and brokers."""
+        environment = self._base.environment
+        return RemotingClient(
+            clock=environment.clock,
+            rng=environment.rng,
+            limits=Limits(connections=environment.budget.shares.outgoing),
+            tls=environment.transport.client_tls(),
+            connect=self._connect,
+            on_close=on_close,
+        )
 
     def _facts(self) -> RegistrationFacts:
         config, topics = self._base.live.config, self._base.topics
@@ -97,7 +108,17 @@ class Naming:
         environment = self._base.environment
         if not environment.config.namesrv_addr:
             return []
-        return [environment.loops.keep("registration", self.registration.run)]
+        return [environment.loops.keep("registration", self._register)]
+
+    async def _register(self) -> None:
+        act, self.before_first = self.before_first, None
+        if act is not None:
+            # Not over the registration's connections: a name server that is not there is not left alone by it.
+            async with self.client() as client:
+                with suppress(TimeoutError):
+                    async with self._base.clock.timeout(BEFORE_FIRST_S):
+                        await act(client, self.identity)
+        await self.registration.run()
 
     async def close(self) -> None:
         await self._propagation.close()

@@ -139,17 +139,20 @@ async def lag(shell: Shell, name: str, topic: str | None, broker: str | None) ->
     summary = []
     for one in sorted({row["topic"] for row in queues}):
         own = [row for row in queues if row["topic"] == one]
-        arriving, consuming = 0.0, 0.0
+        arriving, consuming, under_way = 0.0, 0.0, sum(row["underWay"] for row in own)
         for place in places:
             if any(row["broker"] == place.name for row in own):
                 arriving += (await admin.topics.stats(shell.calls, place.address, one)).topic_put_tps
-                consuming += (await admin.offsets.progress(shell.calls, place.address, name, one)).consume_tps
+                progress = await admin.offsets.progress(shell.calls, place.address, name, one)
+                consuming += progress.consume_tps
+                under_way += sum((progress.stored_in_flight or {}).values())
         behind = sum(row["lag"] for row in own)
         seen: dict[str, Any] = {"arriving": arriving, "consuming": consuming, "is_broadcast": is_broadcast}
         seen["lock_wait"] = await _lock_wait(shell, places, name, one, members) if behind else ""
         advice = advise(Load(queues=len(own), members=len(members), lag=behind, **seen))
         summary.append(
-            {"topic": one, "lag": behind, "queues": len(own), "members": len(members), "arrivingPerSecond": arriving}
+            {"topic": one, "lag": behind, "underWay": under_way, "queues": len(own), "members": len(members)}
+            | {"arrivingPerSecond": arriving}
             | {"consumedPerSecond": consuming, "moreConsumers": advice.more, "advice": as_called(advice.text)}
         )
     total = sum(row["lag"] for row in queues)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 
@@ -37,15 +38,16 @@ TRAFFIC = Columns(
 async def progress_of(run: Run, group: str, topic: str | None = None, cluster: str = "") -> ConsumeStats:
     """Return the progress from all brokers that know the group. Fail if it consumed nothing and nobody is online."""
     table: ByQueue[OffsetWrapper] = ByQueue()
-    rate = 0.0
+    rate, stored = 0.0, Counter[str]()
     brokers = await run.brokers_of_group(group, cluster, topic or "")
     for address in brokers:
         stats = await offsets.progress(run.calls, address, group, topic)
         table.update(stats.offset_table)
         rate += stats.consume_tps
+        stored.update(stats.stored_in_flight or {})
     if not table:
         await _explain_nothing(run, group, brokers)
-    return ConsumeStats(consume_tps=rate, offset_table=table)
+    return ConsumeStats(consume_tps=rate, offset_table=table, stored_in_flight=dict(stored) or None)
 
 
 async def _explain_nothing(run: Run, group: str, addresses: Iterable[str]) -> None:
@@ -83,16 +85,14 @@ async def _show_group(run: Run, group: str) -> None:
     holders = await _holders(run, group) if with_members else {}
     columns = QUEUE_AND_MEMBER if with_members else QUEUE
     run.say(columns.head + "#LastTime")
-    in_flight = 0
     for queue, of in queues_in_order(stats.offset_table):
-        in_flight += of.in_flight
         row = [queue.topic, queue.broker_name, queue.queue_id, of.broker_offset, of.consumer_offset]
         if with_members:
             row.append(holders.get(queue, "N/A"))
         last = when_s(of.last_timestamp) if of.last_timestamp else "N/A"
         run.say(columns.format(*row, of.difference, of.in_flight) + f" {last}")
     run.say("", f"Consume TPS: {stats.consume_tps:.2f}", f"Consume Diff Total: {stats.difference}")
-    run.say(f"Consume Inflight Total: {in_flight}")
+    run.say(f"Consume Inflight Total: {stats.in_flight}")
 
 
 async def _holders(run: Run, group: str) -> dict[MessageQueue, str]:

@@ -169,7 +169,8 @@ async def test_a_full_table_makes_room(tmp_path: Path) -> None:
         base, access = life.broker.base, life.broker.sends.access
         table = PopTable(64 * POINT_BYTES)
         lanes = Lanes(table, base.offsets, PopJournal(base.live, access, table))
-        spill = JavaSpill(base.live, access, lanes, base.topics, life.broker.sends.parks.timer.until)
+        until, counted = life.broker.sends.parks.timer.until, life.broker.stored_pops.revive.counted
+        spill = JavaSpill(base.live, access, lanes, base.topics, until, counted)
         aging = Aging(base.live, access.clock, lanes, spill)
         lane = lanes.open("G", "T", 0, 0)
         for number in range(64):

@@ -21,6 +21,7 @@ from pyromq.errors import RequestRefused
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.pop.popping import Popped, ack, ack_batch, change, pop
+from tests.broker.pop.stored.recounting import stored_by_log
 from tests.broker.pop.test_pop_restarts import STEP, DyingDisk, Ledger, killed_at
 from tests.broker.virtual import START_MS, Virtual, virtual_broker
 
@@ -52,8 +53,29 @@ class Checker:
                 self.sent.append(body)
         if self.sent and self._rng.random() < 0.7:
             await self.pop(life, self._rng.choice((1_000, 5_000, 12_000, 30_000)), self._rng.randrange(1, 9))
+        self.compare_in_flight(life)
         await self._settle(life)
+        self.compare_in_flight(life)
         await life.advance(self._rng.choice((0.0, 0.2, 1.0, 2.5, 7.0)))
+        self.compare_in_flight(life)
+
+    def compare_in_flight(self, life: Virtual) -> None:
+        """What the broker says to be in flight, in memory and stored, is what was handed out and is not acked."""
+        now = life.clock.now_ms()
+        if not self._once or now < self._begun_ms + LATE_MS:
+            return
+        parts = life.broker
+        young = sum(one.messages for one in parts.pop_parts.table.in_flight())
+        stored = parts.stored_pops.in_flight()
+        for pair, least in stored_by_log(life, now).items():
+            assert stored.get(pair, 0) >= least, f"{stored.get(pair)} of {pair} are in flight, {least} by the log"
+        by_log = stored_by_log(life, now - LATE_MS)
+        for pair, count in stored.items():
+            assert count <= by_log.get(pair, 0), f"{count} of {pair} are stored and in flight, {by_log} by the log"
+        said = young + sum(stored.values())
+        least = sum(until > now for _, until in self._hidden.values())
+        most = sum(until > now - LATE_MS for _, until in self._hidden.values())
+        assert least <= said <= most, f"{said} are in flight, {young} of them in memory; they should be {least}"
 
     async def pop(self, life: Virtual, invisible_ms: int, count: int = 32) -> list[Popped]:
         now = life.clock.now_ms()

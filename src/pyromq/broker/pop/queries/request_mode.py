@@ -6,7 +6,7 @@ nobody has set follow `defaultMessageRequestMode`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,6 +73,25 @@ class RequestModes(Watched):
         self._table.put(SECTION, mode.topic, {group: msgspec.to_builtins(one) for group, one in groups.items()})
         self._changed()
         self._notify(f"{mode.topic}{SEPARATOR}{mode.consumer_group}")
+
+    @property
+    def changes(self) -> int:
+        """Return a number that is another one after each change."""
+        return self._table.changes
+
+    def adopt(self, modes: Mapping[str, Mapping[str, Mode]]) -> None:
+        """Make the table what it is at the master."""
+        before = {(topic, group): one for topic, groups in self._modes.items() for group, one in groups.items()}
+        after = {(topic, group): one for topic, groups in modes.items() for group, one in groups.items()}
+        if before == after:
+            return
+        self._modes = {topic: dict(groups) for topic, groups in modes.items()}
+        self._count = len(after)
+        self._table.replace(SECTION, msgspec.to_builtins(self._modes))
+        self._changed()
+        for topic, group in before.keys() | after.keys():
+            if before.get((topic, group)) != after.get((topic, group)):
+                self._notify(f"{topic}{SEPARATOR}{group}")
 
 
 def _named(value: object, topic: str, group: str) -> object:

@@ -23,6 +23,8 @@ MOST_MESSAGES = 32  # of a check point: Java's bits are those of an int
 ACK_INTERVAL_MS = 1_000  # a check point is delivered so long before its time, so that its acks come behind it
 NOT_ONE = -1  # `ao` of a batch ack
 _MOST_PUTS = 127  # what Java makes of a counter that is no number
+# Seconds added to the invisible time of a check point whose messages cannot be put, by how often that was tried.
+PUT_AGAIN_S = (10, 20, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 
 Long: TypeAlias = Annotated[int, msgspec.Meta(ge=-LONG_MAX - 1, le=LONG_MAX)]
 Int: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
@@ -60,6 +62,11 @@ class StoredCheckPoint(msgspec.Struct, frozen=True, kw_only=True):
         if not self.gaps:
             return list(range(self.start, self.start + self.count))
         return [self.start + gap for gap in self.gaps[: self.count]]
+
+    @property
+    def open_offsets(self) -> set[int]:
+        """Return the offsets of messages that were not acked when it was written."""
+        return {offset for bit, offset in enumerate(self.offsets) if not self.bits >> bit & 1}
 
     @property
     def put_again(self) -> int:
@@ -140,6 +147,21 @@ def stored_point(
         start=start,
         suspend=suspend,
         topic=topic,
+    )
+
+
+def later_point(point: StoredCheckPoint, offset: int) -> StoredCheckPoint:
+    """Return a check point of one of its messages, which could not be given again, for a later try."""
+    later_ms = PUT_AGAIN_S[min(point.put_again, len(PUT_AGAIN_S) - 1)] * 1000
+    return stored_point(
+        (point.group, point.topic, point.queue_id),
+        point.broker,
+        offset,
+        point.pop_time,
+        point.invisible_ms + later_ms,
+        [offset],
+        suspend=point.suspend,
+        put_again=point.put_again + 1,
     )
 
 

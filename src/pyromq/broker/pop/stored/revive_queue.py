@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from .java_records import PointKey, StoredAck, StoredCheckPoint, key_of_ack, point_key
+from .java_records import PointKey, StoredAck, StoredCheckPoint, point_key
 
 # So long behind a check point's time, as the timer delivers, its acks were read: for queues that are not read whole.
 SURE_MS = 2_000
@@ -47,7 +47,7 @@ class ReviveQueue:
 
     def add(self, stored: StoredCheckPoint, at: int) -> None:
         """Add a check point. One that is there already stands at its new place, and keeps what was acked of it."""
-        offsets = {offset for bit, offset in enumerate(stored.offsets) if not stored.bits >> bit & 1}
+        offsets = stored.open_offsets
         key = point_key(stored)
         before = self._open.pop(key, None)
         if before is not None:
@@ -57,11 +57,18 @@ class ReviveQueue:
         self._line.append(point)
         heapq.heappush(self._by_time, (stored.revive_ms, at, point))
 
-    def ack(self, ack: StoredAck, this_broker: str) -> None:
-        """Note what is acked. What has no check point here was decided before, or never was one."""
-        point = self._open.get(key_of_ack(ack, this_broker))
+    def ack(self, ack: StoredAck, key: PointKey) -> set[int]:
+        """Note what is acked, and return what is new of it. What has no check point here was decided before, or never
+        was one."""
+        point = self._open.get(key)
+        settled = set() if point is None else point.open.intersection(ack.acked)
         if point is not None:
-            point.open.difference_update(ack.acked)
+            point.open -= settled
+        return settled
+
+    def undecided(self) -> Iterator[RevivePoint]:
+        """Return those that are not decided."""
+        return iter(self._open.values())
 
     def known_until(self, timer_ms: int) -> int:
         """Return up to which time all acks were read, if the timer has delivered or shown those up to its own."""

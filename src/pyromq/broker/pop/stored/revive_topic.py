@@ -30,7 +30,8 @@ from ...intake.intake import LogAccess, Outcome
 from ...loop_quarantine import LoopQuarantine
 from ...metadata.offsets import Offsets
 from ..seams import PausedTimer
-from .java_records import StoredAck, StoredCheckPoint, read_entry, stored_point
+from .in_flight import Pair, StoredInFlight
+from .java_records import PUT_AGAIN_S, StoredAck, StoredCheckPoint, key_of_ack, later_point, read_entry
 from .retry_copies import Hidden, RetryCopies
 from .revive_queue import RevivePoint, ReviveQueue, first_of
 from .spill import JavaSpill
@@ -43,9 +44,8 @@ TICK_S = 0.05  # between two looks
 IDLE_S = 300.0  # what arrives wakes us
 AT_ONCE = 64  # records in a turn of the loop: below two milliseconds
 BYTES_AT_ONCE = 1 << 20
+FORGOTTEN_MS = 60_000  # so long behind its slot, if all was read, a record does not come any more
 MOST_UNDECIDED = 10_000  # of one queue: then some are decided before more is read, if they can be
-# Seconds added to the invisible time of a check point whose messages cannot be put, by how often that was tried.
-PUT_AGAIN_S = (10, 20, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -59,18 +59,22 @@ class ReviveTopic:
     spill: JavaSpill
     quarantine: LoopQuarantine
     still_timer: Callable[[str], AbstractAsyncContextManager[PausedTimer]]
+    counted: StoredInFlight  # what is not read yet
     decided: int = 0  # check points
     given_up: int = 0  # messages that could not be put for hours (skipWhenCKRePutReachMaxTimes)
     _queues: dict[int, ReviveQueue] = field(default_factory=dict)
     _arrived: asyncio.Event = field(default_factory=asyncio.Event)
     # Decided just before a kill, and not noted: copies of these may be there already.
     _doubtful_until: int = field(init=False)
+    _counted_from: dict[int, int] = field(default_factory=dict)  # by queue: what was there at the start is not counted
+    _forgotten_ms: int = 0
 
     def __post_init__(self) -> None:
         store, now_ms = self.access.store, self.access.clock.now_ms()
         self._doubtful_until = 0 if store.recovery.clean_stop else now_ms
         for queue in store.queues.of_topic(self.topic):
             self._queue(queue.queue_id)
+            self._counted_from[queue.queue_id] = queue.next_offset
         store.on_arrival(self.topic, self._on_arrival)
 
     @property
@@ -91,6 +95,14 @@ class ReviveTopic:
     def undecided(self) -> int:
         """Return how many check points are due, or nearly, and not decided yet."""
         return sum(len(queue) for queue in self._queues.values())
+
+    def in_flight(self) -> dict[Pair, int]:
+        """Return how many messages of stored check points are neither acked nor given again, by group and topic."""
+        found = self.counted.counts()
+        for queue in self._queues.values():
+            for point in queue.undecided():
+                found[point.stored.group, point.stored.topic] += len(point.open)
+        return {pair: count for pair, count in found.items() if count > 0}
 
     def behind_ms(self) -> int:
         """Return how late the first of them is."""
@@ -134,11 +146,18 @@ class ReviveTopic:
                     self._take_waiting(raw)
             if all(queue.is_at_end for queue in self._queues.values()):  # else these acks may be of what was not read
                 timer.seen()
+                self._forget_counts(min(now_ms, timer.until_ms))
             until_ms = min(now_ms, timer.until_ms)
         for queue in [*self._queues.values()]:
             if not await self._decide(queue, queue.known_until(until_ms)):
                 return False
         return True
+
+    def _forget_counts(self, until_ms: int) -> None:
+        """Forget what is left of slots that are long over: records that were counted and never came."""
+        if until_ms >= self._forgotten_ms + FORGOTTEN_MS:
+            self._forgotten_ms = until_ms
+            self.counted.forget(until_ms - FORGOTTEN_MS)
 
     # --- reading --------------------------------------------------------------------------------------------------
 
@@ -179,10 +198,14 @@ class ReviveTopic:
         if entry is None:
             return
         queue.slot_ms = max(queue.slot_ms, entry.slot_ms)
-        if isinstance(entry.content, StoredCheckPoint):
-            queue.add(entry.content, record.queue_offset)
+        content, key = entry.content, None
+        if isinstance(content, StoredCheckPoint):
+            queue.add(content, record.queue_offset)
         else:
-            queue.ack(entry.content, self.live.config.broker_name)
+            key = key_of_ack(content, self.live.config.broker_name)
+            queue.ack(content, key)
+        if record.queue_offset >= self._counted_from.get(queue.queue_id, 0):
+            self.counted.read(content, entry.slot_ms, key)
 
     def _take_waiting(self, raw: bytes) -> None:
         """Take an ack that waits in the timer. Check points of that slot are not due yet, and come by themselves."""
@@ -194,7 +217,10 @@ class ReviveTopic:
         queue_id = whole_number(find_property(record.properties, _REAL_QUEUE))
         queue = None if queue_id is None else self._queues.get(queue_id)
         if queue is not None and entry is not None and isinstance(entry.content, StoredAck):
-            queue.ack(entry.content, self.live.config.broker_name)
+            key = key_of_ack(entry.content, self.live.config.broker_name)
+            settled = queue.ack(entry.content, key)
+            if settled:
+                self.counted.seen_ahead(key, settled, entry.slot_ms)
 
     # --- deciding -------------------------------------------------------------------------------------------------
 
@@ -234,22 +260,11 @@ class ReviveTopic:
 
     def _put_point_again(self, queue: ReviveQueue, stored: StoredCheckPoint, offset: int, ends: list[int]) -> bool:
         """Put a check point for the one message, with a later time. False: that cannot be put either."""
-        tries = stored.put_again
-        if tries >= len(PUT_AGAIN_S) and self.live.config.skip_when_ck_re_put_reach_max_times:
+        if stored.put_again >= len(PUT_AGAIN_S) and self.live.config.skip_when_ck_re_put_reach_max_times:
             self.given_up += 1
             log.error("A POPPED MESSAGE IS GIVEN UP: it could not be given again", group=stored.group, offset=offset)
             return True
-        later_ms = PUT_AGAIN_S[min(tries, len(PUT_AGAIN_S) - 1)] * 1000
-        again = stored_point(
-            (stored.group, stored.topic, stored.queue_id),
-            stored.broker,
-            offset,
-            stored.pop_time,
-            stored.invisible_ms + later_ms,
-            [offset],
-            suspend=stored.suspend,
-            put_again=tries + 1,
-        )
+        again = later_point(stored, offset)
         refused: list[Outcome] = []
 
         def done(outcome: Outcome) -> None:

@@ -18,19 +18,24 @@ from .... import logs
 from ....config import Live
 from ....kernel.pops import CheckPoint
 from ....model import names
+from ....model.message import Property
 from ....model.pop_names import revive_topic
+from ....model.wire_text import whole_number
+from ....protocol.properties import find_property
 from ....protocol.record import Record
 from ...config import BrokerConfig
 from ...intake.intake import Done, LogAccess, Outcome
 from ...metadata.topics import Topics
 from ..seams import HandedOut
 from ..young.lanes import Lanes
+from .in_flight import NO_SLOT, StoredInFlight
 from .java_records import RevivePlace, StoredAck, StoredCheckPoint, ack_record, point_record, stored_point
 
 log = logs.get("pyromq.broker")
 
 MOST_INVISIBLE_MS = 366 * 86_400_000  # a receipt that says more is none of ours
 _SAID_AGAIN_S = 10.0
+_SLOT = Property.TIMER_OUT_MS.encode()
 
 Until: TypeAlias = Callable[[Record, int], Record]  # parks a record until a time
 
@@ -44,6 +49,7 @@ class JavaSpill:
     lanes: Lanes
     topics: Topics
     until: Until
+    in_flight: StoredInFlight
     points: int = 0  # check points that left as records
     acks: int = 0  # acks that are records
     late: int = 0  # acks and changes of receipts whose time was over
@@ -60,7 +66,7 @@ class JavaSpill:
         """Put check points without a break, and say `spilled` to the table. One that cannot be put stays there."""
         stored: list[CheckPoint] = []
         for point in points:
-            self.access.intake.put(self._record_of(point), partial(self._stored, point, stored))
+            self._put_point(self._stored_form(point), point.revive_queue, partial(self._stored, point, stored))
         self.access.intake.flush()
         for point in stored:
             self.lanes.table.spilled(point)
@@ -75,8 +81,8 @@ class JavaSpill:
         else:
             self._few.warning("check points cannot leave memory now", why=str(outcome.refusal))
 
-    def _record_of(self, point: CheckPoint) -> Record:
-        stored = stored_point(
+    def _stored_form(self, point: CheckPoint) -> StoredCheckPoint:
+        return stored_point(
             self.lanes.table.names(point.lane),
             self.live.config.broker_name,
             point.start,
@@ -85,7 +91,6 @@ class JavaSpill:
             point.open_offsets,
             suspend=point.suspend,
         )
-        return self._point_record(stored, point.revive_queue)
 
     # --- what has left it -----------------------------------------------------------------------------------------
 
@@ -104,7 +109,7 @@ class JavaSpill:
         for point, parts in gathered.items():
             offsets = sorted({offset for some, _ in parts for offset in some})
             self.acks += len(offsets)
-            self._put_safely(self._ack_record(point, offsets), partial(_notify_all, [done for _, done in parts]))
+            self._put_ack(point, offsets, partial(_notify_all, [done for _, done in parts]))
 
     def put_all(self) -> None:
         """Put everything that was accepted up to now: acks of this turn, and the second records of changes."""
@@ -128,10 +133,10 @@ class JavaSpill:
                 done(outcome)
                 return
             self.acks += 1
-            self._put_safely(self._ack_record(handed_out, [offset]), done)
+            self._put_ack(handed_out, [offset], done)
 
         self.points += 1
-        self.access.intake.put(self._point_record(point, handed_out.revive_queue), put_ack)
+        self._put_point(point, handed_out.revive_queue, put_ack)
 
     def _can_matter(self, point: HandedOut) -> bool:
         """Return whether it may be a check point that left the table. Else its ack is a record for nothing."""
@@ -162,11 +167,12 @@ class JavaSpill:
     def _place(self, revive_queue: int) -> RevivePlace:
         return RevivePlace(self._revive_topic, revive_queue, self.access.store_host)
 
-    def _point_record(self, point: StoredCheckPoint, revive_queue: int) -> Record:
+    def _put_point(self, point: StoredCheckPoint, revive_queue: int, done: Done) -> None:
         now_ms = self.access.clock.now_ms()
-        return self._parked(point_record(point, self._place(revive_queue), now_ms), point.deliver_ms, now_ms)
+        record = self._parked(point_record(point, self._place(revive_queue), now_ms), point.deliver_ms, now_ms)
+        self.access.intake.put(record, self._counting(point, record, done))
 
-    def _ack_record(self, point: HandedOut, offsets: Sequence[int]) -> Record:
+    def _put_ack(self, point: HandedOut, offsets: Sequence[int], done: Done) -> None:
         now_ms, revive_ms = self.access.clock.now_ms(), point.pop_time + point.invisible_ms
         ack = StoredAck(
             broker=self.live.config.broker_name,
@@ -177,7 +183,20 @@ class JavaSpill:
             topic=point.topic,
             **({"offset": offsets[0]} if len(offsets) == 1 else {"offsets": list(offsets)}),
         )
-        return self._parked(ack_record(ack, revive_ms, self._place(point.revive_queue), now_ms), revive_ms, now_ms)
+        record = self._parked(ack_record(ack, revive_ms, self._place(point.revive_queue), now_ms), revive_ms, now_ms)
+        wait_s = self.live.config.sync_flush_timeout / 1000
+        self.access.intake.put(record, self._counting(ack, record, done), wait_s)
+
+    def _counting(self, content: StoredCheckPoint | StoredAck, record: Record, done: Done) -> Done:
+        """Return what counts it as waiting once it is put."""
+        slot_ms = whole_number(find_property(record.properties, _SLOT)) or NO_SLOT
+
+        def counted(outcome: Outcome) -> None:
+            if outcome.refusal is None:
+                self.in_flight.put(content, slot_ms)
+            done(outcome)
+
+        return counted
 
     def _parked(self, record: Record, deliver_ms: int, now_ms: int) -> Record:
         """Return what waits in the timer topic; what is due goes straight to the revive topic, as in Java."""
@@ -185,7 +204,7 @@ class JavaSpill:
 
     def put_point(self, point: StoredCheckPoint, revive_queue: int, done: Done) -> None:
         """Put a check point that is written again (`revive_topic.py`)."""
-        self.access.intake.put(self._point_record(point, revive_queue), done)
+        self._put_point(point, revive_queue, done)
 
     def put_settled(self, point: StoredCheckPoint, offsets: Sequence[int], revive_queue: int, done: Done) -> None:
         """Put what says that messages of a check point are settled, to be read behind it. Its time is over: it does not
@@ -202,9 +221,6 @@ class JavaSpill:
         )
         record = ack_record(ack, point.revive_ms, self._place(revive_queue), self.access.clock.now_ms())
         self.access.intake.put(record, done)
-
-    def _put_safely(self, record: Record, done: Done) -> None:
-        self.access.intake.put(record, done, self.live.config.sync_flush_timeout / 1000)
 
 
 def _notify_all(dones: Iterable[Done], outcome: Outcome) -> None:

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from .... import logs
-from ....kernel.pops import CheckPoint
 from ....kernel.records import Range
 from ....model.names import TIMER_TOPIC
 from ....model.pop_names import JOURNAL_TOPIC, revive_topic
@@ -43,10 +42,9 @@ class SpillRecovery:
         last = journal.entry_at(journal.readable_end - 1) if journal.readable_end > journal.min_offset else None
         behind = -1 if last is None else last.position
         found = 0
-        open_points: dict[int, dict[tuple[int, int], CheckPoint]] = {}
         for queue in (*queues.of_topic(TIMER_TOPIC), *queues.of_topic(revive_topic(self.cluster))):
             async for record in self._records_behind(queue, behind):
-                found += self._forget(record, open_points)
+                found += self._forget(record)
         if found:
             self.lanes.journal.changed()
             log.info("check points were spilled before the broker ended", check_points=found)
@@ -67,8 +65,8 @@ class SpillRecovery:
                 except RecordError:
                     continue  # the timer says so
 
-    def _forget(self, record: Record, open_points: dict[int, dict[tuple[int, int], CheckPoint]]) -> bool:
-        """Take its check point out of the table, if it is there; `open_points` has lanes that were looked at."""
+    def _forget(self, record: Record) -> bool:
+        """Take its check point out of the table, if it is there."""
         try:
             entry = read_entry(record)
         except RecordUnfit:
@@ -79,9 +77,7 @@ class SpillRecovery:
         lane = self.lanes.find(stored.group, stored.topic, stored.queue_id)
         if lane is None:
             return False
-        if lane not in open_points:
-            open_points[lane] = {(one.start, one.pop_time): one for one in self.lanes.table.points(lane)}
-        point = open_points[lane].pop((stored.start, stored.pop_time), None)
+        point = self.lanes.table.point(lane, stored.start, stored.pop_time)
         if point is None:
             return False
         self.lanes.table.spilled(point)

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
 from .... import logs
-from ....kernel.pops import CheckPoint, DamagedJournal
+from ....kernel.pops import DamagedJournal
 from ....model import names, pop_names
 from ....model.message import Property
 from ....protocol.properties import find_property
@@ -94,21 +94,23 @@ class PopRecovery:
     # --- copies that are there already ----------------------------------------------------------------------------
 
     async def _forget_revived(self) -> None:
-        """Settle messages of expired check points whose copies are in the retry queue."""
-        table, now_ms = self.lanes.table, self.access.clock.now_ms()
-        by_lane: dict[int, list[CheckPoint]] = {}
-        for point in table.due(now_ms, 1 << 30):
-            by_lane.setdefault(point.lane, []).append(point)
-        for lane, points in by_lane.items():
-            await self._forget_copied(lane, points)
+        """Settle messages of expired check points whose copies are in the retry queue.
 
-    async def _forget_copied(self, lane: int, points: list[CheckPoint]) -> None:
-        group, topic, queue_id = self.lanes.table.names(lane)
-        copies = await self._copies_since(group, topic, queue_id, min(point.due_ms for point in points))
-        if not copies:
+        Only where there are copies check points are looked at: a million may have expired while the broker was down.
+        """
+        table = self.lanes.table
+        first = table.due(self.access.clock.now_ms(), 1)
+        if not first:
             return
+        for figures in table.in_flight():
+            copies = await self._copies_since(*table.names(figures.lane), first[0].due_ms)
+            if copies:
+                await self._forget_copied(figures.lane, copies)
+
+    async def _forget_copied(self, lane: int, copies: dict[bytes, int]) -> None:
+        _, topic, queue_id = self.lanes.table.names(lane)
         newest = max(copies.values())
-        for point in points:
+        for point in self.lanes.table.points(lane):
             if point.due_ms > newest:
                 continue  # no copy is as young as that: of many that expired together, few are read
             is_open = point.open_offsets
