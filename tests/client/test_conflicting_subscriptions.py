@@ -282,3 +282,58 @@ async def test_pulling_members_are_refused_by_subscribe_and_later_by_poll(world_
                 assert await third.poll(timeout=0.01) == []
         await turns_until(lambda: len(second._queues) == 4)
         assert await second.poll(timeout=0.01) == []
+
+
+@OWN
+@pytest.mark.parametrize("kind", ["simple", "push"])
+async def test_over_grpc_who_comes_second_is_told_by_start(world_with: NewWorld, kind: str) -> None:
+    world = await refusing(world_with)
+    endpoint = world.brokers["broker-a"].address
+    async with (
+        pyromq.connect(endpoints=endpoint) as one,
+        pyromq.connect(endpoints=endpoint) as two,
+        one.simple_consumer("T", group="g", filter=TAG_A),
+    ):
+        if kind == "simple":
+            second: Any = two.simple_consumer("T", group="g", filter=TAG_B)
+        else:
+            second = two.push_consumer("T", Inbox().handle, group="g", filter=TAG_B)
+        with pytest.raises(SubscriptionConflict, match=r"must subscribe alike.*subscribes to T: b.*to T: a"):
+            await second.start()
+
+
+@OWN
+async def test_over_grpc_a_consumer_goes_on_once_its_group_takes_it(world_with: NewWorld) -> None:
+    world = await refusing(world_with)
+    endpoint = world.brokers["broker-a"].address
+
+    async def receive_on(consumer: pyromq.SimpleConsumer) -> None:
+        while True:
+            try:
+                await consumer.receive(wait=1)
+            except pyromq.Unreachable:
+                await asyncio.sleep(0.05)
+
+    async with (
+        pyromq.connect(endpoints=endpoint) as one,
+        pyromq.connect(endpoints=endpoint) as two,
+        one.simple_consumer("T", group="g", filter=TAG_A) as first,
+    ):
+        await set_refusing(world, "false")
+        second = two.simple_consumer("T", group="g", filter=TAG_B)
+        await second.start()
+        await world.restart_broker()  # whichever comes back first is the group's member
+        tasks = {asyncio.create_task(receive_on(one)): one for one in (first, second)}
+        (refused,), _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        with pytest.raises(SubscriptionConflict, match="must subscribe alike"):
+            await refused
+        (other,) = tasks.keys() - {refused}
+        other.cancel()
+        await asyncio.wait([other])
+        await tasks[other].stop()
+        await turns_until(lambda: tasks[refused]._refusal is None)
+        await send_thirty(world)
+        held: list[bytes] = []
+        while len(held) < 15:
+            held += [each.body for each in await tasks[refused].receive(wait=1)]
+        assert {int(body) % 2 for body in held} == {0 if tasks[refused] is first else 1}

@@ -19,7 +19,7 @@ from pyromq.client.pop.simple_consumer import SimpleConsumer
 from pyromq.client.received import Received
 from pyromq.client.subscription import tag
 from pyromq.protocol.requests import RequestCode
-from tests.client.world import ON_JAVA, Servers
+from tests.client.world import ON_JAVA, Servers, World
 from tests.interop.peers import java_proxy
 from tests.wire import decode_messages
 
@@ -377,3 +377,21 @@ async def stored_id(world: Servers, endpoint: str, unique_id: str) -> str:
         if answer.code == 0:
             (message,) = decode_messages(answer.body)
             return message.offset_id
+
+
+@pytest.mark.skipif(ON_JAVA, reason="reaches into our broker")
+async def test_a_server_that_has_forgotten_the_consumer_is_told_again(world: World) -> None:
+    await world.create_topic("T", attributes="+message.type=NORMAL")
+    running = world.brokers["broker-a"]
+    async with (
+        connected(running.address) as client,
+        client.producer() as producer,
+        client.simple_consumer("T", group="g") as consumer,
+    ):
+        assert await consumer.receive(wait=0) == []
+        clients = running.broker.grpc.services.clients
+        for each in clients:
+            await clients.terminate(each)
+        await producer.send("T", b"for a stranger")
+        (found,) = await gathered(consumer, 1)
+        await found.ack()

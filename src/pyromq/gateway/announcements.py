@@ -16,7 +16,7 @@ from ..protocol.bodies.proxies import (
     RemoteChannelData,
 )
 from ..protocol.grpc import v2
-from ..proxy.clients.registry import GrpcClient
+from ..proxy.clients.grpc_client import GrpcClient
 from ..transport.peer import Peer
 from .members import GatewayMember, GatewayMembers
 from .syncer import HeartbeatSyncer

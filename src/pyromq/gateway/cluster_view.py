@@ -17,7 +17,7 @@ from ..protocol.grpc.v2 import Code
 from ..protocol.headers.header import GroupName, TopicName
 from ..protocol.headers.namesrv import GetRouteInfo
 from ..protocol.requests import RequestCode
-from ..proxy.statuses import no_route, refused
+from ..proxy.statuses import away, no_route, refused
 from .config import GatewayConfig
 
 V = TypeVar("V")
@@ -47,6 +47,10 @@ class Remembered(Generic[V]):
             self._known.popitem(last=False)
         return value
 
+    def forget(self, name: str) -> None:
+        """Read it anew when it is asked for."""
+        self._known.pop(name, None)
+
 
 class ClusterView:
     """Event loop only."""
@@ -54,6 +58,7 @@ class ClusterView:
     def __init__(self, session: Session, clock: Clock, config: GatewayConfig) -> None:
         self._session = session
         self._masters: dict[str, str] = {}  # address of a broker's master, or of who acts as one
+        self._seen: set[str] = set()  # names of brokers that were there at any time
         keep_s, most = config.topic_route_service_cache_refresh_seconds, config.topic_route_service_cache_max_num
         self.routes = Remembered(clock, keep_s, most, self._read_route)
         keep_s, most = config.topic_config_cache_refresh_seconds, config.topic_config_cache_max_num
@@ -62,12 +67,15 @@ class ClusterView:
         self.groups = Remembered(clock, keep_s, config.subscription_group_config_cache_max_num, self._read_group)
 
     async def address(self, broker: str) -> str:
-        """Return where a broker is reached; of an empty name any. Denied (40013) if there is none such."""
+        """Return where a broker is reached; of an empty name any. Denied: 50001 if it has left, 40013 if there never
+        was one such."""
         if broker not in self._masters:
             await self._read_cluster()
         if not broker and self._masters:
             return next(iter(self._masters.values()))
         found = self._masters.get(broker)
+        if found is None and broker in self._seen:
+            raise away(broker, "the name server does not list it now")
         if found is None:
             raise refused(Code.INVALID_RECEIPT_HANDLE, f"cannot find broker {broker}")
         return found
@@ -81,6 +89,11 @@ class ClusterView:
         """Look for a broker anew: it did not answer where it was."""
         self._masters.pop(broker, None)
 
+    def forget_topic(self, topic: str) -> None:
+        """Read a topic's route and type anew: a broker says that the topic, or a queue of it, is not there."""
+        self.routes.forget(topic)
+        self.types.forget(topic)
+
     async def _read_cluster(self) -> None:
         answer = await self._session.name_servers.ask(RequestCode.GET_BROKER_CLUSTER_INFO)
         self._learn(list(answer.body.broker_addr_table.values()))
@@ -92,6 +105,7 @@ class ClusterView:
                 address = one.broker_addrs[min(one.broker_addrs)]
             if address is not None:
                 self._masters[one.broker_name] = address
+                self._seen.add(one.broker_name)
 
     async def _read_route(self, topic: str) -> TopicRouteData:
         wanted = GetRouteInfo(topic=topic, accept_standard_json_only=True)

@@ -10,7 +10,7 @@ from typing import Any
 from .. import logs
 from ..ambient import Clock
 from ..client.connect.session import Session
-from ..errors import CallFailed, PyroError
+from ..errors import CallFailed, ConnectionLost, PyroError
 from ..model import names
 from ..model.codes import ResponseCode
 from ..model.message import Property
@@ -30,7 +30,7 @@ from ..proxy.clients.registry import Clients
 from ..proxy.config import ProxySettings
 from ..proxy.messages.popped import popped
 from ..proxy.receipts import change_header
-from ..proxy.statuses import Denied
+from ..proxy.statuses import Denied, away, is_misplaced
 from ..transport.dispatch import Reply, Request
 from ..transport.peer import Peer
 from .cluster_view import ClusterView
@@ -85,12 +85,14 @@ class RemoteBackend:
                 answer = await self._pop(asking, header, broker, address)
             else:
                 answer = await asking
-        except CallFailed:
+        except CallFailed as fault:
             self._view.forget(broker)
             self._note_away(broker)
-            raise
+            raise (away(broker, str(fault)) if isinstance(fault, ConnectionLost) else fault) from None
         if self._away_until:
             self._away_until.pop(broker, None)
+        if is_misplaced(answer) and (topic := getattr(header, "topic", "")):
+            self._view.forget_topic(topic)
         return answer
 
     async def _pop(

@@ -15,8 +15,9 @@ from ..protocol.headers.header import Header
 from ..protocol.row import Row
 from .backend import Backend
 from .calls import BROKER_S, Caller
+from .clients.grpc_client import GrpcClient
 from .clients.peers import CallPeer
-from .clients.registry import Clients, GrpcClient
+from .clients.registry import Clients
 from .config import ProxySettings
 from .messages.names import check_topic
 from .queues import Queues
@@ -42,9 +43,8 @@ class Services:
 
     def __post_init__(self) -> None:
         self.renewals = Renewals(self.backend, self.settings, self.clock, self.spawn)
-        self.clients = Clients(
-            self.backend, self.clock, self._client_gone, self.settings.grpc_client_grace_mills / 1000
-        )
+        grace_s = self.settings.grpc_client_grace_mills / 1000
+        self.clients = Clients(self.backend, self.clock, self._client_gone, grace_s, self.spawn)
         self.transactions = OpenTransactions(self.settings, self.clock)
         self.queues = Queues(self.backend)
 

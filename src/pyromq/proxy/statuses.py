@@ -9,6 +9,7 @@ from __future__ import annotations
 from .. import logs
 from ..errors import CallTimedOut, PyroError, RequestRefused
 from ..model.codes import ResponseCode
+from ..protocol.command import Command
 from ..protocol.grpc import v2
 from ..protocol.grpc.v2 import Code
 
@@ -18,11 +19,14 @@ log = logs.get("pyromq.proxy")
 _OWN = "org.apache.rocketmq.proxy.common.ProxyException: "
 _FAQ = "\nFor more information, please visit the url, https://rocketmq.apache.org/docs/bestPractice/06FAQ"
 
+_NO_QUEUE = "queueId["  # in the remark of ours and of Apache's broker, whose code says no more than "parameter"
+
 _BY_BROKER = {
     ResponseCode.SUCCESS: Code.OK,
     ResponseCode.SYSTEM_BUSY: Code.TOO_MANY_REQUESTS,
     ResponseCode.REQUEST_CODE_NOT_SUPPORTED: Code.NOT_IMPLEMENTED,
     ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: Code.CONSUMER_GROUP_NOT_FOUND,
+    ResponseCode.TOPIC_NOT_EXIST: Code.TOPIC_NOT_FOUND,
     2017: Code.LITE_TOPIC_QUOTA_EXCEEDED,
     2018: Code.LITE_SUBSCRIPTION_QUOTA_EXCEEDED,
 }
@@ -47,9 +51,21 @@ def no_route(topic: str) -> Denied:
     )
 
 
+def away(broker: str, why: str) -> Denied:
+    """Return the answer for a broker that is not there now, with a code after which clients try again."""
+    return Denied(Code.INTERNAL_SERVER_ERROR, f"broker {broker} is away, try again in a moment: {why}")
+
+
 def from_broker(code: int, remark: str | None) -> Denied:
     """Return a broker's refusal: most of its codes have no other than 50001 here."""
     return Denied(_BY_BROKER.get(code, Code.INTERNAL_SERVER_ERROR), remark or f"{code:d}")
+
+
+def is_misplaced(answer: Command) -> bool:
+    """Return whether a broker has not the topic, or not the queue, that it was asked for: the route was an old one."""
+    if answer.code == ResponseCode.INVALID_PARAMETER:
+        return _NO_QUEUE in (answer.remark or "")
+    return answer.code == ResponseCode.TOPIC_NOT_EXIST
 
 
 def status(code: Code = Code.OK, text: str = "") -> v2.Status:

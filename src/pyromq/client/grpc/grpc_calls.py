@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError, Message
 from ...ambient import Clock
 from ...errors import ConnectionLost
 from ...model.codes import ResponseCode
+from ...protocol.bodies.own import ALIKE
 from ...protocol.grpc import v2
 from ...protocol.grpc.status import GrpcStatus
 from ...transport.http2.calls import GrpcError
@@ -18,7 +19,19 @@ from ...transport.http2.client import Http2Client
 from ...transport.http2.client_connection import ClientCall
 from ..config import ClientConfig
 from ..connect.answers import bad_answer
-from ..errors import Error, NotSupported, ReceiptExpired, Refused, TimedOut, TopicNotFound, Unreachable, unreachable
+from ..connect.heartbeats import CONFLICT_HINT
+from ..errors import (
+    Error,
+    NoBroker,
+    NotSupported,
+    ReceiptExpired,
+    Refused,
+    SubscriptionConflict,
+    TimedOut,
+    TopicNotFound,
+    Unreachable,
+    unreachable,
+)
 
 SERVICE = "/apache.rocketmq.v2.MessagingService/"
 VERSION = "5.1.2"  # of the protocol's clients; proxies compare it with 5.0.3
@@ -31,6 +44,7 @@ _AS_CODES = {
     v2.Code.CONSUMER_GROUP_NOT_FOUND: ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
     v2.Code.FORBIDDEN: ResponseCode.NO_PERMISSION,
 }
+_AWAY = "cannot find broker"  # of a receipt whose time may not be over at all
 _TIMEOUTS = (v2.Code.REQUEST_TIMEOUT, v2.Code.PROXY_TIMEOUT)
 
 M = TypeVar("M", bound=Message)
@@ -97,10 +111,14 @@ def status_fault(address: str, status: v2.Status) -> Error:
     text = f"{address} answered {code} ({name}): {status.message.strip()}".rstrip(".: ")
     if code == v2.Code.TOPIC_NOT_FOUND:
         return TopicNotFound(text, hint="Create it: pyromq topic create", address=address, code=code)
+    if code == v2.Code.INVALID_RECEIPT_HANDLE and _AWAY in status.message:
+        return NoBroker(text, hint="It may be away for a while: try again", address=address, code=code)
     if code == v2.Code.INVALID_RECEIPT_HANDLE:
         return ReceiptExpired(text, hint="Give it more time: invisible_s, or `later` while you work on it", code=code)
     if code in _TIMEOUTS:
         return TimedOut(text, address=address, code=code, may_be_stored=True)
+    if ALIKE in status.message:
+        return SubscriptionConflict(text, hint=CONFLICT_HINT, address=address, code=code)
     fault = Refused(text, address=address, code=_AS_CODES.get(v2.Code(code), code) if name[0] != "a" else code)
     fault.remark = status.message
     return fault

@@ -28,6 +28,7 @@ log = logs.get("pyromq.client")
 
 LEAST_POLL_S, MOST_POLL_S = 5.0, 20.0  # what Apache's proxy makes of shorter and longer ones
 _ANSWER_S = 3.0
+_NO_CAUSE = "ack failed: status is abnormal"
 
 
 class GrpcReceipt(NamedTuple):
@@ -86,6 +87,16 @@ class GrpcPops:
         return await (self._receive(request, asyncio.Event()) if begun is None else begun)
 
     async def _receive(self, request: PopRequest, sent: asyncio.Event) -> list[Handed]:
+        """Receive; a server that has forgotten us, as one that was restarted, is introduced and asked once more."""
+        try:
+            return await self._received(request, sent)
+        except Refused as fault:
+            if fault.code != v2.Code.UNRECOGNIZED_CLIENT_TYPE:
+                raise
+            await self._session.presence.introduce(fault.address)
+            return await self._received(request, sent)
+
+    async def _received(self, request: PopRequest, sent: asyncio.Event) -> list[Handed]:
         place = request.place
         address = await self._address(place)
         await self._session.presence.settings(address)
@@ -150,11 +161,18 @@ class GrpcPops:
             for each in some:
                 request.entries.add(message_id=each.id, receipt_handle=each.receipt.handle)
             answer = await self._calls.ask(address, "AckMessage", request, v2.AckMessageResponse, self._limit_s)
-            if answer.status.code == v2.Code.MULTIPLE_RESULTS:
-                for entry in answer.entries:
-                    check_status(address, entry.status)
-            else:
-                check_status(address, answer.status)
+            if answer.status.code != v2.Code.OK:
+                await self._explain(topic, address, answer)
+
+    async def _explain(self, topic: str, address: str, answer: v2.AckMessageResponse) -> None:
+        """Raise why an acknowledgement failed: entries say more than the whole answer, and of a broker's refusal no
+        server tells more than that there was one."""
+        for entry in answer.entries:
+            if entry.status.code != v2.Code.OK:
+                if entry.status.message.startswith(_NO_CAUSE):
+                    await self._session.name_servers.route(topic)  # TopicNotFound, if that is it
+                raise status_fault(address, entry.status)
+        check_status(address, answer.status)
 
     async def change(self, message: Popped, seconds: float, *, counts: bool) -> GrpcReceipt:
         receipt: GrpcReceipt = message.receipt

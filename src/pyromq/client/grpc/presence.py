@@ -22,8 +22,8 @@ from ...transport.http2.client_connection import ClientCall
 from ..config import ClientConfig
 from ..connect.background import Bell, Tasks
 from ..connect.heartbeats import GroupMember
-from ..errors import Error, TimedOut
-from .grpc_calls import VERSION, GrpcCalls, check_status, grpc_fault
+from ..errors import Error, SubscriptionConflict, TimedOut
+from .grpc_calls import VERSION, GrpcCalls, grpc_fault, status_fault
 from .messages import endpoints_of
 from .operators import Trial, answer_to
 
@@ -41,6 +41,7 @@ class _Server:
     fault: Error | None = None
     call: ClientCall | None = None
     sent: bytes = b""  # our settings, as this server has them
+    refusal: SubscriptionConflict | None = None  # its group's members subscribe to something else
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -116,6 +117,13 @@ class Presence:
             raise TimedOut(f"{address} does not answer our settings", address=address) from None
         return server.settings
 
+    async def introduce(self, address: str) -> None:
+        """Send our settings to a server that has forgotten them, and wait for its own. Raise why it has not."""
+        if (server := self._servers.get(address)) is not None:
+            server.sent = b""
+        await self._send_settings([address])
+        await self.settings(address)
+
     async def stop(self) -> None:
         await self._tasks.cancel()
 
@@ -144,7 +152,11 @@ class Presence:
         answer = await self._calls.ask(address, "Heartbeat", request, v2.HeartbeatResponse, self._config.call_timeout_s)
         if answer.status.code == v2.Code.UNRECOGNIZED_CLIENT_TYPE and address in self._servers:
             self._servers[address].sent = b""  # it has forgotten us: the next heartbeat introduces us again
-        check_status(address, answer.status)
+        fault = None if answer.status.code == v2.Code.OK else status_fault(address, answer.status)
+        if address in self._servers:
+            self._note_answer(self._servers[address], fault)
+        if fault is not None:
+            raise fault
 
     async def _send_settings(self, addresses: list[str]) -> None:
         """Send our settings on streams that are open, if they have changed."""
@@ -182,6 +194,8 @@ class Presence:
     def _take(self, address: str, server: _Server, command: v2.TelemetryCommand) -> None:
         if command.HasField("settings"):
             server.settings, server.fault = command.settings, None
+            if command.status.code != v2.Code.OK:
+                self._note_answer(server, status_fault(address, command.status))
             server.changed.set()
             server.changed = asyncio.Event()
         elif command.HasField("recover_orphaned_transaction_command") and self.on_orphan is not None:
@@ -190,6 +204,17 @@ class Presence:
             self._tasks.start(self._answer(server, command))
         elif command.HasField("status") and command.status.code != v2.Code.OK:
             log.warning("a server refuses this client", address=address, why=command.status.message)
+
+    def _note_answer(self, server: _Server, fault: Error | None) -> None:
+        """Tell the consumer that its group does not take it, and that it does again."""
+        before = self._refusal()
+        server.refusal = fault if isinstance(fault, SubscriptionConflict) else None
+        now = self._refusal()
+        if (before is None) != (now is None) and self._member is not None:
+            self._member.note_refusal(now)
+
+    def _refusal(self) -> SubscriptionConflict | None:
+        return next((one.refusal for one in self._servers.values() if one.refusal is not None), None)
 
     async def _answer(self, server: _Server, command: v2.TelemetryCommand) -> None:
         answer, call = await answer_to(command, self.on_trial), server.call

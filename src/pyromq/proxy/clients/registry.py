@@ -7,85 +7,50 @@ alone ends nothing, since clients open another one; only what it holds is given 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from math import inf
-from typing import NamedTuple
+from typing import Any
 
-from ...ambient import Clock, Timer
+from ...ambient import Clock
 from ...errors import CallTimedOut
-from ...model.group import ConsumeFromWhere, ConsumeType, MessageModel
-from ...protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
+from ...protocol.bodies.heartbeat import HeartbeatData, ProducerData
 from ...protocol.command import Command
 from ...protocol.grpc import v2
-from ...protocol.grpc.v2 import ClientType, Code
+from ...protocol.grpc.v2 import Code
 from ...transport.http2.calls import Call
 from ..backend import Backend
 from ..calls import CLIENT_ID, Caller
-from ..messages.filters import subscription_data
 from ..statuses import Denied, from_broker
+from .grpc_client import Consumes, GrpcClient
 from .peers import ClientPeer
+from .refusals import Refusals
 
 NO_SETTINGS = "cannot find client settings for this client"
-CONSUMERS = (ClientType.PUSH_CONSUMER, ClientType.SIMPLE_CONSUMER)
 WHOLE_AGAIN_S = 60.0  # a heartbeat says only that the client is there; so often all that it said before is looked at
 SETTINGS_WITHIN_S = 1.0  # a receive may come before the settings of a client that has just reconnected
-
-
-class Consumes(NamedTuple):
-    """What a client consumes with one group, by the settings that said so, and since when (ms)."""
-
-    group: str
-    settings: bytes
-    since: int
-
-    @property
-    def data(self) -> ConsumerData:
-        """Return it as a broker hears it."""
-        return consumer_data(v2.Settings.FromString(self.settings), self.since)
-
-
-@dataclass(eq=False, slots=True)
-class GrpcClient:
-    """One client id. `said` are its last settings, as they came: thousands of clients are idle, and a parsed message
-    takes ten times its bytes. Topics and groups are of all settings since its first."""
-
-    peer: ClientPeer
-    said: bytes = b""
-    type: ClientType = ClientType.CLIENT_TYPE_UNSPECIFIED
-    group: str = ""
-    request_timeout_ms: int = 0
-    topics: frozenset[str] = frozenset()
-    consumes: tuple[Consumes, ...] = ()
-    registered_at: float = -inf  # with all of it
-    stream: Call | None = None  # of telemetry: the newest is the one that commands go to
-    nonces: dict[str, asyncio.Future[v2.TelemetryCommand]] = field(default_factory=dict)
-    grace: Timer | None = None
-
-    @property
-    def client_id(self) -> str:
-        return self.peer.client_id
-
-    def note(self, settings: v2.Settings, topics: frozenset[str], consumes: tuple[Consumes, ...]) -> None:
-        """Keep what new settings say."""
-        self.said = settings.SerializeToString()
-        self.type = client_type(settings)
-        self.group = settings.subscription.group.name
-        self.request_timeout_ms = settings.request_timeout.ToMilliseconds()
-        self.topics, self.consumes = topics, consumes
 
 
 class Clients:
     """Event loop only. `gone` is called with a client whose messages are to be given back."""
 
-    def __init__(self, backend: Backend, clock: Clock, gone: Callable[[GrpcClient], None], grace_s: float) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        clock: Clock,
+        gone: Callable[[GrpcClient], None],
+        grace_s: float,
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+    ) -> None:
         self._backend = backend
         self._clock = clock
         self._gone = gone
         self._grace_s = grace_s
         self._by_id: dict[str, GrpcClient] = {}
+        self._refusals = Refusals(clock, lambda client: spawn(self.terminate(client)))
         self._awaited: dict[str, asyncio.Event] = {}
         self._watchers: list[Callable[[str], None]] = []
+        self._answers = self._relayed, self._notified, self._closed  # one of each for all clients
         # Set by telemetry.py: what becomes of requests that servers send to a client.
         self.relay: Callable[[GrpcClient, Command, float], Awaitable[Command]] = _nobody
         self.notify: Callable[[GrpcClient, Command], None] = lambda client, command: None
@@ -113,7 +78,7 @@ class Clients:
 
     def known(self, client_id: str) -> GrpcClient:
         """Return a client. Denied (40015) if it sent no settings, here or elsewhere: it sends them then."""
-        client = self._by_id.get(client_id) or self._elsewhere(client_id)
+        client = self._by_id.get(client_id) or self._refusals.find(client_id) or self._elsewhere(client_id)
         if client is None:
             raise Denied(Code.UNRECOGNIZED_CLIENT_TYPE, NO_SETTINGS)
         return client
@@ -123,16 +88,21 @@ class Clients:
         settings = self.settings_elsewhere(client_id)
         if settings is None or not settings.HasField("subscription"):
             return None
-        peer = ClientPeer(client_id, "", None, self._relayed, self._notified, self._closed)
-        client = GrpcClient(peer)
+        client = GrpcClient(ClientPeer(client_id, "", None, *self._answers))
         client.note(settings, frozenset(), (self._consumes(settings),))
         return client
 
     def _consumes(self, settings: v2.Settings) -> Consumes:
-        return Consumes(settings.subscription.group.name, settings.SerializeToString(), self._clock.now_ms())
+        return Consumes(
+            sys.intern(settings.subscription.group.name), settings.SerializeToString(), self._clock.now_ms()
+        )
 
     async def awaited(self, client_id: str) -> GrpcClient:
-        """Return a client whose settings are here or come within a moment. Denied (40015) if they do not."""
+        """Return a client whose settings are here or come within a moment.
+
+        Denied if they do not (40015), or if its group does not take it (40300).
+        """
+        self._refusals.check(client_id)
         if client_id not in self._by_id and self.settings_elsewhere(client_id) is None:
             event = self._awaited.setdefault(client_id, asyncio.Event())
             try:
@@ -149,12 +119,10 @@ class Clients:
 
     async def take_settings(self, caller: Caller, settings: v2.Settings, stream: Call | None) -> GrpcClient:
         """Register a client by checked settings. Denied if the backend does not take it."""
-        client = self._by_id.get(caller.client_id)
+        client = self._by_id.get(caller.client_id) or self._refusals.find(caller.client_id)
         if client is None:
-            peer = ClientPeer(
-                caller.client_id, caller.remote, caller.language, self._relayed, self._notified, self._closed
-            )
-            client = GrpcClient(peer)
+            client_id = sys.intern(caller.client_id)  # other tables have it as well
+            client = GrpcClient(ClientPeer(client_id, caller.remote, caller.language, *self._answers))
         else:
             client.peer.address, client.peer.language = caller.remote, caller.language
         topics, consumes = client.topics, client.consumes
@@ -163,9 +131,16 @@ class Clients:
         else:
             new = self._consumes(settings)
             consumes = (*(one for one in consumes if one.group != new.group), new)
-        await self._register(client, topics, consumes)
+        try:
+            await self._register(client, topics, consumes)
+        except Denied:
+            if self._refusals.find(caller.client_id) is client:
+                client.note(settings, topics, consumes)  # its heartbeats ask again
+                if stream is not None:
+                    self.attach(client, stream)
+            raise
         client.note(settings, topics, consumes)
-        self._by_id[caller.client_id] = client
+        self._by_id[client.client_id] = client
         self._changed(client)
         if stream is not None:
             self.attach(client, stream)
@@ -194,12 +169,24 @@ class Clients:
         now = self._clock.monotonic()
         answer = await self._backend.register(client.peer, beat)
         if answer.code != 0:
-            raise from_broker(answer.code, answer.remark)
+            raise self._refused(client, answer)
+        self._refusals.clear(client.client_id)
         client.registered_at = now
+
+    def _refused(self, client: GrpcClient, answer: Command) -> Denied:
+        """Return a broker's refusal. A client whose group does not take it gets no messages until that agrees."""
+        if not answer.body:
+            return from_broker(answer.code, answer.remark)
+        why = answer.remark or "its group does not take this client"
+        client.registered_at = -inf
+        self._forget(client)
+        self._refusals.note(client, why)
+        return Denied(Code.FORBIDDEN, why)
 
     async def terminate(self, client: GrpcClient) -> None:
         """Take a client's farewell: it is forgotten, and what it holds goes to others."""
         self._forget(client)
+        self._refusals.clear(client.client_id)
         client.peer.is_open = False
         groups, topics = [one.group for one in client.consumes], sorted(client.topics)
         await self._backend.unregister(client.peer, client.client_id, groups, topics)
@@ -211,7 +198,7 @@ class Clients:
         if client.grace is not None:
             client.grace.cancel()
             client.grace = None
-        for waiter in client.nonces.values():
+        for waiter in (client.nonces or {}).values():
             waiter.cancel()
         self._changed(client)
         self._gone(client)
@@ -231,7 +218,8 @@ class Clients:
 
     def on_stream_lost(self, stream: Call) -> None:
         """Note that a stream has ended: unless another one comes soon, what the client holds is given back."""
-        client = self._by_id.get(stream.metadata.get(CLIENT_ID, ""))
+        client_id = stream.metadata.get(CLIENT_ID, "")
+        client = self._by_id.get(client_id) or self._refusals.find(client_id)
         if client is None or client.stream is not stream:
             return
         client.stream = None
@@ -264,26 +252,3 @@ class Clients:
 
 async def _nobody(client: GrpcClient, command: Command, timeout_s: float) -> Command:
     raise CallTimedOut(f"the client {client.client_id} cannot be asked")
-
-
-def client_type(settings: v2.Settings) -> ClientType:
-    try:
-        return ClientType(settings.client_type)
-    except ValueError:
-        return ClientType.CLIENT_TYPE_UNSPECIFIED
-
-
-def consumer_data(settings: v2.Settings, version: int) -> ConsumerData:
-    """Return what a consumer's settings say to a broker. Denied (40010) for a filter that is none."""
-    is_push = settings.client_type == ClientType.PUSH_CONSUMER
-    subscription = settings.subscription
-    wanted: list[SubscriptionData] = [
-        subscription_data(entry.topic.name, entry.expression, version) for entry in subscription.subscriptions
-    ]
-    return ConsumerData(
-        group_name=subscription.group.name,
-        consume_type=ConsumeType.PASSIVELY if is_push else ConsumeType.ACTIVELY,
-        message_model=MessageModel.CLUSTERING,
-        consume_from_where=ConsumeFromWhere.LAST_OFFSET,
-        subscription_data_set=wanted,
-    )

@@ -28,7 +28,7 @@ from ..messages.names import check_group
 from ..services import Services
 from ..statuses import OK, Denied, status
 from ..transactions import SentHalf
-from .registry import CONSUMERS, GrpcClient, consumer_data
+from .grpc_client import CONSUMERS, GrpcClient, consumer_data
 from .settings import consumer_settings, producer_settings
 
 log = logs.get("pyromq.proxy")
@@ -70,10 +70,9 @@ class Telemetry:
     # --- settings -------------------------------------------------------------------------------------------------
 
     async def _settings(self, caller: Caller, stream: Call, asked: v2.Settings) -> None:
-        clients = self._services.clients
         try:
             self._check(caller, asked)
-            client = await clients.take_settings(caller, asked, stream)
+            client, told = await self._register(caller, asked, stream)
             answer = await self._answer_to(client, asked)
         except Denied as fault:
             if fault.code == Code.NOT_IMPLEMENTED:
@@ -85,7 +84,21 @@ class Telemetry:
             if isinstance(fault, GrpcError):
                 raise
             raise GrpcError(GrpcStatus.INTERNAL, _FAILED + str(fault)) from None
-        await _send(stream, v2.TelemetryCommand(status=OK, settings=answer))
+        await _send(stream, v2.TelemetryCommand(status=told, settings=answer))
+
+    async def _register(self, caller: Caller, asked: v2.Settings, stream: Call) -> tuple[GrpcClient, v2.Status]:
+        """Return the client, and what it is told of its settings.
+
+        One that its group does not take has a stream and settings like any other, and its receives are refused: many
+        clients would wait forever for settings that do not come, and their users would not learn why.
+        """
+        clients = self._services.clients
+        try:
+            return await clients.take_settings(caller, asked, stream), OK
+        except Denied as fault:
+            if fault.code != Code.FORBIDDEN:
+                raise
+            return clients.known(caller.client_id), status(fault.code, str(fault))
 
     def _check(self, caller: Caller, asked: v2.Settings) -> None:
         """Raise what Java raises for settings that it does not take."""
@@ -191,7 +204,8 @@ class Telemetry:
             raise ConnectionLost(f"the client {client.client_id} has no telemetry stream")
         nonce = str(next(self._nonces))
         waiter: asyncio.Future[v2.TelemetryCommand] = asyncio.get_running_loop().create_future()
-        client.nonces[nonce] = waiter
+        nonces = client.nonces = client.nonces or {}
+        nonces[nonce] = waiter
         longest = min(timeout_s, self._services.settings.grpc_proxy_relay_request_timeout_in_seconds)
         try:
             await _send(stream, ask(nonce))
@@ -200,11 +214,11 @@ class Telemetry:
         except TimeoutError:
             raise CallTimedOut("call remote timeout") from None
         finally:
-            client.nonces.pop(nonce, None)
+            nonces.pop(nonce, None)
 
     def _result(self, client_id: str, nonce: str, command: v2.TelemetryCommand) -> None:
         client = self._services.clients.find(client_id)
-        waiter = None if client is None else client.nonces.get(nonce)
+        waiter = None if client is None or client.nonces is None else client.nonces.get(nonce)
         if waiter is not None and not waiter.done():
             waiter.set_result(command)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...protocol.grpc import v2
 from ...protocol.grpc.v2 import ClientType, Code
 from ..calls import Caller
-from ..clients.registry import CONSUMERS, GrpcClient
+from ..clients.grpc_client import CONSUMERS, GrpcClient
 from ..clients.telemetry import LITE
 from ..messages.names import check_group, check_lite_topic
 from ..services import Services

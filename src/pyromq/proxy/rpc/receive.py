@@ -16,7 +16,7 @@ from ...protocol.headers.pop import PopMessage
 from ...protocol.requests import RequestCode
 from ...transport.http2.calls import Call
 from ..calls import BROKER_S, Caller
-from ..clients.registry import GrpcClient
+from ..clients.grpc_client import GrpcClient
 from ..clients.settings import max_attempts
 from ..messages.convert import message_of
 from ..messages.filters import expression_of, wanted_tags

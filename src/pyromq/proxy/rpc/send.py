@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ...model.codes import ResponseCode
 from ...model.ids import parse_offset_message_id
-from ...model.names import AUTO_CREATE_TOPIC, DLQ_PREFIX, is_retry
+from ...model.names import DLQ_PREFIX, is_retry
 from ...protocol.batch import BatchEntry, encode_batch
 from ...protocol.command import Command
 from ...protocol.grpc import v2
@@ -14,6 +15,7 @@ from ...protocol.grpc.v2 import Code
 from ...protocol.headers.send import SendMessageAnswer, SendMessageV2
 from ...protocol.properties import properties_text
 from ...protocol.requests import RequestCode
+from ...protocol.row import Row
 from ..calls import Caller
 from ..clients.telemetry import LITE
 from ..config import ProxySettings
@@ -21,7 +23,7 @@ from ..messages.convert import MIXED, UNSPECIFIED, kind_of, properties_of, syste
 from ..messages.limits import check_message
 from ..queues import WriteQueue
 from ..services import Services
-from ..statuses import OK, Denied, from_broker, no_route, refused, status, status_of
+from ..statuses import OK, Denied, from_broker, is_misplaced, no_route, refused, status, status_of
 from ..transactions import SentHalf
 
 _QUEUES = 4  # of a topic that a send would make, which none does here
@@ -105,9 +107,8 @@ async def _send_one(
     services: Services, caller: Caller, message: v2.Message, properties: dict[str, str]
 ) -> v2.SendResultEntry:
     topic, system = message.topic.name, message.system_properties
-    queue = await services.queues.for_send(topic, system.message_group)
-    header = _header(services, message, queue, properties_text(properties))
-    answer = await services.ask(caller, queue.broker, RequestCode.SEND_MESSAGE_V2, header, message.body)
+    text = properties_text(properties)
+    queue, answer = await _placed(services, caller, message, RequestCode.SEND_MESSAGE_V2, text, message.body)
     late = _late_entry(answer)
     if late is not None:
         return late
@@ -130,13 +131,11 @@ async def _send_batch(
     services: Services, caller: Caller, messages: Sequence[v2.Message], properties: list[dict[str, str]]
 ) -> list[v2.SendResultEntry]:
     """Send plain messages as one batch; each has an entry of its own in the answer."""
-    queue = await services.queues.for_send(messages[0].topic.name)
     entries = [
         BatchEntry(message.body, 0, properties_text(pairs).encode())
         for message, pairs in zip(messages, properties, strict=True)
     ]
-    header = _header(services, messages[0], queue, "", batch=True)
-    answer = await services.ask(caller, queue.broker, RequestCode.SEND_BATCH_MESSAGE, header, encode_batch(entries))
+    _, answer = await _placed(services, caller, messages[0], RequestCode.SEND_BATCH_MESSAGE, "", encode_batch(entries))
     late = _late_entry(answer)
     if late is not None:
         return [late for _ in messages]
@@ -152,6 +151,27 @@ async def _send_batch(
     ]
 
 
+async def _placed(
+    services: Services, caller: Caller, message: v2.Message, row: Row[Any, Any, Any, Any], properties: str, body: bytes
+) -> tuple[WriteQueue, Command]:
+    """Send to a queue of the topic, and return the broker's answer.
+
+    Where it says that the topic or the queue is not there, nothing is stored and the route was old: another try has a
+    new one, or finds that the topic is no more.
+    """
+    is_batch = row.code == RequestCode.SEND_BATCH_MESSAGE
+    key = "" if is_batch else message.system_properties.message_group
+    for is_last in (False, True):
+        queue = await services.queues.for_send(message.topic.name, key)
+        header = _header(services, message, queue, properties, batch=is_batch)
+        answer = await services.ask(caller, queue.broker, row, header, body)
+        if is_last or not is_misplaced(answer):
+            break
+    if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+        raise no_route(message.topic.name)
+    return queue, answer
+
+
 def _header(
     services: Services, message: v2.Message, queue: WriteQueue, properties: str, batch: bool = False
 ) -> SendMessageV2:
@@ -160,7 +180,7 @@ def _header(
     return SendMessageV2(
         producer_group=topic,
         topic=topic,
-        default_topic=AUTO_CREATE_TOPIC,
+        default_topic=topic,  # brokers make a missing topic like this one: like none, so that no send makes any
         default_topic_queue_nums=_QUEUES,
         queue_id=queue.queue_id,
         sys_flag=0 if batch else system_flag(message),
