@@ -28,6 +28,8 @@ for _name in [name for name in os.environ if name == "NAMESRV_ADDR" or name.star
     if _name not in ("PYROMQ_KERNEL", "PYROMQ_LOOP"):
         del os.environ[_name]
 
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installation has its byte code: a start does not compile
+
 # `timeout` and bench/table.py end a script so: what it started and wrote goes with it.
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 

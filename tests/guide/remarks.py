@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -21,23 +22,41 @@ def remarks() -> dict[str, str]:
         text: str(path.relative_to(SOURCE))
         for room in ROOMS
         for path in sorted((SOURCE / room).rglob("*.py"))
-        for text in _of_module(ast.parse(path.read_text("utf-8")))
+        for text in _of_module(ast.parse(path.read_text("utf-8")), path.parent)
     }
 
 
-def _of_module(tree: ast.Module) -> Iterator[str]:
+def _of_module(tree: ast.Module, folder: Path) -> Iterator[str]:
+    imported = _imported(tree, folder)
     makers = {one.name: one for one in _functions(tree) if one.name in MAKERS}
     for scope in (tree, *_functions(tree)):
         if scope not in makers.values():
-            yield from _of(scope, makers)
+            yield from _of(scope, makers, imported)
+
+
+def _imported(tree: ast.Module, folder: Path) -> dict[str, str]:
+    """The texts that other modules of ours give to this one by name."""
+    found: dict[str, str] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.level and node.module:
+            source = folder.joinpath(*[".."] * (node.level - 1), *node.module.split(".")).with_suffix(".py").resolve()
+            if source.is_file():
+                known = _given(source)
+                found |= {one.name: known[one.name] for one in node.names if one.name.isupper() and one.name in known}
+    return found
+
+
+@cache
+def _given(source: Path) -> dict[str, str]:
+    return _assigned(ast.parse(source.read_text("utf-8")))
 
 
 def _functions(tree: ast.Module) -> Iterator[Function]:
     return (node for node in ast.walk(tree) if isinstance(node, Function))
 
 
-def _of(scope: ast.Module | Function, makers: dict[str, Function]) -> Iterator[str]:
-    known = _assigned(scope)
+def _of(scope: ast.Module | Function, makers: dict[str, Function], imported: dict[str, str]) -> Iterator[str]:
+    known = imported | _assigned(scope)
     for node in _own_nodes(scope):
         if not isinstance(node, ast.Call):
             continue

@@ -30,6 +30,7 @@ OTHER_SIZES = {
     "client/tracing": "one capability, and no other is near it",
     "kernel/native": "the parts of one Cython module",
     "namesrv/handlers": "one file for each kind of caller",
+    "protocol/replication": "what members of one broker name say to each other, and nothing else",
     "spark/connect": "what tasks reach brokers by",
     "spark/startup": "on the path of worker processes, where nothing else may be found",
     "spark/store": "reads of store files",

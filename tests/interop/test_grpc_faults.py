@@ -35,6 +35,7 @@ def names(*of: str) -> list[object]:
 def own_endpoint(home: Callable[[str], Path]) -> Iterator[Endpoint]:
     settings = {
         "enablePropertyFilter": "true",
+        "refuseConflictingSubscriptions": "true",
         "recallMessageEnable": "true",
         "messageDelayLevel": "1s 2s",
     }
@@ -181,3 +182,16 @@ def test_a_higher_priority_comes_first(client: GrpcClient, own_endpoint: Endpoin
         client.walk("priority", endpoint, topic, priority, f"priority {priority}", home=folder)
     received = client.simple(endpoint, topic, f"Q_{topic}", "*", 3, home=folder)
     assert bodies_of(received) == ["priority 3", "priority 2", "priority 1"]
+
+
+@pytest.mark.parametrize("client", names("java-5.2.0", "go", "node", "python"), indirect=True)
+def test_who_subscribes_otherwise_than_its_group_is_told_why(
+    client: GrpcClient, own_endpoint: Endpoint, folder: Path
+) -> None:
+    topic, endpoint = own_endpoint.new_topic(queues=2, kind="NORMAL"), own_endpoint.endpoint
+    simple = ["simple", endpoint, topic, f"C_{topic}"]
+    client.send(endpoint, topic, "TagA", ["one"], home=folder)
+    with client.starting([*simple, "TagA", "2"], folder) as first:
+        first.wait_for("^got one")
+        with client.starting([*simple, "TagB", "1"], folder) as second:  # prints why a receive failed
+            second.wait_for(r"all members of a group must subscribe alike: .*TagB.*TagA")

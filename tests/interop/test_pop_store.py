@@ -1,6 +1,7 @@
 """One store, two brokers, with popped messages in flight: Java's broker goes on where ours ended, and the reverse.
 
-Clean stops go on exactly. After a kill -9 of ours, Java may hand out again what was popped in the last seconds.
+Clean stops go on exactly. After a kill -9 of ours, Java may hand out again what was popped in the last seconds. After
+one of Java's we hand out again, as Java itself would, what was popped after it last saved its offsets.
 """
 
 from __future__ import annotations
@@ -158,6 +159,26 @@ class Store:
         if self._running is not None:
             self._running.kill()
 
+    def offset_on_disk(self) -> int | None:
+        """The group's offset in its queue, as whoever serves the store has saved it."""
+        table = self._offset_file()
+        if not table.exists():
+            return None
+        offsets: dict[str, dict[str, int]] = wire.json_with_bare_keys(table.read_bytes())["offsetTable"]
+        return offsets.get(f"{TOPIC}@{GROUP}", {}).get("0")
+
+    def offset_saved(self, offset: int) -> None:
+        """Wait for that."""
+        eventually(lambda: self.offset_on_disk() == offset, f"the offset {offset} is saved", seen=self.offset_on_disk)
+
+    def lose_offsets(self) -> None:
+        """Leave the store as a Java broker does that is killed in its first ten seconds: it has saved none by then."""
+        for one in self._offset_file().parent.glob("consumerOffset.json*"):
+            one.unlink()
+
+    def _offset_file(self) -> Path:
+        return self.folder / "store" / "config" / "consumerOffset.json"
+
     def revive_records(self) -> list[tuple[str, dict[str, str]]]:
         """Body and properties of all check points and acks that wait or were delivered."""
         assert self._running is not None
@@ -191,7 +212,8 @@ def test_java_goes_on_with_our_store(java_peers: None, home: Callable[[str], Pat
         mine.send(*(f"m{number}" for number in range(12)))
         old = by_body(mine.pop(4, 80_000))
         mine.ack(old["m0"])
-        time.sleep(18)  # the check point has left memory, and the offsets are on disk
+        eventually(store.revive_records, "the check point has left memory")
+        store.offset_saved(4)
         mine.ack(old["m1"])
         mine.change(old["m2"], 60_000)
         young = by_body(mine.pop(4, 60_000))
@@ -219,9 +241,9 @@ def test_java_goes_on_with_our_store(java_peers: None, home: Callable[[str], Pat
             assert bodies(held) == ["m2", "m3"]
 
 
-@pytest.mark.parametrize("way", ["stop", "kill"])
+@pytest.mark.parametrize("way", ["stop", "kill", "kill before offsets were saved"])
 def test_we_go_on_with_javas_store(java_peers: None, home: Callable[[str], Path], way: str) -> None:
-    with one_store(home, f"pop-java-ours-{way}") as store:
+    with one_store(home, f"pop-java-ours-{way.split()[-1]}") as store:
         javas = store.java()
         store.create_topic()
         javas.send(*(f"m{number}" for number in range(12)))
@@ -231,16 +253,19 @@ def test_we_go_on_with_javas_store(java_peers: None, home: Callable[[str], Path]
         javas.batch_ack(popped["m1"], popped["m3"])
         javas.change(popped["m2"], 35_000)
         check_batch_ack(store)
-        time.sleep(7)  # a killed Java broker knows its offsets of five seconds before
         if way == "stop":
             store.stop()
         else:
+            store.offset_saved(8)
             store.kill()
+        if way == "kill before offsets were saved":
+            store.lose_offsets()
 
         mine = store.ours()
         fresh = mine.pop()
         mine.ack(*fresh)
-        assert bodies(fresh) == ["m8", "m9", "m10", "m11"]
+        known = 0 if way == "kill before offsets were saved" else 8
+        assert bodies(fresh) == [f"m{number}" for number in range(known, 12)]
         mine.ack(popped["m4"])  # with a receipt of Java's
         mine.batch_ack(popped["m5"], popped["m6"])
         held = mine.drain(2, 90.0)
