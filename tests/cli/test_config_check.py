@@ -17,7 +17,7 @@ from tests.transport.certificates import Authority
 
 BROKER_CONF = """\
 brokerClusterName = DefaultCluster
-brokerRole=SLAVE
+duplicationEnable=true
 sendMessageThreadPoolNums=16
 flushDiskTyp=SYNC_FLUSH
 storeType=default
@@ -35,7 +35,9 @@ def test_each_key_of_a_broker_file_is_told_with_its_effect(tmp_path: Path) -> No
     assert result.exit_code == 1
     told = {entry["key"]: entry for entry in map(json.loads, result.output.splitlines())}
     assert told["brokerClusterName"]["error"] is None
-    assert told["brokerRole"]["error"].startswith("brokerRole = SLAVE is refused: there is no replication yet")
+    assert told["duplicationEnable"]["error"].startswith(
+        "duplicationEnable = true is refused: there are no elected sets"
+    )
     assert told["sendMessageThreadPoolNums"]["effect"].startswith("has no effect: ")
     assert told["flushDiskTyp"]["error"] == "unknown key 'flushDiskTyp': did you mean 'flushDiskType'?"
     assert told["flushDiskTyp"]["where"] == f"{file} line 4"
@@ -71,11 +73,11 @@ useReentrantLockWhenPutMessage=true
 transferMsgByHeap=false
 warmMapedFileEnable=true
 maxTopicLength=100
-haListenPort=10912
+putMessageTimeout=8000
 sendMessageThreadPoolNums=16
 """
 EFFECT = "brokerFastFailureEnable=false\nwaitTimeMillsInSendQueue=900\n"
-AS_IT_IS = "brokerId=0\nbrokerRole=ASYNC_MASTER\n"
+AS_IT_IS = "aclEnable=false\nduplicationEnable=false\n"
 
 
 def test_a_start_says_the_same_of_each_key(tmp_path: Path) -> None:
@@ -90,7 +92,7 @@ def test_a_start_says_the_same_of_each_key(tmp_path: Path) -> None:
     assert all(told[key]["effect"].startswith("has no effect") for key in without)
     assert told["brokerFastFailureEnable"]["effect"] == "sets broker_fast_failure_enable"
     assert not loaded.config.broker_fast_failure_enable
-    for key in ("brokerId", "brokerRole"):
+    for key in ("aclEnable", "duplicationEnable"):
         assert told[key]["effect"] == "changes nothing: it runs so in any case, and any other value is refused"
 
 

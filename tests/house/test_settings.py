@@ -10,6 +10,23 @@ from pyromq.config.settings import settings_of
 from pyromq.namesrv.config import NamesrvConfig
 from tests.house.source import modules
 
+# Keys of replication whose part is being built: `brokerRole` refuses whatever would need them. The list only shrinks.
+TO_COME = {
+    "ha_ack_after_flush",
+    "ha_flow_control_enable",
+    "ha_hold_bytes",
+    "ha_housekeeping_interval",
+    "ha_listen_port",
+    "ha_max_gap_not_in_sync",
+    "ha_send_heartbeat_interval",
+    "ha_start_from_first",
+    "ha_transfer_batch_size",
+    "max_ha_transfer_byte_in_second",
+    "offset_check_in_slave",
+    "slave_read_enable",
+    "slave_timeout",
+}
+
 
 def attributes_read(trees: Iterable[ast.AST]) -> set[str]:
     """Return the names that are read of any object, as `x` in `live.config.x`."""
@@ -19,7 +36,7 @@ def attributes_read(trees: Iterable[ast.AST]) -> set[str]:
 
 def test_every_setting_is_read() -> None:
     settings = settings_of(BrokerConfig).keys() | settings_of(NamesrvConfig).keys()
-    assert settings - attributes_read(each.tree for each in modules().values()) == set()
+    assert settings - attributes_read(each.tree for each in modules().values()) == TO_COME
 
 
 def test_the_check_can_fail() -> None:

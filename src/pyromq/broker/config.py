@@ -25,6 +25,7 @@ from ..store.timer.timer_wheel import SLOTS
 from ..transport.address import parse_address
 from ..transport.settings import TransportSettings
 from .pop.settings import PopSettings
+from .replication.settings import ReplicationSettings
 
 T = TypeVar("T")
 
@@ -40,6 +41,7 @@ def _host_name() -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 @including(TransportSettings)
 @including(ProxySettings)
+@including(ReplicationSettings)
 @including(RetentionConfig, live=True)
 class BrokerConfig(PopSettings):
     """Times are milliseconds where the name says so or Java's key is known for it."""
@@ -333,6 +335,7 @@ class BrokerConfig(PopSettings):
         StoreConfig.__post_init__(self)  # no super(): a class with slots is made anew by the decorator
         check_ranges(self)
         self.part(RetentionConfig)  # checks what it declares
+        self.part(ReplicationSettings)  # so does this
         for key, name in (("brokerClusterName", self.broker_cluster_name), ("brokerName", self.broker_name)):
             if (fault := names.topic_fault(name)) is not None:
                 raise ConfigError(f"{key} = {name}: a topic has this name, but {fault}")

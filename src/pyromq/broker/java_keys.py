@@ -10,7 +10,7 @@ from ..config import IgnoredKeys, JavaKeys, PlannedKeys, RefusedKeys
 
 # Settings of rooms to come: a key leaves this table when a field of the broker's configuration takes it.
 _PLANNED = {
-    "identity and addresses": "brokerIP2 haListenPort rocketmqHome configBlackList",
+    "identity and addresses": "brokerIP2 rocketmqHome configBlackList",
     "registration": """
         forceRegister enableSingleTopicRegister disappearTimeAfterStart updateNameServerAddrPeriod
         compatibleWithOldNameSrv""",
@@ -67,11 +67,10 @@ _REFUSED = (
         "aclEnable=false authenticationEnabled=false authorizationEnabled=false migrateAuthFromV1Enabled=false",
     ),
     RefusedKeys(
-        "there is no replication yet, so this broker would be a lone master",
-        "run it as ASYNC_MASTER with brokerId=0",
+        "there are no elected sets and no acting masters yet, so sends would wait for other copies than this asks for",
+        "name the copies by inSyncReplicas and minInSyncReplicas, or do without it",
         """
-        brokerRole=ASYNC_MASTER brokerId=0 haMasterAddress= totalReplicas=1 inSyncReplicas=1 minInSyncReplicas=1
-        allAckInSyncStateSet=false enableAutoInSyncReplicas=false enableSlaveActingMaster=false
+        totalReplicas=1 allAckInSyncStateSet=false enableAutoInSyncReplicas=false enableSlaveActingMaster=false
         enableRemoteEscape=false duplicationEnable=false asyncLearner=false""",
     ),
     RefusedKeys(
@@ -184,12 +183,9 @@ _IGNORED = {
         rocksdbWalFileRollingThreshold=1073741824 useSeparateStorePathForRocksdbCQ=false maxRocksDBIndexQueryDays=7
         realTimePersistRocksDBConfig=true persistConsumerOffsetIncrementally=false statRocksDBCQIntervalSec=10
         popConsumerKVServiceLog=false""",
-    "it belongs to replication, which is off": """
-        haTransferBatchSize=32768 haMaxGapNotInSync=268435456 haMaxTimeSlaveNotCatchup=15000
-        haFlowControlEnable=false maxHaTransferByteInSecond=104857600 haSendHeartbeatInterval=5000
-        haHousekeepingInterval=20000 slaveTimeout=3000 slaveReadEnable=false offsetCheckInSlave=false
-        skipPreOnline=false syncBrokerMemberGroupPeriod=1000 syncBrokerMetadataPeriod=5000
-        maxSlaveResendLength=268435456 syncFromLastFile=false syncMasterFlushOffsetWhenStartup=false
+    "it belongs to elected sets and acting masters, which are off": """
+        haMaxTimeSlaveNotCatchup=15000 skipPreOnline=false syncBrokerMemberGroupPeriod=1000
+        syncBrokerMetadataPeriod=5000 maxSlaveResendLength=268435456 syncFromLastFile=false syncMasterFlushOffsetWhenStartup=false
         enableSplitMetadata=true splitMetadataSize=2000 brokerHeartbeatInterval=1000 sendHeartbeatTimeoutMillis=1000
         brokerNotActiveTimeoutMillis=10000 cleanOfflineBrokerInterval=30000 forwardTimeout=3000""",
     "it belongs to the controller or DLedger, which are off": """
