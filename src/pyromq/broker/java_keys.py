@@ -185,7 +185,8 @@ _IGNORED = {
         popConsumerKVServiceLog=false""",
     "it belongs to elected sets and acting masters, which are off": """
         haMaxTimeSlaveNotCatchup=15000 skipPreOnline=false syncBrokerMemberGroupPeriod=1000
-        syncBrokerMetadataPeriod=5000 maxSlaveResendLength=268435456 syncFromLastFile=false syncMasterFlushOffsetWhenStartup=false
+        syncBrokerMetadataPeriod=5000 maxSlaveResendLength=268435456 syncFromLastFile=false
+        syncMasterFlushOffsetWhenStartup=false
         enableSplitMetadata=true splitMetadataSize=2000 brokerHeartbeatInterval=1000 sendHeartbeatTimeoutMillis=1000
         brokerNotActiveTimeoutMillis=10000 cleanOfflineBrokerInterval=30000 forwardTimeout=3000""",
     "it belongs to the controller or DLedger, which are off": """
