@@ -1,0 +1,247 @@
+"""A slave follows its master's log: finds the master, makes sure that the two logs agree, connects, takes, reports.
+
+One task, `run`, for as long as the broker is a slave. Decisions are in `joining.py` (before a stream) and
+`slave_stream.py` (within one). Bytes that come reach the log within the callback that brings them, so nothing is held
+beside what has come of one record. What fails is tried again, later and later; but what fails three times at the same
+place, or must not be followed at all, is not: this broker stops following, says why, and serves what it has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ... import logs
+from ...ambient import Clock, Random
+from ...errors import CallRefused, ConnectionLost, Malformed, ProtocolError, PyroError
+from ...protocol.headers.pull import ViewMessage
+from ...protocol.requests import RequestCode as Code
+from ...store.log.following import NotFollowed
+from ...store.message_store import MessageStore
+from ...transport.client import Connect, Reconnect, RemotingClient
+from ..registration import Identity
+from . import joining
+from .asking import ask
+from .joining import Beginning, CannotFollow, MastersLog, OwnLog
+from .slave_stream import SlaveStream
+
+log = logs.get("pyromq.broker")
+
+MOST_FAULTS = 3  # at one place of the log, then this slave stops following
+REPEAT_S = 60.0  # what stays wrong is said again and again
+CONNECT_S = 5.0
+LOOK_S = 1.0  # while no master is known
+PAUSES = Reconnect(first_s=0.2, most_s=5.0)  # 5 s: Java's slave waits as long each time
+NOT_FOUND = "no master is known: none is registered under this broker's name"
+
+
+class MasterPlace(NamedTuple):
+    """Where a master is: its main port, and the one that its log comes from."""
+
+    address: str
+    ha_address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowSettings:
+    heartbeat_s: float = 5.0
+    silence_s: float = 20.0
+    after_flush: bool = False  # what is reported is on the medium (haAckAfterFlush)
+
+
+@dataclass(eq=False, repr=False)
+class Follower:
+    """Event loop only.
+
+    `find` says where the master is, as far as anybody has told; `look` asks for it anew. `joined` is called when a
+    stream has begun."""
+
+    store: MessageStore
+    identity: Identity
+    client: RemotingClient
+    connect: Connect
+    clock: Clock
+    rng: Random
+    settings: FollowSettings
+    find: Callable[[], MasterPlace | None]
+    look: Callable[[], None]
+    joined: Callable[[], None] = lambda: None
+
+    def __post_init__(self) -> None:
+        self._limited = logs.Limited(log, self.clock, REPEAT_S)
+        self.state = NOT_FOUND
+        self.stopped: str | None = None  # why this slave does not follow any more
+        self.place: MasterPlace | None = None
+        self.is_connected = False
+        self._failures = 0
+        self._fault_at, self._faults = -1, 0
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        while True:
+            place = self.find()
+            if place != self.place:
+                self.place, self.stopped, self._faults = place, None, 0
+            if place is None or self.stopped is not None:
+                self.state = self.stopped or NOT_FOUND
+                self.look()
+                await self.clock.sleep(LOOK_S)
+                continue
+            try:
+                await self._follow(place)
+            except PyroError as fault:
+                self._note(place, fault)
+            self._failures += 1
+            self.look()
+            await self.clock.sleep(PAUSES.delay_s(self._failures, self.rng))
+
+    def _note(self, place: MasterPlace, fault: PyroError) -> None:
+        """Say what went wrong, and stop following where another try would end alike."""
+        self.state = str(fault)
+        if isinstance(fault, CannotFollow):
+            self._stop(place, str(fault))
+        elif isinstance(fault, NotFollowed | ProtocolError):
+            end = self.store.commit_log.end
+            self._faults = self._faults + 1 if end == self._fault_at else 1
+            self._fault_at = end
+            if self._faults >= MOST_FAULTS:
+                self._stop(
+                    place, f"{fault}. It came {self._faults} times: look at the master's log (pyromq store verify)"
+                )
+            else:
+                log.warning("what the master sent is not taken", master=place.ha_address, why=str(fault))
+        else:
+            self._limited.warning("the master is not followed now", master=place.address, why=str(fault))
+
+    def _stop(self, place: MasterPlace, why: str) -> None:
+        self.stopped = f"this slave has stopped following {place.address}: {why}"
+        log.error("this slave has stopped following", master=place.address, why=why)
+
+    # --- before the stream ----------------------------------------------------------------------------------------
+
+    async def _follow(self, place: MasterPlace) -> None:
+        self.state = f"joining {place.address}"
+        await self._join(await self._ask_master(place.address))
+        if self.settings.after_flush:
+            await self.store.flush_log()
+        await self._stream(place)
+
+    async def _ask_master(self, address: str) -> MastersLog:
+        _, settings = await ask(self.client, address, Code.GET_BROKER_CONFIG)
+        _, runtime = await ask(self.client, address, Code.GET_BROKER_RUNTIME_INFO)
+        return joining.masters_log(address, settings, runtime.table)
+
+    def _own_log(self) -> OwnLog:
+        commit_log = self.store.commit_log
+        return OwnLog(commit_log.start, commit_log.end, commit_log.tail.last_position, commit_log.file_bytes)
+
+    async def _join(self, master: MastersLog) -> None:
+        """Make sure that this log may go on as the master's. CannotFollow says why not."""
+        own = self._own_log()
+        joining.check_master(master, self.identity, own)
+        beginning = joining.how_to_begin(master, own)
+        following = self.store.following
+        if beginning is Beginning.COMPARE:
+            theirs = await self._record(master.address, own.last)
+            joining.check_last(
+                master, own, self.store.commit_log.read(own.last, own.end - own.last)[: len(theirs)], theirs
+            )
+        elif beginning is Beginning.AT_START:
+            following.begin_at(master.start)
+        elif beginning is Beginning.FIRST_RECORD:
+            first = await self._record(master.address, 0)
+            following.begin_at(0)
+            following.take(0, first)
+
+    async def _record(self, address: str, position: int) -> bytes:
+        """Return the master's record at a position, as it is stored."""
+        try:
+            _, record = await ask(self.client, address, Code.VIEW_MESSAGE_BY_ID, ViewMessage(offset=position))
+        except CallRefused as refusal:
+            raise NotFollowed(f"the master {address} shows no record at {position}: {refusal}") from refusal
+        if not record:
+            raise Malformed(f"{address} answered request 33 without a record")
+        return bytes(record)
+
+    # --- the stream -----------------------------------------------------------------------------------------------
+
+    async def _stream(self, place: MasterPlace) -> None:
+        stream = SlaveStream(self.store.following, self._reached, self.settings.heartbeat_s, self.settings.silence_s)
+        ends = _Ends(stream, self.clock)
+        try:
+            async with self.clock.timeout(CONNECT_S):
+                await self.connect(place.ha_address, ends)
+        except (OSError, TimeoutError) as fault:
+            raise ConnectionLost(f"the HA port {place.ha_address} cannot be reached: {fault or 'no answer'}") from None
+        log.info("following the master", master=place.address, ha=place.ha_address, position=stream.following.position)
+        self.state, self.is_connected = f"following {place.address}", True
+        self.joined()
+        try:
+            await self._serve(ends, stream)
+        finally:
+            self.is_connected = False
+            ends.close()
+        raise ends.fault or ConnectionLost(f"the master {place.ha_address} has closed the connection")
+
+    def _reached(self) -> int:
+        return self.store.flushed.value if self.settings.after_flush else self.store.commit_log.end
+
+    async def _serve(self, ends: _Ends, stream: SlaveStream) -> None:
+        """Report and listen for as long as the connection lasts."""
+        while not ends.lost.is_set():
+            with suppress(TimeoutError):
+                async with self.clock.timeout(max(0.0, stream.due - self.clock.monotonic())):
+                    await ends.stirred.wait()
+            if ends.stirred.is_set():
+                ends.stirred.clear()
+                self._failures = 0  # it sends: the next pause is a short one again
+                if self.settings.after_flush:
+                    await self.store.flush_log()
+            if stream.is_silent(self.clock.monotonic()):
+                raise ConnectionLost(f"the master has sent nothing for {stream.silence_s:g} s (haHousekeepingInterval)")
+            ends.write_report()
+
+
+class _Ends(asyncio.Protocol):
+    """The socket's side of a stream. What is received is taken at once, and reported at once."""
+
+    def __init__(self, stream: SlaveStream, clock: Clock) -> None:
+        self._stream = stream
+        self._clock = clock
+        self._transport: asyncio.Transport | None = None
+        self.fault: PyroError | None = None
+        self.stirred, self.lost = asyncio.Event(), asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.write(self._stream.begin(self._clock.monotonic()))
+
+    def data_received(self, data: bytes) -> None:
+        if self.fault is not None:
+            return
+        try:
+            self._stream.receive(data, self._clock.monotonic())
+        except PyroError as fault:
+            self.fault = fault
+            self.close()
+        else:
+            self.write_report()
+        self.stirred.set()
+
+    def write_report(self) -> None:
+        if self._transport is not None and self.fault is None and not self._transport.is_closing():
+            report = self._stream.report(self._clock.monotonic())
+            if report:
+                self._transport.write(report)
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self.lost.set()
+        self.stirred.set()
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
