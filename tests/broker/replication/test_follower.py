@@ -172,9 +172,7 @@ async def test_after_three_times_it_stops_and_says_so() -> None:
         assert_same(both.master.store, slave.store)
 
 
-@pytest.mark.parametrize(
-    "noise", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\xff" * 40, b"\x00" * 8 + b"\x7f\xff\xff\xff"]
-)
+@pytest.mark.parametrize("noise", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\xff" * 40, bytes(8) + b"\x7f\xff\xff\xff"])
 async def test_something_else_at_the_ha_port_is_not_taken(noise: bytes) -> None:
     both = Pair(filled(5))
     both.master.sends = False

@@ -33,7 +33,7 @@ log = logs.get("pyromq.broker")
 MOST_FAULTS = 3  # at one place of the log, then this slave stops following
 REPEAT_S = 60.0  # what stays wrong is said again and again
 CONNECT_S = 5.0
-LOOK_S = 1.0  # while no master is known
+PERIOD_S = 1.0  # while no master is known
 PAUSES = Reconnect(first_s=0.2, most_s=5.0)  # 5 s: Java's slave waits as long each time
 NOT_FOUND = "no master is known: none is registered under this broker's name"
 
@@ -88,7 +88,7 @@ class Follower:
             if place is None or self.stopped is not None:
                 self.state = self.stopped or NOT_FOUND
                 self.look()
-                await self.clock.sleep(LOOK_S)
+                await self.clock.sleep(PERIOD_S)
                 continue
             try:
                 await self._follow(place)
