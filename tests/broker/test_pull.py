@@ -35,9 +35,13 @@ async def fill(broker: Running, count: int, topic: str = "T", **properties: str)
         assert (await broker.send(topic, str(number).encode(), properties=properties)).code == 0
 
 
-async def beat(broker: Running, tags: str = "*", version: int = 1, model: str = "CLUSTERING", topic: str = "T") -> None:
-    subscription = {"topic": topic, "subString": tags, "subVersion": version}
-    data = {"groupName": "G", "messageModel": model, "subscriptionDataSet": [subscription]}
+async def beat(
+    broker: Running, wanted: str | dict[str, str] = "*", version: int = 1, model: str = "CLUSTERING", topic: str = "T"
+) -> None:
+    """`wanted`: tags of the topic, or tags by topic."""
+    tags = {topic: wanted} if isinstance(wanted, str) else wanted
+    subscriptions = [{"topic": name, "subString": text, "subVersion": version} for name, text in tags.items()]
+    data = {"groupName": "G", "messageModel": model, "subscriptionDataSet": subscriptions}
     body = json.dumps({"clientID": "c1", "consumerDataSet": [data]}).encode()
     assert (await broker.call(RequestCode.HEART_BEAT, body)).code == 0
 
@@ -137,6 +141,27 @@ async def test_without_a_subscription_in_the_request_the_heartbeat_s_counts(brok
     assert (await broker.pull("TBW102", **plain)).code == ResponseCode.SUBSCRIPTION_NOT_EXIST
     broker.broker.groups.set_readable("G", "T", readable=False)
     assert (await broker.pull(**plain)).fields == {"forbiddenType": "5"}
+
+
+async def test_what_was_popped_before_is_pulled_whatever_heartbeats_say_of_it(broker: Running) -> None:
+    """Java's members subscribe to it anew at each rebalance, with a later version, and only while they pull."""
+    retries = "%RETRY%G_T"
+    await fill(broker, 1, retries)
+    pull: dict[str, Any] = {"topic": retries, "sysFlag": 0, "subVersion": 9}
+    await beat(broker, "B", version=1)
+    assert bodies(await broker.pull(**pull)) == ["0"], "the heartbeat of a member that pops does not name it"
+    await beat(broker, {"T": "B", retries: "*"}, version=2)
+    assert bodies(await broker.pull(**pull)) == ["0"], "the heartbeat is of before the last rebalance"
+
+
+async def test_other_subscriptions_to_retries_count_as_any(broker: Running) -> None:
+    for retries in ("%RETRY%G_T", "%RETRY%G_U", "%RETRY%G"):
+        await fill(broker, 1, retries)
+    await beat(broker, {"T": "*", "%RETRY%G_T": "B", "%RETRY%G": "*"}, version=2)
+    plain: dict[str, Any] = {"sysFlag": 0, "subVersion": 9}
+    assert (await broker.pull("%RETRY%G_T", **plain)).code == ResponseCode.SUBSCRIPTION_NOT_LATEST
+    assert (await broker.pull("%RETRY%G_U", **plain)).code == ResponseCode.SUBSCRIPTION_NOT_EXIST
+    assert (await broker.pull("%RETRY%G", **plain)).code == ResponseCode.SUBSCRIPTION_NOT_LATEST
 
 
 async def test_broadcasting_may_be_forbidden_to_a_group(broker: Running) -> None:

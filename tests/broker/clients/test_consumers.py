@@ -295,6 +295,16 @@ def test_the_same_wish_in_another_spelling_is_no_conflict() -> None:
     assert conflicts(consumers) == []
 
 
+def test_members_of_which_some_pull_already_what_others_pop_do_not_differ() -> None:
+    consumers = Consumers()
+    pulls = data(T="tag1")
+    pulls.subscription_data_set.append(SubscriptionData(topic="%RETRY%G_T", sub_string="*"))
+    consumers.register(FakePeer("a:1"), "c1", data(T="tag1"), now=0)
+    assert consumers.conflict_with_others(FakePeer("b:1"), "c2", pulls) is None
+    consumers.register(FakePeer("b:1"), "c2", pulls, now=0)
+    assert conflicts(consumers) == []
+
+
 @pytest.mark.parametrize(
     ("kind", "one", "other"),
     [

@@ -28,12 +28,18 @@ async def broker(tmp_path: Path) -> AsyncIterator[Virtual]:
             await running.send(body=b"%d" % queue, queue=queue, defaultTopicQueueNums=2)
         for peer in (PULLER, POPPER):
             peer.sent.clear()
-            running.peer = peer
-            data = {"groupName": "G", "consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING"}
-            where = {"consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET"}
-            body = {"clientID": peer.address, "consumerDataSet": [data | where]}
-            assert (await running.call(RequestCode.HEART_BEAT, json.dumps(body).encode())).code == 0
+            await beat(running, peer)
         yield running
+
+
+async def beat(broker: Virtual, peer: FakePeer, **versions: int) -> None:
+    """Say that the member subscribes to these topics."""
+    broker.peer = peer
+    data = {"groupName": "G", "consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING"}
+    where = {"consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET"}
+    subscriptions = [{"topic": topic, "subString": "*", "subVersion": at} for topic, at in versions.items()]
+    body = {"clientID": peer.address, "consumerDataSet": [data | where | {"subscriptionDataSet": subscriptions}]}
+    assert (await broker.call(RequestCode.HEART_BEAT, json.dumps(body).encode())).code == 0
 
 
 async def begin(broker: Virtual, queue: int = 0) -> Command:
@@ -113,3 +119,22 @@ async def test_a_member_that_begins_to_pull_goes_on_behind_what_others_popped(br
     await broker.send(body=b"2")
     assert await popped(broker) == []
     assert await pulled(broker, offset=1) == [b"2"]
+
+
+@pytest.mark.parametrize("retries", ["%RETRY%G_T", "%RETRY%G+T"])
+async def test_a_member_that_pulls_again_gets_what_nobody_acknowledged(broker: Virtual, retries: str) -> None:
+    """As Java's do it: each rebalance subscribes to the retries anew, heartbeats are behind, and who pops ends it."""
+    broker.broker.live.change(f"enableRetryTopicV2={str(retries.endswith('+T')).lower()}")
+    assert await popped(broker, invisibleTime=5_000) == ["0", "1"]
+    await begin(broker)
+    await beat(broker, PULLER, **{"T": 1, retries: 1})
+    await broker.advance(6)
+
+    async def again(version: int) -> list[bytes]:
+        broker.peer = PULLER
+        found = await broker.pulled(retries, group="G", sysFlag=0, subVersion=version)
+        return sorted(message.body for message in found)
+
+    assert await again(version=2) == [b"0", b"1"]
+    await beat(broker, POPPER, T=1)
+    assert await again(version=2) == [b"0", b"1"]

@@ -15,6 +15,7 @@ from ... import logs
 from ...model.filters.canonical import canonical
 from ...model.group import ConsumeFromWhere, MessageModel
 from ...model.names import retry_topic
+from ...model.pop_names import is_pop_retry
 from ...protocol.bodies.heartbeat import ConsumerData, SubscriptionData
 from ...transport.peer import Peer
 
@@ -87,11 +88,14 @@ class GroupsByTopic:
 def wishes(data: ConsumerData) -> dict[str, str]:
     """Return each topic with its filter in one spelling, and marked where each member gets all: a member that shares
     the queues would leave it some of them, of which nobody else hears. Without the group's retries: only some kinds of
-    clients name those, whatever their users wrote."""
+    clients name those, and of popped messages only while they pull, whatever their users wrote."""
     own = retry_topic(data.group_name)
     way = "(broadcast) " if data.message_model is MessageModel.BROADCASTING else ""
-    subscriptions = [one for one in data.subscription_data_set if one.topic != own]
-    return {one.topic: way + canonical(one.expression_type, one.sub_string) for one in subscriptions}
+    return {
+        one.topic: way + canonical(one.expression_type, one.sub_string)
+        for one in data.subscription_data_set
+        if one.topic != own and not is_pop_retry(one.topic, data.group_name)
+    }
 
 
 def shared(wanted: dict[str, str], members: Iterable[Member]) -> dict[str, str]:

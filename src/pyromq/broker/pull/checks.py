@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from ...errors import RequestRefused
 from ...model.codes import ResponseCode
 from ...model.group import ConsumeType, MessageModel
+from ...model.pop_names import normal_topic
 from ...model.topic import Perm
 from ...protocol.bodies.groups import SubscriptionGroupConfig
+from ...protocol.bodies.heartbeat import SubscriptionData
 from ...protocol.bodies.topics import TopicConfig
 from ...protocol.headers.pull import PullMessage
 from ...protocol.pulls import PullFlag
 from ...protocol.requests import RequestCode
-from ..clients.consumers import Consumers
+from ..clients.consumers import ConsumerGroup, Consumers
 from ..clients.filter_data import ConsumerFilters
 from ..config import BrokerConfig
 from ..filters.filters import (
@@ -155,11 +157,17 @@ class PullChecks:
                 Forbidden.SUBSCRIPTION,
             )
         subscription = members.subscriptions.get(header.topic)
+        if _reads_all(header, subscription, members):
+            self._check_active(header, config)
+            return EVERYTHING
         if subscription is None:
             raise RequestRefused(
                 f"the consumer's subscription not exist: {header.consumer_group} does not subscribe to {header.topic}",
                 ResponseCode.SUBSCRIPTION_NOT_EXIST,
             )
+        return self._by_subscription(header, subscription, config)
+
+    def _by_subscription(self, header: PullMessage, subscription: SubscriptionData, config: BrokerConfig) -> Wanted:
         if subscription.sub_version < header.sub_version:
             raise RequestRefused(
                 "the consumer's subscription not latest: send a heartbeat first", ResponseCode.SUBSCRIPTION_NOT_LATEST
@@ -188,6 +196,19 @@ class PullChecks:
                 ResponseCode.FILTER_DATA_NOT_LATEST,
             )
         return record_filter
+
+
+def _reads_all(header: PullMessage, subscription: SubscriptionData | None, members: ConsumerGroup) -> bool:
+    """Return whether the pull is of the retry topic of a topic that the group popped before, and still subscribes to.
+
+    All of that is the group's, whatever heartbeats have said of it. A Java member that pulls subscribes to it anew at
+    each rebalance, so that its pulls are mostly ahead of its heartbeats; one that pops does not name it in its own,
+    which ends the subscription of those that pull. Java's broker refuses such pulls.
+    """
+    origin = normal_topic(header.topic, header.consumer_group)
+    if origin == header.topic or origin not in members.subscriptions:
+        return False
+    return subscription is None or (is_by_tags(subscription.expression_type) and codes_of(subscription) is None)
 
 
 def _by_tags(codes: frozenset[int] | None) -> Wanted:
