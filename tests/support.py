@@ -7,6 +7,7 @@ import errno
 import functools
 import os
 import shutil
+import socket
 import subprocess
 import tarfile
 import tempfile
@@ -27,6 +28,15 @@ def require(condition: bool, reason: str) -> None:
     if IN_CI:
         pytest.fail(f"PYROMQ_CI=1 allows no skips: {reason}", pytrace=False)
     pytest.skip(reason)
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports that were free a moment ago, for programs that have to be told theirs before they start."""
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in held]
+    for one in held:
+        one.close()
+    return ports
 
 
 def deny_reads(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:

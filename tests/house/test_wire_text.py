@@ -24,6 +24,7 @@ ALLOWED = {
     "pyromq.model.filters.parser": "SQL92, literals that its tokens have matched and bounded",
     "pyromq.protocol.fastjson": "four hexadecimal digits that a pattern has matched",
     "pyromq.protocol.json": "a place in a text, that a pattern has matched",
+    "pyromq.coordination.http": "hexadecimal digits that a pattern has matched, at most 8",
     "pyromq.config.properties": "four hexadecimal digits that were looked at one by one",
     "pyromq.broker.duplicates.duplicate_window": "ASCII digits that a pattern of bytes has matched, at most 18",
     "pyromq.broker.reading.filtered_read": "an offset unpacked from a record's head",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from tests.support import free_ports
 
 from . import java
 from .process import Program, ProgramFailed
@@ -26,7 +27,7 @@ class Proxy:
         cluster: str = "DefaultCluster",
         jvm: Sequence[str] = java.QUICK,
     ) -> None:
-        grpc_port, remoting_port = _free_ports(2)
+        grpc_port, remoting_port = free_ports(2)
         self.endpoint, self.remoting = f"127.0.0.1:{grpc_port}", f"127.0.0.1:{remoting_port}"
         merged = {
             "rocketMQClusterName": cluster,
@@ -57,11 +58,3 @@ class Proxy:
 
     def kill(self) -> None:
         self.program.kill()
-
-
-def _free_ports(count: int) -> list[int]:
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return ports
