@@ -41,6 +41,7 @@ from .wiring.grpc_sends import serve_plain_calls
 from .wiring.listeners import Feeding, InjectedFaults, Listeners, Ports, bind_ports
 from .wiring.naming import Naming
 from .wiring.popping import PopParts
+from .wiring.replicating import ReplicatingParts
 from .wiring.serving import PullParts, SendParts
 from .wiring.slave_tables import SlaveTableParts
 from .wiring.stored_pops import StoredPopParts
@@ -113,7 +114,7 @@ class Broker:
         self.topics, self.groups, self.offsets = base.topics, base.groups, base.offsets
         self.store, self.retention, self.producers = base.store, base.storage.retention, base.producers
         self.statistics, self.counters = base.statistics, base.counters
-        self.naming = Naming(base, connect)
+        self.naming = Naming(base, connect, ports.ha_port)
         self.sends = SendParts(base, lambda: self.listeners.pending_replies(), self.naming.auto_created)
         self.intake = self.sends.intake
         self.timing = TimingParts(base, self.sends)
@@ -124,6 +125,7 @@ class Broker:
         self.balance = BalanceParts(base, self.naming)
         self.slave_tables = SlaveTableParts(base, self.timing, self.balance)
         self.naming.before_first = self.slave_tables.lead
+        self.replicating = ReplicatingParts(base, self.naming, ports.ha)
         self.pop_parts = PopParts(base, self.sends, self.pull_parts, self.balance.modes)
         self.stored_pops = StoredPopParts(base, self.sends, self.timing, self.pop_parts)
         self.runtime = self._runtime_info()
@@ -214,6 +216,7 @@ class Broker:
         await self.pop_parts.recover()
         await self.stored_pops.recover()
         self.listeners.accept()
+        self.replicating.accept()
         return self.address
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
@@ -263,6 +266,7 @@ class Broker:
         for server in self.servers:
             self.intake.flush()  # its answers are not among the requests that the server waits for
             await server.stop(self.environment.config.shutdown_wait_time_seconds)
+        await self.replicating.close()
         self.listeners.close_ports()
         await self.grpc.close()
         await self.naming.close()

@@ -64,6 +64,7 @@ class MessageStore:
         self.recovery = parts.report
         watermarks = self._watermarks = Watermarks(files.commit_log.end, config.flush_mode)
         self.appended, self.flushed, self.readable = watermarks.appended, watermarks.flushed, watermarks.readable
+        self.on_append = watermarks.on_append  # called behind each append
         self.on_arrival, self.off_arrival = watermarks.arrivals.on_arrival, watermarks.arrivals.off_arrival
 
         free_space = FreeSpace(disk)

@@ -90,6 +90,7 @@ class InProcessBroker:
         await self.halt()
         for server in self.broker.servers:
             await server.stop(0)
+        await self.broker.replicating.close()
 
 
 def virtual_loops(flushes_per_cleaning: int = 1) -> ChosenLoops:

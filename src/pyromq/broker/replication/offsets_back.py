@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterable, Mapping
 from ... import logs
 from ...errors import CallRefused, PyroError
 from ...model.codes import ResponseCode
-from ...model.topic import MASTER_ID
-from ...protocol.headers.namesrv import GetBrokerMemberGroup
 from ...protocol.requests import RequestCode as Code
 from ...transport.client import RemotingClient
 from ..metadata.offsets import SEPARATOR, Offsets
 from ..registration import Identity
 from .adoption import Queues
 from .asking import ask
+from .members import slaves_known
 
 log = logs.get("pyromq.broker")
 
@@ -37,7 +36,7 @@ async def take_back_offsets(
     `queue_end`: of topic and queue; None: there is no such queue. Offsets beyond it are lowered to it: what the slave
     had and this log lost will be other messages."""
     raised = 0
-    for address in await _slaves(client, name_servers, identity):
+    for address in await slaves_known(client, name_servers, identity):
         try:
             found = await _commits(client, address)
         except PyroError as fault:
@@ -47,19 +46,6 @@ async def take_back_offsets(
     if raised:
         log.info("offsets that clients committed to slaves are taken over", offsets=raised)
     return raised
-
-
-async def _slaves(client: RemotingClient, name_servers: Iterable[str], identity: Identity) -> list[str]:
-    """Return the addresses of the other brokers of this name, as the first name server that answers knows them."""
-    wanted = GetBrokerMemberGroup(cluster_name=identity.cluster, broker_name=identity.broker_name)
-    for name_server in name_servers:
-        try:
-            _, answer = await ask(client, name_server, Code.GET_BROKER_MEMBER_GROUP, wanted, TIMEOUT_S)
-        except PyroError:
-            continue  # the registration says what is wrong with it
-        members = answer.broker_member_group.broker_addrs if answer.broker_member_group is not None else {}
-        return [one for broker_id, one in members.items() if broker_id != MASTER_ID and one != identity.address]
-    return []
 
 
 async def _commits(client: RemotingClient, address: str) -> Mapping[str, Queues]:

@@ -25,6 +25,7 @@ from ...transport.turns.slices import Slices
 from ..config import BrokerConfig
 from ..pop.verdicts import Popping, PopVerdicts
 from ..pull.verdicts import Pulling, PullVerdicts
+from ..replication.settings import BrokerRole, ReplicationSettings
 from ..send.verdicts import Sending, Verdicts, kernel_verdicts, reply_timeout
 from ..surface import on_fast_port
 from .foundation import Foundation
@@ -48,11 +49,12 @@ class InjectedFaults(Protocol):
 
 
 class Ports(NamedTuple):
-    """The sockets of all listeners, bound before anything else is made. `grpc`: None where that port is not open."""
+    """The sockets of all listeners, bound before anything else is made. None: that port is not open."""
 
     main: Listening
     fast: Listening
     grpc: Listening | None
+    ha: Listening | None = None
 
     def close(self) -> None:
         for each in self:
@@ -63,6 +65,11 @@ class Ports(NamedTuple):
     def grpc_port(self) -> int:
         """The port that gRPC clients are told: their own, or the main one, which serves them too."""
         return parse_address((self.grpc or self.main).address)[1]
+
+    @property
+    def ha_port(self) -> int:
+        """The port that slaves are told; 0: there is none."""
+        return 0 if self.ha is None else parse_address(self.ha.address)[1]
 
 
 async def bind_ports(config: BrokerConfig) -> Ports:
@@ -84,11 +91,12 @@ async def bind_ports(config: BrokerConfig) -> Ports:
     except BaseException:
         main.close()
         raise
+    ports = Ports(main, fast, None)
     try:
-        return Ports(main, fast, await _bind_grpc(host, config))
+        ports = ports._replace(grpc=await _bind_grpc(host, config))
+        return ports._replace(ha=await _bind_ha(host, config, parse_address(main.address)[1]))
     except BaseException:
-        main.close()
-        fast.close()
+        ports.close()
         raise
 
 
@@ -110,6 +118,21 @@ async def _bind_grpc(host: str, config: BrokerConfig) -> Listening | None:
             why=str(fault),
             remedy="name a free one by grpcServerPort (-1: none); the broker's main port serves them, too",
         )
+        return None
+
+
+async def _bind_ha(host: str, config: BrokerConfig, main_port: int) -> Listening | None:
+    """Bind the port of slaves, unless this is one. One that nobody asked for may be taken: a warning says so."""
+    settings = config.part(ReplicationSettings)
+    if settings.is_slave:
+        return None
+    is_any = config.listen_port == 0 and settings.ha_listen_port == 0
+    try:
+        return await bind(host, 0 if is_any else settings.ha_listen_port or main_port + 1)
+    except ConfigError as fault:
+        if settings.ha_listen_port or settings.broker_role is BrokerRole.SYNC_MASTER:
+            raise ConfigError(f"{fault}. It is the port for slaves (haListenPort in the configuration file)") from None
+        log.warning("slaves cannot connect", why=str(fault), remedy="name a free port by haListenPort")
         return None
 
 
@@ -192,7 +215,7 @@ class Listeners:
             server.serve_calls(methods)
 
     def accept(self) -> None:
-        bound = [each for each in self.ports if each is not None]
+        bound = [each for each in (self.ports.main, self.ports.fast, self.ports.grpc) if each is not None]
         for server, listening in zip(self.servers, bound, strict=True):
             server.accept_on(listening)
         if self.ports.grpc is not None:

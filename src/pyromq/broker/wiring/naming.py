@@ -22,6 +22,7 @@ from ...transport.limits import Limits
 from ...transport.peer import Peer
 from ..metadata.topic_propagation import TopicPropagation
 from ..registration import BrokerRegistration, Identity, RegistrationFacts
+from ..replication.members import slaves_known
 from .foundation import Foundation
 
 ROUTE_TIMEOUT_S = 3.0
@@ -31,7 +32,8 @@ BEFORE_FIRST_S = 3.0
 class Naming:
     """Event loop only."""
 
-    def __init__(self, base: Foundation, connect: Connect | None) -> None:
+    def __init__(self, base: Foundation, connect: Connect | None, ha_port: int) -> None:
+        """`ha_port`: where slaves connect; 0: nowhere."""
         self._base = base
         environment, config = base.environment, base.environment.config
         self._connect = connect
@@ -42,7 +44,7 @@ class Naming:
             cluster=config.broker_cluster_name,
             broker_name=config.broker_name,
             address=environment.address,
-            ha_address=format_address(config.advertised_host, environment.port + 1),
+            ha_address=format_address(config.advertised_host, ha_port or environment.port + 1),
         )
         self.registration = BrokerRegistration(
             self._client,
@@ -85,6 +87,10 @@ class Naming:
         self._base.tables.new_topics.made(topic.topic_name)
         if self._base.live.config.spread_auto_created_topics:
             self._propagation.begin(topic)
+
+    async def slaves(self) -> list[str]:
+        """Return the addresses of the other brokers of this name that name servers know."""
+        return await slaves_known(self._client, self._base.environment.config.namesrv_addr, self.identity)
 
     async def route(self, topic: str) -> TopicRouteData | None:
         """Return a topic's route; None: the name servers do not know the topic. PyroError: none of them answers."""

@@ -1,0 +1,136 @@
+"""The HA port: slaves connect to it, and are streamed the log (`sender.py`).
+
+Who may: this machine; the addresses and networks of `haAllow`; where none are named, the hosts of the brokers that name
+servers know under this broker's name, which are asked when a stranger knocks. Everybody else is closed at once, with a
+line that is not repeated for each. An acknowledgement is one slave's vote however many connections it has
+(`confirm.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from ipaddress import ip_address, ip_network
+
+from ... import logs
+from ...ambient import Clock
+from ...transport.address import parse_address
+from ...transport.listening import Acceptor, Listening
+from .log_source import LogSource
+from .sender import Sender
+from .settings import ReplicationSettings
+
+log = logs.get("pyromq.broker")
+
+MOST_SLAVES = 64
+SAID_AGAIN_S = 10.0
+
+
+class HaPort:
+    """Event loop only. Connections are taken from `accept` on."""
+
+    def __init__(
+        self,
+        source: LogSource,
+        clock: Clock,
+        settings: Callable[[], ReplicationSettings],
+        members: Callable[[], Awaitable[Iterable[str]]],
+        changed: Callable[[], None],
+        on_append: list[Callable[[], None]],
+    ) -> None:
+        """`members`: addresses of the slaves that name servers know. `changed` is called when a slave came, went or
+        reported. `on_append`: who is called behind each append; senders are while there are any."""
+        self._source = source
+        self._clock = clock
+        self._settings = settings
+        self._members = members
+        self._changed = changed
+        self._on_append = on_append
+        self._warn = logs.Limited(log, clock, SAID_AGAIN_S)
+        self._acceptor: Acceptor[Sender] = Acceptor(self.welcome, lambda sender: sender.drop(), clock, self._warn, "ha")
+        self._checks: set[asyncio.Task[None]] = set()
+        self.senders: list[Sender] = []
+        self.member_hosts: list[str] = []  # of slaves, once for each; as they were known when somebody came last
+
+    @property
+    def settings(self) -> ReplicationSettings:
+        return self._settings()
+
+    def accept(self, listening: Listening) -> None:
+        self._acceptor.accept_on(listening)
+
+    async def close(self) -> None:
+        """Take no more connections and end those that are there."""
+        self._acceptor.close()
+        await self._acceptor.joined()
+        for check in self._checks:
+            check.cancel()
+        for sender in tuple(self.senders):
+            sender.drop()
+
+    # --- who may ----------------------------------------------------------------------------------------------------
+
+    def welcome(self, address: str) -> Sender | None:
+        """Return a sender for whoever connects from this address; None: it is refused."""
+        if len(self.senders) >= MOST_SLAVES:
+            self._warn.warning("a slave is refused: too many are connected", slave=address, most=MOST_SLAVES)
+            return None
+        sender = Sender(address, self._source, self._clock, self._warn, self)
+        self.senders.append(sender)
+        self._watch()
+        check = asyncio.get_running_loop().create_task(self._check(sender))
+        self._checks.add(check)
+        check.add_done_callback(self._checks.discard)
+        return sender
+
+    async def _check(self, sender: Sender) -> None:
+        host, _ = parse_address(sender.address)
+        if is_allowed(host, self.settings.ha_allow, ()):
+            sender.begin()  # whatever name servers say
+        self.member_hosts = [parse_address(member)[0] for member in await self._members()]
+        if not sender.is_held:
+            self._changed()  # how many votes a host has is known now
+        elif is_allowed(host, self.settings.ha_allow, self.member_hosts):
+            sender.begin()
+        else:
+            sender.close(
+                "strangers get no log. If it is a slave of this broker, name its address in haAllow, or let it "
+                "register with the same name servers first"
+            )
+
+    # --- what senders tell ------------------------------------------------------------------------------------------
+
+    def reported(self, sender: Sender) -> None:
+        self._changed()
+
+    def closed(self, sender: Sender) -> None:
+        if sender in self.senders:
+            self.senders.remove(sender)
+            self._watch()
+            self._changed()
+
+    # --- appends ----------------------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """Be called behind each append while somebody follows, and only then: a lone master pays nothing."""
+        is_watching = self._appended in self._on_append
+        if self.senders and not is_watching:
+            self._on_append.append(self._appended)
+        elif not self.senders and is_watching:
+            self._on_append.remove(self._appended)
+
+    def _appended(self) -> None:
+        for sender in self.senders:
+            sender.pump_soon()
+
+
+def is_allowed(host: str, allowed: Iterable[str], members: Iterable[str]) -> bool:
+    """Return whether a slave may connect from this host: `allowed` counts if it names any, else the members do."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    if address.is_loopback:
+        return True
+    networks = [ip_network(one, strict=False) for one in allowed]
+    return any(address in network for network in networks) if networks else host in members

@@ -1,0 +1,255 @@
+"""One slave at the HA port: it says how far its log reaches, and gets what it lacks, as it is appended.
+
+States: it has not reported yet; it is streamed to; it is closed. The first report decides where the stream begins: with
+0 at the start of the last file, as Java's slave expects (`haStartFromFirst`: of the first). One that this log cannot go
+on from ends the connection with a line that says what to do; Java's master would send heartbeats for ever. A report
+that cannot be true, since it goes back or beyond what was sent here, ends it too, and nothing that it said counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from ... import logs
+from ...ambient import Clock, Timer
+from ...errors import ProtocolError
+from ...protocol.replication.classic import ReportReader, encode_header
+from .log_source import PIECE_BYTES, LogSource
+from .settings import ReplicationSettings
+
+log = logs.get("pyromq.broker")
+
+WRITE_AHEAD_BYTES = 1 << 20  # kept for a slave that is slower than its master
+TURN_BYTES = 1 << 20  # to one slave in a turn of the loop: others want theirs
+
+
+class SenderOwner(Protocol):
+    """Who has the senders of a broker: `HaPort`."""
+
+    @property
+    def settings(self) -> ReplicationSettings: ...
+
+    def reported(self, sender: Sender) -> None:
+        """Note that a slave has told how far it is."""
+        ...
+
+    def closed(self, sender: Sender) -> None: ...
+
+
+@dataclass(slots=True)
+class Flow:
+    """Bytes that may still be sent in this second (`haFlowControlEnable`); and what was sent in the last one."""
+
+    second: float = 0.0
+    bytes: int = 0
+    last_second_bytes: int = 0
+
+    def note(self, now: float, size: int) -> None:
+        if now - self.second >= 1.0:
+            self.last_second_bytes = self.bytes if now - self.second < 2.0 else 0
+            self.second, self.bytes = now, 0
+        self.bytes += size
+
+
+class Sender(asyncio.Protocol):
+    """Event loop only. `address` is the slave's end of the connection."""
+
+    def __init__(self, address: str, source: LogSource, clock: Clock, warn: logs.Limited, owner: SenderOwner) -> None:
+        self.address = address
+        self.acked = 0  # the slave has this log up to here
+        self.sent = -1  # up to here it was sent; negative before the first report
+        self.heard = clock.monotonic()
+        self.flow = Flow()
+        self._source = source
+        self._clock = clock
+        self._warn = warn
+        self._owner = owner
+        self._reports = ReportReader()
+        self._stream: asyncio.Transport | None = None
+        self.is_held = True  # until the owner lets it begin
+        self._can_write = True
+        self._is_pumping = False
+        self._reading: asyncio.Task[None] | None = None
+        self._wrote = self.heard
+        self._timer: Timer | None = None
+
+    # --- the connection -------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._stream = cast(asyncio.Transport, transport)  # uvloop's is none by its type
+        self._stream.set_write_buffer_limits(WRITE_AHEAD_BYTES)
+        self._stream.pause_reading()
+        if not self.is_held:
+            self.begin()
+
+    def begin(self) -> None:
+        """Listen to the slave: it is one that may connect."""
+        self.is_held = False
+        if self._stream is not None:
+            self._stream.resume_reading()
+            self._tick()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end()
+
+    def close(self, why: str, **facts: object) -> None:
+        """End the connection, with a line that says why."""
+        if self._stream is not None and self._warn.lets_through(why, facts):
+            log.warning("a slave's connection was closed", why=why, slave=self.address, **facts)
+        self.drop()
+
+    def drop(self) -> None:
+        """End the connection."""
+        if self._stream is not None:
+            self._stream.abort()
+        self._end()
+
+    def _end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._reading is not None:
+            self._reading.cancel()
+        self._stream, self._timer, self._reading = None, None, None
+        self._owner.closed(self)
+
+    @property
+    def is_streaming(self) -> bool:
+        return self.sent >= 0 and self._stream is not None
+
+    # --- reports --------------------------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        self.heard = self._clock.monotonic()
+        try:
+            position = self._reports.receive(data)
+        except ProtocolError as fault:
+            self.close("what it sends are no reports", detail=str(fault))
+            return
+        if position is None or self._stream is None:
+            return
+        if self.sent < 0:
+            self._start(position)
+        elif not self.acked <= position <= self.sent:
+            self.close(
+                "its report cannot be true, it goes back or beyond what was sent; nothing that it said counts",
+                report=position,
+                before=self.acked,
+                sent=self.sent,
+            )
+        else:
+            self._take(position)
+
+    def _start(self, position: int) -> None:
+        source = self._source
+        if position == 0:
+            self.sent = source.start if self._owner.settings.ha_start_from_first else source.last_file
+        elif source.start <= position <= source.end:
+            self.sent = position
+        else:
+            self.close(
+                "its log does not go on where this one can. Begin with an empty store there, or with a copy of "
+                "this one (docs/replication.md)",
+                slave_ends=position,
+                log_starts=source.start,
+                log_ends=source.end,
+            )
+            return
+        log.info("a slave follows", slave=self.address, reported=position, begins=self.sent, log_ends=source.end)
+        self._take(position)
+        self.pump()
+
+    def _take(self, position: int) -> None:
+        self.acked = position
+        self._owner.reported(self)
+
+    # --- the stream -----------------------------------------------------------------------------------------------
+
+    def pump_soon(self) -> None:
+        """Send what was appended, at the end of this turn of the loop."""
+        if not self._is_pumping and self._can_write and self.is_streaming and self._reading is None:
+            self._is_pumping = True
+            asyncio.get_running_loop().call_soon(self._pump)
+
+    def pause_writing(self) -> None:
+        self._can_write = False
+
+    def resume_writing(self) -> None:
+        self._can_write = True
+        self.pump()
+
+    def _pump(self) -> None:
+        self._is_pumping = False
+        self.pump()
+
+    def pump(self) -> None:
+        """Send what there is, as much as the connection takes now."""
+        turn_end = self.sent + TURN_BYTES
+        while self.is_streaming and self._can_write and self._reading is None and self.sent < self._source.end:
+            if self.sent >= turn_end:
+                self.pump_soon()
+                return
+            allowed = self._allowed()
+            if not allowed:
+                return  # the next tick goes on
+            if self.sent < self._source.start:
+                self.close("what it needs next has expired here. Begin with an empty store there", next=self.sent)
+                return
+            piece = self._source.read_now(self.sent, min(allowed, PIECE_BYTES))
+            if piece is None:
+                self._reading = asyncio.get_running_loop().create_task(self._pump_cold(min(allowed, PIECE_BYTES)))
+            else:
+                self._send(piece)
+
+    async def _pump_cold(self, most: int) -> None:
+        """Send a piece that is not in memory."""
+        piece = await self._source.read_later(self.sent, most)
+        self._reading = None
+        if not piece:
+            self.close("this log cannot be read where it goes on", position=self.sent)
+        elif self.is_streaming:
+            self._send(piece)
+            self.pump()
+
+    def _send(self, piece: bytes) -> None:
+        """Write a piece of one file as chunks."""
+        assert self._stream is not None
+        most = self._owner.settings.ha_transfer_batch_size
+        for at in range(0, len(piece), most):
+            part = memoryview(piece)[at : at + most]
+            self._stream.writelines((encode_header(self.sent, len(part)), part))
+            self.sent += len(part)
+        self._note_written(len(piece))
+
+    def _note_written(self, size: int) -> None:
+        self._wrote = self._clock.monotonic()
+        self.flow.note(self._wrote, size)
+
+    def _allowed(self) -> int:
+        """Return how many bytes may be sent now."""
+        settings = self._owner.settings
+        if not settings.ha_flow_control_enable:
+            return PIECE_BYTES
+        self.flow.note(self._clock.monotonic(), 0)
+        return max(0, settings.max_ha_transfer_byte_in_second - self.flow.bytes)
+
+    # --- time -----------------------------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        """Send a heartbeat when one is due; give up a slave that is silent; go on where the rate had held it."""
+        settings, now = self._owner.settings, self._clock.monotonic()
+        heartbeat_s, silence_s = settings.ha_send_heartbeat_interval / 1000, settings.ha_housekeeping_interval / 1000
+        if now - self.heard >= silence_s:
+            self.close("it was silent for too long", silent_s=round(now - self.heard, 1), key="haHousekeepingInterval")
+            return
+        if (
+            self.is_streaming
+            and self._stream is not None
+            and now - self._wrote >= heartbeat_s
+            and self._reading is None
+        ):
+            self._stream.write(encode_header(self.sent, 0))
+            self._note_written(0)
+        self.pump()
+        self._timer = self._clock.call_later(min(heartbeat_s, silence_s, 1.0) / 2, self._tick)
