@@ -13,15 +13,8 @@ from tests.house.source import modules
 # Keys of replication whose part is being built: `brokerRole` refuses whatever would need them. The list only shrinks.
 TO_COME = {
     "ha_ack_after_flush",
-    "ha_flow_control_enable",
     "ha_hold_bytes",
-    "ha_housekeeping_interval",
-    "ha_listen_port",
     "ha_max_gap_not_in_sync",
-    "ha_send_heartbeat_interval",
-    "ha_start_from_first",
-    "ha_transfer_batch_size",
-    "max_ha_transfer_byte_in_second",
     "offset_check_in_slave",
     "slave_read_enable",
     "slave_timeout",

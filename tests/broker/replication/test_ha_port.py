@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pyromq.broker.replication.ha_port import HaPort, is_allowed
+from pyromq.broker.replication.leading.ha_port import HaPort, is_allowed
 from pyromq.broker.replication.settings import ReplicationSettings
 from pyromq.protocol.replication.classic import Chunk, ChunkReader, encode_report
 from pyromq.testing.clock import ManualClock

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...transport.listening import Listening
 from ..config import BrokerConfig
-from ..replication.ha_port import HaPort
-from ..replication.log_source import CommitLogSource
+from ..replication.leading.ha_port import HaPort
+from ..replication.leading.log_source import CommitLogSource
 from ..replication.settings import ReplicationSettings
 from .foundation import Foundation
 from .naming import Naming
@@ -34,4 +34,4 @@ class ReplicatingParts:
         self.settings = config.part(ReplicationSettings)
 
     def _changed(self) -> None:
-        """A slave came, went, or told how far it is."""
+        """Judge anew: a slave came, went, or told how far it is."""

@@ -12,13 +12,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from ipaddress import ip_address, ip_network
 
-from ... import logs
-from ...ambient import Clock
-from ...transport.address import parse_address
-from ...transport.listening import Acceptor, Listening
+from .... import logs
+from ....ambient import Clock
+from ....transport.address import parse_address
+from ....transport.listening import Acceptor, Listening
+from ..settings import ReplicationSettings
 from .log_source import LogSource
-from .sender import Sender
-from .settings import ReplicationSettings
+from .sender import LogSender
 
 log = logs.get("pyromq.broker")
 
@@ -47,9 +47,11 @@ class HaPort:
         self._changed = changed
         self._on_append = on_append
         self._warn = logs.Limited(log, clock, SAID_AGAIN_S)
-        self._acceptor: Acceptor[Sender] = Acceptor(self.welcome, lambda sender: sender.drop(), clock, self._warn, "ha")
+        self._acceptor: Acceptor[LogSender] = Acceptor(
+            self.welcome, lambda sender: sender.drop(), clock, self._warn, "ha"
+        )
         self._checks: set[asyncio.Task[None]] = set()
-        self.senders: list[Sender] = []
+        self.senders: list[LogSender] = []
         self.member_hosts: list[str] = []  # of slaves, once for each; as they were known when somebody came last
 
     @property
@@ -70,12 +72,12 @@ class HaPort:
 
     # --- who may ----------------------------------------------------------------------------------------------------
 
-    def welcome(self, address: str) -> Sender | None:
+    def welcome(self, address: str) -> LogSender | None:
         """Return a sender for whoever connects from this address; None: it is refused."""
         if len(self.senders) >= MOST_SLAVES:
             self._warn.warning("a slave is refused: too many are connected", slave=address, most=MOST_SLAVES)
             return None
-        sender = Sender(address, self._source, self._clock, self._warn, self)
+        sender = LogSender(address, self._source, self._clock, self._warn, self)
         self.senders.append(sender)
         self._watch()
         check = asyncio.get_running_loop().create_task(self._check(sender))
@@ -83,7 +85,7 @@ class HaPort:
         check.add_done_callback(self._checks.discard)
         return sender
 
-    async def _check(self, sender: Sender) -> None:
+    async def _check(self, sender: LogSender) -> None:
         host, _ = parse_address(sender.address)
         if is_allowed(host, self.settings.ha_allow, ()):
             sender.begin()  # whatever name servers say
@@ -100,10 +102,10 @@ class HaPort:
 
     # --- what senders tell ------------------------------------------------------------------------------------------
 
-    def reported(self, sender: Sender) -> None:
+    def reported(self, sender: LogSender) -> None:
         self._changed()
 
-    def closed(self, sender: Sender) -> None:
+    def closed(self, sender: LogSender) -> None:
         if sender in self.senders:
             self.senders.remove(sender)
             self._watch()

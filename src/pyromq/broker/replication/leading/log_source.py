@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Protocol
 
-from ...ambient import RunBlocking
-from ...store.log.commit_log import CommitLog
+from ....ambient import RunBlocking
+from ....store.log.commit_log import CommitLog
 
 PIECE_BYTES = 256 << 10  # read at once; a slave may get it in smaller chunks
 

@@ -9,15 +9,15 @@ that cannot be true, since it goes back or beyond what was sent here, ends it to
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Protocol, cast
 
-from ... import logs
-from ...ambient import Clock, Timer
-from ...errors import ProtocolError
-from ...protocol.replication.classic import ReportReader, encode_header
+from .... import logs
+from ....ambient import Clock, Timer
+from ....errors import ProtocolError
+from ....protocol.replication.classic import ReportReader, encode_header
+from ..settings import ReplicationSettings
 from .log_source import PIECE_BYTES, LogSource
-from .settings import ReplicationSettings
+from .sending_rate import SendingRate
 
 log = logs.get("pyromq.broker")
 
@@ -31,29 +31,14 @@ class SenderOwner(Protocol):
     @property
     def settings(self) -> ReplicationSettings: ...
 
-    def reported(self, sender: Sender) -> None:
+    def reported(self, sender: LogSender) -> None:
         """Note that a slave has told how far it is."""
         ...
 
-    def closed(self, sender: Sender) -> None: ...
+    def closed(self, sender: LogSender) -> None: ...
 
 
-@dataclass(slots=True)
-class Flow:
-    """Bytes that may still be sent in this second (`haFlowControlEnable`); and what was sent in the last one."""
-
-    second: float = 0.0
-    bytes: int = 0
-    last_second_bytes: int = 0
-
-    def note(self, now: float, size: int) -> None:
-        if now - self.second >= 1.0:
-            self.last_second_bytes = self.bytes if now - self.second < 2.0 else 0
-            self.second, self.bytes = now, 0
-        self.bytes += size
-
-
-class Sender(asyncio.Protocol):
+class LogSender(asyncio.Protocol):
     """Event loop only. `address` is the slave's end of the connection."""
 
     def __init__(self, address: str, source: LogSource, clock: Clock, warn: logs.Limited, owner: SenderOwner) -> None:
@@ -61,7 +46,7 @@ class Sender(asyncio.Protocol):
         self.acked = 0  # the slave has this log up to here
         self.sent = -1  # up to here it was sent; negative before the first report
         self.heard = clock.monotonic()
-        self.flow = Flow()
+        self.rate = SendingRate()
         self._source = source
         self._clock = clock
         self._warn = warn
@@ -224,15 +209,14 @@ class Sender(asyncio.Protocol):
 
     def _note_written(self, size: int) -> None:
         self._wrote = self._clock.monotonic()
-        self.flow.note(self._wrote, size)
+        self.rate.note(self._wrote, size)
 
     def _allowed(self) -> int:
         """Return how many bytes may be sent now."""
         settings = self._owner.settings
         if not settings.ha_flow_control_enable:
             return PIECE_BYTES
-        self.flow.note(self._clock.monotonic(), 0)
-        return max(0, settings.max_ha_transfer_byte_in_second - self.flow.bytes)
+        return self.rate.left(self._clock.monotonic(), settings.max_ha_transfer_byte_in_second)
 
     # --- time -----------------------------------------------------------------------------------------------------
 
