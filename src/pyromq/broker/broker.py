@@ -43,7 +43,7 @@ from .wiring.naming import Naming
 from .wiring.popping import PopParts
 from .wiring.replicating import ReplicatingParts
 from .wiring.serving import PullParts, SendParts
-from .wiring.slave_tables import SlaveTableParts
+from .wiring.slave import SlaveParts, SlaveTableParts
 from .wiring.stored_pops import StoredPopParts
 
 log = logs.get("pyromq.broker")
@@ -124,7 +124,11 @@ class Broker:
         self.pulls = self.pull_parts.handler
         self.balance = BalanceParts(base, self.naming)
         self.slave_tables = SlaveTableParts(base, self.timing, self.balance)
-        self.naming.before_first = self.slave_tables.lead
+        self.slave: SlaveParts | None = None
+        if environment.is_slave:
+            self.slave = SlaveParts(base, self.naming, self.slave_tables, self.pull_parts, connect)
+        else:
+            self.naming.before_first = self.slave_tables.lead
         self.replicating = ReplicatingParts(base, self.naming, ports.ha)
         self.pop_parts = PopParts(base, self.sends, self.pull_parts, self.balance.modes)
         self.stored_pops = StoredPopParts(base, self.sends, self.timing, self.pop_parts)
@@ -144,8 +148,10 @@ class Broker:
             self.runtime,
             lambda: self.listeners.servers,
             format_address(base.live.config.advertised_host, ports.grpc_port),
+            lambda: None if self.slave is None else self.slave.trouble(),
         )
-        handlers = base.statistics.holds.around(surface(parts))
+        served = surface(parts) if self.slave is None else self.slave.around(surface(parts))
+        handlers = base.statistics.holds.around(served)
         sending, pulling = self.sends.parts, self.pull_parts.parts
         popping = self.pop_parts.parts(pulling.changes)
         feeding = Feeding(sending, pulling, popping)
@@ -186,19 +192,21 @@ class Broker:
                 }
                 | self.pop_parts.figures()
                 | self.stored_pops.figures()
+                | ({} if self.slave is None else self.slave.figures())
             ),
         )
 
     def _carry_before_deletion(self) -> None:
-        """Let each of these carry forward what is still needed of a log file before it goes; the last one notes it."""
-        for carrier in (
+        """Let each of these carry forward what is still needed of a log file before it goes; the last one notes it.
+
+        A slave carries nothing: what its master has carried comes with the log."""
+        own = (
             self.timing.levels.carry,
             self.timing.timers.carry,
             self.transactions.carrier,
             self.retries.dead_letters.carry,
-            self.storage.keep_quarantined,
-            self.storage.expired.note,
-        ):
+        )
+        for carrier in (*(own if self.slave is None else ()), self.storage.keep_quarantined, self.storage.expired.note):
             self.retention.add_carrier(carrier)
 
     @property
@@ -211,13 +219,18 @@ class Broker:
     async def start(self) -> str:
         """Accept connections and serve; return the address that clients are given."""
         self.storage.gate.measure()
+        if self.slave is None:
+            await self._recover()
+        self.listeners.accept()
+        self.replicating.accept()
+        return self.address
+
+    async def _recover(self) -> None:
+        """Go on where those who put messages by themselves were."""
         await self.storage.put_released(self.intake)
         await self.transactions.recover()
         await self.pop_parts.recover()
         await self.stored_pops.recover()
-        self.listeners.accept()
-        self.replicating.accept()
-        return self.address
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         """Return the loops that run as long as the broker does. One that dies begins again (`supervision.py`)."""
@@ -237,7 +250,9 @@ class Broker:
         ]
 
     def message_loops(self) -> list[Coroutine[Any, Any, None]]:
-        """Return the loops that carry messages on by themselves."""
+        """Return the loops that carry messages on by themselves. On a slave they come from its master alone."""
+        if self.slave is not None:
+            return [*self.slave.loops(), self.timing.keep_progress()]
         own = (self.timing, self.transactions, self.pop_parts, self.stored_pops)
         return [loop for parts in own for loop in parts.loops()]
 
@@ -254,6 +269,8 @@ class Broker:
             await self.timing.close()
             await self.transactions.close_tables()
             await self.balance.close_tables()
+            if self.slave is not None:
+                await self.slave.close()
             await self.slave_tables.close_tables()
             await self.base.close_tables()
         finally:

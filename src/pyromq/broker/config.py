@@ -386,6 +386,14 @@ class BrokerConfig(PopSettings):
         return self.auto_create_subscription_group or (self.enable_create_sys_group and names.is_system_group(group))
 
     @property
+    def replication(self) -> ReplicationSettings:
+        return self.part(ReplicationSettings)
+
+    @property
+    def is_slave(self) -> bool:
+        return self.replication.is_slave
+
+    @property
     def advertised_host(self) -> str:
         """Return what clients are told. An address for all interfaces is none that they could use."""
         if self.broker_ip1 is not None:

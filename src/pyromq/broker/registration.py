@@ -28,7 +28,7 @@ from ..protocol.bodies.topics import TopicConfig, TopicConfigAndMappingSerialize
 from ..protocol.command import Command
 from ..protocol.frame import FrameLimits
 from ..protocol.headers.header import Header
-from ..protocol.headers.namesrv import QueryDataVersionAnswer, RegisterBroker, RegisteredBroker
+from ..protocol.headers.namesrv import QueryDataVersionAnswer, RegisterBroker, RegisterBrokerAnswer, RegisteredBroker
 from ..protocol.requests import RequestCode
 from ..transport.client import RemotingClient
 from ..transport.peer import Peer
@@ -124,6 +124,7 @@ class BrokerRegistration:
     timeout_s: float
     frame_bytes: int = FrameLimits().frame_bytes
     order_topics: Callable[[Sequence[str]], None] = lambda topics: None
+    masters: dict[str, RegisterBrokerAnswer] = field(default_factory=dict)  # by name server, as told last to a slave
 
     def __post_init__(self) -> None:
         self._limited = logs.Limited(log, self.clock, REPEAT_S)
@@ -196,7 +197,7 @@ class BrokerRegistration:
 
     async def _update(self, server: _NameServer) -> None:
         facts = self.facts()
-        if not server.stale:
+        if not server.stale and self.identity.broker_id == MASTER_ID:  # a slave asks for its master by registering
             if not server.once_more and not await self._is_outdated(server, facts.version):
                 return
             server.once_more = False
@@ -204,6 +205,7 @@ class BrokerRegistration:
         answer = None
         for body in facts.bodies(self.frame_bytes - HEADER_BYTES):
             answer = await self._register(server, body, facts.compressed)
+            self._note_master(server, answer)
             if answer.remark:  # taken, but not as we said it: we say it again, for the reason may pass
                 server.once_more = True
                 self._limited.warning("registered, but not as told", name_server=server.address, why=answer.remark)
@@ -214,6 +216,16 @@ class BrokerRegistration:
             server.rest_s = len(facts.topics) * PAUSE_PER_TOPIC_S
         if answer is not None and answer.body:
             self.order_topics(list(decode_body(KVTable, answer.body).table))
+
+    def _note_master(self, server: _NameServer, answer: Command) -> None:
+        """Note where the master of this broker is. A name server that knows of none now may have, and will again."""
+        told = RegisterBrokerAnswer.from_fields(answer.fields)
+        if self.identity.broker_id != MASTER_ID and told.master_addr:
+            self.masters[server.address] = told
+
+    def master(self) -> RegisterBrokerAnswer | None:
+        """Return what the first name server that knows a master of this broker has said of it."""
+        return next((self.masters[one] for one in self._servers if one in self.masters), None)
 
     async def _register(self, server: _NameServer, body: bytes, compressed: bool) -> Command:
         header = RegisterBroker(

@@ -39,7 +39,7 @@ from .wiring.foundation import Foundation
 from .wiring.naming import Naming
 from .wiring.popping import PopParts
 from .wiring.serving import PullParts, SendParts
-from .wiring.slave_tables import SlaveTableParts
+from .wiring.slave import SlaveTableParts
 from .wiring.stored_pops import StoredPopParts
 
 SERVED = (ServedBy.BROKER, ServedBy.RELAYED)
@@ -73,6 +73,7 @@ class Parts:
     runtime: RuntimeInfo
     servers: Callable[[], Iterable[Server]]  # which are made with the handlers, so after them
     grpc_endpoint: str  # where gRPC clients are told to come
+    no_master: Callable[[], str | None]  # why a slave does not follow its master; None: it does, or is a master
 
 
 def surface(parts: Parts) -> dict[int, Handler]:
@@ -229,6 +230,7 @@ def _inspection(parts: Parts) -> Inspection:
         sends.types.of_day,
         base.environment.budget,
         parts.grpc_endpoint,
+        parts.no_master,
     )
 
 

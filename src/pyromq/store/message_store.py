@@ -9,12 +9,13 @@ read, flushing.py flushes, expiry.py lets the oldest log file go.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from .. import logs
 from ..ambient import Clock, RunBlocking
 from ..machine.descriptors import Shares
 from .config import StoreConfig
+from .errors import StoreNotWritable
 from .expiry import LogExpiry
 from .files.disk import Disk, DiskFull, DiskLock
 from .files.free_space import FreeSpace
@@ -90,6 +91,14 @@ class MessageStore:
 
         self._expiry = LogExpiry(files, synced, flushing, reading, run_blocking, clock)
         self.log_files, self.drop_oldest_log_file = self._expiry.log_files, self._expiry.drop_oldest_log_file
+
+    def take_from_master_only(self) -> None:
+        """Refuse every put from here on: this is a slave's store, and only `following` writes to its log."""
+
+        def refuse(*_: object, **__: object) -> NoReturn:
+            raise StoreNotWritable("this broker is a slave: its log has the records of its master, and no others")
+
+        self.put = self.put_batch = refuse
 
     @property
     def is_writable(self) -> bool:

@@ -45,7 +45,7 @@ def test_what_does_not_fit_is_refused_with_what_to_do(tmp_path: Path, lines: str
         loaded(tmp_path, lines)
 
 
-@pytest.mark.parametrize("lines", ["brokerRole=SLAVE\nbrokerId=1", "brokerRole=SYNC_MASTER"])
+@pytest.mark.parametrize("lines", ["brokerRole=SYNC_MASTER"])
 def test_a_role_to_come_is_refused(tmp_path: Path, lines: str) -> None:
     with pytest.raises(ConfigError, match="there is no replication yet"):
         loaded(tmp_path, lines)

@@ -69,6 +69,7 @@ class Inspection:
     mistyped: Callable[[bool], list[MistypedLine]]
     budget: Budget
     grpc_endpoint: str
+    no_master: Callable[[], str | None]
 
     def __call__(self, request: Request) -> Reply:
         troubles, conflicts = self.troubles(), self.consumers.conflicts
@@ -117,6 +118,8 @@ class Inspection:
             found.append(no_disk)
         if config.broker_permission & Perm.READ_WRITE != Perm.READ_WRITE:
             found.append(f"brokerPermission is {config.broker_permission}")
+        if (why := self.no_master()) is not None:
+            found.append(why)
         if self.lag_ms() > config.max_loop_lag_ms:
             found.append(f"it runs {self.lag_ms():.0f} ms late")
         return found

@@ -26,8 +26,9 @@ from ..reading.popped import PoppedLanes
 from ..reading.queue_reads import QueueReads
 from ..reading.slow_readers import Backlog
 from .checks import Allowed, PullChecks
+from .slave_reads import SlaveReads
 from .suspended import SuspendedPulls
-from .tickets import AnyTicket, KernelTicket, Ticket, code_of, reply_to, search_of
+from .tickets import AnyTicket, KernelTicket, Ticket, reply_to, search_of
 
 log = logs.get("pyromq.broker")
 
@@ -52,6 +53,7 @@ class PullHandler:
     reads: QueueReads
     backlog: Backlog
     count: GetCounter
+    slave_reads: SlaveReads
     pops: PoppedLanes | None = None  # queues that groups pop
     missed: int = 0  # pulls that were answered with nothing
     durations: list[Callable[[], float]] = field(default_factory=list)  # the longest that each kernel knows of
@@ -65,6 +67,7 @@ class PullHandler:
         self.suspended = SuspendedPulls(self.clock, self.store, self._retry, self._answer_due)
 
     def __call__(self, request: RequestOf[PullMessage, None]) -> Answer:
+        self.slave_reads.check()
         header = request.header
         allowed = self.checks.check(header, request.command.code, self.live.config)
         if self.pops is not None:
@@ -126,11 +129,10 @@ class PullHandler:
         return await await_answer(self._answer_selection(ticket, selection, config))
 
     def _answer_selection(self, ticket: Ticket, selection: Selection, config: BrokerConfig) -> Answer:
-        header = ticket.header
         if selection.status is GetStatus.FOUND:
             return self._found(ticket, selection, config)
-        is_nothing_yet = code_of(selection.status, header.queue_offset) == ResponseCode.PULL_NOT_FOUND
-        if is_nothing_yet and self._suspend(ticket, config):
+        code, _ = self.slave_reads.nothing_here(selection, ticket.header.queue_offset)
+        if code == ResponseCode.PULL_NOT_FOUND and self._suspend(ticket, config):
             return None
         return self._answer_nothing(ticket, selection)
 
@@ -171,12 +173,13 @@ class PullHandler:
         self._longest_ms = max(self._longest_ms, took_ms)
         self.backlog.note(group, self.store.commit_log.end - selection.ranges[0].position)
         self.count(header.topic, group, header.queue_id, len(records), len(body), took_ms, from_disk)
-        return reply_to(ticket, ResponseCode.SUCCESS, GetStatus.FOUND.value, selection, body)
+        suggested = self.slave_reads.suggested(ticket.allowed.group, selection)
+        return reply_to(ticket, ResponseCode.SUCCESS, GetStatus.FOUND.value, selection, body, suggested)
 
     def _answer_nothing(self, ticket: Ticket, selection: Selection) -> Reply:
         self.missed += 1
-        code = code_of(selection.status, ticket.header.queue_offset)
-        return reply_to(ticket, code, selection.status.value, selection)
+        code, shown = self.slave_reads.nothing_here(selection, ticket.header.queue_offset)
+        return reply_to(ticket, code, selection.status.value, shown)
 
     def _reset(self, ticket: Ticket, offset: int) -> Reply:
         """Answer that an administrator moved the group: the client drops what it has and goes on there."""

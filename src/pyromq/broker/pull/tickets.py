@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ...model.codes import ResponseCode
+from ...model.topic import MASTER_ID
 from ...protocol.frame import decode_frames
 from ...protocol.headers.pull import PullMessage, PullMessageAnswer
 from ...store.log.reader import GetStatus, Selection
@@ -80,9 +81,11 @@ def code_of(status: GetStatus, offset: int) -> ResponseCode:
     }.get(status, ResponseCode.PULL_OFFSET_MOVED)
 
 
-def reply_to(ticket: Ticket, code: int, remark: str, selection: Selection, body: bytes = b"") -> Reply:
+def reply_to(
+    ticket: Ticket, code: int, remark: str, selection: Selection, body: bytes = b"", suggested: int = MASTER_ID
+) -> Reply:
     header = PullMessageAnswer(
-        suggest_which_broker_id=0,
+        suggest_which_broker_id=suggested,
         next_begin_offset=selection.next_offset,
         min_offset=selection.min_offset,
         max_offset=selection.max_offset,

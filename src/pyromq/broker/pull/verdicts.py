@@ -55,7 +55,7 @@ class PullChanges:
         self._settings = state.ChangeFlag()
         self._topics: dict[str, ChangeFlag] = {}
         self._groups: dict[str, ChangeFlag] = {}
-        live.watch(lambda _: self._settings_changed())
+        live.watch(lambda _: self.end_all())
         topics.watch(lambda topic: _set(self._topics, topic))
         groups.watch(self._group_changed)
         consumers.watch(self._group_changed)
@@ -69,7 +69,8 @@ class PullChanges:
         """Return what a verdict that is given now depends on."""
         return Changes(self._settings, _flag(self._topics, topic), _flag(self._groups, group))
 
-    def _settings_changed(self) -> None:
+    def end_all(self) -> None:
+        """End every verdict: something has changed that all of them depend on."""
         self._settings.is_set = True
         self._settings = state.ChangeFlag()
 
@@ -148,7 +149,10 @@ class PullVerdicts:
         queue = handler.store.queues.get(topic, queue_id)
         if config.reject_pull_consumer_enable or not isinstance(queue, ConsumeQueue):
             return None
+        if handler.slave_reads.vary:
+            return None  # by what is read
         try:
+            handler.slave_reads.check()
             allowed = handler.checks.check(header, query.code, config)
         except RequestRefused:
             return None  # Python says it to each
@@ -165,7 +169,11 @@ class PullVerdicts:
             self._parts.changes.of(topic, group),
             _limits(header, config, is_filtered=codes is not None),
             codes,
-            _pieces(allowed.topic.topic_sys_flag, allowed.group.group_sys_flag),
+            _pieces(
+                allowed.topic.topic_sys_flag,
+                allowed.group.group_sys_flag,
+                handler.slave_reads.suggested(allowed.group),
+            ),
         )
         return grant
 
@@ -195,12 +203,12 @@ def _header(query: PullQuery) -> PullMessage:
 
 
 @lru_cache(64)
-def _pieces(topic_sys_flag: int, group_sys_flag: int) -> AnswerPieces:
+def _pieces(topic_sys_flag: int, group_sys_flag: int, suggested: int) -> AnswerPieces:
     """Cut the header of an answer, as Python's own way makes it, around its numbers."""
     marks = {name: f"<{name}>" for name in _NUMBERS}
     fields = (
         PullMessageAnswer(
-            suggest_which_broker_id=0,
+            suggest_which_broker_id=suggested,
             next_begin_offset=0,
             min_offset=0,
             max_offset=0,

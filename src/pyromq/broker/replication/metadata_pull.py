@@ -5,7 +5,7 @@ its tables are all fetched every 10 s. Topics, groups and modes count at once. O
 timers rest on records (a retry, a delivered message): they count once the log here reaches as far as the master's did
 after they were fetched, so that a slave that takes over misses nothing that its tables call done.
 
-The slave's role makes it, with `wiring/slave_tables.py`, and runs it while it follows. It writes nothing to the log.
+The slave's role makes it, with `wiring/slave.py`, and runs it while it follows. It writes nothing to the log.
 """
 
 from __future__ import annotations
@@ -104,6 +104,8 @@ class MetadataPull:
         self.has_definitions = asyncio.Event()  # topics, groups and modes are the master's
         self.has_all = asyncio.Event()  # and the progress too
         self.state = "no master is known yet"
+        self.is_ours = False  # the master: it says when its log begins
+        self.master_log: tuple[int, int] | None = None  # from where to where, as told last; ours say it each second
 
     def connected(self) -> None:
         """Fetch everything at once: the master is there, perhaps another one."""
@@ -172,11 +174,14 @@ class MetadataPull:
     async def _versions(self, address: str) -> TableVersions | None:
         """Return which versions the master has; None: it is Java's, and cannot say."""
         try:
-            return (await ask(self._client, address, Code.TABLE_VERSIONS))[1]
+            versions = (await ask(self._client, address, Code.TABLE_VERSIONS))[1]
         except CallRefused as refusal:
             if refusal.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 raise
+            self.is_ours = False
             return None
+        self.is_ours, self.master_log = True, (versions.log_start, versions.log_end)
+        return versions
 
     async def _log_end(self, address: str, is_ours: bool) -> int:
         """Return where the master's log ends now, at least."""
@@ -186,8 +191,10 @@ class MetadataPull:
                 return versions.log_end
         _, facts = await ask(self._client, address, Code.GET_BROKER_RUNTIME_INFO)
         end = whole_number(facts.table.get("commitLogMaxOffset"))
+        start = whole_number(facts.table.get("commitLogMinOffset")) or 0
         if end is None:
             raise Malformed(f"{address} does not say where its log ends (commitLogMaxOffset of request 28)")
+        self.master_log = start, end
         return end
 
     async def _topics(self, address: str) -> Pages[TopicConfig]:

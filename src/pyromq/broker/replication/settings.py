@@ -119,7 +119,7 @@ class ReplicationSettings:
 
     def _refuse_what_is_to_come(self) -> None:
         """Refuse roles whose part of the broker is not there yet."""
-        if self.broker_role is not BrokerRole.ASYNC_MASTER:
+        if self.broker_role is BrokerRole.SYNC_MASTER:
             raise ConfigError(
                 f"brokerRole = {self.broker_role.value}: there is no replication yet, so this broker would be a lone "
                 "master; run it as ASYNC_MASTER with brokerId=0"

@@ -17,12 +17,13 @@ class TableVersionHandlers:
 
     life: str
     numbers: Mapping[str, Callable[[], int]]
-    log_end: Callable[[], int]
+    log_bounds: Callable[[], tuple[int, int]]
     commits: OwnCommits
 
     def versions(self, _: RequestOf[None, None]) -> Reply:
         changes = {name: number() for name, number in self.numbers.items()}
-        return Reply(body=own.TableVersions(life=self.life, changes=changes, log_end=self.log_end()))
+        start, end = self.log_bounds()
+        return Reply(body=own.TableVersions(life=self.life, changes=changes, log_end=end, log_start=start))
 
     def own_commits(self, _: RequestOf[None, None]) -> Reply:
         return Reply(

@@ -80,8 +80,8 @@ class Verdicts:
         found = handler.checks.standing(name, config)
         if found is None or not _is_plain(found) or name in handler.new_topics:
             return None
-        if config.start_accept_send_request_time_stamp:
-            return None  # depends on the time
+        if config.start_accept_send_request_time_stamp or config.is_slave:
+            return None  # depends on the time; or nobody sends to a slave
         grant: Grant = self.module.Grant(
             name, max(found.write_queue_nums, found.read_queue_nums), bool(found.attributes)
         )

@@ -65,13 +65,13 @@ class TimingParts:
         return self.progress.levels(self._store.queues)
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
-        seconds = self._environment.config.flush_delay_offset_interval / 1000
         keep = self._environment.loops.keep
-        return [
-            keep("delay levels", self.levels.run),
-            keep("timers", self.timers.run),
-            self._environment.every("progress of delay levels", seconds, self._store_progress),
-        ]
+        return [keep("delay levels", self.levels.run), keep("timers", self.timers.run), self.keep_progress()]
+
+    def keep_progress(self) -> Coroutine[Any, Any, None]:
+        """Return the loop that writes how far the delay levels are: also of a slave, which its master tells."""
+        seconds = self._environment.config.flush_delay_offset_interval / 1000
+        return self._environment.every("progress of delay levels", seconds, self._store_progress)
 
     def _store_progress(self) -> None:
         if self.progress.store_changed(self._store.flushed.value):

@@ -56,6 +56,11 @@ class Environment:
         return self.config.part(TransportSettings)
 
     @property
+    def is_slave(self) -> bool:
+        """Return whether this broker follows a master: then nothing but that master's records enters its log."""
+        return self.config.is_slave
+
+    @property
     def limits(self) -> Limits:
         return self.transport.limits(self.budget.memory_bytes)
 

@@ -223,7 +223,8 @@ class Foundation:
         self.counters = self.statistics.counters
         self.clients = ClientParts(environment, self.topics, self.groups)
         self.consumers, self.producers = self.clients.consumers, self.clients.producers
-        self.topics.watch(NewQueues(self.topics, self.offsets, self.consumers, self.store).note)
+        if not environment.is_slave:  # whose offsets are its master's
+            self.topics.watch(NewQueues(self.topics, self.offsets, self.consumers, self.store).note)
 
     async def close_tables(self) -> None:
         for part in (self.tables, self.storage, self.clients):

@@ -45,6 +45,7 @@ class Naming:
             broker_name=config.broker_name,
             address=environment.address,
             ha_address=format_address(config.advertised_host, ha_port or environment.port + 1),
+            broker_id=config.replication.broker_id,
         )
         self.registration = BrokerRegistration(
             self._client,

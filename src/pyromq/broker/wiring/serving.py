@@ -23,6 +23,7 @@ from ..intake.intake import Intake, LogAccess
 from ..intake.parking import Park, refuse_what_nobody_delivers
 from ..pull.checks import PullChecks
 from ..pull.handler import PullHandler
+from ..pull.slave_reads import SlaveReads
 from ..pull.verdicts import PullChanges, Pulling
 from ..reading.queue_reads import QueueReads
 from ..reading.slow_readers import Backlog, ColdReads
@@ -129,12 +130,18 @@ class PullParts:
         self.reads = QueueReads(store, clock, self.cold_reads)
         checks = PullChecks(base.topics, base.groups, base.consumers, base.clients.filters)
         changes = PullChanges(live, base.topics, base.groups, base.consumers, offsets)
-        self.handler = PullHandler(live, clock, store, checks, offsets, self.reads, self._backlog, base.counters.got)
+        slave_reads = SlaveReads(live, store.commit_log, base.environment.budget.memory_bytes)
+        count = base.counters.got
+        self.handler = PullHandler(live, clock, store, checks, offsets, self.reads, self._backlog, count, slave_reads)
+        self._suggestions_vary = False
         self.parts = Pulling(self.handler, changes, base.counters, base.environment.limits)
 
     def protect(self) -> None:
         """Stop groups that are too far behind, if that is wanted, until an administrator allows them again."""
-        groups = self._base.groups
+        groups, before = self._base.groups, self._suggestions_vary
+        self._suggestions_vary = self.handler.slave_reads.vary
+        if self._suggestions_vary != before:
+            self.parts.changes.end_all()
         self.cold_reads.sweep(self._base.clock.monotonic())
         for name, behind in self._backlog.too_far(self._base.live.config).items():
             group = groups.find(name)

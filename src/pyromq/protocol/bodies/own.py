@@ -182,11 +182,13 @@ class MessageLifeAnswer(OwnBody, kw_only=True):
 class TableVersions(OwnBody, kw_only=True):
     """30006. `life` is another one after a restart. Within a life, a table's number is another one after each change.
 
-    `log_end`: the log reaches at least as far as the records that the tables rest on now."""
+    `log_end`: the log reaches at least as far as the records that the tables rest on now. `log_start`: older ones have
+    expired; 0 of brokers that do not say it."""
 
     life: str
     changes: dict[str, int]
     log_end: int
+    log_start: int = 0
 
 
 class OwnCommitsAnswer(OwnBody, kw_only=True):

@@ -232,6 +232,7 @@ class Retention:
     config: RetentionConfig
     clock: Clock
     carriers: list[Carrier] = field(default_factory=list)
+    goes_by_age: Callable[[], bool] = lambda: True  # False: somebody else says when old files go
     _jumps: ClockJumps = field(init=False)
     _rounds_by_hand: int = field(default=0, init=False)
 
@@ -271,7 +272,7 @@ class Retention:
         by_hand = self._rounds_by_hand > 0
         self._rounds_by_hand = max(0, self._rounds_by_hand - 1)
         files = self.store.log_files()
-        by_age = self._jumps.trusts_the_clock()
+        by_age = self._jumps.trusts_the_clock() and self.goes_by_age()
         decision = decide(files, usage, self.clock.now_ms(), self.config, by_hand, by_age)
         gone = 0
         for file in files[: decision.files]:
@@ -284,6 +285,15 @@ class Retention:
             self.gate.measure()
         elif usage.ratio > self.config.warn_at:
             log.error("the disk is nearly full and no log file may go", used=usage.used, total=usage.total)
+        return gone
+
+    async def drop_before(self, position: int) -> int:
+        """Let the files go that end at or before a position, and return how many went."""
+        gone = 0
+        for file in self.store.log_files()[:-1]:
+            if file.end > position or not await self._drop(file, "the master's has gone"):
+                break
+            gone += 1
         return gone
 
     async def _drop(self, file: LogFile, reason: str) -> bool:

@@ -1,0 +1,67 @@
+"""What a slave answers to requests that only its master may serve: everything that would change its log or its tables.
+
+A refusal names the master. Deletions succeed and do nothing: mqadmin asks slaves for them too, and what the master
+deletes goes here by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ...errors import RequestRefused
+from ...model.codes import ResponseCode
+from ...protocol.requests import RequestCode as Code
+from ...transport.dispatch import Handler, Reply, Request
+
+SENDS = (
+    Code.SEND_MESSAGE,
+    Code.SEND_MESSAGE_V2,
+    Code.SEND_BATCH_MESSAGE,
+    Code.SEND_REPLY_MESSAGE,
+    Code.SEND_REPLY_MESSAGE_V2,
+    Code.CONSUMER_SEND_MSG_BACK,
+    Code.POP_MESSAGE,
+    Code.ACK_MESSAGE,
+    Code.BATCH_ACK_MESSAGE,
+    Code.CHANGE_MESSAGE_INVISIBLETIME,
+    Code.NOTIFICATION,
+)
+CHANGES = (
+    Code.UPDATE_AND_CREATE_TOPIC,
+    Code.UPDATE_AND_CREATE_TOPIC_LIST,
+    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
+    Code.UPDATE_AND_GET_GROUP_FORBIDDEN,
+    Code.SET_MESSAGE_REQUEST_MODE,
+    Code.INVOKE_BROKER_TO_RESET_OFFSET,
+    Code.CLONE_GROUP_OFFSET,
+    Code.RESUME_CHECK_HALF_MESSAGE,
+    Code.SWITCH_TIMER_ENGINE,
+    Code.CLEAN_UNUSED_TOPIC,
+    Code.DEAD_LETTERS,
+)
+ENDS = (Code.END_TRANSACTION, Code.RECALL_MESSAGE)  # Java's slaves answer these with 11
+DELETIONS = (Code.DELETE_TOPIC_IN_BROKER, Code.DELETE_SUBSCRIPTIONGROUP)
+
+
+def slave_surface(handlers: Mapping[int, Handler], master: Callable[[], str | None]) -> dict[int, Handler]:
+    """Return the handlers of a slave. `master` says where it is; None: nobody knows."""
+
+    def remark() -> str:
+        return f"this broker is a slave: its master is {master() or 'away'}"
+
+    def refused(code: int) -> Handler:
+        def refuse(_: Request) -> None:
+            raise RequestRefused(f"{remark()}, which serves this", code)
+
+        return refuse
+
+    def deleted(_: Request) -> Reply:
+        return Reply(remark=f"{remark()}; what is deleted there goes here too")
+
+    return (
+        {**handlers}
+        | {row.code: refused(ResponseCode.SERVICE_NOT_AVAILABLE) for row in (*SENDS, *CHANGES)}
+        | {row.code: refused(ResponseCode.SLAVE_NOT_AVAILABLE) for row in ENDS}
+        | {row.code: deleted for row in DELETIONS}
+    )
