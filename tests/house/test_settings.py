@@ -12,11 +12,8 @@ from tests.house.source import modules
 
 # Keys of replication whose part is being built: `brokerRole` refuses whatever would need them. The list only shrinks.
 TO_COME = {
-    "ha_ack_after_flush",
     "ha_hold_bytes",
     "ha_max_gap_not_in_sync",
-    "offset_check_in_slave",
-    "slave_read_enable",
     "slave_timeout",
 }
 

@@ -222,7 +222,8 @@ class Broker:
         if self.slave is None:
             await self._recover()
         self.listeners.accept()
-        self.replicating.accept()
+        if self.slave is None:
+            self.replicating.accept()
         return self.address
 
     async def _recover(self) -> None:

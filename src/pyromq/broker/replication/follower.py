@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from ... import logs
 from ...ambient import Clock, Random
@@ -216,9 +216,8 @@ class _Ends(asyncio.Protocol):
         self.stirred, self.lost = asyncio.Event(), asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.write(self._stream.begin(self._clock.monotonic()))
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.write(self._stream.begin(self._clock.monotonic()))
 
     def data_received(self, data: bytes) -> None:
         if self.fault is not None:

@@ -91,9 +91,9 @@ def check_master(master: MastersLog, own: Identity, log: OwnLog) -> None:
         raise CannotFollow(f"{master.address} is a slave itself: name its master by haMasterAddress")
     if master.file_bytes != log.file_bytes:
         remedy = (
-            "start this broker again: an empty store takes the master's size over"
+            "nothing is stored here yet, so set the same here"
             if log.is_empty
-            else "set the same here with an empty store, which is filled anew (pyromq store seed)"
+            else "set the same here and move this store away: an empty slave gets everything from its master"
         )
         raise CannotFollow(
             f"mappedFileSizeCommitLog is {master.file_bytes} at the master {master.address} and {log.file_bytes} here: "
@@ -116,7 +116,7 @@ def how_to_begin(master: MastersLog, log: OwnLog) -> Beginning:
     if log.end < master.start:
         raise CannotFollow(
             f"this log ends at {log.end}, that of the master {master.address} begins at {master.start}: the records "
-            "between have expired there. Fill this store anew (pyromq store seed)"
+            "between have expired there. Move this store away: an empty slave gets everything from its master"
         )
     return Beginning.COMPARE if log.last >= master.start else Beginning.AS_IT_IS
 
@@ -125,6 +125,6 @@ def check_last(master: MastersLog, log: OwnLog, ours: bytes, theirs: bytes) -> N
     """Raise CannotFollow unless the last record here is the master's at that place."""
     if ours != theirs:
         raise CannotFollow(
-            f"the record at {log.last} is another one at the master {master.address}: the logs have gone apart. Fill "
-            "this store anew (pyromq store seed), or make this broker the master"
+            f"the record at {log.last} is another one at the master {master.address}: the logs have gone apart. Make "
+            "this broker the master, or move its store away: an empty slave gets everything from its master"
         )

@@ -47,17 +47,17 @@ DELETIONS = (Code.DELETE_TOPIC_IN_BROKER, Code.DELETE_SUBSCRIPTIONGROUP)
 def slave_surface(handlers: Mapping[int, Handler], master: Callable[[], str | None]) -> dict[int, Handler]:
     """Return the handlers of a slave. `master` says where it is; None: nobody knows."""
 
-    def remark() -> str:
-        return f"this broker is a slave: its master is {master() or 'away'}"
+    def where() -> str:
+        return master() or "away"
 
     def refused(code: int) -> Handler:
         def refuse(_: Request) -> None:
-            raise RequestRefused(f"{remark()}, which serves this", code)
+            raise RequestRefused(f"this broker is a slave: its master, which serves this, is {where()}", code)
 
         return refuse
 
     def deleted(_: Request) -> Reply:
-        return Reply(remark=f"{remark()}; what is deleted there goes here too")
+        return Reply(remark=f"this broker is a slave: what is deleted at its master, {where()}, goes here too")
 
     return (
         {**handlers}

@@ -1,0 +1,199 @@
+"""Our slave of a real Java 5.5.0 master: the same log byte for byte, the same queue entries, over rolls and kills."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pyromq.store.files.real_disk import RealDisk
+from pyromq.store.recovery.sizes import inferred_config
+from pyromq.store.tools.verify import verify_store
+
+from . import wire
+from .conftest import CLUSTER, registered
+from .peers import java, ours
+from .waiting import eventually
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]  # Java brokers: make interop
+
+NAME = "broker-r"
+TOPIC = "Replicated"
+FILE_BYTES = 65536
+SMALL = {"mappedFileSizeCommitLog": str(FILE_BYTES), "maxMessageSize": "30000"}
+SEND, SEND_BACK, RUNTIME, MAX_OFFSET, MIN_OFFSET, BY_PLACE, INSPECT = 10, 36, 28, 30, 31, 33, 30001
+
+
+class Pair:
+    """A Java master and our slave of it."""
+
+    def __init__(self, name_server: ours.NameServer, home: Callable[[str], Path]) -> None:
+        self.name_server = name_server
+        settings = {
+            **SMALL,
+            "brokerRole": "ASYNC_MASTER",
+            "brokerIP2": "127.0.0.1",
+            "slaveReadEnable": "true",
+            "flushConsumerOffsetInterval": "200",
+            "messageDelayLevel": "1s 2s 3s",
+        }
+        self.master = java.Broker("5.5.0", home("master"), [name_server.address], settings, name=NAME, cluster=CLUSTER)
+        registered(name_server.address, self.master)
+        wire.create_topic(self.master.address, TOPIC, 2, "")
+        eventually(lambda: wire.ask(self.servers, wire.GET_ROUTE, {"topic": TOPIC}).code == 0, "the topic has a route")
+        roles = {**SMALL, "brokerRole": "SLAVE", "brokerId": "1", "slaveReadEnable": "true"}
+        self.slave_settings = {**roles, "messageDelayLevel": "1s 2s 3s"}
+        self._home = home
+        self._numbers = itertools.count()
+
+    @property
+    def servers(self) -> str:
+        return self.name_server.address
+
+    def start_slave(self) -> ours.Broker:
+        self.slave = ours.Broker(self._home("slave"), [self.servers], self.slave_settings, name=NAME, cluster=CLUSTER)
+        return self.slave
+
+    def send(self, count: int, properties: str = "", size: int = 200) -> None:
+        with wire.Client(self.master.address) as client:
+            for number in range(count):
+                body = f"m{next(self._numbers)} ".encode().ljust(size, b"x")
+                fields = {
+                    "producerGroup": "P", "topic": TOPIC, "defaultTopic": "TBW102", "defaultTopicQueueNums": "4",
+                    "queueId": str(number % 2), "sysFlag": "0", "bornTimestamp": "1700000000000", "flag": "0",
+                    "properties": f"KEYS\x01k{number}\x02TAGS\x01t{number % 3}\x02{properties}",
+                }  # fmt: skip
+                answer = client.call(SEND, fields, body)
+                assert answer.code == 0, answer.remark
+
+    def ends(self) -> tuple[int, int]:
+        return log_end(self.master.address), log_end(self.slave.address)
+
+    def caught_up(self) -> int:
+        """Wait until the slave has all; return where the logs end."""
+        eventually(lambda: len({*self.ends()}) == 1, "the slave has all", seen=self.seen)
+        return self.ends()[0]
+
+    def seen(self) -> object:
+        return self.ends(), self.slave.program.tail()
+
+    def compare(self) -> None:
+        """Both logs, up to where the slave is, and the entries of all queues, as they lie in the files."""
+        end = self.caught_up()
+        ours_, theirs = log_bytes(self.slave.home, end), log_bytes(self.master.home, end)
+        assert len(theirs) == len(ours_) == end
+        assert ours_ == theirs
+        for folder in sorted((self.master.home / "store" / "consumequeue").glob("*/*")):
+            name = folder.relative_to(self.master.home)
+            entries, copied = queue_bytes(folder), queue_bytes(self.slave.home / name)
+            assert copied[: len(entries)].rstrip(b"\0") == entries.rstrip(b"\0"), name
+
+
+def log_end(address: str) -> int:
+    table = wire.json_with_bare_keys(wire.ask(address, RUNTIME).body)["table"]
+    return int(table["commitLogMaxOffset"])
+
+
+def log_bytes(home: Path, end: int) -> bytes:
+    files = sorted(path for path in (home / "store" / "commitlog").iterdir() if path.name.isdigit())
+    return b"".join(path.read_bytes() for path in files)[:end]
+
+
+def queue_bytes(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(folder.iterdir()))
+
+
+@pytest.fixture(scope="module")
+def pair(java_peers: None, home: Callable[[str], Path]) -> Iterator[Pair]:
+    name_server = ours.NameServer(home("slave-namesrv"))
+    both = Pair(name_server, home)
+    both.send(500)  # several files before there is a slave
+    both.start_slave()
+    yield both
+    both.slave.kill()
+    both.master.kill()
+    name_server.kill()
+
+
+def test_a_new_slave_gets_everything_from_the_first_file_on(pair: Pair) -> None:
+    assert pair.caught_up() > 2 * FILE_BYTES
+    pair.compare()
+
+
+def test_every_kind_of_message_arrives(pair: Pair, java_client: Callable[..., java.Client]) -> None:
+    client = java_client("5.5.0")
+    client.send_by("batch", pair.servers, TOPIC, [f"batch {number}" for number in range(20)])
+    pair.send(10, "DELAY\x012\x02")
+    transacting = client.transacting(pair.servers, TOPIC, "P_tx")
+    transacting.send("commit 1", "rollback 2", "commit 3")
+    transacting.stop()
+    place = eventually(lambda: wire.ask(pair.master.address, MAX_OFFSET, {"topic": TOPIC, "queueId": "0"}), "an end")
+    assert place.code == 0
+    back = {"offset": "0", "group": "GID_back", "delayLevel": "1", "originTopic": TOPIC, "maxReconsumeTimes": "16"}
+    wire.ask(pair.master.address, wire.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=b'{"groupName":"GID_back"}')
+    assert wire.ask(pair.master.address, SEND_BACK, back).code == 0
+    pair.send(300, size=1000)
+    pair.compare()
+
+
+def test_tables_are_the_masters(pair: Pair) -> None:
+    route = wire.ask(pair.servers, wire.GET_ROUTE, {"topic": TOPIC})
+    addresses = wire.json_with_bare_keys(route.body)["brokerDatas"][0]["brokerAddrs"]
+    assert addresses == {"0": pair.master.address, "1": pair.slave.address}
+    eventually(
+        lambda: (
+            wire.ask(pair.slave.address, MAX_OFFSET, {"topic": TOPIC, "queueId": "1"}).fields
+            == wire.ask(pair.master.address, MAX_OFFSET, {"topic": TOPIC, "queueId": "1"}).fields
+        ),
+        "the queues are as long",
+    )
+
+
+def test_a_slave_takes_no_messages_and_names_its_master(pair: Pair) -> None:
+    fields = {
+        "producerGroup": "P", "topic": TOPIC, "defaultTopic": "TBW102", "defaultTopicQueueNums": "4", "queueId": "0",
+        "sysFlag": "0", "bornTimestamp": "1700000000000", "flag": "0", "properties": "",
+    }  # fmt: skip
+    answer = wire.ask(pair.slave.address, SEND, fields, body=b"no")
+    assert answer.code == 14
+    assert pair.master.address in answer.remark
+
+
+def test_a_slave_that_is_stopped_or_killed_goes_on(pair: Pair) -> None:
+    pair.send(50)
+    pair.slave.stop()
+    pair.send(200)
+    pair.slave.restart()
+    pair.compare()
+    for _ in range(3):
+        pair.send(100)
+        pair.slave.kill()
+        pair.send(100)
+        pair.slave.restart()
+    pair.compare()
+
+
+def test_a_master_that_is_killed_and_returns_is_followed_again(pair: Pair) -> None:
+    pair.caught_up()
+    port = int(pair.master.address.rsplit(":")[1])
+    pair.master.kill()
+    eventually(lambda: b"closed the connection" in inspected(pair) or b"reached" in inspected(pair), "it is noticed")
+    pair.master.restart(port)
+    pair.send(200)
+    pair.compare()
+
+
+def inspected(pair: Pair) -> bytes:
+    return wire.ask(pair.slave.address, RUNTIME).body
+
+
+def test_the_store_is_whole(pair: Pair) -> None:
+    pair.caught_up()
+    pair.slave.stop()
+    disk = RealDisk(pair.slave.home / "store")
+    report = verify_store(disk, inferred_config(disk))
+    assert report.exit_code == 0, report
+    pair.slave.restart()
+    pair.compare()
