@@ -28,6 +28,7 @@ class Broker:
 
     def __init__(self) -> None:
         self.acked: list[list[int]] = []
+        self.receipts: list[str] = []  # which were acknowledged
         self.changed: list[tuple[int, float, bool]] = []
         self.popped: list[PopRequest] = []
         self.faults: list[Error] = []
@@ -50,6 +51,7 @@ class Broker:
 
     async def ack(self, messages: Sequence[Popped]) -> None:
         self.acked.append([each.offset for each in messages])
+        self.receipts += [each.receipt for each in messages]
         await self._answer()
 
     async def change(self, message: Popped, seconds: float, *, counts: bool) -> Any:
@@ -172,6 +174,70 @@ async def test_a_close_waits_for_acks_and_gives_back_the_rest() -> None:
     assert broker.changed == [(left.offset, 0, True)]
     with pytest.raises(Error, match="given back"):
         await left.ack()
+
+
+async def test_what_is_being_given_back_is_not_given_back_again_by_a_close() -> None:
+    """A pop that ends while its consumer leaves brings messages, which are given back beside the close."""
+    broker, clock = Broker(), ManualClock()
+    leases = Leases(broker, clock, "g", 0)
+    messages = leased(leases, 2)
+    broker.gate.clear()
+    abandoned = asyncio.ensure_future(leases.give_back(messages))
+    await turns()
+    closing = asyncio.ensure_future(leases.close())
+    await turns()
+    assert not closing.done()
+    broker.gate.set()
+    await asyncio.gather(abandoned, closing)
+    assert broker.changed == [(0, 0, False), (1, 0, False)]
+    assert leases.open == []
+
+
+async def test_a_second_change_waits_for_the_receipt_of_the_first() -> None:
+    broker, clock = Broker(), ManualClock()
+    leases = Leases(broker, clock, "g", 0)
+    (message,) = leased(leases, 1)
+    broker.gate.clear()
+    first, second = asyncio.ensure_future(message.later(0)), asyncio.ensure_future(message.later(0))
+    await turns()
+    broker.gate.set()
+    await first
+    with pytest.raises(ReceiptExpired):
+        await second
+    assert broker.changed == [(0, 0, True)]
+
+
+@pytest.mark.parametrize("fault", [None, Unreachable("gone")])
+async def test_an_ack_beside_a_change_names_the_receipt_that_counts(fault: Error | None) -> None:
+    """A handler may end while its message is renewed: the old receipt would acknowledge nothing."""
+    broker, clock = Broker(), ManualClock()
+    leases = Leases(broker, clock, "g", 0)
+    (message,) = leased(leases, 1)
+    broker.gate.clear()
+    renewal = asyncio.ensure_future(message.later(60))
+    await turns()
+    acking = message.ack()
+    await turns()
+    broker.faults = [fault] if fault is not None else []
+    broker.gate.set()
+    await leases.flush()
+    await acking
+    assert broker.receipts == ["new" if fault is None else "r0"]
+    await asyncio.gather(renewal, return_exceptions=True)
+
+
+async def test_an_ack_beside_a_dead_letter_asks_for_nothing_more() -> None:
+    broker, clock = Broker(), ManualClock()
+    leases = Leases(broker, clock, "g", 0)
+    (message,) = leased(leases, 1)
+    broker.gate.clear()
+    burial = asyncio.ensure_future(message.dead_letter("no"))
+    await turns()
+    acking = message.ack()
+    broker.gate.set()
+    await burial
+    await acking
+    assert (broker.acked, leases.open) == ([], [])
 
 
 def asked(*, is_ordered: bool = False) -> PopRequest:

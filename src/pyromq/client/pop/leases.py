@@ -2,13 +2,17 @@
 
 Acknowledgements of one broker leave as one request: those of one turn of the event loop, and those that come while the
 request before is under way. With `linger_s` they wait that long for others.
+
+A change of the invisible time makes a new receipt, and the old one is worth nothing from then on. So one request for a
+message is under way at a time: whatever comes meanwhile waits for the new receipt, and no receipt is used twice.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 
 from ... import logs
 from ...ambient import Clock
@@ -35,6 +39,7 @@ class Leases:
         self._open: dict[Popped, None] = {}
         self._gathered: dict[str, list[Popped]] = {}  # by broker: to be acknowledged by the next request
         self._under_way: Counter[str] = Counter()  # requests, by broker
+        self._changing: dict[Popped, asyncio.Future[None]] = {}  # whose receipt may be another in a moment
         self._tasks = Tasks(lambda fault: log.error("an acknowledgement failed", group=group, fault=repr(fault)))
         self._failures: list[Acking] = []  # of which somebody must hear
 
@@ -58,8 +63,18 @@ class Leases:
             self._fail(acking, fault)
             return acking
         message.state, message.acking = LeaseState.ACKING, acking
-        self._gather(message)
+        if (changing := self._changing.get(message)) is None:
+            self._gather(message)
+        else:
+            changing.add_done_callback(lambda _: self._ack_changed(message, acking))
         return acking
+
+    def _ack_changed(self, message: Popped, acking: Acking) -> None:
+        """Acknowledge by the receipt that a change has brought; a dead letter is done already."""
+        if message.state is LeaseState.ACKING:
+            self._gather(message)
+        elif not acking.future.done():
+            acking.future.set_result(None)
 
     def _gather(self, message: Popped) -> None:
         broker = message.queue.broker_name
@@ -107,6 +122,8 @@ class Leases:
 
     async def flush(self) -> None:
         """Send the acknowledgements now and wait for their answers. Raise the first failure that nobody awaited."""
+        if self._changing:
+            await asyncio.wait(self._changing.values())
         for broker, messages in tuple(self._gathered.items()):
             self._send(broker, messages)
         await self._tasks.finished()
@@ -122,27 +139,45 @@ class Leases:
         length_s = seconds_of(seconds)
         if not 0 <= length_s < float("inf"):
             raise Error(f"later({seconds!r}) is no number of seconds of 0 or more", hint="Write later(30)")
-        self._check(message)
-        receipt = await self._calls.change(message, length_s, counts=counts)
-        message.receipt, message.until = receipt, self.clock.monotonic() + length_s
+        async with self._alone(message):
+            self._check(message)
+            receipt = await self._calls.change(message, length_s, counts=counts)
+            message.receipt, message.until = receipt, self.clock.monotonic() + length_s
 
     async def dead_letter(self, message: Popped, reason: str) -> None:
         check_kind("the reason", reason, str, "a text")
-        self._check(message)
-        await self._calls.dead_letter(message, reason)
-        self._end(message, LeaseState.DONE)
+        async with self._alone(message):
+            self._check(message)
+            await self._calls.dead_letter(message, reason)
+            self._end(message, LeaseState.DONE)
 
     async def give_back(self, messages: Iterable[Popped], *, counts: bool = False) -> None:
         """Let these come again at once, for anybody. What fails comes again after its invisible time."""
+        await asyncio.gather(*(self._give_back(each, counts=counts) for each in messages))
 
-        async def give(message: Popped) -> None:
+    async def _give_back(self, message: Popped, *, counts: bool) -> None:
+        async with self._alone(message):
+            if self._fault(message) is not None:
+                return
+            message.state = LeaseState.RETURNING
             try:
                 await self._calls.change(message, 0, counts=counts)
             except Error as fault:
                 log.debug("message not given back", group=self._group, id=message.id, fault=str(fault))
-            self._end(message, LeaseState.RETURNED)
+            finally:
+                self._end(message, LeaseState.RETURNED)
 
-        await asyncio.gather(*(give(each) for each in messages if self._fault(each) is None))
+    @asynccontextmanager
+    async def _alone(self, message: Popped) -> AsyncIterator[None]:
+        """Wait for what is under way with the message, and let what comes next wait for this."""
+        while (before := self._changing.get(message)) is not None:
+            await asyncio.wait((before,))
+        self._changing[message] = now = asyncio.get_running_loop().create_future()
+        try:
+            yield
+        finally:
+            del self._changing[message]
+            now.set_result(None)
 
     async def close(self) -> None:
         """Wait for the acknowledgements, and give back whatever is open: it comes again at once."""

@@ -21,6 +21,7 @@ class LeaseState(Enum):
     OPEN = "open"
     ACKING = "being acknowledged"
     DONE = "done"  # acknowledged, or among the dead letters
+    RETURNING = "being given back"
     RETURNED = "given back"
 
 
