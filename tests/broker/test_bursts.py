@@ -132,7 +132,7 @@ async def test_a_caller_that_fails_when_told_does_not_keep_those_who_wait_for_th
         assert not told
         await life.broker.store.flush_all()
         await life.clock.settle()
-        assert [one.late for one in told] == [False, False]
+        assert [one.late for one in told] == [None, None]
 
 
 async def test_who_listens_for_arrivals_and_fails_does_not_undo_a_send(tmp_path: Path) -> None:

@@ -13,8 +13,6 @@ from tests.house.source import modules
 # Keys of replication whose part is being built: `brokerRole` refuses whatever would need them. The list only shrinks.
 TO_COME = {
     "ha_hold_bytes",
-    "ha_max_gap_not_in_sync",
-    "slave_timeout",
 }
 
 

@@ -41,7 +41,7 @@ from .wiring.grpc_sends import serve_plain_calls
 from .wiring.listeners import Feeding, InjectedFaults, Listeners, Ports, bind_ports
 from .wiring.naming import Naming
 from .wiring.popping import PopParts
-from .wiring.replicating import ReplicatingParts
+from .wiring.replicating import ReplicatingParts, copies_of
 from .wiring.serving import PullParts, SendParts
 from .wiring.slave import SlaveParts, SlaveTableParts
 from .wiring.stored_pops import StoredPopParts
@@ -115,7 +115,8 @@ class Broker:
         self.store, self.retention, self.producers = base.store, base.storage.retention, base.producers
         self.statistics, self.counters = base.statistics, base.counters
         self.naming = Naming(base, connect, ports.ha_port)
-        self.sends = SendParts(base, lambda: self.listeners.pending_replies(), self.naming.auto_created)
+        self.copies = copies_of(base)
+        self.sends = SendParts(base, self.copies, lambda: self.listeners.pending_replies(), self.naming.auto_created)
         self.intake = self.sends.intake
         self.timing = TimingParts(base, self.sends)
         self.transactions = TransactionParts(base, self.sends)
@@ -129,7 +130,7 @@ class Broker:
             self.slave = SlaveParts(base, self.naming, self.slave_tables, self.pull_parts, connect)
         else:
             self.naming.before_first = self.slave_tables.lead
-        self.replicating = ReplicatingParts(base, self.naming, ports.ha)
+        self.replicating = ReplicatingParts(base, self.naming, self.copies, ports.ha)
         self.pop_parts = PopParts(base, self.sends, self.pull_parts, self.balance.modes)
         self.stored_pops = StoredPopParts(base, self.sends, self.timing, self.pop_parts)
         self.runtime = self._runtime_info()
@@ -155,7 +156,7 @@ class Broker:
         sending, pulling = self.sends.parts, self.pull_parts.parts
         popping = self.pop_parts.parts(pulling.changes)
         feeding = Feeding(sending, pulling, popping)
-        self.listeners = Listeners(base, ports, handlers, feeding, faults, self._connection_lost)
+        self.listeners = Listeners(base, self.copies, ports, handlers, feeding, faults, self._connection_lost)
         self.servers = self.listeners.servers
         self.grpc = GrpcParts(base, self.listeners.dispatchers["main"], self._connection_lost)
         self.grpc.backend.grpc_port = ports.grpc_port
@@ -248,6 +249,7 @@ class Broker:
             every("unused verdicts", PROTECTION_S, self.listeners.forget_unused_verdicts),
             keep("consumer offsets", self.tables.keep_offsets),
             *self.naming.loops(),
+            *self.replicating.loops(),
         ]
 
     def message_loops(self) -> list[Coroutine[Any, Any, None]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..config import check_ranges, setting
 from ..config.parts import including, part_of
@@ -17,7 +17,7 @@ from ..errors import ConfigError
 from ..model import names
 from ..model.group import MessageRequestMode
 from ..proxy.config import ProxySettings
-from ..store.config import StoreConfig
+from ..store.config import FlushMode, StoreConfig
 from ..store.layout import COMMIT_LOG, how_to_link
 from ..store.log.retention import RetentionConfig
 from ..store.timer.timer_store import TimerSettings
@@ -25,10 +25,11 @@ from ..store.timer.timer_wheel import SLOTS
 from ..transport.address import parse_address
 from ..transport.settings import TransportSettings
 from .pop.settings import PopSettings
-from .replication.settings import ReplicationSettings
+from .replication.settings import BrokerRole, ReplicationSettings
 
 T = TypeVar("T")
 
+SPARE_MS = 1_000  # sends wait longer than their slaves are waited for
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -372,6 +373,33 @@ class BrokerConfig(PopSettings):
         return TimerSettings(
             self.timer_precision_ms, self.timer_roll_window_slot, self.timer_log_file_bytes, self.timer_wheel_slots
         )
+
+    @property
+    def answers_wait(self) -> bool:
+        """Return whether sends are answered later than they are appended: once synced, or once slaves have them."""
+        return self.flush_mode is FlushMode.SYNC or self._is_sync_master
+
+    @property
+    def put_wait_s(self) -> float:
+        """Return how long a put waits for that. Slaves are given up by themselves (`copies.py`), before that."""
+        if not self._is_sync_master:
+            return self.sync_flush_timeout / 1000
+        return max(self.sync_flush_timeout, self.slave_wait_ms + SPARE_MS) / 1000
+
+    @property
+    def slave_wait_ms(self) -> int:
+        own: Any = self  # has the included fields too, which no type says
+        return int(own.slave_timeout)
+
+    @property
+    def needed_slaves(self) -> int:
+        """Return how many slaves must have a message before a SYNC_MASTER answers its send."""
+        return self.part(ReplicationSettings).needed_copies - 1
+
+    @property
+    def _is_sync_master(self) -> bool:
+        own: Any = self
+        return own.broker_role is BrokerRole.SYNC_MASTER
 
     @property
     def is_loopback(self) -> bool:

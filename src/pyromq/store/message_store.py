@@ -65,6 +65,7 @@ class MessageStore:
         self.recovery = parts.report
         watermarks = self._watermarks = Watermarks(files.commit_log.end, config.flush_mode)
         self.appended, self.flushed, self.readable = watermarks.appended, watermarks.flushed, watermarks.readable
+        self.confirm = watermarks.confirm
         self.on_append = watermarks.on_append  # called behind each append
         self.on_arrival, self.off_arrival = watermarks.arrivals.on_arrival, watermarks.arrivals.off_arrival
 

@@ -23,7 +23,7 @@ from ..machine.connection_quota import ConnectionQuota, ListenerQuota
 from .address import host_of, socket_address
 from .connection.buffered_bytes import BufferedBytes
 from .connection.connection import Connection
-from .connection.pending_replies import ReplyTimeout
+from .connection.pending_replies import Passage, ReplyTimeout
 from .dispatch import Handler
 from .http2.calls import Methods
 from .http2.connection import Http2Connection
@@ -63,6 +63,7 @@ class Server:
         quota: ConnectionQuota | None = None,
         buffered: BufferedBytes | None = None,
         reply_timeout: ReplyTimeout | None = None,
+        passage: Passage | None = None,
         methods: Methods | None = None,
         http2: Http2Limits | None = None,
         proxy_preamble: bool = False,
@@ -74,7 +75,8 @@ class Server:
         `proxy_preamble`: believe a PROXY preamble, which anybody can send, whom it names as the peer.
 
         `quota` and `buffered`: connections and bytes that this listener and others may have together.
-        `reply_timeout` bounds how long the kernel's replies wait for the log. `service` has those that wait.
+        `reply_timeout` bounds how long the kernel's replies wait for the log, `passage` judges those that need not
+        wait. `service` has those that do.
         """
         self._clock = clock
         self._limits = limits or Limits()
@@ -94,6 +96,7 @@ class Server:
             closed=self._forget,
             buffered=buffered,
             reply_timeout=reply_timeout,
+            passage=passage,
         )
         self._proxy_preamble = proxy_preamble
         self.calls: CallService | None = None

@@ -19,7 +19,7 @@ from ..protocol.command import Command
 from ..protocol.row import RequestClass
 from .connection.buffered_bytes import BufferedBytes
 from .connection.connection import Connection
-from .connection.pending_replies import FrameWriter, PendingReplies, ReplyTimeout
+from .connection.pending_replies import FrameWriter, Passage, PendingReplies, ReplyTimeout
 from .dispatch import Answer, Handler, Reply, Request, RequestOf, await_answer, failed
 from .limits import Limits
 from .turns.fair_queue import PROPERTIES_FIELD, class_of
@@ -45,6 +45,7 @@ class Service:
         closed: Callable[[Connection], None],
         buffered: BufferedBytes | None = None,
         reply_timeout: ReplyTimeout | None = None,
+        passage: Passage | None = None,
     ) -> None:
         """`buffered`: what this one and others of the daemon keep for their peers together."""
         self.clock = clock
@@ -57,7 +58,7 @@ class Service:
         self._closed = closed
         self._dispatch = dispatch
         self._turns: Turns[Connection, Request] = Turns(limits.shares, self._serve)
-        self._replies = PendingReplies(clock, self._check_quiet, reply_timeout)
+        self._replies = PendingReplies(clock, self._check_quiet, reply_timeout, passage)
         self._departed: set[Connection] = set()  # lost, with requests that are not finished
         self.buffered = BufferedBytes(limits.held_bytes) if buffered is None else buffered
         self.buffered_bytes = 0  # kept for our own peers: unfinished frames and requests, answers that they do not read

@@ -45,10 +45,11 @@ def test_what_does_not_fit_is_refused_with_what_to_do(tmp_path: Path, lines: str
         loaded(tmp_path, lines)
 
 
-@pytest.mark.parametrize("lines", ["brokerRole=SYNC_MASTER"])
-def test_a_role_to_come_is_refused(tmp_path: Path, lines: str) -> None:
-    with pytest.raises(ConfigError, match="there is no replication yet"):
-        loaded(tmp_path, lines)
+def test_a_sync_master_waits_for_one_slave_unless_told_otherwise(tmp_path: Path) -> None:
+    """Java's inSyncReplicas is 1, which waits for nobody."""
+    assert loaded(tmp_path, "brokerRole=SYNC_MASTER").part(ReplicationSettings).needed_copies == 2
+    told = loaded(tmp_path, "brokerRole=SYNC_MASTER\ninSyncReplicas=1").part(ReplicationSettings)
+    assert told.needed_copies == 1
 
 
 def test_lists_of_addresses_and_networks_are_taken(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from ...kernel.state import Gate, Reason
 from ...model.codes import ResponseCode
 from ...protocol.batch import BatchEntry
 from ...protocol.record import Record
-from ...store.config import FlushMode
 from ...store.errors import RecordTooLarge, StoreError, StoreNotWritable
 from ...store.files.disk import DiskError, DiskFull
 from ...store.message_store import MessageStore
@@ -35,18 +34,21 @@ SAID_AGAIN_S = 10.0  # tracebacks of faults that a client could repeat without e
 
 
 class Outcome(NamedTuple):
-    """How a put ended. With a refusal nothing is stored; late: stored, but not on the medium in time.
+    """How a put ended. With a refusal nothing is stored; late: stored, but not on the medium or on slaves in time.
 
     repeat: it was stored before, at these places, and not again now (`send_once.py`).
     """
 
     places: Sequence[Placed] = ()
     refusal: RequestRefused | None = None
-    late: bool = False
+    late: ResponseCode | None = None
     repeat: bool = False
 
 
 Done: TypeAlias = Callable[[Outcome], None]
+
+# Returns SUCCESS where enough copies have what ends at a position, else what is said of it.
+PutStatus: TypeAlias = Callable[[int], ResponseCode]
 
 
 class SendIntake(Protocol):
@@ -83,19 +85,22 @@ class Intake:
         self,
         store: MessageStore,
         clock: Clock,
-        flush_mode: FlushMode,
+        waits: bool,
         gate: Gate,
         parks: Sequence[Park] = (),
         listeners: Mapping[str, Callable[[Record], None]] | None = None,
+        status: PutStatus = lambda position: ResponseCode.SUCCESS,
     ) -> None:
-        """`gate` is closed while a burst is gathered. `listeners`, by topic, see a stored record before its caller."""
+        """`waits`: puts are answered once they are readable, by their `status` then. `gate` is closed while a burst is
+        gathered. `listeners`, by topic, see a stored record before its caller."""
         self._store = store
         self._clock = clock
         self._gate = gate
         self._parks = parks
         self._listeners = listeners or {}
         self.times = PutTimes()
-        self._waits_for_disk = flush_mode is FlushMode.SYNC
+        self._waits = waits
+        self._status = status
         self._gathered: list[_Put] = []  # this turn's burst
         self._unsynced: deque[_Unsynced] = deque()
         self._few = logs.Limited(log, clock, SAID_AGAIN_S)
@@ -195,8 +200,11 @@ class Intake:
 
     def confirm(self, places: Sequence[Placed], done: Done, wait_s: float) -> None:
         """Call `done` once what was put is as safe as promised."""
-        if not self._waits_for_disk or not wait_s or not places:
+        if not self._waits or not wait_s or not places:
             self._answer(done, Outcome(places))
+            return
+        if places[-1].end <= self._store.readable.value:
+            self._answer(done, Outcome(places, late=self._status(places[-1].end) or None))
             return
         self._unsynced.append(_Unsynced(places[-1].end, self._clock.monotonic() + wait_s, places, done))
         if self._watch is None:
@@ -211,7 +219,7 @@ class Intake:
             log.exception("whether puts are on the medium cannot be told: their callers are told that they are late")
             while self._unsynced:
                 one = self._unsynced.popleft()
-                self._answer(one.done, Outcome(one.places, late=True))
+                self._answer(one.done, Outcome(one.places, late=ResponseCode.FLUSH_DISK_TIMEOUT))
         finally:
             self._watch = None
 
@@ -222,7 +230,8 @@ class Intake:
                 await self._store.readable.reached(first.end)
         except TimeoutError:
             self._unsynced.popleft()
-            self._answer(first.done, Outcome(first.places, late=True))
+            late = self._status(first.end) or ResponseCode.FLUSH_DISK_TIMEOUT
+            self._answer(first.done, Outcome(first.places, late=late))
             return
         except StoreNotWritable as fault:
             while self._unsynced:
@@ -231,7 +240,7 @@ class Intake:
         safe = self._store.readable.value
         while self._unsynced and self._unsynced[0].end <= safe:
             one = self._unsynced.popleft()
-            self._answer(one.done, Outcome(one.places))
+            self._answer(one.done, Outcome(one.places, late=self._status(one.end) or None))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

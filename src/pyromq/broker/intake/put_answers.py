@@ -11,15 +11,20 @@ from .intake import Outcome
 def reply_to_put(outcome: Outcome, config: BrokerConfig) -> Reply:
     if outcome.refusal is not None:
         return Reply(outcome.refusal.code, remark=str(outcome.refusal))
-    return late_reply(config, {}) if outcome.late else Reply()
+    return Reply() if outcome.late is None else late_reply(config, {}, outcome.late)
 
 
-def late_reply(config: BrokerConfig, fields: dict[str, str]) -> Reply:
-    return Reply(
-        ResponseCode.FLUSH_DISK_TIMEOUT,
-        remark=f"stored, but not on disk within {config.sync_flush_timeout} ms (syncFlushTimeout)",
-        fields=fields,
-    )
+def late_reply(config: BrokerConfig, fields: dict[str, str], code: ResponseCode) -> Reply:
+    """Return what is said of a message that is stored, but not as safe as it was wanted."""
+    return Reply(code, remark=_why_late(config, code), fields=fields)
+
+
+def _why_late(config: BrokerConfig, code: ResponseCode) -> str:
+    if code == ResponseCode.SLAVE_NOT_AVAILABLE:
+        return f"stored, but fewer than {config.needed_slaves} slaves are in sync (inSyncReplicas)"
+    if code == ResponseCode.FLUSH_SLAVE_TIMEOUT:
+        return f"stored, but not on {config.needed_slaves} slaves within {config.slave_wait_ms} ms (slaveTimeout)"
+    return f"stored, but not on disk within {config.sync_flush_timeout} ms (syncFlushTimeout)"
 
 
 def answer(request: Request, reply: Reply) -> None:

@@ -89,7 +89,6 @@ class ReplicationSettings:
 
     def __post_init__(self) -> None:
         self._check_role()
-        self._refuse_what_is_to_come()
         if self.ha_master_address is not None:
             try:
                 parse_address(self.ha_master_address)
@@ -115,14 +114,6 @@ class ReplicationSettings:
         if not self.is_slave and number != MASTER_ID:
             raise ConfigError(
                 f"brokerId = {number}: a master has the number 0; set brokerId=0, or brokerRole=SLAVE for a slave"
-            )
-
-    def _refuse_what_is_to_come(self) -> None:
-        """Refuse roles whose part of the broker is not there yet."""
-        if self.broker_role is BrokerRole.SYNC_MASTER:
-            raise ConfigError(
-                f"brokerRole = {self.broker_role.value}: there is no replication yet, so this broker would be a lone "
-                "master; run it as ASYNC_MASTER with brokerId=0"
             )
 
     @property

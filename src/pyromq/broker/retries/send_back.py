@@ -183,7 +183,7 @@ class SendBack:
             answer(request, reply_to_put(outcome, config))
 
         # The consumer commits the old message once this is answered: it waits for the disk where sends do.
-        self.access.intake.put(record, done, config.sync_flush_timeout / 1000)
+        self.access.intake.put(record, done, config.put_wait_s)
 
 
 def policy_delay_ms(policy: GroupRetryPolicy, failed_before: int) -> int | None:

@@ -15,7 +15,6 @@ from ...config import Live
 from ...errors import RequestRefused
 from ...kernel.state import Gate, Reason
 from ...model.codes import ResponseCode
-from ...store.config import FlushMode
 from ...store.log.watermarks import Watermark
 from ..config import BrokerConfig
 
@@ -70,7 +69,7 @@ def keep_gate(gate: Gate, live: Live[BrokerConfig], lag: LoopLag, flushed: Water
     def use(config: BrokerConfig) -> None:
         note_lag()
         note_flushed(flushed.value)
-        gate.set(Reason.SYNC, config.flush_mode is FlushMode.SYNC)  # how many replies wait is counted at each send
+        gate.set(Reason.SYNC, config.answers_wait)  # how many replies wait is counted at each send
 
     use(live.config)
     live.watch(use)
@@ -87,6 +86,7 @@ class Admission:
     unflushed: Callable[[], int]
     waiting: Callable[[], int]
     no_disk: Callable[[], str | None]  # why there is no room on disk, None while there is
+    no_copies: Callable[[], str | None] = lambda: None  # why nothing may be stored for want of slaves
 
     def __call__(self, config: BrokerConfig, arrived: float, timeout_ms: int | None = None) -> None:
         """Raise RequestRefused if the broker is overloaded, or full, or came to this request too late.
@@ -97,6 +97,9 @@ class Admission:
         no_disk = self.no_disk()
         if no_disk is not None:
             raise RequestRefused(f"service not available now: {no_disk}", ResponseCode.SERVICE_NOT_AVAILABLE)
+        no_copies = self.no_copies()
+        if no_copies is not None:
+            raise RequestRefused(no_copies, ResponseCode.SYSTEM_ERROR)
         now = self.clock.monotonic()
         waited = (now - arrived) * 1000
         limit, key = config.wait_time_mills_in_send_queue, "waitTimeMillsInSendQueue"

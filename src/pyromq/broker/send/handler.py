@@ -53,7 +53,7 @@ class _Send:
 
     @property
     def wait_s(self) -> float:
-        return 0.0 if _NO_WAIT in self.given else self.config.sync_flush_timeout / 1000
+        return 0.0 if _NO_WAIT in self.given else self.config.put_wait_s
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -239,7 +239,7 @@ class SendHandler:
             if record.topic == TIMER_TOPIC and send.unique is not None:
                 topic, broker_name = send.to.topic.topic_name, send.config.broker_name
                 fields["recallHandle"] = recall_handle(topic, broker_name, record, send.unique)
-            reply = Reply(fields=fields) if not outcome.late else late_reply(send.config, fields)
+            reply = Reply(fields=fields) if outcome.late is None else late_reply(send.config, fields, outcome.late)
         answer(send.request, reply)
 
     def _count_put(self, record: Record, places: Sequence[Placed]) -> None:

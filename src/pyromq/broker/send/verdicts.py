@@ -9,6 +9,7 @@ only.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from ...kernel.choice import native
 from ...kernel.python import feeds as python_feeds
 from ...kernel.sends import Grant, SendSettings
 from ...kernel.state import Gate, QueueTail, time_source
+from ...model.codes import ResponseCode
 from ...model.message import Property
 from ...model.names import is_retry
 from ...protocol.bodies.topics import TopicConfig
@@ -25,13 +27,12 @@ from ...protocol.command import Command, Encoding, encode_header
 from ...protocol.frame import MOST_HEADER_BYTES, FrameLimits, decode_frames, encode_frame
 from ...protocol.record import CRC_NAME
 from ...protocol.requests import RequestCode
-from ...store.config import FlushMode
 from ...store.queues.consume_queue import ConsumeQueue
-from ...transport.connection.pending_replies import ReplyTimeout
+from ...transport.connection.pending_replies import Passage, ReplyTimeout
 from ...transport.dispatch import Reply
 from ...transport.limits import Limits
 from ..config import BrokerConfig
-from ..intake.intake import LogAccess
+from ..intake.intake import LogAccess, PutStatus
 from ..intake.message_type import takes_plain
 from ..intake.put_answers import late_reply
 from ..stats.counters import Counters
@@ -127,19 +128,33 @@ def kernel_verdicts(parts: Sending) -> Verdicts | None:
     return Verdicts(parts, native() or python_feeds)
 
 
-def reply_timeout(live: Live[BrokerConfig]) -> ReplyTimeout:
-    """Return how long answers of the kernel wait for the disk: syncFlushTimeout at the time of the send."""
+def reply_timeout(live: Live[BrokerConfig], status: PutStatus) -> ReplyTimeout:
+    """Return how long answers of the kernel wait for disk and slaves, by the settings at the time of the send."""
 
-    def late(answers: bytes) -> bytes:
-        commands, _, _ = decode_frames(answers, _OWN_ANSWERS)
-        return b"".join(encode_frame(_late(one, live.config)) for one in commands)
+    def late(position: int, answers: bytes) -> bytes:
+        return _said_late(live.config, answers, status(position) or ResponseCode.FLUSH_DISK_TIMEOUT)
 
-    return ReplyTimeout(lambda: live.config.sync_flush_timeout / 1000, late)
+    return ReplyTimeout(lambda: live.config.put_wait_s, late)
 
 
-def _late(answer: Command, config: BrokerConfig) -> Command:
+def passage(live: Live[BrokerConfig], readable: Callable[[], int], status: PutStatus) -> Passage:
+    """Return how answers leave where what they say has become readable although slaves lack it."""
+
+    def judged(position: int, answers: bytes) -> bytes:
+        code = status(position)
+        return answers if code == ResponseCode.SUCCESS else _said_late(live.config, answers, code)
+
+    return Passage(readable, judged)
+
+
+def _said_late(config: BrokerConfig, answers: bytes, code: ResponseCode) -> bytes:
+    commands, _, _ = decode_frames(answers, _OWN_ANSWERS)
+    return b"".join(encode_frame(_late(one, config, code)) for one in commands)
+
+
+def _late(answer: Command, config: BrokerConfig, code: ResponseCode) -> Command:
     """Return what is said instead. Popped messages leave as they are: they are handed out, whatever the disk does."""
-    return answer if "popTime" in answer.fields else late_reply(config, answer.fields).to_command(answer)
+    return answer if "popTime" in answer.fields else late_reply(config, answer.fields, code).to_command(answer)
 
 
 def _is_plain(topic: TopicConfig) -> bool:
@@ -164,7 +179,7 @@ def _settings(parts: Sending, config: BrokerConfig) -> SendSettings:
         stored_property_bytes=max_property_bytes(config),
         batch_messages=min(most_in_batch(limits.frame, parts.access.store_host), config.max_messages_in_batch),
         with_crc=config.whole_record_crc,
-        waits=config.flush_mode is FlushMode.SYNC,
+        waits=config.answers_wait,
         index_keys=config.index_enabled,
         index_tags=config.index_tags,
     )

@@ -56,7 +56,7 @@ class Recall:
             refused.fields = region
             raise
         if not await self._is_recalled(marker, handle.unique):
-            outcome = await asyncio.shield(self._put(marker, config.sync_flush_timeout / 1000))
+            outcome = await asyncio.shield(self._put(marker, config.put_wait_s))
             if outcome.refusal is not None:
                 outcome.refusal.fields = region
                 raise outcome.refusal

@@ -193,7 +193,7 @@ class TransactionEnds:
 
     @property
     def _wait_s(self) -> float:
-        return self.live.config.sync_flush_timeout / 1000
+        return self.live.config.put_wait_s
 
     # --- an administrator lets a given-up message be checked again ------------------------------------------------
 

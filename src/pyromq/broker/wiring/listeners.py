@@ -13,7 +13,6 @@ from ...errors import ConfigError
 from ...kernel.seam import Fed, Feed, FeedConnection, feed_nothing
 from ...protocol.row import RequestClass
 from ...proxy.config import NO_PORT, ProxySettings
-from ...store.config import FlushMode
 from ...transport.address import parse_address
 from ...transport.connection.buffered_bytes import BufferedBytes
 from ...transport.dispatch import Dispatcher, Handler
@@ -25,8 +24,9 @@ from ...transport.turns.slices import Slices
 from ..config import BrokerConfig
 from ..pop.verdicts import Popping, PopVerdicts
 from ..pull.verdicts import Pulling, PullVerdicts
+from ..replication.leading.copies import SlaveCopies
 from ..replication.settings import BrokerRole, ReplicationSettings
-from ..send.verdicts import Sending, Verdicts, kernel_verdicts, reply_timeout
+from ..send.verdicts import Sending, Verdicts, kernel_verdicts, passage, reply_timeout
 from ..surface import on_fast_port
 from .foundation import Foundation
 
@@ -150,6 +150,7 @@ class Listeners:
     def __init__(
         self,
         base: Foundation,
+        copies: SlaveCopies,
         ports: Ports,
         handlers: dict[int, Handler],
         feeding: Feeding,
@@ -157,6 +158,7 @@ class Listeners:
         on_close: Callable[[Peer], None],
     ) -> None:
         self._base = base
+        self._copies = copies
         self.ports = ports
         self._on_close = on_close
         self._buffered = BufferedBytes(base.environment.limits.held_bytes)
@@ -190,7 +192,8 @@ class Listeners:
 
     def _server(self, name: str, serve: Handler, feed: Feed) -> Server:
         environment, readable = self._base.environment, self._base.store.readable
-        is_sync = feed is not feed_nothing and environment.config.flush_mode is FlushMode.SYNC
+        is_sync = feed is not feed_nothing and environment.config.answers_wait
+        status, live = self._copies.status, environment.live
         server = Server(
             serve,
             clock=environment.clock,
@@ -200,7 +203,8 @@ class Listeners:
             on_close=self._on_close,
             quota=environment.budget.quota,
             buffered=self._buffered,
-            reply_timeout=reply_timeout(environment.live) if is_sync else None,
+            reply_timeout=reply_timeout(live, status) if is_sync else None,
+            passage=passage(live, lambda: readable.value, status) if is_sync and self._copies.is_sync else None,
             proxy_preamble=name == GRPC and environment.config.part(ProxySettings).grpc_proxy_protocol,
             name=name,
         )

@@ -1,37 +1,80 @@
-"""A master and its slaves: the HA port, and what their reports mean here."""
+"""A master and its slaves: the HA port, and what their reports mean for sends."""
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from typing import Any
+
+from ... import logs
+from ...transport.address import parse_address
 from ...transport.listening import Listening
 from ..config import BrokerConfig
+from ..replication.leading.confirm import SlaveReport, judge
+from ..replication.leading.copies import SlaveCopies
 from ..replication.leading.ha_port import HaPort
 from ..replication.leading.log_source import CommitLogSource
 from ..replication.settings import ReplicationSettings
 from .foundation import Foundation
 from .naming import Naming
 
+log = logs.get("pyromq.broker")
+
+JUDGED_EVERY_S = 1.0
+
+
+def copies_of(base: Foundation) -> SlaveCopies:
+    """Return what a master's sends wait for besides its own disk."""
+    store, live = base.store, base.live
+    return SlaveCopies(
+        store, base.clock, lambda: live.config.part(ReplicationSettings), lambda: store.commit_log.end, store.on_append
+    )
+
 
 class ReplicatingParts:
     """Event loop only. `listening`: where slaves connect; None: they cannot."""
 
-    def __init__(self, base: Foundation, naming: Naming, listening: Listening | None) -> None:
+    def __init__(self, base: Foundation, naming: Naming, copies: SlaveCopies, listening: Listening | None) -> None:
+        self._base = base
+        self._copies = copies
         self._listening = listening
         self.settings = base.live.config.part(ReplicationSettings)
+        store = base.store
+        source = CommitLogSource(store.commit_log, base.environment.run_blocking)
+        self.port = HaPort(source, base.clock, lambda: self.settings, naming.slaves, self._judge, store.on_append)
         base.live.watch(self._use)
-        source = CommitLogSource(base.store.commit_log, base.environment.run_blocking)
-        self.port = HaPort(
-            source, base.clock, lambda: self.settings, naming.slaves, self._changed, base.store.on_append
-        )
+        self._judge()
 
     def accept(self) -> None:
-        if self._listening is not None:
-            self.port.accept(self._listening)
+        if self._listening is None:
+            return
+        self.port.accept(self._listening)
+        if self._copies.is_sync:
+            log.info(
+                "sends are answered once slaves have them",
+                copies=self.settings.needed_copies,
+                keys="inSyncReplicas, which is 2 unless it is set (Java: 1, which waits for nobody); minInSyncReplicas",
+                minimum=self.settings.min_in_sync_replicas,
+            )
+
+    def loops(self) -> list[Coroutine[Any, Any, None]]:
+        return [self._base.environment.every("slaves in sync", JUDGED_EVERY_S, self._judge)]
 
     async def close(self) -> None:
         await self.port.close()
+        self._copies.close()
 
     def _use(self, config: BrokerConfig) -> None:
         self.settings = config.part(ReplicationSettings)
+        self._judge()
 
-    def _changed(self) -> None:
-        """Judge anew: a slave came, went, or told how far it is."""
+    def _judge(self) -> None:
+        """Judge anew: a slave came, went, or told how far it is; or time has passed."""
+        if not self._copies.is_sync and not self.port.senders and not self._copies.standing.in_sync:
+            return  # a lone master
+        reports = [
+            SlaveReport(parse_address(sender.address)[0], sender.acked, sender.heard)
+            for sender in self.port.senders
+            if sender.is_streaming
+        ]
+        end, now = self._base.store.commit_log.end, self._base.clock.monotonic()
+        self._copies.use(judge(reports, self.port.member_hosts, end, now, self.settings))

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import msgspec
 
 from ... import logs
+from ...kernel.state import Reason
 from ...model.ids import UniqueIds
 from ...model.names import HALF_TOPIC, TIMER_TOPIC
 from ...protocol.bodies.topics import TopicConfig
-from ...store.config import FlushMode
 from ...store.message_store import MessageStore
 from ...store.recovery.sizes import LEVELS_TABLE
 from ...store.tables.json_tables import JsonTable
@@ -27,6 +27,7 @@ from ..pull.slave_reads import SlaveReads
 from ..pull.verdicts import PullChanges, Pulling
 from ..reading.queue_reads import QueueReads
 from ..reading.slow_readers import Backlog, ColdReads
+from ..replication.leading.copies import SlaveCopies
 from ..send.admission import Admission, keep_gate
 from ..send.checks import SendChecks
 from ..send.handler import SendHandler
@@ -66,16 +67,20 @@ class SendParts:
     """Event loop only."""
 
     def __init__(
-        self, base: Foundation, pending_replies: Callable[[], int], auto_created: Callable[[TopicConfig], None]
+        self,
+        base: Foundation,
+        copies: SlaveCopies,
+        pending_replies: Callable[[], int],
+        auto_created: Callable[[TopicConfig], None],
     ) -> None:
-        """`pending_replies`: answers of a kernel that wait for a sync. `auto_created` is called for each new topic."""
+        """`pending_replies`: answers of a kernel that wait. `auto_created` is called for each new topic."""
         environment, store, counters = base.environment, base.store, base.counters
         config, live, clock, limits = environment.config, base.live, base.clock, environment.limits
         store_host, new_topics, append_gate = environment.store_host, base.tables.new_topics, base.storage.append_gate
         self.parks = parks = Parks(environment, store)
         self.recent_halves = RecentHalves()
         listeners = {HALF_TOPIC: self.recent_halves.stored}
-        self.intake = Intake(store, clock, config.flush_mode, append_gate, parks.all(), listeners)
+        self.intake = Intake(store, clock, config.answers_wait, append_gate, parks.all(), listeners, copies.status)
         self.access = LogAccess(store, self.intake, clock, store_host, counters.put)
         self.duplicates = _duplicate_window(environment, store)
         ids = UniqueIds(config.advertised_host, os.getpid(), environment.rng.getrandbits(32), clock.now_ms)
@@ -83,7 +88,7 @@ class SendParts:
         randrange = environment.rng.randrange
         checks = SendChecks(base.topics, base.groups, clock.now_ms, base.clients.is_locked, randrange, auto_created)
         self.types = TypeChecks(base.topics, counters)
-        admit = self._admission(base, pending_replies)
+        admit = self._admission(base, copies, pending_replies)
         self.handler = SendHandler(
             live,
             checks,
@@ -100,15 +105,16 @@ class SendParts:
         self.parts = Sending(self.handler, self.access, counters, append_gate, limits)
         keep_gate(append_gate, live, base.statistics.lag, store.flushed)
 
-    def _admission(self, base: Foundation, pending_replies: Callable[[], int]) -> Admission:
-        store, flush_mode = base.store, base.environment.config.flush_mode
+    def _admission(self, base: Foundation, copies: SlaveCopies, pending_replies: Callable[[], int]) -> Admission:
+        store, waits, gate = base.store, base.environment.config.answers_wait, base.storage.append_gate
 
-        def waiting_for_disk() -> int:
-            """Return how many puts wait for a sync. Asked for every received buffer, so quick where there are none."""
-            return 0 if flush_mode is FlushMode.ASYNC else self.intake.waiting + pending_replies()
+        def waiting() -> int:
+            """Return how many puts wait to be safe. Asked for every received buffer, so quick where none do."""
+            return self.intake.waiting + pending_replies() if waits else 0
 
-        refusal = base.storage.gate.why_refused
-        return Admission(base.clock, base.statistics.lag, lambda: store.unflushed, waiting_for_disk, refusal)
+        copies.on_change.append(lambda: gate.set(Reason.COPIES, copies.refusal() is not None))
+        no_disk = base.storage.gate.why_refused
+        return Admission(base.clock, base.statistics.lag, lambda: store.unflushed, waiting, no_disk, copies.refusal)
 
 
 def _duplicate_window(environment: Environment, store: MessageStore) -> DuplicateTable | None:

@@ -134,6 +134,7 @@ class Reason:
     LAG = 2  # the event loop was late when it was measured last
     GATHERED = 4  # Python has messages that it has not put yet, and they came first
     SYNC = 8  # answers wait for the medium, and the broker counts them
+    COPIES = 16  # too few slaves are in sync
 
 
 class Gate:

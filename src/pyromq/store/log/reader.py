@@ -96,6 +96,8 @@ class Reader:
             return Selection(GetStatus.NO_MATCHED_LOGIC_QUEUE, (), 0, 0, 0)
         low, high = queue.min_offset, queue.readable_end
         wrong = _wrong_offset(offset, low, high)
+        if high < offset <= queue.next_offset:  # stored, and not readable yet: nobody is sent back for that
+            wrong = GetStatus.OFFSET_OVERFLOW_ONE, offset
         if wrong is not None:
             return Selection(wrong[0], (), wrong[1], low, high)
         picked: Picked = queue.pick(offset, tag_codes, max_count, max_bytes, self._log.start, max(scan, max_count))

@@ -1,9 +1,8 @@
 """The three positions of an open log, who waits for them, and what moves with them: appended, flushed, readable.
 
-The writer's side calls `publish`, the flusher's side `flushed_to`; everybody else awaits the watermarks, the store's
-only meeting point with the event loop. The flush mode decides, here alone, which of the two makes records readable:
-under ASYNC_FLUSH the append, under SYNC_FLUSH the sync (else a consumer could see a message that a power cut takes
-back). Each queue's `readable_end` follows.
+The writer's side calls `publish`, the flusher's side `flushed_to`, a master of slaves `confirm`; everybody else awaits
+the watermarks, the store's only meeting point with the event loop. What makes records readable is decided by `Gates`
+(store/gates.py). Each queue's `readable_end` follows.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from ...kernel import state
 from ...kernel.state import QueueTail
 from ..config import FlushMode
 from ..errors import StoreNotWritable
+from ..gates import Gates
 
 log = logs.get("pyromq.store")
 ArrivalListener: TypeAlias = Callable[[QueueTail], None]
@@ -33,6 +33,7 @@ class Watermark:
         self._tickets = 0
         self._failure: Exception | None = None
         self._listeners: list[Callable[[int], None]] = []
+        self._is_held = False
         self._on_failure: list[Callable[[], None]] = []
 
     @property
@@ -40,7 +41,12 @@ class Watermark:
         return self.state.value
 
     def _note_watched(self) -> None:
-        self.state.is_watched = bool(self._listeners or self._waiters)
+        self.state.is_watched = bool(self._listeners or self._waiters or self._is_held)
+
+    def hold(self, is_held: bool) -> None:
+        """Set whether it is moved by `advance` alone: a kernel that appends must not move it by itself."""
+        self._is_held = is_held
+        self._note_watched()
 
     def on_advance(self, listener: Callable[[int], None]) -> None:
         """Call `listener` with the new value each time it grows, before waiters wake."""
@@ -156,7 +162,7 @@ class Readable:
 
 
 class Watermarks:
-    """Event loop only. Invariants: appended >= flushed; readable is appended under ASYNC_FLUSH, else flushed."""
+    """Event loop only. Invariants: appended >= flushed; readable is what has passed the gates, and never sinks."""
 
     def __init__(self, end: int, flush_mode: FlushMode) -> None:
         self.appended = Watermark(end)
@@ -164,7 +170,7 @@ class Watermarks:
         self.arrivals = Readable(end)
         self.readable = self.arrivals.watermark
         self.on_append: list[Callable[[], None]] = []  # called after every append
-        self.readable_at_once = flush_mode is FlushMode.ASYNC
+        self.gates = Gates(flush_mode)
 
     @property
     def unflushed(self) -> int:
@@ -180,18 +186,27 @@ class Watermarks:
         """Move on after an append that ends at `end` and gave these queues new entries."""
         self.arrivals.appended(queues, end)
         self.appended.advance(end)
-        if self.readable_at_once:
-            self.arrivals.advance(end)
+        if not self.gates.needs_sync:
+            self._move_readable()
         for listener in self.on_append:
             listener()
 
     def flushed_to(self, position: int) -> None:
         self.flushed.advance(position)
-        if not self.readable_at_once:
-            self.arrivals.advance(position)
+        if self.gates.needs_sync:
+            self._move_readable()
+
+    def confirm(self, position: int | None) -> None:
+        """Note that other copies have the log up to here; None: no others are waited for."""
+        self.gates.confirmed = position
+        self.readable.hold(position is not None)
+        self._move_readable()
+
+    def _move_readable(self) -> None:
+        self.arrivals.advance(self.gates.passed(self.appended.value, self.flushed.value))
 
     def fail(self, failure: StoreNotWritable) -> None:
         """Raise `failure` in everybody who waits for a flush, now or afterwards."""
         self.flushed.fail(failure)
-        if not self.readable_at_once:
+        if self.gates.needs_sync:
             self.readable.fail(failure)

@@ -64,7 +64,7 @@ class Writer:
             watermarks.readable.state,
             arrivals.listeners,
             watermarks.on_append,
-            watermarks.readable_at_once,
+            not watermarks.gates.needs_sync,  # and while a second gate holds `readable`, `publish` moves it
             AppendCalls(self._make_room, self._break_off, watermarks.publish, self._roll_on, arrivals.log_failure),
         )
 

@@ -24,7 +24,14 @@ class ReplyTimeout(NamedTuple):
     """How long a reply may wait, and what is said in its place then."""
 
     seconds: Callable[[], float]
-    late: Callable[[bytes], bytes]  # of the frames that did not leave in time
+    late: Callable[[int, bytes], bytes]  # of a position and the frames that did not leave in time
+
+
+class Passage(NamedTuple):
+    """Where the log may be readable before a reply is handed in, and a reply may have to say how that came."""
+
+    readable: Callable[[], int]
+    judged: Callable[[int, bytes], bytes]  # what leaves for a position that has become readable
 
 
 class _PendingReply(NamedTuple):
@@ -45,6 +52,7 @@ class PendingReplies:
     clock: Clock
     gone: Callable[[], None]
     timeout: ReplyTimeout | None
+    passage: Passage | None = None
     _replies: deque[_PendingReply] = field(default_factory=deque)
     _timer: Timer | None = None
 
@@ -52,6 +60,10 @@ class PendingReplies:
         return len(self._replies)
 
     def add(self, position: int, replies: bytes, writer: FrameWriter) -> None:
+        """Keep a reply until it may leave; where it may already, it does."""
+        if self.passage is not None and position <= self.passage.readable():
+            writer.send_frames(self.passage.judged(position, replies))
+            return
         deadline = 0.0
         if self.timeout is not None:
             seconds = self.timeout.seconds()
@@ -71,7 +83,7 @@ class PendingReplies:
                 self._timer = self.clock.call_later(first.deadline - now, self._expire)
                 break
             self._replies.popleft()
-            first.writer.send_frames(timeout.late(first.replies))
+            first.writer.send_frames(timeout.late(first.position, first.replies))
             first.writer.replies_pending(-len(first.replies))
         self.gone()
 
@@ -87,8 +99,11 @@ class PendingReplies:
         replies = self._replies
         while replies and replies[0].position <= readable:
             one = replies.popleft()
-            one.writer.send_frames(one.replies)
+            one.writer.send_frames(self._leaving(one))
             one.writer.replies_pending(-len(one.replies))
+
+    def _leaving(self, one: _PendingReply) -> bytes:
+        return one.replies if self.passage is None else self.passage.judged(one.position, one.replies)
 
     def stop(self) -> None:
         if self._timer is not None:

@@ -184,7 +184,7 @@ class JavaSpill:
             **({"offset": offsets[0]} if len(offsets) == 1 else {"offsets": list(offsets)}),
         )
         record = self._parked(ack_record(ack, revive_ms, self._place(point.revive_queue), now_ms), revive_ms, now_ms)
-        wait_s = self.live.config.sync_flush_timeout / 1000
+        wait_s = self.live.config.put_wait_s
         self.access.intake.put(record, self._counting(ack, record, done), wait_s)
 
     def _counting(self, content: StoredCheckPoint | StoredAck, record: Record, done: Done) -> Done:

@@ -123,6 +123,6 @@ class PopJournal:
                 done(outcome)
             return
         self.records += 1
-        wait_s = self._live.config.sync_flush_timeout / 1000
+        wait_s = self._live.config.put_wait_s
         for done, waits in waiting:
             self._access.intake.confirm(outcome.places, done, wait_s if waits else 0.0)
