@@ -105,6 +105,25 @@ async def test_consumers_of_one_gateway_are_known_at_the_other_until_they_leave(
         await there.close()
 
 
+async def test_a_farewell_that_cannot_be_sent_is_said_again(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    broker = world.brokers["broker-a"].broker
+    async with gateway_before(*world.name_servers) as one, gateway_before(*world.name_servers) as other:
+        await hears(one)
+        await hears(other)
+        client = Caller(one, "client-1")
+        assert (await client.say(consumer("g", "T"))).status.code == Code.OK
+        await until(lambda: list(other.members.of("g")) == ["client-1"])
+        broker.live.change("brokerPermission=4")  # it refuses sends
+        farewell = v2.NotifyClientTerminationRequest(group=v2.Resource(name="g"))
+        with caplog.at_level("DEBUG", "pyromq.gateway"):
+            assert (await client.ask("NotifyClientTermination", farewell)).status.code == Code.OK
+            await until(lambda: "a client is not announced now" in caplog.text)
+        assert list(other.members.of("g")) == ["client-1"]
+        broker.live.change("brokerPermission=6")
+        await until(lambda: not other.members.of("g"))
+        await client.close()
+
+
 async def test_a_call_may_come_to_another_gateway_than_the_settings(world: World) -> None:
     async with gateway_before(*world.name_servers) as one, gateway_before(*world.name_servers) as other:
         await hears(other)

@@ -1,13 +1,14 @@
 """How gateways, and Java's proxies beside them, tell each other their consumers: messages of one topic, read by all.
 
 A heartbeat of a consumer is one message, as in Java (HeartbeatSyncer). What is not sent in time is replaced by what the
-consumer says next; what cannot be sent is left, since it says it again within seconds.
+consumer says next; what cannot be sent is left, since it says it again within seconds. A farewell is said once: it is
+tried until the others would forget the consumer anyway.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 
 from .. import logs
@@ -22,7 +23,7 @@ from ..model.names import AUTO_CREATE_TOPIC
 from ..model.topic import MASTER_ID, Perm
 from ..protocol.bodies.body import decode_body, encode_body
 from ..protocol.bodies.keyed import MessageQueue
-from ..protocol.bodies.proxies import HeartbeatSyncerData
+from ..protocol.bodies.proxies import UNREGISTER, HeartbeatSyncerData
 from ..protocol.bodies.topics import TopicConfig
 from ..protocol.headers.admin import CreateTopic
 from ..protocol.headers.send import SendMessageV2
@@ -81,8 +82,19 @@ class HeartbeatSyncer:
             await self._due.wait()
             self._due.clear()
             while self._waiting:
-                places = list(self._waiting)[:_AT_ONCE]
-                await asyncio.gather(*(self._send(self._waiting.pop(place)) for place in places))
+                batch = [self._waiting.pop(place) for place in list(self._waiting)[:_AT_ONCE]]
+                sent = await asyncio.gather(*map(self._send, batch))
+                unsent = [one for one, is_sent in zip(batch, sent, strict=True) if not is_sent]
+                if unsent:
+                    self._keep_farewells(unsent)
+                    await self._clock.sleep(self._session.config.trouble_pause_s)
+
+    def _keep_farewells(self, unsent: Iterable[HeartbeatSyncerData]) -> None:
+        """Let farewells wait on, unless the consumer has said something since."""
+        young = self._clock.now_ms() - self._silent_s * 1000
+        for one in unsent:
+            if one.heartbeat_type == UNREGISTER and one.last_update_timestamp > young:
+                self._waiting.setdefault((one.group, one.client_id), one)
 
     async def flush(self) -> None:
         """Send what waits, as far as that goes within a moment: for a stop."""
@@ -91,7 +103,8 @@ class HeartbeatSyncer:
                 while self._waiting:
                     await self._send(self._waiting.pop(next(iter(self._waiting))))
 
-    async def _send(self, announced: HeartbeatSyncerData) -> None:
+    async def _send(self, announced: HeartbeatSyncerData) -> bool:
+        """Return whether it is sent."""
         try:
             route = await self._session.route(self._topic)
             if not route.writable:
@@ -117,6 +130,8 @@ class HeartbeatSyncer:
             await self._session.call(address, RequestCode.SEND_MESSAGE_V2, header.to_fields(), body)
         except PyroError as fault:
             log.debug("a client is not announced now", client=announced.client_id, why=str(fault))
+            return False
+        return True
 
     async def _read_loop(self) -> None:
         """Have the topic, and a reader for each of its queues, until cancelled."""
