@@ -384,3 +384,26 @@ async def test_brokers_without_modes_and_members_that_tell_nothing_are_no_findin
     silent[A, RequestCode.GET_CONSUMER_RUNNING_INFO] = TimedOut("it does not answer", address=A)
     assert [one.state for one in await of_modes(silent)] == ["good"]
     assert await of_modes({(A, RequestCode.GET_ALL_MESSAGE_REQUEST_MODE): ResponseCode.SYSTEM_ERROR}) == []
+
+
+async def test_a_group_that_pops_a_fifo_topic_out_of_order_is_named() -> None:
+    topics = {"steps": TopicConfig(topic_name="steps", attributes={"message.type": "FIFO"})}
+    for is_orderly, popped, expected in (
+        (False, ["steps", "orders"], ["warning"]),
+        (True, ["steps"], ["good"]),
+        (False, ["orders"], ["good"]),
+        (False, None, ["good"]),
+    ):
+        config = SubscriptionGroupConfig(group_name="billing", consume_message_orderly=is_orderly)
+        answers: dict[tuple[str, int], Any] = {
+            (A, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG): SubscriptionGroupWrapper(
+                subscription_group_table={"billing": config}
+            ),
+            (A, RequestCode.GET_CONSUME_STATS): ConsumeStats(popped=popped),
+        }
+        how: dict[str, Any] = {"brokers": [PLACE], "reached": {A: {}}, "configs": {"broker-a": topics}}
+        results = await found(order_checks.fifo_groups, Told(answers), **how)
+        assert [one.state for one in results] == expected
+        if expected == ["warning"]:
+            assert "billing pops steps, a FIFO topic, and is not orderly" in results[0].text
+            assert results[0].command == "pyromq group update billing --orderly --dry-run"

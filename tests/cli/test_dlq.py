@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -78,6 +79,33 @@ def test_dead_letters_are_listed_sent_again_once_and_purged(one: Standing) -> No
         {"group": "billing", "broker": "broker-a", "messages": 2, "notSentAgain": 0, "purged": True}
     ]
     assert one.shown("dlq", "list") == "no dead letters\n"
+
+
+def test_a_popped_letter_has_the_topic_that_it_was_sent_to(one: Standing) -> None:
+    """It dies in the group's own retry topic of popped messages, and is told and sent again by its first topic."""
+    one.do(one.world.create_topic("taken", 1))
+    (sent,) = one.send("taken", "first")
+
+    async def fail_twice() -> None:
+        first = ConsumeFromWhere.FIRST_OFFSET
+        async with (
+            one.world.client() as client,
+            client.simple_consumer("taken", group="poppers", begin=first, invisible_s=600) as consumer,
+        ):
+            (msg,) = await consumer.receive(wait=30)
+            await msg.later(0)
+            (again,) = await consumer.receive(wait=30)
+            assert again.attempt == 2
+            await again.dead_letter("no good")
+
+    one.do(fail_twice())
+    (letter,) = one.rows("dlq", "list", "poppers")
+    assert (letter["messageId"], letter["topic"]) == (sent, "taken")
+    (life,) = [json.loads(line) for line in one.shown("msg", "get", "taken", sent, "--json").splitlines()]
+    assert [(group["group"], group["state"]) for group in life["groups"]] == [("poppers", "dead")]
+    assert [step["what"] for step in life["history"]] == ["stored", "on the retry topic", "dead"]
+    assert one.rows("dlq", "resend", "poppers", "--to-topic", "--yes")[0]["sent"] == 1
+    assert [row["body"] for row in one.rows("msg", "query", "taken")] == ["first", "first"]
 
 
 def test_a_deleted_group_keeps_its_dead_letters_unless_they_are_named(one: Standing) -> None:

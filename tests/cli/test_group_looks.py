@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import pyromq
 from pyromq.client.consume.group_calls import BrokerOffsets
 from pyromq.client.received import Received
 from pyromq.model.group import ConsumeFromWhere
@@ -131,6 +132,26 @@ def test_lag_says_how_many_more_consumers_would_help(one: Standing) -> None:
     assert "nobody consumes: start it; up to 4 consumers share the 4 queues" in one.shown("group", "lag", "late")
     (row,) = [row for row in one.rows("group", "list") if row["group"] == "late"]
     assert (row["lag"], row["topics"]) == (4, ["slow"])
+
+
+def test_lag_of_a_group_that_pops_is_shared_by_any_number_of_consumers(one: Standing) -> None:
+    one.do(one.world.create_topic("popped", 1))
+    one.send("popped", "first", "second", "third")
+    endpoint, says = one.world.brokers["broker-a"].address, "more consumers would help: it pops"
+
+    async def while_one_has_a_message(group: str, names: str | None = None, **how: Any) -> str:
+        async with (
+            pyromq.connect(names, **how) as client,
+            client.simple_consumer("popped", group=group, invisible_s=600) as consumer,
+        ):
+            assert len(await consumer.receive(max=1, wait=30)) == 1
+            (summary,) = (await asyncio.to_thread(one.report, "group", "lag", group, "popped"))["topics"]
+            return str(summary["advice"])
+
+    assert says in one.do(while_one_has_a_message("remoting", one.names))
+    assert says in one.do(while_one_has_a_message("grpc", endpoints=endpoint))
+    one.shown("group", "update", "remoting", "--orderly", "--yes")
+    assert says not in one.shown("group", "lag", "remoting", "popped")
 
 
 def test_lag_names_the_locks_of_a_member_that_was_killed(one: Standing) -> None:

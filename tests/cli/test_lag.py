@@ -24,6 +24,9 @@ from pyromq.cli.group.lag import Load, advise
             "18 more would keep up, the 4 queues",
         ),
         (Load(queues=8, members=2, lag=9, arriving=10, consuming=50), 6, "up to 6 more consumers would help"),
+        (Load(queues=1, members=2, lag=9, is_popped=True), 1, "more consumers would help: it pops"),
+        (Load(queues=1, members=0, lag=9, is_popped=True), 1, "nobody consumes: start it; it pops"),
+        (Load(queues=1, members=2, lag=9, arriving=100, consuming=50, is_popped=True), 2, "2 more would keep up; it"),
     ],
 )
 def test_advice(load: Load, more: int, said: str) -> None:

@@ -16,6 +16,7 @@ from pyromq.client.errors import Refused
 from tests.interop import wire
 from tests.interop.peers.process import Program
 
+CREATE_TOPIC = 17
 CHECK_CLIENT_CONFIG = 46
 QUESTION = b'{"clientId":"c","group":"G","subscriptionData":{"topic":"T","subString":"%s","expressionType":"SQL92"}}'
 
@@ -42,6 +43,17 @@ def test_up_takes_sql_subscriptions_and_long_delays(tmp_path: Path) -> None:
             assert producer.send("T", "next year", delay=timedelta(days=365)).recall_handle
             with pytest.raises(Refused, match=r"31622400000ms \(timerMaxDelaySec=31622400\)"):
                 producer.send("T", "later", delay=timedelta(days=367))
+
+
+def test_up_takes_long_delays_over_grpc_too(tmp_path: Path) -> None:
+    with up(tmp_path) as program:
+        endpoint = address(program, "endpoints")
+        fields = {"topic": "D", "defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1", "perm": "6"}
+        fields |= {"topicFilterType": "SINGLE_TAG", "order": "false", "attributes": "+message.type=DELAY"}
+        with wire.Client(address(program, "broker")) as client:
+            assert client.call(CREATE_TOPIC, fields).code == 0
+        with pyromq.sync.connect(endpoints=endpoint) as sdk, sdk.producer() as producer:
+            assert producer.send("D", "next year", delay=timedelta(days=365)).recall_handle
 
 
 @contextmanager

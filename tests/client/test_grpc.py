@@ -9,11 +9,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import pyromq
 from pyromq.client.client import Client
-from pyromq.client.errors import Error, NotSupported, TopicNotFound
+from pyromq.client.errors import Error, NotSupported, Refused, TopicNotFound
 from pyromq.client.pop.popped import Popped
 from pyromq.client.pop.simple_consumer import SimpleConsumer
 from pyromq.client.received import Received
@@ -200,6 +201,40 @@ async def test_what_the_protocol_lacks_is_refused_by_name(world: Servers, endpoi
             await producer.send("Nowhere", b"x")
     with pytest.raises(Error, match="two ways"):
         pyromq.connect("127.0.0.1:9876", endpoints=endpoint)
+
+
+@pytest.mark.own_broker("texts are ours")
+async def test_what_is_refused_is_told_with_what_to_do(world: Servers, endpoint: str) -> None:
+    await world.create_topic("T", attributes="+message.type=NORMAL")
+    await world.create_topic("D", attributes="+message.type=DELAY")
+    async with connected(endpoint) as client, client.producer() as producer:
+        with pytest.raises(TopicNotFound, match="Create it: pyromq topic create Nowhere --type normal") as unknown:
+            await producer.send("Nowhere", b"x")
+        assert "\n" not in str(unknown.value)
+        with pytest.raises(Refused, match=r"expected type is NORMAL.*pyromq topic create NAME --type") as wrong:
+            await producer.send("T", b"x", delay=5)
+        assert "org.apache" not in str(wrong.value)
+        assert wrong.value.remark.startswith("org.apache")
+        with pytest.raises(Refused, match=r"max is 86400000\. The limit is in milliseconds: maxDelayTimeMills"):
+            await producer.send("D", b"x", delay=2 * 86_400)
+        sent = msgspec.structs.replace(await producer.send("D", b"x", delay=600), recall_handle="nonsense")
+        with pytest.raises(Refused, match="recall handle is invalid") as nonsense:
+            await producer.recall(sent)
+        assert "org.apache" not in str(nonsense.value)
+
+
+@pytest.mark.own_broker("texts are ours")
+async def test_an_address_that_is_no_endpoint_is_told_as_such(world: Servers) -> None:
+    (names,) = world.name_servers
+    quick = pyromq.SendPolicy(timeout_s=2)
+    async with connected(names) as client, client.producer(policy=quick) as producer:
+        with pytest.raises(Error, match="not a name server") as fault:
+            await producer.send("T", b"x")
+    assert not fault.value.may_be_stored
+    broker = world.brokers["broker-a"].address
+    async with pyromq.connect(broker) as client, client.producer() as producer:
+        with pytest.raises(Refused, match=f"{broker} is no name server: a broker, or its gRPC port"):
+            await producer.send("T", b"x")
 
 
 async def test_replies_and_traces_are_refused_before_anything_is_sent(world: Servers, endpoint: str) -> None:

@@ -99,3 +99,21 @@ def test_dead_letters_are_told_and_a_selection_is_sent_again(
     found = rows(servers, topic)
     again = [row for row in found if dict(row.properties).get("REDRIVE_GROUP") == group]
     assert (len(found), numbers(again)) == (25, list(range(15, 20)))
+
+
+def test_letters_that_were_popped_are_told_by_the_topic_that_they_were_sent_to(
+    spark: SparkSession, servers: Servers, topic: str
+) -> None:
+    group = f"g-{topic}"
+    servers.send(topic, 1)
+    begin = ConsumeFromWhere.FIRST_OFFSET
+    with (
+        pyromq.sync.connect(servers.namesrv) as client,
+        client.simple_consumer(topic, group=group, begin=begin, invisible_s=600) as consumer,
+    ):
+        (first,) = consumer.receive(wait=30)
+        first.later(0)
+        (again,) = consumer.receive(wait=30)  # out of the group's retry topic
+        again.dead_letter("no good")
+    told = report(spark, {"nameServer": servers.namesrv}, group)
+    assert [(row["origin"], row["messages"]) for row in told.tables[0].rows] == [(topic, 1)]

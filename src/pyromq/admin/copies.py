@@ -21,6 +21,7 @@ from ..errors import PyroError
 from ..model import names
 from ..model.message import Property, StoredMessage
 from ..model.names import MAX_GROUP
+from ..model.pop_names import first_topic
 from ..protocol.bodies.groups import SubscriptionGroupConfig
 from ..protocol.messages import UnreadableMessage
 from . import groups, messages, offsets, topics
@@ -108,7 +109,7 @@ def message_id(message: StoredMessage) -> str:
 def origin_topic(message: StoredMessage) -> str:
     """Return the topic that the message was sent to, before retries and death."""
     found = message.properties.get(Property.DLQ_ORIGIN_TOPIC) or message.properties.get(Property.RETRY_TOPIC)
-    return found or message.topic
+    return first_topic(message.topic, found)
 
 
 # --- a whole topic ----------------------------------------------------------------------------------------------------

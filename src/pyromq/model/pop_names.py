@@ -7,7 +7,7 @@ topics may have a `_`.
 
 from __future__ import annotations
 
-from .names import POP_JOURNAL_TOPIC, RETRY_PREFIX, REVIVE_PREFIX
+from .names import DLQ_PREFIX, POP_JOURNAL_TOPIC, RETRY_PREFIX, REVIVE_PREFIX
 from .receipt import NORMAL, RETRY_V1, RETRY_V2
 
 JOURNAL_TOPIC = POP_JOURNAL_TOPIC
@@ -43,6 +43,25 @@ def normal_topic(topic: str, group: str) -> str:
         if topic.startswith(prefix):
             return topic[len(prefix) :]
     return topic
+
+
+def first_topic(held: str, named: str | None) -> str:
+    """Return the topic that a message was sent to, which a group's retries or dead letters (`held`) have now.
+
+    `named`: what its property RETRY_TOPIC says. Of one that was popped that is the retry topic that it died in.
+    """
+    for prefix in (RETRY_PREFIX, DLQ_PREFIX):
+        if held.startswith(prefix):
+            return normal_topic(named or held, held.removeprefix(prefix))
+    return named or held
+
+
+def retrying_group(retry: str, topic: str) -> str:
+    """Return the group whose popped messages of this topic come again by this retry topic; "" if it is no such."""
+    for mark in (V2, V1):
+        if retry.startswith(RETRY_PREFIX) and retry.endswith(f"{mark}{topic}"):
+            return retry[len(RETRY_PREFIX) : -len(topic) - 1]
+    return ""
 
 
 def retry_mark(topic: str, group: str) -> str:

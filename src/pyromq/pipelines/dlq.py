@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions
 
 from ..model.message import Property
 from ..model.names import DLQ_PREFIX
+from ..model.pop_names import retry_topic_v1, retry_topic_v2
 from .report.grouping import AGES, COUNTS, Fold, folded, grouped, least, most, rows_of
 from .report.summary import Metrics, Plot, Summary, Table, utc
 from .run import checkpoint
@@ -56,7 +57,7 @@ def report(spark: SparkSession, source: Source, group: str, where: str = "", *, 
 
 def dead_letters(spark: SparkSession, source: Source, group: str, where: str) -> DataFrame:
     """Return those that are chosen, with the columns of a read and `origin`."""
-    return chosen(_with_origin(messages(spark, {"topic": f"{DLQ_PREFIX}{group}", **source})), where)
+    return chosen(_with_origin(messages(spark, {"topic": f"{DLQ_PREFIX}{group}", **source}), group), where)
 
 
 def _grouped(frame: DataFrame) -> DataFrame:
@@ -115,7 +116,7 @@ def redrive(
     steps = StepSender(spark, folder, target, run)
 
     def pass_on(batch: DataFrame, number: int) -> None:
-        rows = chosen(_with_origin(batch), where)
+        rows = chosen(_with_origin(batch, group), where)
         steps.send(rows, number, lambda: _again(group, target.get("topic", "")))
 
     run_stream(frame.writeStream.queryName("pyromq-redrive"), pass_on, folder, every)
@@ -124,9 +125,13 @@ def redrive(
     return Summary("dlq redrive", facts, [Table("sent", steps.rows)], metrics=Metrics(total.rows, total.bytes))
 
 
-def _with_origin(frame: DataFrame) -> DataFrame:
-    """Add `origin`, the topic that each message failed in."""
-    return frame.withColumn("origin", functions.expr(_ORIGIN))
+def _with_origin(frame: DataFrame, group: str) -> DataFrame:
+    """Add `origin`, the topic that each message was sent to; one that was popped names the retry topic it died in."""
+    named = functions.expr(_ORIGIN)
+    own = retry_topic_v1("", group), retry_topic_v2("", group)
+    was_popped = named.startswith(own[0]) | named.startswith(own[1])
+    sent_to = functions.expr(f"substring({_ORIGIN}, {len(own[0]) + 1})")
+    return frame.withColumn("origin", functions.when(was_popped, sent_to).otherwise(named))
 
 
 def _again(group: str, goal: str) -> list[Column]:

@@ -41,7 +41,7 @@ class ProxySettings:
     default_invisible_time_mills: int = setting(60_000, low=1_000, help="ms of messages that the endpoint renews")
     min_invisible_time_mills_for_recv: int = setting(10_000, low=0, help="ms that a receive must ask for at least")
     max_invisible_time_mills: int = setting(43_200_000, low=1, help="ms that anybody may ask for")
-    max_delay_time_mills: int = setting(86_400_000, low=1, wide=True, help="ms that a message may be delayed")
+    max_delay_time_mills: int = setting(86_400_000, low=1, wide=True, help="ms that a gRPC client may delay a message")
     max_transaction_recovery_second: int = setting(3_600, low=1, help="s before a transaction is checked, at most")
     enable_topic_message_type_check: bool = setting(True, help="a message must be of its topic's message.type")
     grpc_client_producer_max_attempts: int = setting(3, low=1, help="tries of a send that producers are told")

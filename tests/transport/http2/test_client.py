@@ -214,8 +214,26 @@ async def test_tls(tmp_path: Path) -> None:
             assert await client.call(address, SERVICE + "Upper", b"abc" * 50_000, timeout_s=20) == b"ABC" * 50_000
         other = Authority(tmp_path, "other")
         async with client_of(tls=ClientTls(verify=Verify.CA, ca=other.file)) as client:
-            with pytest.raises(ConnectionLost, match="CERTIFICATE_VERIFY_FAILED"):
-                await client.call(address, SERVICE + "Upper", b"abc", timeout_s=20)
+            for _ in range(2):  # the second call waits for no attempt of its own
+                with pytest.raises(ConnectionLost, match="CERTIFICATE_VERIFY_FAILED") as lost:
+                    await client.call(address, SERVICE + "Upper", b"abc", timeout_s=20)
+                assert "ClientTls(ca=...)" in lost.value.hint
+
+
+async def test_nothing_is_sent_to_a_server_that_speaks_no_http2() -> None:
+    got: list[bytes] = []
+
+    async def close_at_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        got.append(await reader.read(1 << 16))
+        writer.close()
+
+    server = await asyncio.start_server(close_at_once, "127.0.0.1", 0)
+    address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server, client_of() as client:
+        with pytest.raises(ConnectionLost, match="cannot connect to") as lost:
+            await client.call(address, SERVICE + "Upper", b"abc", timeout_s=20)
+    assert not lost.value.was_sent
+    assert b"Upper" not in b"".join(got)
 
 
 async def test_a_silent_server_is_asked_and_then_left(clock: ManualClock, network: MemoryNetwork) -> None:

@@ -54,6 +54,7 @@ class ProgressAdmin(BrokerView):
     filters: ConsumerFilters
     given_end: Callable[[str, str, int], int]  # of pops in order: the offset behind what a queue has in flight
     stored_in_flight: Callable[[], Mapping[tuple[str, str], int]]  # by group and topic: what has left memory
+    is_popped: Callable[[str, str], bool]  # called with topic and group: it pops, and no member pulls a queue
 
     # --- of a topic -----------------------------------------------------------------------------------------------
 
@@ -89,7 +90,9 @@ class ProgressAdmin(BrokerView):
                     stored[name] = stored_all[group, name]
                 await self._progress(table, group, topic, topic.read_queue_nums)
                 rate += self.counters.rate(GROUP_GET_NUMS, f"{name}@{group}")
-        return Reply(body=ConsumeStats(offset_table=table, consume_tps=rate, stored_in_flight=stored or None))
+        answer = ConsumeStats(offset_table=table, consume_tps=rate, stored_in_flight=stored or None)
+        answer.popped = [topic for topic in wanted if self.is_popped(topic, group)] or None
+        return Reply(body=answer)
 
     async def all_consume_stats(self, request: RequestOf[GetBrokerConsumeStats, None]) -> Reply:
         """Answer 317: every group of this broker."""

@@ -14,6 +14,7 @@ from ...model import names
 from ...model.codes import ResponseCode
 from ...model.ids import offset_message_id
 from ...model.message import Property
+from ...model.pop_names import first_topic
 from ...protocol.bodies.own import DeadGroup, DeadLetterLine, DeadLettersAnswer
 from ...protocol.headers.admin import DeadLettersRequest
 from ...protocol.properties import decode_properties
@@ -103,7 +104,7 @@ def _line(record: Record, leaves_ms: int, seconds_left: int) -> DeadLetterLine:
     return DeadLetterLine(
         id=pairs.get(Property.UNIQ_KEY) or offset_id,
         offset_id=offset_id,
-        topic=pairs.get(Property.RETRY_TOPIC),
+        topic=first_topic(record.topic, pairs.get(Property.RETRY_TOPIC)),
         keys=pairs.get(Property.KEYS),
         attempts=record.reconsume_times,
         reason=pairs.get(Property.OWN_REASON),

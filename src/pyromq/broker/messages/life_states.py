@@ -15,6 +15,7 @@ from msgspec import UNSET
 from ...model import names
 from ...model.ids import offset_message_id
 from ...model.message import Property
+from ...model.pop_names import first_topic, retrying_group
 from ...protocol.bodies.own import LifeState, LifeStep
 from ...protocol.record import Record
 
@@ -61,19 +62,22 @@ class Copy:
 
 def classify(topic: str, record: Record, pairs: Mapping[str, str], due_ms: int) -> Copy | None:
     """Return what a record with the message's unique key is to the message; None: it belongs to another topic."""
-    origin = pairs.get(Property.RETRY_TOPIC)
+    named = pairs.get(Property.RETRY_TOPIC)
     held = record.topic
     if held == topic:
         return Copy(Step.STORED, record, pairs)
+    if named is None and (group := retrying_group(held, topic)):
+        return Copy(Step.RETRY, record, pairs, group)
     for prefix, step in ((names.RETRY_PREFIX, Step.RETRY), (names.DLQ_PREFIX, Step.DEAD)):
         if held.startswith(prefix):
-            return Copy(step, record, pairs, held.removeprefix(prefix)) if origin == topic else None
+            is_its = first_topic(held, named) == topic
+            return Copy(step, record, pairs, held.removeprefix(prefix)) if is_its else None
     real = pairs.get(Property.REAL_TOPIC)
     if held in (names.SCHEDULE_TOPIC, names.TIMER_TOPIC):
         if real == topic:
             recalls = Property.TIMER_DEL_UNIQKEY in pairs
             return Copy(Step.RECALLED, record, pairs) if recalls else Copy(Step.TIMED, record, pairs, due_ms=due_ms)
-        if real is not None and names.is_retry(real) and origin == topic:
+        if real is not None and names.is_retry(real) and first_topic(real, named) == topic:
             return Copy(Step.RETRY_TIMED, record, pairs, real.removeprefix(names.RETRY_PREFIX), due_ms)
         return None
     by_topic = {names.HALF_TOPIC: Step.HALF, names.CHECKS_EXHAUSTED_TOPIC: Step.GIVEN_UP}

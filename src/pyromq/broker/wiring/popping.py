@@ -91,6 +91,10 @@ class PopParts:
         base.groups.watch(self._group_changed)
         base.offsets.watch(self._offsets_moved)
 
+    def is_popped(self, topic: str, group: str) -> bool:
+        """Return whether the group pops the topic, and no member pulls one of its queues."""
+        return self._base.clients.popped.find(group, topic) is not None and not self.pulled.has_any(topic, group)
+
     def use_spill(self, spill: Spill) -> None:
         """Take what writes check points down that leave memory (`stored_pops.py`)."""
         self.acks.spill = self.changes.spill = self.aging.spill = spill

@@ -61,13 +61,13 @@ async def examine(checked: CheckedCluster) -> list[CheckResult]:
     """Run the checks in order, up to one after which nothing further can be checked."""
     from .endpoint_checks import endpoints
     from .mode_checks import request_modes
-    from .order_checks import order_configs
+    from .order_checks import fifo_groups, order_configs
     from .server_checks import brokers, clocks, disks, loopback, name_servers, permissions, readiness
     from .topic_checks import consumers, routes, transactions
 
     found: list[CheckResult] = []
     servers = (name_servers, brokers, loopback, readiness, endpoints, clocks, disks, permissions)
-    for check in (*servers, routes, order_configs, transactions, consumers, request_modes):
+    for check in (*servers, routes, order_configs, transactions, consumers, request_modes, fifo_groups):
         async for one in check(checked):
             found.append(one)
             if one.ends_it:

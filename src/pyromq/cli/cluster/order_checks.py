@@ -1,14 +1,18 @@
-"""The check of `pyromq doctor` that concerns order topics: what name servers tell clients of their queues."""
+"""The checks of `pyromq doctor` that concern order: what name servers tell clients of order topics, and who pops FIFO
+topics out of order."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from ...admin import settings
+from ...admin import groups, offsets, settings
 from ...model.foreign_text import shell_word
 from ...model.names import DLQ_PREFIX, RETRY_PREFIX
 from ...model.topic import ORDER_TOPIC_CONFIG, order_text, parse_order
-from .checked import BROKEN, WARNING, CheckedCluster, CheckResult
+from ...text.values import plural
+from .checked import BROKEN, GOOD, WARNING, CheckedCluster, CheckResult
+
+MESSAGE_TYPE, FIFO = "message.type", "FIFO"
 
 
 async def order_configs(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
@@ -64,3 +68,28 @@ def _order_config(
 def _set_order(name: str, queues: dict[str, int]) -> str:
     change = f"set {ORDER_TOPIC_CONFIG} {shell_word(name)} {shell_word(order_text(queues))}"
     return f"pyromq kv {change if queues else f'delete {ORDER_TOPIC_CONFIG} {shell_word(name)}'} --dry-run"
+
+
+async def fifo_groups(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
+    """Find groups that pop FIFO topics and are not orderly: gRPC clients cannot ask for order themselves.
+
+    Our brokers tell who pops; Apache's do not, so nothing is found there."""
+    fifo = {
+        name
+        for each in checked.configs.values()
+        for name, config in each.items()
+        if config.attributes.get(MESSAGE_TYPE) == FIFO and checked.topic in (None, name)
+    }
+    bad: set[tuple[str, str]] = set()
+    for place in checked.masters if fifo else ():
+        for name, config in (await groups.configs(checked.calls, place.address)).items():
+            if checked.group not in (None, name) or groups.is_internal(name) or config.consume_message_orderly:
+                continue
+            popped = (await offsets.progress(checked.calls, place.address, name)).popped or []
+            bad |= {(name, topic) for topic in popped if topic in fifo}
+    for name, topic in sorted(bad):
+        text = f"{name} pops {topic}, a FIFO topic, and is not orderly: its messages come in any order"
+        command = f"pyromq group update {shell_word(name)} --orderly --dry-run"
+        yield CheckResult("order", WARNING, text, "Let the group have them in order, without --dry-run:", command)
+    if fifo and not bad:
+        yield CheckResult("order", GOOD, f"{plural(len(fifo), 'FIFO topic')}: nobody pops out of order")

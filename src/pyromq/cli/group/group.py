@@ -24,7 +24,7 @@ from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command, unknown
 from ..terminal.validation import check_group
 from .deletion import delete
-from .group_state import online_in, queues_of
+from .group_state import online_in, popped_in, queues_of
 from .lag import Load, advise
 from .mode import mode
 from .offsets import clone, reset, skip
@@ -136,6 +136,7 @@ async def lag(shell: Shell, name: str, topic: str | None, broker: str | None) ->
     online = await online_in(shell, places, name)
     members = {one.client_id for each in online.values() for one in each.connection_set}
     is_broadcast = any(_mode(each) == "broadcasting" for each in online.values())
+    popped = await popped_in(shell, places, name, online)
     summary = []
     for one in sorted({row["topic"] for row in queues}):
         own = [row for row in queues if row["topic"] == one]
@@ -148,6 +149,7 @@ async def lag(shell: Shell, name: str, topic: str | None, broker: str | None) ->
                 under_way += sum((progress.stored_in_flight or {}).values())
         behind = sum(row["lag"] for row in own)
         seen: dict[str, Any] = {"arriving": arriving, "consuming": consuming, "is_broadcast": is_broadcast}
+        seen["is_popped"] = popped(one)
         seen["lock_wait"] = await _lock_wait(shell, places, name, one, members) if behind else ""
         advice = advise(Load(queues=len(own), members=len(members), lag=behind, **seen))
         summary.append(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ... import admin
+from ...client.errors import Refused
+from ...model.group import ConsumeType, MessageRequestMode
 from ..terminal.shell import Shell
 
 PROXY = "proxy "  # before the name of one, among names of brokers
@@ -39,3 +42,23 @@ async def queues_of(shell: Shell, places: Iterable[BrokerPlace], name: str, topi
                 | ({"isBeyondEnd": True} if one.consumer_offset > one.broker_offset else {})
             )
     return rows
+
+
+async def popped_in(
+    shell: Shell, places: Iterable[BrokerPlace], name: str, online: dict[str, ConsumerConnection]
+) -> Callable[[str], bool]:
+    """Return who tells whether members pop a topic, so that they share messages: not in order, and nobody pulls.
+
+    Our brokers know. Of Apache's it is seen where the group is set to pop, or its members are a proxy's.
+    """
+    by_members = any(each.consume_type is ConsumeType.POP or at.startswith(PROXY) for at, each in online.items())
+    topics: set[str] = set()
+    for place in places:
+        config = await admin.groups.config(shell.calls, place.address, name)
+        if config is not None and config.consume_message_orderly:
+            return lambda topic: False
+        topics |= {*((await admin.offsets.progress(shell.calls, place.address, name)).popped or ())}
+        with suppress(Refused):  # a broker before 4.9.4 knows no modes
+            modes = await admin.groups.modes(shell.calls, place.address, name)
+            topics |= {one.topic for one in modes if one.mode is MessageRequestMode.POP}
+    return lambda topic: by_members or topic in topics

@@ -45,6 +45,7 @@ SMALL: dict[str, object] = {
     "recall_message_enable": True,
     "trace_topic_enable": True,
     "timer_max_delay_sec": 366 * 86_400,  # Java's broker and ours: three days
+    "max_delay_time_mills": 366 * 86_400_000,  # the same over gRPC; Java's proxy and ours: one day
     "refuse_conflicting_subscriptions": True,
 }
 

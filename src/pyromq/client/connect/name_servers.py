@@ -24,6 +24,13 @@ from .outages import Outages
 
 log = logs.get("pyromq.client")
 
+# Every name server serves these: who does not is none.
+_OF_NAME_SERVERS = (RequestCode.GET_ROUTEINFO_BY_TOPIC, RequestCode.GET_BROKER_CLUSTER_INFO)
+_BROKER = (
+    "{0} is no name server: a broker, or its gRPC port? Give the address of the name server (9876 by default), "
+    'or use the gRPC port by connect(endpoints="{0}")'
+)
+
 
 class NameServers:
     """Event loop only. Routes are asked for here and kept by the session."""
@@ -91,7 +98,8 @@ class NameServers:
         """Return the first answer that comes, if its code is one of those expected. NoNameServer or Refused."""
         address, command = await self._first_answer(row, {} if header is None else header.to_fields())
         if command.code not in expected:
-            raise refused(command.code, command.remark, address)
+            is_broker = command.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and row in _OF_NAME_SERVERS
+            raise refused(command.code, command.remark, address, _BROKER.format(address) if is_broker else None)
         return Answer(row, command, address)
 
     async def probe(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import re
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -11,6 +12,7 @@ from google.protobuf.message import DecodeError, Message
 from ...ambient import Clock
 from ...errors import ConnectionLost
 from ...model.codes import ResponseCode
+from ...model.foreign_text import shell_word
 from ...protocol.bodies.own import ALIKE
 from ...protocol.grpc import v2
 from ...protocol.grpc.status import GrpcStatus
@@ -45,6 +47,23 @@ _AS_CODES = {
     v2.Code.FORBIDDEN: ResponseCode.NO_PERMISSION,
 }
 _AWAY = "cannot find broker"  # of a receipt whose time may not be over at all
+# Java's classes, before what its servers and ours say: of no use to anybody who uses this SDK. `remark` has them.
+_CLASS = re.compile(r"^(?:[a-z]\w*\.){2,}[A-Z]\w*: ")
+_NO_ROUTE = "for the topic: "
+_FAQ = "\nFor more information"  # Java's list of questions
+_NO_ENDPOINT = (
+    "Is a gRPC endpoint running there? `endpoints` is the gRPC port of a broker or proxy (8081), not a name server; "
+    "one that takes TLS alone wants tls=pyromq.ClientTls()"
+)
+_HINTS: dict[int, str] = {
+    v2.Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE: (
+        "Send it to a topic of its own type (pyromq topic create NAME --type ...): delay and deliver_at_ms make a "
+        "DELAY message, order_key a FIFO one, transactions TRANSACTION, priority PRIORITY, else it is NORMAL"
+    ),
+    v2.Code.ILLEGAL_DELIVERY_TIME: (
+        "The limit is in milliseconds: maxDelayTimeMills of the endpoint, and timerMaxDelaySec of its brokers"
+    ),
+}
 _TIMEOUTS = (v2.Code.REQUEST_TIMEOUT, v2.Code.PROXY_TIMEOUT)
 
 M = TypeVar("M", bound=Message)
@@ -108,9 +127,13 @@ def status_fault(address: str, status: v2.Status) -> Error:
         name = v2.Code(code).name
     except ValueError:
         name = "an unknown code"
-    text = f"{address} answered {code} ({name}): {status.message.strip()}".rstrip(".: ")
+    said = _CLASS.sub("", status.message.strip())
+    text = f"{address} answered {code} ({name}): {said}".rstrip(".: ")
     if code == v2.Code.TOPIC_NOT_FOUND:
-        return TopicNotFound(text, hint="Create it: pyromq topic create", address=address, code=code)
+        topic = said.partition(_NO_ROUTE)[2].partition("\n")[0].strip()
+        text = text.partition(_FAQ)[0]
+        create = f"Create it: pyromq topic create {shell_word(topic) if topic else 'NAME'} --type normal"
+        return TopicNotFound(text, hint=create, address=address, code=code)
     if code == v2.Code.INVALID_RECEIPT_HANDLE and _AWAY in status.message:
         return NoBroker(text, hint="It may be away for a while: try again", address=address, code=code)
     if code == v2.Code.INVALID_RECEIPT_HANDLE:
@@ -119,7 +142,8 @@ def status_fault(address: str, status: v2.Status) -> Error:
         return TimedOut(text, address=address, code=code, may_be_stored=True)
     if ALIKE in status.message:
         return SubscriptionConflict(text, hint=CONFLICT_HINT, address=address, code=code)
-    fault = Refused(text, address=address, code=_AS_CODES.get(v2.Code(code), code) if name[0] != "a" else code)
+    as_broker = _AS_CODES.get(v2.Code(code), code) if name[0] != "a" else code
+    fault = Refused(text, hint=_HINTS.get(code, ""), address=address, code=as_broker)
     fault.remark = status.message
     return fault
 
@@ -127,12 +151,12 @@ def status_fault(address: str, status: v2.Status) -> Error:
 def grpc_fault(address: str, method: str, fault: GrpcError | ConnectionLost) -> Error:
     """Return the SDK's error for a call that ended with a status of gRPC itself, or with its connection."""
     if isinstance(fault, ConnectionLost):
-        return unreachable(fault, address, "Is the gRPC endpoint running there?")
+        return unreachable(fault, address, _NO_ENDPOINT)
     text = f"{method} at {address}: {fault.text or fault.status.name}"
     if fault.status is GrpcStatus.DEADLINE_EXCEEDED:
         return TimedOut(text, hint="Is the server overloaded?", address=address, may_be_stored=True)
     if fault.status in (GrpcStatus.UNAVAILABLE, GrpcStatus.CANCELLED):
-        return Unreachable(text, hint="Is the gRPC endpoint running there?", address=address, may_be_stored=True)
+        return Unreachable(text, hint=_NO_ENDPOINT, address=address, may_be_stored=True)
     if fault.status is GrpcStatus.UNIMPLEMENTED:
         return NotSupported(text, hint="This endpoint does not serve it", address=address)
     return Refused(text, address=address)

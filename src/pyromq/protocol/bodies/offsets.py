@@ -47,6 +47,7 @@ class ConsumeStats(Body, kw_only=True):
     offset_table: ByQueue[OffsetWrapper] = always_new(ByQueue)
     # Ours alone: popped messages that a committed offset has passed and nobody has acknowledged, by topic.
     stored_in_flight: dict[str, Int64] | None = msgspec.field(default=None, name="pyromqStoredInFlight")
+    popped: list[str] | None = msgspec.field(default=None, name="pyromqPopped")  # ours too: topics that it only pops
 
     @property
     def in_flight(self) -> int:

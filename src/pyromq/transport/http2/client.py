@@ -37,6 +37,7 @@ class _Endpoint:
     failures: int = 0
     not_before: float = float("-inf")
     last_fault: str = ""
+    hint: str = ""  # what to do about that
 
 
 class Http2Client:
@@ -104,7 +105,8 @@ class Http2Client:
         if endpoint.attempt is None:
             wait_s = endpoint.not_before - self._clock.monotonic()
             if wait_s > 0:
-                raise ConnectionLost(f"{address} not reached ({endpoint.last_fault}); next attempt in {wait_s:.1f} s")
+                text = f"{address} not reached ({endpoint.last_fault}); next attempt in {wait_s:.1f} s"
+                raise ConnectionLost(text, hint=endpoint.hint)
             endpoint.attempt = asyncio.get_running_loop().create_task(self._open(address, endpoint))
             endpoint.attempt.add_done_callback(retrieve)
         return await asyncio.shield(endpoint.attempt)
@@ -142,7 +144,8 @@ class Http2Client:
             endpoint.failures += 1
             endpoint.last_fault = str(fault) or f"no answer within {self._reconnect.attempt_s:g} s"
             endpoint.not_before = self._clock.monotonic() + self._reconnect.delay_s(endpoint.failures, self._rng)
-            raise ConnectionLost(f"cannot connect to {address}: {endpoint.last_fault}") from None
+            endpoint.hint = fault.hint if isinstance(fault, ConnectionLost) else ""
+            raise ConnectionLost(f"cannot connect to {address}: {endpoint.last_fault}", hint=endpoint.hint) from None
         except asyncio.CancelledError:
             connection.abort("the client is closed")
             raise ConnectionLost("this client is closed") from None  # for those who wait; nobody cancelled them

@@ -125,6 +125,8 @@ class Http2ClientConnection(asyncio.BufferedProtocol):
         self._is_blocked = False
         self._is_unflushed = False
         self._reason = "closed by the peer"
+        self._ended_by_peer = False
+        self._greeted: asyncio.Future[None] | None = None  # done when the server has spoken HTTP/2, or never will
         self._stream: asyncio.Transport | None = None
         self._gone: asyncio.Event | None = None
 
@@ -192,14 +194,17 @@ class Http2ClientConnection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._stream, self.is_open = cast(asyncio.Transport, transport), True
+        self._greeted = asyncio.get_running_loop().create_future()
         self._security.start(self._stream)
         if self._security.session is None:
             self._flush_soon()
 
     async def ready(self) -> None:
-        """Wait until calls may begin. ConnectionLost if the connection could not be made."""
+        """Wait until calls may begin: before its first word a server may be no gRPC endpoint. ConnectionLost if so."""
         if self._security.handshake is not None:
             await self._security.handshake
+        if self._greeted is not None:
+            await asyncio.shield(self._greeted)
         if not self.is_open:
             raise self._lost()
 
@@ -227,9 +232,11 @@ class Http2ClientConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if self.is_open and exc is not None:
             self._reason = str(exc)
+        self._ended_by_peer = self.is_open
         self.is_open, self._stream = False, None
         self._deadlines.stop()
         self._security.end(self._lost())
+        self._end_greeting()
         calls, self._calls = self._calls, {}
         for call in calls.values():
             call.ended(self._lost(was_sent=True))
@@ -238,9 +245,16 @@ class Http2ClientConnection(asyncio.BufferedProtocol):
         self._closed(self)
 
     def _lost(self, was_sent: bool = False) -> ConnectionLost:
-        lost = ConnectionLost(f"the connection to {self.address} ended: {self._reason}")
+        has_spoken = self._greeted is not None and self._greeted.done()
+        is_told = self._security.session is not None and not has_spoken  # what TLS makes of its end
+        hint = self._security.hint(self._reason, self._ended_by_peer) if is_told else ""
+        lost = ConnectionLost(f"the connection to {self.address} ended: {self._reason}", hint=hint)
         lost.was_sent = was_sent
         return lost
+
+    def _end_greeting(self) -> None:
+        if self._greeted is not None and not self._greeted.done():
+            self._greeted.set_result(None)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffer
@@ -255,6 +269,7 @@ class Http2ClientConnection(asyncio.BufferedProtocol):
                 data = self._security.receive(data, self._stream)
             if data:
                 self._receive(self._session.receive(data))
+                self._end_greeting()
             self._flush_soon()
         except ProtocolError as fault:
             self.abort(str(fault))
