@@ -17,6 +17,7 @@ from .. import logs
 from ..ambient import Clock, RunBlocking
 from ..config import Live, Loaded
 from ..machine.budget import Budget
+from ..protocol.bodies.replication import HAClientRuntimeInfo
 from ..store.files.disk import Disk, DiskLock
 from ..store.log.thread_flusher import ThreadFlusher
 from ..store.recovery.claim import claim_store
@@ -146,6 +147,7 @@ class Broker:
             self.stored_pops,
             self.balance,
             self.slave_tables,
+            self.replicating.status(self._followed),
             self.runtime,
             lambda: self.listeners.servers,
             format_address(base.live.config.advertised_host, ports.grpc_port),
@@ -290,6 +292,15 @@ class Broker:
         self.listeners.close_ports()
         await self.grpc.close()
         await self.naming.close()
+
+    def _followed(self) -> HAClientRuntimeInfo | None:
+        """Return how far this slave is, as 907 shows it; None: it is a master."""
+        if self.slave is None:
+            return None
+        place = self.slave.follower.place
+        return HAClientRuntimeInfo(
+            master_addr=None if place is None else place.ha_address, max_offset=self.store.commit_log.end
+        )
 
     # --- what happens ---------------------------------------------------------------------------------------------
 

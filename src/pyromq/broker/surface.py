@@ -33,6 +33,7 @@ from .messages.inspection import Inspection
 from .messages.message_life import MessageLife
 from .messages.message_queries import MessageQueries
 from .metadata.saving import for_administrators
+from .replication.leading.status import ReplicationStatus
 from .wiring.balancing import BalanceParts
 from .wiring.delivery import RetryParts, TimingParts, TransactionParts
 from .wiring.foundation import Foundation
@@ -70,6 +71,7 @@ class Parts:
     stored_pops: StoredPopParts
     balance: BalanceParts
     slave_tables: SlaveTableParts
+    replication: ReplicationStatus
     runtime: RuntimeInfo
     servers: Callable[[], Iterable[Server]]  # which are made with the handlers, so after them
     grpc_endpoint: str  # where gRPC clients are told to come
@@ -100,7 +102,7 @@ def surface(parts: Parts) -> dict[int, Handler]:
     progress = ProgressAdmin(*view, now_ms, counters, base.clients.filters, *pops)
     connection = ConnectionAdmin(*view, base.producers, base.clients.popped)
     settings = SettingsAdmin(live, now_ms, address, _settings_changed(parts))
-    absent = AbsentFeatures(store, saved)
+    absent = AbsentFeatures(saved)
     upkeep = Maintenance(*view, base.storage.retention)
     cold_reads = ColdReadAdmin(live, parts.pulls.cold_reads, store.commit_log)
     dead_letters = DeadLetterAdmin(live, store, parts.retries.dead_letters, now_ms)
@@ -173,7 +175,9 @@ def surface(parts: Parts) -> dict[int, Handler]:
         bind(Code.UPDATE_BROKER_CONFIG, settings.change),
         bind(Code.GET_BROKER_CONFIG, settings.show),
         bind(Code.GET_BROKER_RUNTIME_INFO, parts.runtime),
-        bind(Code.GET_BROKER_HA_STATUS, absent.replicas),
+        bind(Code.EXCHANGE_BROKER_HA_INFO, parts.replication.exchange),
+        bind(Code.GET_BROKER_HA_STATUS, parts.replication.show),
+        bind(Code.RESET_MASTER_FLUSH_OFFSET, parts.replication.reset),
         bind(Code.GET_BROKER_EPOCH_CACHE, absent.epochs),
         bind(Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, absent.compare_queues),
         bind(Code.EXPORT_ROCKSDB_CONFIG_TO_JSON, absent.export_tables),

@@ -267,9 +267,9 @@ class RequestCode:
     ADD_BROKER = Row(902, Content(replica.AddBroker), NOTHING, by=REPLICATION)
     REMOVE_BROKER = Row(903, Content(replica.RemoveBroker), NOTHING, by=REPLICATION)
     EXCHANGE_BROKER_HA_INFO = Row(906, Content(replica.ExchangeHaInfo), Content(replica.ExchangeHaInfo),
-        lane=HEARTBEAT, by=REPLICATION)
+        lane=HEARTBEAT)
     GET_BROKER_HA_STATUS = Row(907, NOTHING, Content(None, replication.HARuntimeInfo), needs=READ)
-    RESET_MASTER_FLUSH_OFFSET = Row(908, Content(replica.ResetMasterFlushOffset), NOTHING, by=REPLICATION)
+    RESET_MASTER_FLUSH_OFFSET = Row(908, Content(replica.ResetMasterFlushOffset), NOTHING)
     CONTROLLER_ALTER_SYNC_STATE_SET = Row(1001, Content(replica.AlterSyncStateSet, replication.SyncStateSet),
         Content(replica.AlterSyncStateSetAnswer, replication.SyncStateSet), by=CONTROLLER)
     CONTROLLER_ELECT_MASTER = Row(1002, Content(replica.ElectMaster),

@@ -11,7 +11,9 @@ import pytest
 from pyromq.broker.replication.settings import BrokerRole
 from pyromq.model.codes import ResponseCode
 from pyromq.model.message import SysFlag
+from pyromq.protocol.json import ANSWER_LIMITS
 from pyromq.protocol.replication.classic import ChunkReader, encode_report
+from pyromq.protocol.requests import RequestCode
 from pyromq.store.config import FlushMode
 from tests.broker.running import Running, running_broker, turns_until
 
@@ -142,3 +144,25 @@ async def test_a_pull_beyond_what_is_readable_is_held_and_not_sent_back(tmp_path
             slave.writer.write(encode_report(slave.end))
             assert {pull.code for pull in await asyncio.gather(*pulls)} == {ResponseCode.SUCCESS}
             assert {sent.code for sent in await asyncio.gather(*sending)} == {ResponseCode.SUCCESS}
+
+
+async def test_tools_are_shown_each_slave_as_java_shows_it(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, **SYNC) as running:
+        await running.send(properties={"WAIT": "false"})
+        async with FakeSlave(running) as slave:
+            await running.send()
+            end = running.broker.store.commit_log.end
+            shown = RequestCode.GET_BROKER_HA_STATUS.gives.read_body(
+                (await running.call(RequestCode.GET_BROKER_HA_STATUS)).body, ANSWER_LIMITS
+            )
+            (row,) = shown.ha_connection_info
+            assert (shown.master, shown.in_sync_slave_nums, shown.master_commit_log_max_offset) == (True, 1, end)
+            assert row.addr == "{}:{}".format(*slave.writer.get_extra_info("sockname"))
+            assert (row.slave_ack_offset, row.transfer_from_where, row.diff, row.in_sync) == (end, end, 0, True)
+        asked = await running.call(RequestCode.EXCHANGE_BROKER_HA_INFO)
+        assert asked.fields["masterHaAddress"] == f"{slave.host}:{slave.port}"
+        assert asked.fields["masterAddress"] == running.address
+        told = await running.call(RequestCode.EXCHANGE_BROKER_HA_INFO, masterHaAddress="10.0.0.9:10912")
+        assert told.code == ResponseCode.SYSTEM_ERROR
+        assert "haMasterAddress" in (told.remark or "")
+        assert (await running.call(RequestCode.RESET_MASTER_FLUSH_OFFSET, masterFlushOffset=7)).code == 0

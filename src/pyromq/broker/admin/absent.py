@@ -1,4 +1,4 @@
-"""What tools ask of replication (907, 1007) and RocksDB (354, 355), of a lone master on plain files, as in Java."""
+"""What tools ask of a controller (1007) and RocksDB (354, 355), of a broker on plain files without one, as in Java."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from ...errors import RequestRefused
-from ...protocol.bodies.replication import HARuntimeInfo
 from ...protocol.bodies.stats import CheckRocksdbCqWriteResult
 from ...protocol.headers.admin import ExportRocksdbConfig
-from ...store.message_store import MessageStore
 from ...transport.dispatch import Reply, Request, RequestOf
 
 CANNOT = 3
@@ -20,11 +18,7 @@ NOTHING_TO_COMPARE = "this broker keeps its queues in files alone: there are non
 class AbsentFeatures:
     """Event loop only. `tables`: how each is brought to disk, by the name that mqadmin has for it."""
 
-    store: MessageStore
     tables: Mapping[str, Callable[[], Awaitable[None]]]
-
-    def replicas(self, request: Request) -> Reply:
-        return Reply(body=HARuntimeInfo(master=True, master_commit_log_max_offset=self.store.commit_log.end))
 
     def epochs(self, request: Request) -> Reply:
         raise RequestRefused("this request only for controllerMode ")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from ... import logs
+from ...protocol.bodies.replication import HAClientRuntimeInfo
 from ...transport.address import parse_address
 from ...transport.listening import Listening
 from ..config import BrokerConfig
@@ -13,6 +14,7 @@ from ..replication.leading.confirm import SlaveReport, judge
 from ..replication.leading.copies import SlaveCopies
 from ..replication.leading.ha_port import HaPort
 from ..replication.leading.log_source import CommitLogSource
+from ..replication.leading.status import ReplicationStatus
 from ..replication.settings import ReplicationSettings
 from .foundation import Foundation
 from .naming import Naming
@@ -37,12 +39,25 @@ class ReplicatingParts:
         self._base = base
         self._copies = copies
         self._listening = listening
+        self._identity = naming.identity
         self.settings = base.live.config.part(ReplicationSettings)
         store = base.store
         source = CommitLogSource(store.commit_log, base.environment.run_blocking)
         self.port = HaPort(source, base.clock, lambda: self.settings, naming.slaves, self._judge, store.on_append)
         base.live.watch(self._use)
         self._judge()
+
+    def status(self, followed: Callable[[], HAClientRuntimeInfo | None]) -> ReplicationStatus:
+        """Return who answers questions about replication. `followed`: what a slave sees of its master."""
+        log_tail = self._base.store.commit_log
+        return ReplicationStatus(
+            self._identity,
+            lambda: self.settings,
+            lambda: self.port.senders,
+            lambda: log_tail.end,
+            log_tail.end,
+            followed,
+        )
 
     def accept(self) -> None:
         if self._listening is None:

@@ -122,7 +122,7 @@ async def switch_timer_engine(run: Run) -> None:
     await run.ask_each(await run.masters(), said, RequestCode.SWITCH_TIMER_ENGINE, header)
 
 
-@command("Set what a slave takes for the flushed position of its master", waits_for="replication")
+@command("Set what a slave takes for the flushed position of its master")
 async def reset_master_flush_offset(run: Run) -> None:
     """[-b brokerAddr=]  the slave, host:port
     [-o offset=]         the position"""
