@@ -145,6 +145,15 @@ async def test_a_file_goes_once_its_readers_are_done() -> None:
     assert await scene.round() == 1
 
 
+async def test_a_file_that_another_copy_lacks_stays_unless_space_is_short() -> None:
+    scene = Scene(files(100, 90, 80, 1))
+    scene.retention.wanted_from = lambda: 150
+    assert await scene.round() == 1
+    assert scene.store.dropped == [0]
+    scene.fill(90)
+    assert await scene.round() == 2
+
+
 async def test_carriers_are_told_the_range_before_the_file_goes() -> None:
     scene = Scene(files(100, 90, 1))
     seen: list[tuple[int, int, int]] = []

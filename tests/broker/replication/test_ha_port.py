@@ -237,3 +237,24 @@ async def test_strangers_get_no_log_and_share_one_line(caplog: pytest.LogCapture
         assert all(stranger.chunks == [] for stranger in strangers)
         assert member.received
         assert sum("strangers get no log" in line for line in caplog.messages) == 1
+
+
+async def test_what_a_slave_has_not_got_is_wanted_until_it_is_too_far_behind() -> None:
+    async with world(ha_hold_bytes=1_000) as here:
+        assert here.port.wanted_from() is None
+        slave = await here.connect(2_000)
+        assert here.port.wanted_from() == 2_000
+        await here.report(slave, 2_500)
+        assert here.port.wanted_from() == 2_500
+        slave.stream.abort()
+        await here.clock.settle()
+        await here.append(1_000)
+        assert here.port.wanted_from() == 2_500  # it has left, and may be back
+        await here.append(1)
+        assert here.port.wanted_from() is None
+
+
+async def test_a_slave_that_begins_at_the_last_file_wants_nothing_before_it() -> None:
+    async with world(ha_hold_bytes=10_000) as here:
+        await here.connect(0)
+        assert here.port.wanted_from() == 2_000

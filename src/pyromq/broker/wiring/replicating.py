@@ -44,6 +44,7 @@ class ReplicatingParts:
         store = base.store
         source = CommitLogSource(store.commit_log, base.environment.run_blocking)
         self.port = HaPort(source, base.clock, lambda: self.settings, naming.slaves, self._judge, store.on_append)
+        base.storage.retention.wanted_from = self.port.wanted_from
         base.live.watch(self._use)
         self._judge()
 

@@ -233,6 +233,7 @@ class Retention:
     clock: Clock
     carriers: list[Carrier] = field(default_factory=list)
     goes_by_age: Callable[[], bool] = lambda: True  # False: somebody else says when old files go
+    wanted_from: Callable[[], int | None] = lambda: None  # another copy lacks the log from here on; None: none does
     _jumps: ClockJumps = field(init=False)
     _rounds_by_hand: int = field(default=0, init=False)
 
@@ -278,6 +279,8 @@ class Retention:
         for file in files[: decision.files]:
             if gone:
                 await self.clock.sleep(self.config.pause_ms / 1000)
+            if self._is_wanted(file):
+                break
             if not await self._drop(file, decision.reason):
                 break  # files go in order: what follows waits too
             gone += 1
@@ -286,6 +289,14 @@ class Retention:
         elif usage.ratio > self.config.warn_at:
             log.error("the disk is nearly full and no log file may go", used=usage.used, total=usage.total)
         return gone
+
+    def _is_wanted(self, file: LogFile) -> bool:
+        """Return whether another copy needs this file still. Want of space counts more."""
+        wanted = self.wanted_from()
+        if wanted is None or file.end <= wanted or self.is_short:
+            return False
+        log.info("a log file that should go is kept for a slave", start=file.start, slave_has=wanted)
+        return True
 
     async def drop_before(self, position: int) -> int:
         """Let the files go that end at or before a position, and return how many went."""

@@ -45,6 +45,7 @@ class LogSender(asyncio.Protocol):
         self.address = address
         self.acked = 0  # the slave has this log up to here
         self.sent = -1  # up to here it was sent; negative before the first report
+        self.begun_at = 0  # the first position that it was sent
         self.heard = clock.monotonic()
         self.rate = SendingRate()
         self._source = source
@@ -100,6 +101,11 @@ class LogSender(asyncio.Protocol):
         self._owner.closed(self)
 
     @property
+    def needs_from(self) -> int:
+        """Return where the log begins that it has not got yet."""
+        return max(self.acked, self.begun_at)
+
+    @property
     def is_streaming(self) -> bool:
         return self.sent >= 0 and self._stream is not None
 
@@ -141,6 +147,7 @@ class LogSender(asyncio.Protocol):
                 log_ends=source.end,
             )
             return
+        self.begun_at = self.sent
         log.info("a slave follows", slave=self.address, reported=position, begins=self.sent, log_ends=source.end)
         self._take(position)
         self.pump()
