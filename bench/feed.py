@@ -19,7 +19,8 @@ import random
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,7 +45,7 @@ BATCH = 32
 PULLED = 20_000  # messages of each queue that there are to pull
 
 
-def frame(number: int) -> bytes:
+def frame(number: int, size: int = 128) -> bytes:
     fields = {
         "a": "Group",
         "b": "Bench",
@@ -59,7 +60,7 @@ def frame(number: int) -> bytes:
         "k": "false",
         "m": "false",
     }
-    return encode_frame(Command(code=310, opaque=number, version=455, fields=fields, body=bytes(128)))
+    return encode_frame(Command(code=310, opaque=number, version=455, fields=fields, body=bytes(size)))
 
 
 def batch(number: int) -> bytes:
@@ -150,7 +151,16 @@ async def timed(act: Callable[[bytes], None], kind: Kind, size: int, seconds: fl
     return min(rounds), statistics.median(rounds)
 
 
-async def measure(folder: Path, chosen: argparse.Namespace) -> None:
+class Served(NamedTuple):
+    """A broker with a topic, and two ways to hand it bytes."""
+
+    feed: Callable[[bytes], None]
+    receive: Callable[[bytes], None]
+    left: list[int]  # bytes of each buffer that the kernel did not take
+
+
+@asynccontextmanager
+async def served(folder: Path) -> AsyncIterator[Served]:
     config = BrokerConfig(store_path_root_dir=folder, bind_address="127.0.0.1", listen_port=0, max_loop_lag_ms=1 << 40)
     broker = await Broker.open(
         Loaded(config), clock=SystemClock(), rng=random.Random(1), disk=RealDisk(folder, create=True),
@@ -183,25 +193,30 @@ async def measure(folder: Path, chosen: argparse.Namespace) -> None:
     for number in range(QUEUES):
         receive(frame(number))  # queues have to be there
         await asyncio.sleep(0.01)
-    if chosen.of == "pulls":
-        for number in range(PULLED // BATCH * QUEUES):
-            receive(batch(number))
-            await asyncio.sleep(0)
-    kind = KINDS[chosen.of]
-    if chosen.profile:
-        await profile(feed if kernel_name() == "native" else receive, kind)
-    else:
-        print(f"{chosen.of:>8} {'call':>8} {'least us':>9} {'median us':>10} {'us a message':>13}")
-        for size in kind.sizes:
-            for act in (feed, receive) if kernel_name() == "native" else (receive,):
-                least, middle = await timed(act, kind, size, chosen.seconds)
-                each = middle / size / kind.messages
-                print(f"{size:8d} {act.__name__:>8} {least:9.1f} {middle:10.1f} {each:13.2f}", flush=True)
-    if left:
-        print(f"{len(left)} buffers were not taken whole by the kernel")
+    yield Served(feed, receive, left)
     peer.abort("done")
     peer.connection_lost(None)
     await broker.stop()
+
+
+async def measure(folder: Path, chosen: argparse.Namespace) -> None:
+    async with served(folder) as (feed, receive, left):
+        if chosen.of == "pulls":
+            for number in range(PULLED // BATCH * QUEUES):
+                receive(batch(number))
+                await asyncio.sleep(0)
+        kind = KINDS[chosen.of]
+        if chosen.profile:
+            await profile(feed if kernel_name() == "native" else receive, kind)
+        else:
+            print(f"{chosen.of:>8} {'call':>8} {'least us':>9} {'median us':>10} {'us a message':>13}")
+            for size in kind.sizes:
+                for act in (feed, receive) if kernel_name() == "native" else (receive,):
+                    least, middle = await timed(act, kind, size, chosen.seconds)
+                    each = middle / size / kind.messages
+                    print(f"{size:8d} {act.__name__:>8} {least:9.1f} {middle:10.1f} {each:13.2f}", flush=True)
+        if left:
+            print(f"{len(left)} buffers were not taken whole by the kernel")
 
 
 async def profile(act: Callable[[bytes], None], kind: Kind) -> None:

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from ..ambient import Clock, SystemClock
 from .choice import native
-from .python import appender, index_state, pop_table, state
+from .python import appender, follow_feed, index_state, pop_table, state
 from .python.appender import AppendCalls
 from .python.state import Reason
 
 if TYPE_CHECKING:
     from .python.appender import Appender
+    from .python.follow_feed import FollowFeed
     from .python.index_state import IndexState, IndexTail, SlotState
     from .python.pop_table import PopTable
     from .python.state import (
@@ -37,6 +38,7 @@ __all__ = [
     "Appender",
     "ChangeFlag",
     "FileTail",
+    "FollowFeed",
     "Gate",
     "IndexState",
     "IndexTail",
@@ -51,7 +53,8 @@ __all__ = [
     "WatermarkState",
 ]
 KERNEL_CLASSES = tuple(__all__)
-PYTHON = SimpleNamespace(**vars(state) | vars(index_state) | vars(appender) | vars(pop_table))
+_PARTS = (state, index_state, appender, follow_feed, pop_table)
+PYTHON = SimpleNamespace(**{name: value for part in _PARTS for name, value in vars(part).items()})
 
 __all__ += ["KERNEL_CLASSES", "PYTHON", "AppendCalls", "Reason", "time_source"]
 

@@ -42,6 +42,7 @@ cdef class Appender:
         new.records, new.n = &records[0] if records.shape[0] else NULL, records.shape[0]
         new.start, new.last_position, new.store_time = self.log.end, last_position, store_time
         new.keys, new.key_count = <const uint8_t *>PyBytes_AS_STRING(keys), PyBytes_GET_SIZE(keys) // KEY_BYTES
+        new.runs, new.run_count = NULL, 0
         self.put(&new, parts)
 
     cdef int put(self, const Addition *new, list parts) except -1:
@@ -106,7 +107,18 @@ cdef class Appender:
                 tail.end += part.count
                 tail.offsets_ahead += part.offsets - part.count
         if new.key_count and self.index is not None:
-            self.index.chain(new.keys, new.key_count, new.store_time)
+            self.chain(new)
+        return 0
+
+    cdef int chain(self, const Addition *new) except -1:
+        """An index file notes times, so the keys of each store time are chained by themselves."""
+        cdef Py_ssize_t i, first = 0
+        if new.runs == NULL:
+            return self.index.chain(new.keys, new.key_count, new.store_time)
+        for i in range(new.run_count):
+            if new.runs[i].until > first:
+                self.index.chain(new.keys + first * KEY_BYTES, new.runs[i].until - first, new.runs[i].store_time)
+                first = new.runs[i].until
         return 0
 
     # --- who waits for it -----------------------------------------------------------------------------------------

@@ -263,12 +263,7 @@ cdef class SendFeed:
         if lane.turn != self.turn:
             if not self.join(lane):
                 return None
-            lane.turn = self.turn
-            lane.next = lane.tail.end
-            lane.count = lane.offsets = lane.size = 0
-            lane.puts = 0
-            lane.number = len(self.lanes)
-            self.lanes.append(lane)
+            join_lane(self.lanes, lane, self.turn)
         self.last_lane = lane
         return lane
 
@@ -408,29 +403,18 @@ cdef class SendFeed:
 
     cdef int append(self, Plain *m, Found *found, Lane lane) except -1:
         """One record, its queue entry and its keys."""
-        cdef Entry *entry
         cdef Py_ssize_t size = record_bytes(m)
         m.queue_offset = lane.next
         m.position = self.start + <int64_t>self.log.used
         reserve(&self.log, <size_t>size)
         put_record(self.log.at + self.log.used, m)
         self.log.used += <size_t>size
-        reserve(&self.entries, sizeof(Entry))
-        entry = <Entry *>(self.entries.at + self.entries.used)
-        entry.lane, entry.size, entry.position = lane.number, <int32_t>size, m.position
-        entry.tag_code = <int32_t>java_hash(0, found.tags) if found.tags.at != NULL else 0
-        self.entries.used += sizeof(Entry)
+        note_entry(&self.entries, lane, m.position, size, found)
         reserve(&self.ids, 8)
         put64(self.ids.at + self.ids.used, <uint64_t>m.position)
         self.ids.used += 8
         if self.index_keys:
-            if found.unique.at != NULL:
-                add_key(&self.keys, java_hash(lane.grant.prefix, found.unique), m.position)
-            add_words(&self.keys, lane.grant.prefix, found.keys, m.position)
-            if self.index_tags and found.tags.at != NULL:
-                add_key(&self.keys, java_hash(lane.grant.tag_prefix, found.tags), m.position)
-        lane.next += 1
-        lane.count += 1
+            add_keys(&self.keys, lane.grant.prefix, found, self.index_tags, m.position)
         lane.size += size
         return 0
 
@@ -450,11 +434,12 @@ cdef class SendFeed:
         cdef double begun, seconds
         if self.appender.stopped is not None or self.appender.log.end != self.start:
             return False
-        self.pack()
+        pack_entries(self.lanes, &self.entries, &self.packed)
         begun = self.time.seconds()
         new.records, new.n, new.start, new.store_time = self.log.at, <Py_ssize_t>self.log.used, self.start, self.store_time
         new.last_position = (<Entry *>(self.entries.at + self.entries.used - sizeof(Entry))).position
         new.keys, new.key_count = self.keys.at, <Py_ssize_t>(self.keys.used // KEY_BYTES)
+        new.runs, new.run_count = NULL, 0
         try:
             self.appender.put(&new, self.lanes)
         except Exception:  # Python meets it too
@@ -467,30 +452,6 @@ cdef class SendFeed:
         self.count()
         self.messages += messages
         return True
-
-    cdef int pack(self) except -1:
-        """Queue entries as the files have them, a lane's together."""
-        cdef Lane lane
-        cdef Entry *entry
-        cdef uint8_t *r
-        cdef size_t at = 0
-        self.packed.used = 0
-        reserve(&self.packed, self.entries.used // sizeof(Entry) * ENTRY_BYTES)
-        r = self.packed.at
-        for lane in self.lanes:
-            lane.entries = lane.filled = r
-            lane.offsets = lane.count
-            r += ENTRY_BYTES * lane.count
-        while at < self.entries.used:
-            entry = <Entry *>(self.entries.at + at)
-            lane = <Lane>self.lanes[entry.lane]
-            r = lane.filled
-            put64(r, <uint64_t>entry.position)
-            put32(r + 8, <uint32_t>entry.size)
-            put64(r + 12, <uint64_t>entry.tag_code)
-            lane.filled += ENTRY_BYTES
-            at += sizeof(Entry)
-        return 0
 
     cdef int count(self) except -1:
         """What was stored, for the statistics."""
@@ -529,9 +490,8 @@ cdef both(first, second):
     )
 
 
-cdef inline bint is_named(Grant grant, Text topic) noexcept:
-    cdef Text name = text_of(grant.name)
-    return name.n == topic.n and memcmp(name.at, topic.at, <size_t>topic.n) == 0
+cdef inline bint is_named(LaneTopic topic, Text name) noexcept:
+    return same(name, PyBytes_AS_STRING(topic.name), PyBytes_GET_SIZE(topic.name))
 
 
 cdef Py_ssize_t cut_message(const uint8_t *p, Py_ssize_t n, Plain *m) noexcept nogil:

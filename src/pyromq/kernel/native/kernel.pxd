@@ -70,12 +70,18 @@ cdef class Part:
     cdef int64_t offsets        # that they stand for
     cdef bytes kept             # where the entries lie, if Python made them
 
+cdef struct KeyRun:
+    int64_t store_time
+    Py_ssize_t until            # of the keys: those before it that no run before has
+
 cdef struct Addition:
     const uint8_t *records
     Py_ssize_t n
     int64_t start, last_position, store_time
     const uint8_t *keys
     Py_ssize_t key_count
+    const KeyRun *runs          # where records were stored at several times; NULL: all at `store_time`
+    Py_ssize_t run_count
 
 cdef class Appender:
     cdef LogTail log
@@ -91,5 +97,6 @@ cdef class Appender:
     cdef bint has_room(self, const Addition *new, list parts) noexcept
     cdef int reserve(self, const Addition *new, list parts) except -1
     cdef int write(self, const Addition *new, list parts) except -1
+    cdef int chain(self, const Addition *new) except -1
     cdef int notify(self, int64_t end, list parts) except -1
     cdef int notify_arrival(self, QueueTail tail) except -1

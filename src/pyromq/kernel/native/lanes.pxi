@@ -1,4 +1,4 @@
-# Verdicts on sends, what a buffer adds to each queue, and what is known of a connection.
+# Topics, verdicts on sends to them, what a buffer adds to each queue, and what is known of a connection.
 
 cdef struct Entry:
     int lane
@@ -6,29 +6,34 @@ cdef struct Entry:
     int64_t position, tag_code
 
 
-cdef class Grant:
-    """A verdict: plain messages for the queues of this topic go straight into the log, until it is revoked."""
+cdef class LaneTopic:
+    """A topic whose name is ASCII: how its keys begin, and its lanes by queue id."""
 
     cdef readonly str topic
+    cdef bytes name
+    cdef KeyPrefix prefix
+    cdef dict lanes
+
+    def __init__(self, str topic):
+        self.topic = topic
+        self.name = topic.encode("ascii")
+        self.lanes = {}
+        self.prefix = prefix_of(text_of(self.name))
+
+
+cdef class Grant(LaneTopic):
+    """A verdict: plain messages for the queues of this topic go straight into the log, until it is revoked."""
+
     cdef readonly int queues
     cdef bint is_typed        # a message with one of `SendSettings.typed_special` is not plain here
     cdef bint is_revoked
-    cdef bytes name
-    cdef uint32_t prefix, tag_prefix
-    cdef dict lanes
 
     def __init__(self, str topic, int queues, bint is_typed=False):
-        cdef Text text
-        self.topic = topic
+        LaneTopic.__init__(self, topic)
         self.is_typed = is_typed
-        self.name = topic.encode("ascii")
         if not 0 < len(self.name) < 128:
             raise ValueError(f"a topic of {len(self.name)} bytes cannot be granted")
         self.queues = queues
-        self.lanes = {}
-        text = text_of(self.name)
-        self.prefix = java_hash(0, text) * 31 + c'#'
-        self.tag_prefix = (self.prefix * 31 + c'T') * 31 + c'#'
 
 
 cdef class Lane(Part):
@@ -40,6 +45,52 @@ cdef class Lane(Part):
     cdef uint64_t turn
     cdef uint8_t *filled                  # where its next entry goes while they are packed
     cdef int64_t uncounted_messages, uncounted_size, uncounted_puts   # stored, and not in the broker's statistics yet
+
+
+cdef int note_entry(Buffer *entries, Lane lane, int64_t position, Py_ssize_t size, const Found *found) except -1:
+    """The next record of a lane."""
+    cdef Entry *entry
+    reserve(entries, sizeof(Entry))
+    entry = <Entry *>(entries.at + entries.used)
+    entry.lane, entry.size, entry.position = lane.number, <int32_t>size, position
+    entry.tag_code = <int32_t>java_hash(0, found.tags) if found.tags.at != NULL else 0
+    entries.used += sizeof(Entry)
+    lane.next += 1
+    lane.count += 1
+    return 0
+
+
+cdef int pack_entries(list lanes, const Buffer *entries, Buffer *packed) except -1:
+    """Queue entries as the files have them, a lane's together."""
+    cdef Lane lane
+    cdef Entry *entry
+    cdef uint8_t *r
+    cdef size_t at = 0
+    packed.used = 0
+    reserve(packed, entries.used // sizeof(Entry) * ENTRY_BYTES)
+    r = packed.at
+    for lane in lanes:
+        lane.entries = lane.filled = r
+        lane.offsets = lane.count
+        r += ENTRY_BYTES * lane.count
+    while at < entries.used:
+        entry = <Entry *>(entries.at + at)
+        lane = <Lane>lanes[entry.lane]
+        r = lane.filled
+        put64(r, <uint64_t>entry.position)
+        put32(r + 8, <uint32_t>entry.size)
+        put64(r + 12, <uint64_t>entry.tag_code)
+        lane.filled += ENTRY_BYTES
+        at += sizeof(Entry)
+    return 0
+
+
+cdef inline void join_lane(list lanes, Lane lane, uint64_t turn):
+    """A lane's first record of a buffer: it begins where its queue ends."""
+    lane.turn, lane.next, lane.number = turn, lane.tail.end, len(lanes)
+    lane.count = lane.offsets = lane.size = 0
+    lane.puts = 0
+    lanes.append(lane)
 
 
 cdef class Notes:

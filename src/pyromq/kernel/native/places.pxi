@@ -15,6 +15,13 @@ cdef bint is_whole(const Place *place, int64_t position, bint *sealed) noexcept 
     return get32(place.at + 8) == crc32_bytes(0, place.body.at, <size_t>place.body.n) & 0x7FFFFFFF
 
 
+cdef inline bint is_plain_place(const Place *place, int64_t position) noexcept nogil:
+    """Whether it says that it lies there, is no inner batch, and not delayed by a level."""
+    if <int64_t>get64(place.at + 28) != position or place.sys_flag & 0xC0:
+        return False
+    return not same(place.topic, b"SCHEDULE_TOPIC_XXXX", 19)
+
+
 def whole_places(view, int64_t position):
     """The records that stand one after another from the first byte on, which lies at `position` of the log, as `Placed`;
     and how many of them, from the first on, have their own CRC. Delayed ones and inner batches end it, too."""
@@ -29,9 +36,7 @@ def whole_places(view, int64_t position):
     cdef object topic = None
     last.at, last.n = NULL, 0
     while n - at >= FIXED_BYTES:
-        if not place_of(&bytes_[at], n - at, &place) or <int64_t>get64(place.at + 28) != position + at:
-            break
-        if place.sys_flag & 0xC0 or same(place.topic, b"SCHEDULE_TOPIC_XXXX", 19):
+        if not place_of(&bytes_[at], n - at, &place) or not is_plain_place(&place, position + at):
             break
         if not is_whole(&place, position + at, &sealed):
             break
@@ -73,7 +78,6 @@ def index_keys(places, int64_t covered, bint with_tags):
     cdef Buffer keys
     cdef Found found
     cdef Text topic, properties
-    cdef uint32_t prefix
     cdef int64_t position
     cdef bytes raw, name = b""
     cdef str text, last = None
@@ -94,20 +98,8 @@ def index_keys(places, int64_t covered, bint with_tags):
                 name = text.encode("ascii")
                 last = text
             topic.at, topic.n = <const uint8_t *>PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)
-            prefix = java_hash(0, topic) * 31 + c'#'
-            if found.unique.at != NULL:
-                add_key(&keys, java_hash(prefix, found.unique), position)
-            if found.keys.at != NULL:
-                add_words(&keys, prefix, found.keys, position)
-            if with_tags and found.tags.at != NULL:
-                add_key(&keys, java_hash(tag_prefix(prefix), found.tags), position)
+            add_keys(&keys, prefix_of(topic), &found, with_tags, position)
         return PyBytes_FromStringAndSize(<const char *>keys.at, <Py_ssize_t>keys.used) if keys.used else b""
     finally:
         free(keys.at)
 
-
-cdef inline uint32_t tag_prefix(uint32_t prefix) noexcept nogil:
-    """A tag is a key of its own kind, `TAG_MARK` of kernel/python/keys.py before it."""
-    cdef Text mark
-    mark.at, mark.n = <const uint8_t *>b"T#", 2
-    return java_hash(prefix, mark)

@@ -111,6 +111,29 @@ cdef inline int add_key(Buffer *keys, uint32_t h, int64_t position) except -1 no
     return 0
 
 
+# How the keys of a topic begin, hashed: `topic#`, and `topic#T#` (TAG_MARK of kernel/python/keys.py) before a tag.
+cdef struct KeyPrefix:
+    uint32_t word, tag
+
+
+cdef inline KeyPrefix prefix_of(Text topic) noexcept nogil:
+    cdef KeyPrefix prefix
+    prefix.word = java_hash(0, topic) * 31 + c'#'
+    prefix.tag = (prefix.word * 31 + c'T') * 31 + c'#'
+    return prefix
+
+
+cdef inline int add_keys(Buffer *keys, KeyPrefix prefix, const Found *found, bint with_tags, int64_t position) except -1 nogil:
+    """What a message is found by, in the order in which Java puts it."""
+    if found.unique.at != NULL:
+        add_key(keys, java_hash(prefix.word, found.unique), position)
+    if found.keys.at != NULL:
+        add_words(keys, prefix.word, found.keys, position)
+    if with_tags and found.tags.at != NULL:
+        add_key(keys, java_hash(prefix.tag, found.tags), position)
+    return 0
+
+
 cdef int add_words(Buffer *keys, uint32_t prefix, Text words, int64_t position) except -1 nogil:
     """Each word between blanks is a key of its own."""
     cdef Py_ssize_t at = 0

@@ -47,7 +47,7 @@ class Appender:
         and moves and calls them by itself while nobody waits for a watermark; here `publish` does that each time.
         """
         self.log = log
-        self._index = index
+        self.index = index
         self._calls = calls
         self.stopped: str | None = None  # why nothing is appended any more
         self.is_short = False  # there was no room on disk last time: ask for it before each append
@@ -79,8 +79,8 @@ class Appender:
                 tail.by_disk(tail.end * tail.entry_bytes, entries)
                 tail.end += count
                 tail.offsets_ahead += offsets - count
-            if keys and self._index is not None:
-                self._index.add(keys, store_time)
+            if keys and self.index is not None:
+                self.index.add(keys, store_time)
         except Exception as fault:
             raise self._calls.break_off(fault) from fault
         self._calls.publish([tail for tail, _ in needs], log.end)

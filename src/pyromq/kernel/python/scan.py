@@ -8,6 +8,8 @@ records at once, and ask where each begins.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
+from itertools import takewhile
 from typing import NamedTuple
 from zlib import crc32
 
@@ -47,20 +49,26 @@ def whole_places(view: memoryview, position: int) -> tuple[list[Placed], int]:
 
     The caller asks `check_at` about the first one that is left out: a kernel may leave out more than this one does.
     """
-    places: list[Placed] = []
-    sealed = True
-    count = at = 0
+    places = list(plain_places(view, position))
+    return places, sum(1 for _ in takewhile(is_sealed, places))
+
+
+def plain_places(view: memoryview, position: int) -> Iterator[Placed]:
+    """Yield the whole plain records from the start of `view` on: neither inner batches nor delayed by a level."""
+    at = 0
     while len(view) - at >= FIXED_BYTES:
         if BLANK.unpack_from(view, at)[1] not in _MAGICS:
-            break
+            return
         checked = check_at(view, at, position + at, {})
         if isinstance(checked, Fault) or checked.topic == SCHEDULE_TOPIC or checked.sys_flag & WRAPPED_BATCH:
-            break
-        sealed = sealed and whole_record_crc(checked.properties) is not None
-        count += sealed
-        places.append(checked)
+            return
+        yield checked
         at += checked.size
-    return places, count
+
+
+def is_sealed(placed: Placed) -> bool:
+    """Return whether a record has its own CRC."""
+    return whole_record_crc(placed.properties) is not None
 
 
 def check_at(view: memoryview, at: int, position: int, delays: DelayLevels) -> Placed | Fault:

@@ -8,10 +8,9 @@ a master sends behind the blank record of a file's end mean nothing and are not 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ...kernel.records import DelayLevels, Fault, Placed, check_at, whole_places
+from ...kernel.records import DelayLevels, Fault, Placed, check_at
 from ...protocol.record import BLANK, BLANK_BYTES, FIXED_BYTES, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, whole_record_crc
 from ..errors import StoreError
 from ..files.disk import Bytes, Disk
@@ -37,7 +36,8 @@ class Following:
     synced: SyncedFile
     delays: DelayLevels
     notes_crc: bool  # write down where records have their own CRC
-    _waiting: bytes = field(default=b"", init=False)  # what has come of the next record
+    _waiting: bytearray = field(default_factory=bytearray, init=False)  # what has come of the next record
+    _wanted: int = field(default=0, init=False)  # how many bytes that has, if it is known
     _padding: int = field(default=0, init=False)  # bytes of a blank record, up to its file's end, still to come
 
     @property
@@ -47,7 +47,7 @@ class Following:
 
     def restart(self) -> None:
         """Forget what has come of a record: the stream begins anew, at the log's end."""
-        self._waiting, self._padding = b"", 0
+        self._waiting, self._wanted, self._padding = bytearray(), 0, 0
 
     def begin_at(self, position: int) -> None:
         """Let an empty log begin where a file of the master's does. Blocking, and short."""
@@ -70,11 +70,15 @@ class Following:
         After any of these the stream has to begin anew."""
         if position != self.position:
             raise NotFollowed(f"the master goes on at {position}, but the next byte of this log is {self.position}")
-        view = memoryview(self._waiting + bytes(data) if self._waiting else data)
-        at = 0
+        if self._waiting:
+            self._waiting += data
+            if len(self._waiting) < self._wanted:
+                return
+        view = memoryview(self._waiting or data)
+        self._wanted = at = 0
         while used := self._take_some(view[at:]):
             at += used
-        self._waiting = bytes(view[at:])
+        self._waiting = bytearray(view[at:])
 
     def _take_some(self, view: memoryview) -> int:
         """Take what is whole at the beginning of these bytes, within one file, and return how long it was."""
@@ -84,12 +88,9 @@ class Following:
             if not self.log.sequence.has(self.log.end):
                 self.writer.next_file()
             room = self.log.tail.limit - self.log.end
-            places = self._whole(view[:room], room)
-            if places:
-                self._append(view[: places[-1].end - self.log.end], places)
-                return places[-1].end - places[0].position
-            if BLANK.unpack_from(view)[1] != MAGIC_BLANK:
-                return 0
+            size, magic = BLANK.unpack_from(view)
+            if magic != MAGIC_BLANK or size != room:
+                return self._take_plain(view[:room]) or self._take_one(view[:room], room)
             self._padding = room
         return self._skip_padding(len(view))
 
@@ -100,56 +101,38 @@ class Following:
         self._padding -= skipped
         return skipped
 
-    def _whole(self, view: memoryview, room: int) -> list[Placed]:
-        """Return the whole records at the beginning; none: more has to come, or a blank record stands there."""
-        end = self.log.end
-        places, _ = whole_places(view, end) if len(view) >= FIXED_BYTES else ([], 0)
-        if not places:
-            places = self._one(view, room)
-        if places and places[-1].end + BLANK_BYTES > end + room:
-            raise NotFollowed(f"the record at {places[-1].position} leaves no room for the end of its file")
-        return places
+    def _take_plain(self, view: memoryview) -> int:
+        """Let the kernel take records of one kind: in the range of those with a CRC of their own, or outside of it."""
+        in_range = self.log.whole_crc.open_from is not None
+        if in_range and not self.notes_crc:
+            return 0
+        return self.writer.follow.take(view, in_range if self.notes_crc else None)
 
-    def _one(self, view: memoryview, room: int) -> list[Placed]:
-        """Return the record here, if it is whole: delayed messages and batches are looked at one by one."""
+    def _take_one(self, view: memoryview, room: int) -> int:
+        """Take the record here, if it is whole: what a kernel has left is looked at one by one."""
         end = self.log.end
         size, magic = BLANK.unpack_from(view)
-        if magic == MAGIC_BLANK and size == room:
-            return []
         if magic not in (MAGIC_V1, MAGIC_V2) or not FIXED_BYTES <= size <= room:
             raise NotFollowed(
                 f"no record begins at {end}: size {size}, magic {magic & 0xFFFFFFFF:#010x}, {room} bytes to the end of "
                 "the file. Does the master have the same mappedFileSizeCommitLog?"
             )
         if size > len(view):
-            return []
+            self._wanted = size
+            return 0
         found = check_at(view, 0, end, self.delays)
         if isinstance(found, Fault):
             raise NotFollowed(f"the record at {end} is damaged: {found.reason}")
-        return [found]
+        if size + BLANK_BYTES > room:
+            raise NotFollowed(f"the record at {end} leaves no room for the end of its file")
+        self._note_crc(found)
+        self.writer.take(view[:size], found)
+        return size
 
-    def _append(self, records: memoryview, places: Sequence[Placed]) -> None:
-        """Append in runs: of one store time, in which the offsets of each queue go on without a break."""
-        begin, start = 0, places[0].position
-        expected: dict[tuple[str, int], int] = {}
-        for number, placed in enumerate(places):
-            key = (placed.topic, placed.queue_id)
-            breaks = placed.in_queue and expected.get(key, placed.queue_offset) != placed.queue_offset
-            if breaks or placed.store_time != places[begin].store_time:
-                self._append_run(records, places[begin:number], start)
-                begin, expected = number, {}
-            if placed.in_queue:
-                expected[key] = placed.queue_offset + placed.messages
-        self._append_run(records, places[begin:], start)
-
-    def _append_run(self, records: memoryview, run: Sequence[Placed], start: int) -> None:
-        self._note_crc(run)
-        self.writer.take(records[run[0].position - start : run[-1].end - start], run)
-
-    def _note_crc(self, run: Sequence[Placed]) -> None:
+    def _note_crc(self, placed: Placed) -> None:
         """Write down where records begin to have their own CRC, or cease to, durably before they are appended."""
         ranges = self.log.whole_crc
-        sealed = self.notes_crc and all(whole_record_crc(placed.properties) is not None for placed in run)
+        sealed = self.notes_crc and whole_record_crc(placed.properties) is not None
         if sealed == (ranges.open_from is not None):
             return
         if sealed:

@@ -25,6 +25,7 @@ from ..files.disk import Bytes, DiskError
 from ..files.free_space import FreeSpace
 from ..index.key_index import Index
 from ..queues.batch_queue import BatchQueue
+from ..queues.consume_queue import ConsumeQueue
 from ..queues.queue_table import QueueTable
 from .commit_log import CommitLog
 from .dispatch import RecordDispatcher
@@ -67,6 +68,7 @@ class Writer:
             not watermarks.gates.needs_sync,  # and while a second gate holds `readable`, `publish` moves it
             AppendCalls(self._make_room, self._break_off, watermarks.publish, self._roll_on, arrivals.log_failure),
         )
+        self.follow = state.FollowFeed(self.appender, config.index_tags, self._plain_queue)
 
     @property
     def is_writable(self) -> bool:
@@ -150,21 +152,24 @@ class Writer:
 
     # -- a master's records -------------------------------------------------------------------------------------------
 
-    def take(self, records: Bytes, places: Sequence[Placed]) -> None:
-        """Append records as another broker placed them: from the log's end on, in its file, of one store time.
+    def take(self, record: Bytes, placed: Placed) -> None:
+        """Append a record as another broker placed it: at the log's end, in its file. Most go by `follow` instead.
 
         Raises DiskFull (nothing written) or StoreNotWritable."""
         self._check_writable()
         queues = []
-        for queue, group in self._dispatcher.by_queue(places):
-            if group[0].queue_offset != queue.next_offset and not queue.make_next(group[0]):
-                queue.accept(group)  # it has had these offsets: of records that are damaged here
-                continue
-            offsets = group[-1].queue_offset + group[-1].messages - queue.next_offset
-            queues.append((queue.tail, queue.pack(group), offsets))
-        keys = b"" if self._index is None else self._index.hashed(places)
-        last = places[-1]
-        self.appender.append(records, last.position, max(last.store_time, self._log.tail.last_time), queues, keys)
+        for queue, group in self._dispatcher.by_queue((placed,)):
+            if placed.queue_offset != queue.next_offset and not queue.make_next(placed):
+                queue.accept(group)  # it has had this offset: of a record that is damaged here
+            else:
+                queues.append((queue.tail, queue.pack(group), placed.messages))
+        keys = b"" if self._index is None else self._index.hashed((placed,))
+        store_time = max(placed.store_time, self._log.tail.last_time)
+        self.appender.append(record, placed.position, store_time, queues, keys)
+
+    def _plain_queue(self, topic: str, queue_id: int) -> QueueTail | None:
+        queue = self._queues.get(topic, queue_id)
+        return queue.tail if isinstance(queue, ConsumeQueue) else None
 
     def next_file(self) -> None:
         """Go on in the log's next file, which is made if it is not there. Raises as `take` does."""
