@@ -38,6 +38,11 @@ class Placed(NamedTuple):
         return self.sys_flag & SysFlag.TRANSACTION_MASK in (0, SysFlag.TRANSACTION_COMMIT)
 
     @property
+    def is_inner_batch(self) -> bool:
+        """Return whether only a batch queue can hold it, also where it has a single message."""
+        return self.sys_flag & WRAPPED_BATCH == WRAPPED_BATCH
+
+    @property
     def in_index(self) -> bool:
         return self.sys_flag & SysFlag.TRANSACTION_MASK != SysFlag.TRANSACTION_ROLLBACK
 

@@ -35,7 +35,7 @@ class RecordDispatcher:
             key = (placed.topic, placed.queue_id)
             group = groups.get(key)
             if group is None:
-                queue = self._queues.get_or_make(*key, holds_batch=placed.messages > 1)
+                queue = self._queues.get_or_make(*key, holds_batch=placed.is_inner_batch)
                 group = groups[key] = (queue, [])
             group[1].append(placed)
         return list(groups.values())

@@ -106,7 +106,8 @@ class Following:
         in_range = self.log.whole_crc.open_from is not None
         if in_range and not self.notes_crc:
             return 0
-        return self.writer.follow.take(view, in_range if self.notes_crc else None)
+        used: int = self.writer.follow.take(view, in_range if self.notes_crc else None)
+        return used
 
     def _take_one(self, view: memoryview, room: int) -> int:
         """Take the record here, if it is whole: what a kernel has left is looked at one by one."""
@@ -125,9 +126,14 @@ class Following:
             raise NotFollowed(f"the record at {end} is damaged: {found.reason}")
         if size + BLANK_BYTES > room:
             raise NotFollowed(f"the record at {end} leaves no room for the end of its file")
+        if found.in_queue and not self.writer.may_have(found):
+            raise NotFollowed(
+                f"the record at {end} is damaged: it says that it is message {found.queue_offset} of queue "
+                f"{found.queue_id} of {found.topic}, which cannot be"
+            )
         self._note_crc(found)
         self.writer.take(view[:size], found)
-        return size
+        return found.size
 
     def _note_crc(self, placed: Placed) -> None:
         """Write down where records begin to have their own CRC, or cease to, durably before they are appended."""

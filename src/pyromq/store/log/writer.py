@@ -18,7 +18,7 @@ from ...model.message import MOST_INNER_MESSAGES, WRAPPED_BATCH, Property, SysFl
 from ...model.wire_text import whole_number
 from ...protocol.batch import BatchEntry, decode_batch
 from ...protocol.properties import find_property
-from ...protocol.record import Record
+from ...protocol.record import FIXED_BYTES, Record
 from ..config import StoreConfig
 from ..errors import RecordTooLarge, StoreError, StoreNotWritable
 from ..files.disk import Bytes, DiskError
@@ -34,6 +34,8 @@ from .watermarks import Watermarks
 log = logs.get("pyromq.store")
 
 _INNER_BASE = Property.INNER_BASE.encode()
+_MOST_OFFSETS = 1 << 56  # of a queue: its entries' places are numbers of 63 bits
+_MOST_LOST = 1 << 20  # offsets of messages that a power cut took from a master's log
 
 
 class Writer:
@@ -170,6 +172,19 @@ class Writer:
     def _plain_queue(self, topic: str, queue_id: int) -> QueueTail | None:
         queue = self._queues.get(topic, queue_id)
         return queue.tail if isinstance(queue, ConsumeQueue) else None
+
+    def may_have(self, placed: Placed) -> bool:
+        """Return whether a record of another broker can have the offset that it says: a gap before it is filled.
+
+        Offsets without a record are those of damaged ones, which lie between, and of a tail that a power cut took."""
+        if not 0 <= placed.queue_offset < _MOST_OFFSETS or placed.queue_id < 0:
+            return False
+        queue = self._queues.get(placed.topic, placed.queue_id)
+        if not isinstance(queue, ConsumeQueue) or placed.queue_offset - queue.next_offset <= _MOST_LOST:
+            return True
+        last = queue.last_entry()
+        gap = placed.queue_offset - queue.next_offset - _MOST_LOST
+        return last is None or gap <= (placed.position - last.position) // FIXED_BYTES
 
     def next_file(self) -> None:
         """Go on in the log's next file, which is made if it is not there. Raises as `take` does."""
