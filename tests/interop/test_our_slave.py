@@ -1,9 +1,11 @@
-"""Our slave of a real Java 5.5.0 master: the same log byte for byte, the same queue entries, over rolls and kills."""
+"""Our slave of a real Java 5.5.0 master, and of ours: the same log byte for byte and the same queues, over rolls and
+kills; and consumers that go on at the slave while the master is away."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,8 @@ from pyromq.store.recovery.sizes import inferred_config
 from pyromq.store.tools.verify import verify_store
 
 from . import wire
-from .conftest import CLUSTER, registered
-from .peers import java, ours
+from .conftest import CLUSTER, is_known
+from .peers import go, java, ours
 from .waiting import eventually
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]  # Java brokers: make interop
@@ -27,20 +29,25 @@ SEND, SEND_BACK, RUNTIME, MAX_OFFSET, MIN_OFFSET, BY_PLACE, INSPECT = 10, 36, 28
 
 
 class Pair:
-    """A Java master and our slave of it."""
+    """A master and our slave of it."""
 
-    def __init__(self, name_server: ours.NameServer, home: Callable[[str], Path]) -> None:
+    def __init__(self, kind: str, name_server: ours.NameServer, home: Callable[[str], Path]) -> None:
         self.name_server = name_server
+        self.master: java.Broker | ours.Broker
         settings = {
             **SMALL,
             "brokerRole": "ASYNC_MASTER",
-            "brokerIP2": "127.0.0.1",
             "slaveReadEnable": "true",
             "flushConsumerOffsetInterval": "200",
             "messageDelayLevel": "1s 2s 3s",
         }
-        self.master = java.Broker("5.5.0", home("master"), [name_server.address], settings, name=NAME, cluster=CLUSTER)
-        registered(name_server.address, self.master)
+        servers = [name_server.address]
+        if kind == "java":
+            settings |= {"brokerIP2": "127.0.0.1"}
+            self.master = java.Broker("5.5.0", home("master"), servers, settings, name=NAME, cluster=CLUSTER)
+        else:
+            self.master = ours.Broker(home("master"), servers, settings, name=NAME, cluster=CLUSTER)
+        eventually(lambda: is_known(self.servers, NAME), "the master is registered")
         wire.create_topic(self.master.address, TOPIC, 2, "")
         eventually(lambda: wire.ask(self.servers, wire.GET_ROUTE, {"topic": TOPIC}).code == 0, "the topic has a route")
         roles = {**SMALL, "brokerRole": "SLAVE", "brokerId": "1", "slaveReadEnable": "true"}
@@ -56,10 +63,26 @@ class Pair:
         self.slave = ours.Broker(self._home("slave"), [self.servers], self.slave_settings, name=NAME, cluster=CLUSTER)
         return self.slave
 
-    def send(self, count: int, properties: str = "", size: int = 200) -> None:
+    def restart_master(self) -> None:
+        """After its `kill`, at the same place; it is registered when this returns."""
+        if isinstance(self.master, java.Broker):
+            self.master.restart(int(self.master.address.rsplit(":")[1]))
+        else:
+            self.master.restart()
+        eventually(lambda: self.addresses().get("0") == self.master.address, "the master is registered again")
+
+    def addresses(self) -> dict[str, str]:
+        route = wire.ask(self.servers, wire.GET_ROUTE, {"topic": TOPIC})
+        found: dict[str, str] = wire.json_with_bare_keys(route.body)["brokerDatas"][0]["brokerAddrs"]
+        return found
+
+    def send(self, count: int, properties: str = "", size: int = 200) -> list[str]:
+        """The bodies, without what fills them."""
+        sent = []
         with wire.Client(self.master.address) as client:
             for number in range(count):
-                body = f"m{next(self._numbers)} ".encode().ljust(size, b"x")
+                sent.append(f"m{next(self._numbers)}")
+                body = f"{sent[-1]} ".encode().ljust(size, b"x")
                 fields = {
                     "producerGroup": "P", "topic": TOPIC, "defaultTopic": "TBW102", "defaultTopicQueueNums": "4",
                     "queueId": str(number % 2), "sysFlag": "0", "bornTimestamp": "1700000000000", "flag": "0",
@@ -67,6 +90,7 @@ class Pair:
                 }  # fmt: skip
                 answer = client.call(SEND, fields, body)
                 assert answer.code == 0, answer.remark
+        return sent
 
     def ends(self) -> tuple[int, int]:
         return log_end(self.master.address), log_end(self.slave.address)
@@ -105,10 +129,10 @@ def queue_bytes(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(folder.iterdir()))
 
 
-@pytest.fixture(scope="module")
-def pair(java_peers: None, home: Callable[[str], Path]) -> Iterator[Pair]:
+@pytest.fixture(scope="module", params=["java", "ours"])
+def pair(java_peers: None, request: pytest.FixtureRequest, home: Callable[[str], Path]) -> Iterator[Pair]:
     name_server = ours.NameServer(home("slave-namesrv"))
-    both = Pair(name_server, home)
+    both = Pair(request.param, name_server, home)
     both.send(500)  # several files before there is a slave
     both.start_slave()
     yield both
@@ -139,9 +163,7 @@ def test_every_kind_of_message_arrives(pair: Pair, java_client: Callable[..., ja
 
 
 def test_tables_are_the_masters(pair: Pair) -> None:
-    route = wire.ask(pair.servers, wire.GET_ROUTE, {"topic": TOPIC})
-    addresses = wire.json_with_bare_keys(route.body)["brokerDatas"][0]["brokerAddrs"]
-    assert addresses == {"0": pair.master.address, "1": pair.slave.address}
+    assert pair.addresses() == {"0": pair.master.address, "1": pair.slave.address}
     eventually(
         lambda: (
             wire.ask(pair.slave.address, MAX_OFFSET, {"topic": TOPIC, "queueId": "1"}).fields
@@ -177,16 +199,54 @@ def test_a_slave_that_is_stopped_or_killed_goes_on(pair: Pair) -> None:
 
 def test_a_master_that_is_killed_and_returns_is_followed_again(pair: Pair) -> None:
     pair.caught_up()
-    port = int(pair.master.address.rsplit(":")[1])
     pair.master.kill()
     eventually(lambda: b"closed the connection" in inspected(pair) or b"reached" in inspected(pair), "it is noticed")
-    pair.master.restart(port)
+    pair.restart_master()
     pair.send(200)
     pair.compare()
 
 
 def inspected(pair: Pair) -> bytes:
     return wire.ask(pair.slave.address, RUNTIME).body
+
+
+def words(bodies: list[str]) -> list[str]:
+    return [body.split(" ")[0] for body in bodies]
+
+
+def test_consumers_go_on_at_the_slave_while_the_master_is_away(
+    pair: Pair, java_client: Callable[..., java.Client], go_peer: None, home: Callable[[str], Path]
+) -> None:
+    """Those that were there before, new ones, and the Go client; when the master returns all of them get the rest."""
+    versions, servers = ("4.9.8", "5.5.0"), pair.servers
+    wanted = set(pair.send(300))
+    pair.caught_up()
+    with ExitStack() as stack:
+
+        def consuming(moment: str, version: str) -> java.Consuming:
+            group = f"GID_{moment}_{version.replace('.', '_')}"
+            return stack.enter_context(java_client(version).consuming("push", servers, TOPIC, group, start="first"))
+
+        def all_have(seen: set[str]) -> None:
+            for one in consumers:
+                eventually(lambda one=one: seen <= set(words(one.bodies())), "all arrive")  # type: ignore[misc]
+
+        consumers = [consuming("before", version) for version in versions]
+        all_have(wanted)
+        wanted |= set(pair.send(100))
+        pair.caught_up()
+        pair.master.kill()
+        eventually(lambda: pair.addresses() == {"1": pair.slave.address}, "the name server knows the slave alone")
+        consumers += [consuming("away", version) for version in versions]
+        all_have(wanted)
+        found = go.client.consume(servers, TOPIC, "GID_go", "*", len(wanted), home=home("go"))
+        assert len({one["body"].split(" ")[0] for one in found}) >= len(wanted)
+        pair.restart_master()
+        wanted |= set(pair.send(100))
+        all_have(wanted)
+        pair.compare()
+        late = consuming("late", "5.5.0")
+        eventually(lambda: wanted <= set(words(late.bodies())), "a new group gets everything from the master")
 
 
 def test_the_store_is_whole(pair: Pair) -> None:
