@@ -129,6 +129,9 @@ func consume(nameServer, topic, group, tags, count string) (any, error) {
 	defer receiver.Shutdown()
 	received := []map[string]string{}
 	end := time.After(limit)
+	if seconds, err := strconv.Atoi(os.Getenv("CONSUME_LIMIT_S")); err == nil {
+		end = time.After(time.Duration(seconds) * time.Second)
+	}
 	for len(received) < wanted {
 		select {
 		case message := <-arrived:

@@ -27,10 +27,12 @@ class SmallClient:
         return self._run(["delay", name_server, topic, str(level), *bodies], home)
 
     def consume(
-        self, name_server: str, topic: str, group: str, tags: str, count: int, *, home: Path
+        self, name_server: str, topic: str, group: str, tags: str, count: int, *, home: Path, limit_s: int | None = None
     ) -> list[dict[str, str]]:
-        """Body and tag of what a push consumer got, as soon as `count` have arrived; fewer after 30 s."""
-        return self._run(["consume", name_server, topic, group, tags, str(count)], home)
+        """Body and tag of what a push consumer got, as soon as `count` have arrived; fewer after 30 s.
+
+        `limit_s`: another time, which the Go client knows."""
+        return self._run(["consume", name_server, topic, group, tags, str(count)], home, limit_s)
 
     def retry(
         self, name_server: str, topic: str, group: str, most: int, count: int, *, home: Path
@@ -48,9 +50,10 @@ class SmallClient:
         """Ask, and wait for the answer to each; "timed out" where none came."""
         return self._run(["request", name_server, topic, str(limit_ms), *bodies], home)
 
-    def _run(self, words: Sequence[str], home: Path) -> list[Any]:
+    def _run(self, words: Sequence[str], home: Path, limit_s: int | None = None) -> list[Any]:
         home.mkdir(parents=True, exist_ok=True)
         command, env = self._start()
-        with Program([*command, *words], name=self._name, env={"HOME": str(home), **env}, cwd=home) as program:
-            done: list[Any] = answer_of(program)
+        more = {} if limit_s is None else {"CONSUME_LIMIT_S": str(limit_s)}
+        with Program([*command, *words], name=self._name, env={"HOME": str(home), **env, **more}, cwd=home) as program:
+            done: list[Any] = answer_of(program, timeout_s=60.0 if limit_s is None else limit_s + 30.0)
             return done
