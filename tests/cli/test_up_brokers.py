@@ -166,3 +166,48 @@ def test_folders_that_are_not_of_several_are_let_alone(tmp_path: Path) -> None:
     (tmp_path / "broker-0").write_text("a file")
     check_single(tmp_path)
     check_single(tmp_path / "not there yet")
+
+
+async def test_a_broker_with_a_slave_answers_when_the_slave_has_it(tmp_path: Path) -> None:
+    async with up(tmp_path / "data", "--brokers", "1", "--slaves", "1", "--grpc-port", "-1") as cluster:
+        welcome = await cluster.line_with("PyroMQ is up")
+        addresses = re.findall(r"127\.0\.0\.1:\d+", welcome)
+        assert len(addresses) == 3
+        await cluster.line_with("enough slaves are in sync")
+        tls = pyromq.ClientTls(ca=tmp_path / "data" / "tls" / "self-signed.crt")
+        async with pyromq.connect(addresses[0], tls=tls) as client, client.producer("P") as producer:
+            sent = await producer.send("Copied", b"to the slave")
+            assert sent.status is pyromq.SendStatus.OK
+        (log,) = (tmp_path / "data" / "broker-0-slave-1" / "commitlog").glob("*0")
+        assert b"to the slave" in log.read_bytes()[: 1 << 20]
+
+
+def test_slaves_have_homes_and_roles_of_their_own(tmp_path: Path) -> None:
+    homes = places(tmp_path, 2, "127.0.0.1", 10911, None, slaves=1)
+    assert [(home.name, home.folder.name, home.port) for home in homes] == [
+        ("broker-0", "broker-0", 10911),
+        ("broker-1", "broker-1", 10921),
+        ("broker-0", "broker-0-slave-1", 10931),
+        ("broker-1", "broker-1-slave-1", 10941),
+    ]
+    assert [home.role["PYROMQ_BROKER_BROKER_ROLE"] for home in homes] == ["SYNC_MASTER"] * 2 + ["SLAVE"] * 2
+    assert not any(home.role for home in places(tmp_path, 2, "127.0.0.1", 10911))
+
+
+def test_a_folder_with_slaves_is_not_started_without_them(tmp_path: Path) -> None:
+    (tmp_path / "broker-0-slave-1").mkdir(parents=True)
+    with pytest.raises(ConfigError, match="also holds broker-0-slave-1"):
+        places(tmp_path, 1, "127.0.0.1", 10911)
+    assert places(tmp_path, 1, "127.0.0.1", 10911, slaves=1)
+
+
+@pytest.mark.parametrize("slaves", [-1, 64])
+def test_a_number_of_slaves_that_cannot_be_is_refused(tmp_path: Path, slaves: int) -> None:
+    with pytest.raises(ConfigError, match=f"--slaves {slaves}"):
+        places(tmp_path, 1, "127.0.0.1", 10911, slaves=slaves)
+
+
+def test_slaves_need_brokers(tmp_path: Path) -> None:
+    found = CliRunner().invoke(cli, ["up", "--data", str(tmp_path), "--slaves", "1"])
+    assert found.exit_code == 64
+    assert "it needs --brokers" in found.output

@@ -1,6 +1,7 @@
 """Several brokers on one machine as one cluster: a process each, watched by `pyromq up --brokers N`.
 
-Nothing is shared between them but the name server: that is how RocketMQ scales out. One that dies is reported and
+Nothing is shared between them but the name server: that is how RocketMQ scales out. With slaves each broker is one of
+several processes of its name, which copy its log. One that dies is reported and
 started again on its own port; one that keeps dying, or does not start, ends all with an error that says so.
 """
 
@@ -31,7 +32,11 @@ _DEATHS = 3  # within this many seconds: it will not get better by itself
 _DEATHS_S = 60.0
 _PAUSE_S = 1.0
 _READY = "pyromq broker ready on "
-_NUMBERED = re.compile(r"broker-\d{1,4}", re.ASCII)
+_NUMBERED = re.compile(r"broker-(\d{1,4})(-slave-\d{1,4})?", re.ASCII)
+
+# A set that loses nothing with one of its machines: a send is answered when a slave has it, and slaves are read.
+_MASTER = {"PYROMQ_BROKER_BROKER_ROLE": "SYNC_MASTER", "PYROMQ_BROKER_SLAVE_READ_ENABLE": "true"}
+_SLAVE = {"PYROMQ_BROKER_BROKER_ROLE": "SLAVE", "PYROMQ_BROKER_SLAVE_READ_ENABLE": "true"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +48,21 @@ class BrokerHome:
     host: str
     port: int  # 0 takes a free one
     grpc_port: int | None = None  # the same, -1 opens none; None: as far from 8081 as the broker's port from 10911
+    role: Mapping[str, str] = field(default_factory=dict)  # as variables of its environment
 
 
-def places(data: Path, count: int, host: str, port: int, grpc_port: int | None = None) -> list[BrokerHome]:
-    """Return the homes of broker-0, broker-1 ... ConfigError if the folder has brokers that would not be started."""
+def places(
+    data: Path, count: int, host: str, port: int, grpc_port: int | None = None, slaves: int = 0
+) -> list[BrokerHome]:
+    """Return the homes of broker-0, broker-1 ..., then of so many slaves of each.
+
+    ConfigError if the folder has brokers that would not be started."""
     if not 1 <= count <= MOST:
         raise ConfigError(f"--brokers {count}: from 1 to {MOST}")
+    if not 0 <= slaves < MOST or count * (1 + slaves) > MOST:
+        raise ConfigError(f"--brokers {count} --slaves {slaves}: up to {MOST} processes in all")
     for option, first in (("--broker-port", port), ("--grpc-port", grpc_port or 0)):
-        last = first + (count - 1) * PORT_STEP
+        last = first + (count * (1 + slaves) - 1) * PORT_STEP
         if first and last > MOST_PORT:
             raise ConfigError(
                 f"{option} {first} with --brokers {count}: ports are {PORT_STEP} apart, so the last would be {last}, "
@@ -63,17 +75,27 @@ def places(data: Path, count: int, host: str, port: int, grpc_port: int | None =
             f"{data} holds the store of a single broker, which would not be served: start it without --brokers, "
             "or name another folder with --data"
         )
-    names = [f"broker-{number}" for number in range(count)]
-    left = sorted(one.name for one in data.glob("broker-*") if one.is_dir() and one.name not in names)
+    members = _members(count, slaves)
+    left = sorted(one.name for one in data.glob("broker-*") if one.is_dir() and one.name not in members)
     if left:
         raise ConfigError(
             f"{data} also holds {', '.join(left)}, whose messages would not be served: "
-            "start as many brokers as before, or name another folder with --data"
+            "start as many brokers and slaves as before, or name another folder with --data"
         )
     return [
-        BrokerHome(name, data / name, host, _port_of(port, number), grpc_port and _port_of(grpc_port, number))
-        for number, name in enumerate(names)
+        BrokerHome(name, data / folder, host, _port_of(port, number), grpc_port and _port_of(grpc_port, number), role)
+        for number, (folder, (name, role)) in enumerate(members.items())
     ]
+
+
+def _members(count: int, slaves: int) -> dict[str, tuple[str, Mapping[str, str]]]:
+    """Return name and role of each process by its folder, masters first."""
+    names = [f"broker-{number}" for number in range(count)]
+    found: dict[str, tuple[str, Mapping[str, str]]] = {name: (name, _MASTER if slaves else {}) for name in names}
+    for number in range(1, slaves + 1):
+        role = _SLAVE | {"PYROMQ_BROKER_BROKER_ID": str(number)}
+        found |= {f"{name}-slave-{number}": (name, role) for name in names}
+    return found
 
 
 def _port_of(first: int, number: int) -> int:
@@ -93,7 +115,7 @@ def check_single(data: Path) -> None:
         return
     if (data / "store").exists():
         raise ConfigError(_both(data, numbered))
-    count = 1 + max(int(name.removeprefix("broker-")) for name in numbered)
+    count = 1 + max(map(_number, numbered))
     raise ConfigError(
         f"{data} holds the stores of {', '.join(numbered)}, which would not be served: start them with "
         f"--brokers {count}, or name another folder with --data"
@@ -103,7 +125,12 @@ def check_single(data: Path) -> None:
 def _numbered(data: Path) -> list[str]:
     """Return the folders that `--brokers` has made, by their numbers."""
     found = [one.name for one in data.glob("broker-*") if _NUMBERED.fullmatch(one.name) and one.is_dir()]
-    return sorted(found, key=lambda name: int(name.removeprefix("broker-")))
+    return sorted(found, key=lambda name: (_number(name), name))
+
+
+def _number(name: str) -> int:
+    found = _NUMBERED.fullmatch(name)
+    return 0 if found is None else int(found[1])
 
 
 def _both(data: Path, numbered: list[str]) -> str:
@@ -137,7 +164,7 @@ class BrokerProcess:
             *self.flags,
             stdin=DEVNULL,
             stdout=PIPE,
-            env=self.environment,
+            env={**self.environment, **place.role},
         )
         assert process.stdout is not None
         line = (await process.stdout.readline()).decode()
@@ -159,11 +186,11 @@ class BrokerProcess:
             deaths = [*(one for one in deaths if now - one < _DEATHS_S), now]
             if len(deaths) >= _DEATHS:
                 raise PyroError(f"{self.place.name} ended {_DEATHS} times within {_DEATHS_S:.0f} s, {_how(code)}")
-            log.error("a broker ended and is started again", broker=self.place.name, how=_how(code))
+            log.error("a broker ended and is started again", broker=self.place.folder.name, how=_how(code))
             await self.clock.sleep(_PAUSE_S)
             if not self._is_stopping:
                 await self.start()
-                log.warning("the broker is back", broker=self.place.name, port=self.place.port)
+                log.warning("the broker is back", broker=self.place.folder.name, port=self.place.port)
 
     async def stop(self) -> None:
         """Stop the broker in order, for as long as that takes."""

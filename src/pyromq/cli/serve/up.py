@@ -87,9 +87,19 @@ _NAME_SERVERS = ("NAMESRV_ADDR", _VARIABLE.format("NAMESRV_ADDR"))
     metavar="N",
     help="So many brokers as one cluster, a process each: broker-0 and on, ports ten apart.  [1, in this process]",
 )
+@click.option(
+    "--slaves",
+    type=int,
+    metavar="N",
+    help="With --brokers: so many slaves of each, a process each. Sends wait for one, and slaves are read.  [0]",
+)
 @click.option("--insecure", is_flag=True, help="Allow an address other than loopback although there are no users.")
-def up(data: str, host: str, advertise: str | None, brokers: int | None, insecure: bool, **ports: Any) -> None:
+def up(
+    data: str, host: str, advertise: str | None, brokers: int | None, slaves: int | None, insecure: bool, **ports: Any
+) -> None:
     """Run a name server and a broker, ready to use."""
+    if slaves is not None and brokers is None:
+        raise click.BadParameter("it needs --brokers: slaves are processes of their own", param_hint="--slaves")
     if not data.strip():
         raise click.BadParameter("it is empty: name a folder, . for this one", param_hint="--data")
     folder = Path(data)
@@ -126,7 +136,7 @@ def up(data: str, host: str, advertise: str | None, brokers: int | None, insecur
         names, store = _with_one_certificate(names, store, folder)
         loop.run(serve(names, store, folder))
         return
-    homes = places(folder, brokers, host, ports["broker_port"], ports["grpc_port"])
+    homes = places(folder, brokers, host, ports["broker_port"], ports["grpc_port"], slaves or 0)
     names, store = _with_one_certificate(names, store, folder)
     given = _as_variables(
         {"allow_unauthenticated": insecure or None, "broker_ip1": advertise}
