@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+ROOT = Path(__file__).parents[1]
 GOLDEN = Path(__file__).parent / "golden"
 
 IN_CI = os.environ.get("PYROMQ_CI") == "1"

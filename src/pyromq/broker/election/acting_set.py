@@ -16,12 +16,15 @@ class ActingSet:
 
     Invariant: `confirmed` never sinks, and every member of the acting set has reported that it has all below it."""
 
-    def __init__(self, me: int, state: SetState, *, confirmed: int, end: int) -> None:
-        """`confirmed`: what this replica knew to be confirmed before. `end`: how much it has itself."""
+    def __init__(self, me: int, state: SetState, *, confirmed: int, end: int, synced: int | None = None) -> None:
+        """`confirmed`: what this replica knew to be confirmed before. `end`: of its log, where the epoch begins.
+
+        `synced`: how much of that is on its medium, where acks wait for that."""
         self.me = me
         self.state = state
         self.confirmed = confirmed
-        self._own = end
+        self._own = end if synced is None else synced
+        self._start = self._end = end
         self._reports: dict[int, int] = {}
         self._undecided: list[frozenset[int]] = []
         self._leaving: frozenset[int] = frozenset()
@@ -37,9 +40,17 @@ class ActingSet:
         return bool(self._undecided)
 
     @property
+    def possible(self) -> tuple[frozenset[int], ...]:
+        """The sets of which the store will turn out to have one: who is in it can be elected."""
+        return self.state.in_sync, *self._undecided
+
+    @property
     def is_short(self) -> bool:
-        """Whether sends have to be refused, since fewer replicas than the minimum would have them."""
-        return len(self.members) < self.state.minimum
+        """Whether sends have to be refused: the store may have a set that is smaller than the minimum.
+
+        A replica that is about to be added has to acknowledge, but does not count here before the store has it: until
+        then it could not be elected if the others were gone."""
+        return min(map(len, self.possible)) < self.state.minimum
 
     def report_of(self, replica: int) -> int | None:
         """Return up to where a replica has said to have the log; None: nothing on its present stream."""
@@ -49,25 +60,32 @@ class ActingSet:
         """Forget what a replica said on an earlier stream: it may have lost its end since, or be cut."""
         self._reports.pop(replica, None)
 
+    def note_end(self, end: int) -> None:
+        """Note how far the log goes here, synced or not: nobody can have more of it."""
+        self._end = max(self._end, end)
+
     def note_own(self, position: int) -> None:
         """Note how far this replica itself has the log: appended, or synced where acks wait for that."""
         self._own = max(self._own, position)
+        self.note_end(position)
         self._advance()
 
     def note_report(self, replica: int, position: int) -> None:
         """Note what a replica says on a stream of this epoch. Raises ProtocolError for what cannot be true."""
         before = self._reports.get(replica, 0)
-        if not before <= position <= self._own:
+        if not before <= position <= self._end:
             raise ProtocolError(
-                f"replica {replica} reports {position}, after {before} and with {self._own} here: close its stream"
+                f"replica {replica} reports {position}, after {before} and with {self._end} here: close its stream"
             )
         self._reports[replica] = position
         self._advance()
 
     def may_join(self, replica: int) -> bool:
-        """Return whether a replica may be added in this turn: it has all that was confirmed."""
+        """Return whether a replica may be added in this turn: it has all that was ever confirmed.
+
+        A new master does not know how far that went in earlier epochs, but all of it is before the start of its own."""
         reported = self.report_of(replica)
-        return reported is not None and reported >= self.confirmed
+        return reported is not None and reported >= max(self.confirmed, self._start)
 
     def propose(self, in_sync: frozenset[int]) -> None:
         """Note that a change to this set is sent, in the same turn. Raises ValueError for one that is not safe.

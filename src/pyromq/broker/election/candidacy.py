@@ -1,7 +1,8 @@
 """Whether a replica may make itself master now, and the state that it asks for then.
 
-Safety is in three sentences: only a member of the recorded set campaigns; it closed its stream from the old master
-before; the change compares the version of the state that it has read. Everything else here is about when.
+Safety is in four sentences: only a member of the recorded set campaigns; it closed its stream from the old master
+before; it synced its log before, since members that it leaves out may be the only others that have what is in it; the
+change compares the version of the state that it has read. Everything else here is about when.
 """
 
 from __future__ import annotations
