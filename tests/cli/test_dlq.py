@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import pyromq
 from pyromq.admin import copies, messages
 from pyromq.client.core.retry import Reject
 from pyromq.client.errors import refused
@@ -106,6 +107,31 @@ def test_a_popped_letter_has_the_topic_that_it_was_sent_to(one: Standing) -> Non
     assert [step["what"] for step in life["history"]] == ["stored", "on the retry topic", "dead"]
     assert one.rows("dlq", "resend", "poppers", "--to-topic", "--yes")[0]["sent"] == 1
     assert [row["body"] for row in one.rows("msg", "query", "taken")] == ["first", "first"]
+
+
+def test_a_letter_of_the_grpc_endpoint_counts_the_deliveries_alone(one: Standing) -> None:
+    """The endpoint pops it once more than it is delivered, to find that no attempt is left."""
+    one.shown("topic", "create", "twice", "--queues", "1", "--type", "normal")
+    one.shown("group", "create", "givers", "--retries", "1")
+    endpoint = one.world.brokers["broker-a"].address
+
+    async def fail() -> list[int]:
+        attempts = []
+        async with (
+            pyromq.connect(endpoints=endpoint) as client,
+            client.simple_consumer("twice", group="givers", invisible_s=10) as consumer,
+        ):
+            assert await consumer.receive(wait=0) == []
+            await asyncio.to_thread(one.send, "twice", "first")
+            while not await asyncio.to_thread(lambda: one.run("dlq", "list", "givers").exit_code == 0):
+                for msg in await consumer.receive(wait=0):
+                    attempts.append(msg.attempt)
+                    await msg.later(1)
+        return attempts
+
+    attempts = one.do(fail())
+    (letter,) = one.rows("dlq", "list", "givers")
+    assert (len(attempts), letter["attempts"], letter["reason"]) == (2, 2, "no attempt was left")
 
 
 def test_a_deleted_group_keeps_its_dead_letters_unless_they_are_named(one: Standing) -> None:

@@ -28,6 +28,7 @@ def test_it_serves_with_java_s_settings_file(tmp_path: Path) -> None:
     settings = {"namesrvAddr": names.address, "grpcServerPort": 0, "remotingListenPort": 0, "proxyMode": "cluster"}
     file.write_text(json.dumps(settings | {"maxInvisibleTimeMills": 60_000}))
     command: list[str | Path] = [sys.executable, "-m", "pyromq.cli.main", "proxy", "-c", file]
+    command += ["--certificate-folder", tmp_path / "own"]
     try:
         with Program(command, name="pyromq proxy", env={"HOME": str(tmp_path)}, cwd=tmp_path) as program:
             address = program.wait_for(r"pyromq proxy ready on (127\.0\.0\.1:[1-9]\d*)")[1]
@@ -35,6 +36,8 @@ def test_it_serves_with_java_s_settings_file(tmp_path: Path) -> None:
                 assert _asked_for_a_route(channel) == v2.Code.TOPIC_NOT_FOUND
             program.signal(signal.SIGTERM)
             assert program.wait() == 0
+            assert (tmp_path / "own" / "self-signed.crt").exists()
+            assert not (tmp_path / "proxy").exists()
     finally:
         names.kill()
 

@@ -100,6 +100,9 @@ def test_a_group_that_pops_goes_on_too_and_needs_a_name(one: Standing) -> None:
     for _ in range(2):
         seen += one.rows("sub", "P", "-g", "poppers", "--pop", "--from", "first", "--count", "2")
     assert sorted(row["body"] for row in seen) == ["0", "1", "2", "3"]
+    assert "there is no topic" in one.refused("topic", "describe", "%RETRY%poppers_P")  # none was given back
+    back = ("sub", "P", "-g", "poppers", "--pop", "--from", "-1h")
+    assert "--from first or --from latest" in one.refused(*back, code=64)
 
 
 def test_queues_that_a_topic_gets_while_it_is_looked_at_are_shown_from_their_first_message(one: Standing) -> None:

@@ -48,6 +48,7 @@ def test_up_takes_sql_subscriptions_and_long_delays(tmp_path: Path) -> None:
 def test_up_takes_long_delays_over_grpc_too(tmp_path: Path) -> None:
     with up(tmp_path) as program:
         endpoint = address(program, "endpoints")
+        program.wait_for(r"topic create orders --type normal -n 127")
         fields = {"topic": "D", "defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1", "perm": "6"}
         fields |= {"topicFilterType": "SINGLE_TAG", "order": "false", "attributes": "+message.type=DELAY"}
         with wire.Client(address(program, "broker")) as client:

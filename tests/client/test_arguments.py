@@ -305,7 +305,7 @@ WRONG_OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("grace_s=-1 is no number of seconds of 0 or more", {"grace_s": -1}),
     ("concurrency=0 is no whole number of 1 or more", {"concurrency": 0}),
     ("concurrency='4' is no whole number", {"concurrency": "4"}),
-    ("max_batch=2000 is no whole number of 1 to 1024", {"max_batch": 2000}),
+    ("max_batch=2000 is no whole number of 1 to 1024. Write max_batch=20$", {"max_batch": 2000}),
     ("begin_ms=5 says nothing with begin=LAST_OFFSET. Give begin=pyromq.ConsumeFromWhere.TIMESTAMP", {"begin_ms": 5}),
     ("begin=TIMESTAMP does not say from which time on. Give begin_ms", {"begin": ConsumeFromWhere.TIMESTAMP}),
     (r"strategy='Average' cannot share out queues. Write strategy=pyromq.Average\(\)", {"strategy": "Average"}),

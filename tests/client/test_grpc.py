@@ -66,6 +66,7 @@ async def test_messages_go_and_come(world: Servers, endpoint: str) -> None:
         await producer.send("T", b"two")
         found = {each.id: each for each in await gathered(consumer, 2)}
         one = found[sent.message_id]
+        assert one.message_id == sent.message_id
         assert (one.decode(dict), one.tag, one.keys, one.properties["region"]) == (
             {"id": 1},
             "a",

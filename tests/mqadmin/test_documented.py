@@ -67,6 +67,12 @@ def test_a_compaction_topic_is_refused_by_name(up: Stage) -> None:
     assert "orderConf" not in up.call("updateOrderConf", "-t", "ctopic", "-m", "get").out
 
 
+def test_a_lite_topic_is_refused_by_name(up: Stage) -> None:
+    made = up.call("updateTopic", "-c", "DefaultCluster", "-t", "ltopic", "-a", "+message.type=LITE")
+    assert (made.code, "message.type=LITE is refused: lite topics are not there yet" in made.err) == (1, True)
+    assert up.call("topicRoute", "-t", "ltopic").code == 1
+
+
 def test_one_broker_s_part_of_an_order_and_of_a_permission(up: Stage) -> None:
     run(up, "mqadmin updateOrderConf -n NS -t PartTopic -m put -v broker-b:3")
     out = run(up, "mqadmin updateTopic -n NS -b BROKER -t PartTopic -o true -r 2 -w 2")

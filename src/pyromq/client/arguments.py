@@ -132,7 +132,8 @@ def check_begin(begin: Any, begin_ms: Any) -> None:
 def check_count(name: str, value: object, most: int | None = None, *, least: int = 1, example: int = 20) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < least or (most is not None and value > most):
         wanted = f"{least} or more" if most is None else f"{least} to {most}"
-        raise Error(f"{name}={_shown(value)} is no whole number of {wanted}", hint=f"Write {name}={most or example}")
+        usual = example if most is None else min(example, most)
+        raise Error(f"{name}={_shown(value)} is no whole number of {wanted}", hint=f"Write {name}={usual}")
 
 
 def check_length(name: str, value: object, *, may_be_zero: bool = False, example: float = 30) -> None:

@@ -73,6 +73,11 @@ class Received:
         return found or self.message.offset_id
 
     @property
+    def message_id(self) -> str:
+        """The same as `id`, by the name that it has in a `SendResult`."""
+        return self.id
+
+    @property
     def tag(self) -> str:
         return self.message.tags
 

@@ -35,6 +35,9 @@ class GatewayConfig(TransportSettings):
     shares_its_port: bool = setting(
         False, flag=True, help="other processes may listen on the same port (SO_REUSEPORT) and share its connections"
     )
+    certificate_folder: str = setting(
+        "", flag=True, help="folder for the certificate that it makes for itself where none is named; ~/proxy/tls"
+    )
     topic_route_service_cache_refresh_seconds: int = setting(20, low=1, help="s that a topic's route is kept")
     topic_route_service_cache_max_num: int = setting(20_000, low=1, help="routes that are kept")
     topic_config_cache_refresh_seconds: int = setting(20, low=1, help="s that a topic's type is kept")
@@ -104,7 +107,7 @@ class GatewayConfig(TransportSettings):
     @property
     def tls_folder(self) -> Path:
         """Return where a certificate is kept that the gateway makes for itself."""
-        return Path.home() / "proxy" / "tls"
+        return Path(self.certificate_folder) if self.certificate_folder else Path.home() / "proxy" / "tls"
 
     @property
     def overlay_path(self) -> Path | None:

@@ -88,6 +88,7 @@ class Property:  # names that RocketMQ itself reads or writes
 
 
 MOST_REASON_BYTES = 512  # of OWN_REASON
+NO_ATTEMPT_LEFT = "no attempt was left"  # OWN_REASON of one that the gRPC endpoint popped and delivered no more
 KEY_SEPARATOR = " "  # between the words of KEYS
 
 

@@ -13,7 +13,7 @@ from ...errors import RequestRefused
 from ...model import names
 from ...model.codes import ResponseCode
 from ...model.ids import offset_message_id
-from ...model.message import Property
+from ...model.message import NO_ATTEMPT_LEFT, Property
 from ...model.pop_names import first_topic
 from ...protocol.bodies.own import DeadGroup, DeadLetterLine, DeadLettersAnswer
 from ...protocol.headers.admin import DeadLettersRequest
@@ -101,13 +101,14 @@ def _count(queue: StoredQueue) -> int:
 def _line(record: Record, leaves_ms: int, seconds_left: int) -> DeadLetterLine:
     pairs = decode_properties(record.properties)
     offset_id = offset_message_id(record.store_host, record.physical_offset)
+    reason = pairs.get(Property.OWN_REASON)
     return DeadLetterLine(
         id=pairs.get(Property.UNIQ_KEY) or offset_id,
         offset_id=offset_id,
         topic=first_topic(record.topic, pairs.get(Property.RETRY_TOPIC)),
         keys=pairs.get(Property.KEYS),
-        attempts=record.reconsume_times,
-        reason=pairs.get(Property.OWN_REASON),
+        attempts=record.reconsume_times - (reason == NO_ATTEMPT_LEFT),  # the gRPC endpoint's last pop is no delivery
+        reason=reason,
         died_ms=died_ms(record),
         offset=record.queue_offset,
         leaves_ms=leaves_ms,

@@ -45,12 +45,14 @@ class Attribute:
 
 TRUTH = ("true", "false")
 _NO_COMPACTION = "nothing is compacted yet, so the last message of a key would expire; create the topic without it"
+_NO_LITE = "lite topics are not there yet, so nobody would get its messages; create the topic with another type"
 
 TOPIC_ATTRIBUTES: Mapping[str, Attribute] = {
     QUEUE_TYPE: Attribute(choices=("SimpleCQ", "BatchCQ"), changeable=False),
     CLEANUP_POLICY: Attribute(choices=("DELETE",), changeable=False, missing={"COMPACTION": _NO_COMPACTION}),
     MESSAGE_TYPE: Attribute(
-        choices=("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "PRIORITY", "LITE")
+        choices=("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "PRIORITY"),
+        missing={"LITE": _NO_LITE},
     ),
     RESERVE_TIME: Attribute(low=-1, high=LONG_MAX),
     "lite.topic.expiration": Attribute(low=-1, high=43_200),

@@ -24,10 +24,13 @@ from ..terminal.tree import Fail, command
 if TYPE_CHECKING:
     from ...client.client import Client
     from ...client.consume.pull_consumer import PullConsumer
+    from ...client.pop.popped import Popped
+    from ...client.pop.simple_consumer import SimpleConsumer
     from ...client.subscription import Filter
     from ...protocol.bodies.keyed import MessageQueue
 
 Show = Callable[[Received], None]
+POP_AT_ONCE = 16  # of --pop
 POLL_S = 0.5  # so often a stop is noticed
 BROWSING_GROUP = "pyromq_sub"  # the group's name in requests of those who only look; nothing is committed for it
 
@@ -77,12 +80,17 @@ async def sub(
     start: dict[str, Any] = {"begin": places.get(begin, ConsumeFromWhere.TIMESTAMP)}
     if begin not in places:
         start["begin_ms"] = time_ms(begin, "--from")
+    if how["pop"] and begin not in places:
+        cure = "to go back in time, reset the group (pyromq group reset)"
+        raise click.UsageError(f"--pop begins at --from first or --from latest; {cure}")
     listener = Listener(topic, wanted, start, _printer(how["form"], shell.as_json), count, stop_on_signals())
     async with shell.client() as client:
         if group is None:
             await listener.browse(client, tail)
+        elif how["pop"]:
+            await listener.pop(client, group)
         else:
-            await listener.consume(client, group, "pop" if how["pop"] else "pull")
+            await listener.consume(client, group)
 
 
 def _printer(form: str | None, as_json: bool) -> Show:
@@ -158,7 +166,35 @@ class Listener:
                 break
         return sorted(found, key=lambda msg: msg.stored_ms)[-count:]
 
-    async def consume(self, client: Client, group: str, mode: str) -> None:
+    async def pop(self, client: Client, group: str) -> None:
+        """Take messages as a member of the group, no more than are shown, and ack them."""
+        await self._check_readable(client)
+        async with client.simple_consumer(self.topic, group=group, filter=self.wanted, **self.begin) as consumer:
+            while not self.enough.is_set():
+                for msg in await self._received(consumer):
+                    if not self.enough.is_set():  # else it is given back
+                        self.shown(msg)
+                        await msg.ack()
+
+    async def _received(self, consumer: SimpleConsumer) -> list[Popped]:
+        """Return what comes next; nothing, where it is enough before anything came."""
+        most = POP_AT_ONCE if self.left is None else min(self.left, POP_AT_ONCE)
+        receiving = asyncio.ensure_future(consumer.receive(max=most))
+        stopping = asyncio.ensure_future(self.enough.wait())
+        try:
+            await asyncio.wait((receiving, stopping), return_when=asyncio.FIRST_COMPLETED)
+            return receiving.result() if receiving.done() else []
+        finally:
+            for each in (receiving, stopping):
+                each.cancel()
+            await asyncio.gather(receiving, stopping, return_exceptions=True)
+
+    async def _check_readable(self, client: Client) -> None:
+        """Raise what is wrong with name server, topic or permission, for which a consumer would wait for ever."""
+        if not (await client.session.route(self.topic)).readable:
+            raise cannot_be_read(self.topic)
+
+    async def consume(self, client: Client, group: str) -> None:
         """Consume as a member of the group, which acks what is shown."""
         faults: list[OSError] = []
 
@@ -172,10 +208,8 @@ class Listener:
                     self.enough.set()
             await asyncio.Event().wait()  # until the stop: it is not acked, and the group's next member gets it
 
-        route = await client.session.route(self.topic)  # a consumer would wait for name server and topic for ever
-        if not route.readable:  # and for the permission
-            raise cannot_be_read(self.topic)
-        how: dict[str, Any] = {"filter": self.wanted, "concurrency": 1, "grace_s": 0.0, "mode": mode}
+        await self._check_readable(client)
+        how: dict[str, Any] = {"filter": self.wanted, "concurrency": 1, "grace_s": 0.0, "mode": "pull"}
         async with client.push_consumer(self.topic, handle, group=group, **how | self.begin):
             await self.enough.wait()
         if faults:

@@ -57,7 +57,8 @@ PyroMQ is up. Name server {namesrv}, broker {broker} ({kernel} kernel), data in 
 {grpc}  mqadmin:              mqadmin clusterList -n {namesrv}
   stop:                 Ctrl-C; start again with the same command, nothing is lost
 
-Topics are made by the first send to them."""
+Topics are made by the first send to them, but not by 5.x clients:
+  pyromq topic create orders --type normal -n {namesrv}"""
 GRPC = """\
   5.x clients (gRPC):   endpoints {address}
 """

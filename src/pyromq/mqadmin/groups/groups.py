@@ -115,7 +115,7 @@ async def get_consumer_config(run: Run) -> None:
 @command("How a group consumes a topic: pull or pop", BROKER, CLUSTER, GROUP)
 async def set_consume_mode(run: Run) -> None:
     """-m mode=             PULL or POP
-    [-q popShareQueueNum=]  with POP: how many members share each queue
+    [-q popShareQueueNum=]  with POP: members whose queues one pops besides its own; 0: all
     -t topicName=           the topic"""
     try:
         mode = MessageRequestMode[run["m"].upper()]

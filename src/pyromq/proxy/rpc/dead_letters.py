@@ -40,7 +40,9 @@ async def _ack(services: Services, caller: Caller, group: str, topic: str, recei
     await services.ask(caller, receipt.broker, RequestCode.ACK_MESSAGE, header)
 
 
-def dead_letter_header(group: str, topic: str, receipt: Receipt, message_id: str) -> ConsumerSendMsgBack:
+def dead_letter_header(
+    group: str, topic: str, receipt: Receipt, message_id: str, reason: str | None = None
+) -> ConsumerSendMsgBack:
     return ConsumerSendMsgBack(
         offset=receipt.position,
         group=group,
@@ -49,4 +51,5 @@ def dead_letter_header(group: str, topic: str, receipt: Receipt, message_id: str
         origin_topic=popped_topic(topic, group, receipt.retry),
         max_reconsume_times=0,
         bname=receipt.broker,
+        pyro_reason=reason,
     )

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from ...model.codes import ResponseCode
+from ...model.message import NO_ATTEMPT_LEFT
 from ...model.receipt import Receipt
 from ...protocol.command import Command
 from ...protocol.grpc import v2
@@ -203,7 +204,7 @@ async def _ack(services: Services, caller: Caller, source: ReceivedFrom, receipt
 
 async def _bury(services: Services, caller: Caller, source: ReceivedFrom, one: Popped) -> None:
     message_id = message_of(one.record, 0).system_properties.message_id
-    header = dead_letter_header(source.group, source.topic, one.receipt, message_id)
+    header = dead_letter_header(source.group, source.topic, one.receipt, message_id, NO_ATTEMPT_LEFT)
     answer = await services.ask(caller, one.receipt.broker, RequestCode.CONSUMER_SEND_MSG_BACK, header)
     if answer.code != ResponseCode.SUCCESS:
         raise from_broker(answer.code, answer.remark)
