@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -37,6 +38,7 @@ class NameServer:
         self.farewells = 0
         self.body = b""
         self.remark: str | None = None
+        self.master: dict[str, str] = {}
         self.changed = False
         self.hang: asyncio.Event | None = None
         self._network, self._address = network, address
@@ -56,7 +58,7 @@ class NameServer:
         body = decode_registration(request.raw_body, request.command.version)
         self.versions.append(body.topic_config_serialize_wrapper.data_version)
         self.registrations.append((header, sorted(body.topic_config_serialize_wrapper.topic_config_table)))
-        return Reply(body=self.body, remark=self.remark)
+        return Reply(fields=self.master, body=self.body, remark=self.remark)
 
     def _question(self, request: Request) -> Reply:
         self.questions += 1
@@ -82,6 +84,7 @@ class Setting:
         self.topics = {name: TopicConfig(topic_name=name) for name in ("A", "B")}
         self.version = DataVersion(counter=1, timestamp=1)
         self.ordered: list[str] = []
+        self.identity = IDENTITY
 
     def server(self, address: str) -> NameServer:
         return NameServer(self.network, self.clock, address)
@@ -98,7 +101,7 @@ class Setting:
         made = BrokerRegistration(
             client,
             self.clock,
-            IDENTITY,
+            self.identity,
             addresses,
             lambda: RegistrationFacts(self.version, self.topics),
             period_s=30,
@@ -140,6 +143,29 @@ async def test_every_name_server_is_told_in_full_and_later_only_asked(setting: S
         await setting.clock.advance(31)
         assert [len(server.registrations) for server in (first, second)] == [1, 1]
         assert [server.questions for server in (first, second)] == [1, 1]
+
+
+async def test_a_slave_registers_in_full_each_time_and_so_learns_of_its_master(setting: Setting) -> None:
+    first, second = setting.server("a:1"), setting.server("b:1")
+    setting.identity = replace(IDENTITY, broker_id=1)
+    async with setting.registration("a:1", "b:1") as registration:
+        assert first.registrations[0][0].broker_id == 1
+        assert registration.master() is None
+        second.master = {"masterAddr": "m:1", "haServerAddr": "m:2"}
+        await setting.clock.advance(31)
+        assert first.questions == 0
+        told = registration.master()
+        assert told is not None
+        assert (told.master_addr, told.ha_server_addr) == ("m:1", "m:2")
+        first.master = {"masterAddr": "n:1", "haServerAddr": "n:2"}  # they differ: the first in the list counts
+        second.master = {}  # it does not know the master any more: it may come back
+        await setting.clock.advance(31)
+        told = registration.master()
+        assert told is not None
+        assert told.master_addr == "n:1"
+        first.leave()
+        await setting.clock.advance(31)
+        assert registration.master() == told
 
 
 async def test_a_hung_name_server_delays_nobody_else(setting: Setting) -> None:

@@ -145,6 +145,16 @@ async def test_a_file_goes_once_its_readers_are_done() -> None:
     assert await scene.round() == 1
 
 
+async def test_a_slaves_files_go_with_its_masters() -> None:
+    scene = Scene(files(100, 90, 80, 1))
+    scene.retention.goes_by_age = lambda: False
+    assert await scene.round() == 0  # however old: the master says when
+    assert await scene.retention.drop_before(199) == 1
+    assert await scene.retention.drop_before(200) == 1
+    assert await scene.retention.drop_before(1 << 40) == 1  # never the last
+    assert scene.store.dropped == [0, 100, 200]
+
+
 async def test_a_file_that_another_copy_lacks_stays_unless_space_is_short() -> None:
     scene = Scene(files(100, 90, 80, 1))
     scene.retention.wanted_from = lambda: 150
