@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from pyromq.broker.replication.settings import BrokerRole
 from pyromq.broker.wiring import grpc_sends
 from pyromq.kernel import choice
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.grpc import v2
+from pyromq.protocol.replication.classic import encode_report
 from pyromq.store.config import FlushMode
 from pyromq.testing.clock import ManualClock
 from pyromq.transport import server as serving
@@ -160,6 +162,33 @@ async def test_under_sync_flush_answers_wait_for_the_log_and_later_say_so(tmp_pa
         late = client.answer(1)
         assert late.status.code == v2.Code.MASTER_PERSISTENCE_TIMEOUT
         assert late.entries[0].status.message == "send message failed, sendStatus=FLUSH_DISK_TIMEOUT"
+
+
+async def test_a_sync_master_s_answers_say_what_slaves_have(tmp_path: Path) -> None:
+    async with virtual_broker(tmp_path, broker_role=BrokerRole.SYNC_MASTER, slave_timeout=3000) as life:
+        await ready(life)
+        client, store, port = Client(life), life.broker.store, life.broker.replicating.port
+        (alone,) = await client.send(v2.SendMessageRequest(messages=[message("A", 1)]))
+        assert alone.status.code == v2.Code.HA_NOT_AVAILABLE
+        sender, (near, far) = port.welcome("127.0.0.1:40000"), pair("127.0.0.1:40000", "127.0.0.1:10912")
+        assert sender is not None
+        far.set_protocol(sender)
+        sender.connection_made(far)
+        slave = join(near, BytesPeer)
+        slave.write(encode_report(store.commit_log.end))
+        await life.clock.settle()
+        client.say(v2.SendMessageRequest(messages=[message("A", 2)]))
+        await client.hear()
+        assert (1 in client.peer.answers, 3 in client.peer.answers) == (True, False)
+        slave.write(encode_report(store.commit_log.end))
+        await client.hear()
+        assert client.answer(1).status.code == v2.Code.OK
+        client.say(v2.SendMessageRequest(messages=[message("A", 3)]))
+        await client.hear()
+        await life.advance(3.1)
+        await client.hear()
+        assert client.answer(2).status.code == v2.Code.SLAVE_PERSISTENCE_TIMEOUT
+        near.abort()
 
 
 async def test_a_verdict_ends_with_the_permission_the_type_and_the_topic(tmp_path: Path) -> None:

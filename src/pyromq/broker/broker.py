@@ -151,7 +151,7 @@ class Broker:
             self.runtime,
             lambda: self.listeners.servers,
             format_address(base.live.config.advertised_host, ports.grpc_port),
-            lambda: None if self.slave is None else self.slave.trouble(),
+            lambda: (self.replicating if self.slave is None else self.slave).trouble(),
         )
         served = surface(parts) if self.slave is None else self.slave.around(surface(parts))
         handlers = base.statistics.holds.around(served)
@@ -195,7 +195,7 @@ class Broker:
                 }
                 | self.pop_parts.figures()
                 | self.stored_pops.figures()
-                | ({} if self.slave is None else self.slave.figures())
+                | (self.replicating if self.slave is None else self.slave).figures()
             ),
         )
 

@@ -75,7 +75,7 @@ class Parts:
     runtime: RuntimeInfo
     servers: Callable[[], Iterable[Server]]  # which are made with the handlers, so after them
     grpc_endpoint: str  # where gRPC clients are told to come
-    no_master: Callable[[], str | None]  # why a slave does not follow its master; None: it does, or is a master
+    no_master: Callable[[], str | None]  # why a slave does not follow, or a master refuses for want of slaves
 
 
 def surface(parts: Parts) -> dict[int, Handler]:

@@ -116,8 +116,14 @@ async def test_below_the_minimum_nothing_is_stored(tmp_path: Path) -> None:
         refused = await running.send()
         assert (refused.code, refused.remark) == (ResponseCode.SYSTEM_ERROR, "in-sync replicas not enough")
         assert running.broker.store.commit_log.end == end
+        assert running.broker.replicating.trouble() == (
+            "0 of 1 slaves are in sync (minInSyncReplicas): sends are refused"
+        )
         async with FakeSlave(running):
             assert (await running.send()).code == ResponseCode.SUCCESS
+            assert running.broker.replicating.trouble() is None
+            figures = running.broker.replicating.figures()
+            assert figures == {"pyromqSlaves": "1", "pyromqSlavesInSync": "1", "pyromqSlavesBehind": "0"}
 
 
 async def test_one_copy_is_enough_where_that_is_said(tmp_path: Path) -> None:

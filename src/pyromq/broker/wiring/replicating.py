@@ -60,6 +60,26 @@ class ReplicatingParts:
             followed,
         )
 
+    def trouble(self) -> str | None:
+        """Return why sends are refused for want of slaves; None: they are not."""
+        standing = self._copies.standing
+        if not standing.refuses:
+            return None
+        return f"{standing.in_sync} of {standing.minimum} slaves are in sync (minInSyncReplicas): sends are refused"
+
+    def figures(self) -> dict[str, str]:
+        """Return what the runtime information shows; nothing of a lone master."""
+        senders = [sender for sender in self.port.senders if sender.is_streaming]
+        if not senders and not self._copies.is_sync:
+            return {}
+        end, in_sync = self._base.store.commit_log.end, self._copies.standing.in_sync
+        behind = max((end - sender.acked for sender in senders), default=0)
+        return {
+            "pyromqSlaves": str(len(senders)),
+            "pyromqSlavesInSync": str(in_sync),
+            "pyromqSlavesBehind": str(behind),
+        }
+
     def accept(self) -> None:
         if self._listening is None:
             return
