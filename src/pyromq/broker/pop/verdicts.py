@@ -24,7 +24,6 @@ from ...model.receipt import NORMAL, RETRY_V1, RETRY_V2
 from ...protocol.command import Command, encode_header
 from ...protocol.headers.pop import ChangeInvisibleTimeAnswer, PopMessage, PopMessageAnswer
 from ...protocol.requests import RequestCode
-from ...store.config import FlushMode
 from ...store.layout import QUEUE_ENTRY_BYTES
 from ...store.log.reader import SCAN_ENTRIES
 from ...store.message_store import MessageStore
@@ -138,9 +137,7 @@ class PopVerdicts:
     def judge_pop(self, query: PopQuery) -> object | None:
         handler, config = self._parts.handler, self._parts.handler.live.config
         header = _header(query)
-        if config.enable_pop_message_threshold or not (
-            config.pop_waits_for_flush or config.flush_mode is FlushMode.ASYNC
-        ):
+        if config.enable_pop_message_threshold or not (config.pop_waits_for_flush or not config.answers_wait):
             return None
         if config.is_slave:
             return None  # Python says it to each
