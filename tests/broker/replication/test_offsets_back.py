@@ -77,3 +77,25 @@ async def test_it_is_asked_once(tmp_path: Path) -> None:
         master.broker.naming.registration.announce()
         await master.broker.naming.registration.registered(20)
         assert committed(master)[0] == 0
+
+
+async def test_another_master_of_the_name_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with (
+        a_broker_that(GET_BROKER_RUNTIME_INFO=Reply(body=b'{"table":{}}')) as other,
+        a_broker_that(GET_BROKER_MEMBER_GROUP=members(master0=other), **REGISTERED) as name_server,
+        running_broker(tmp_path, namesrv_addr=(name_server,)) as master,
+    ):
+        await master.broker.naming.registration.registered(20)
+        said = [record.getMessage() for record in caplog.records]
+        assert any("another master has this broker's name" in line and other in line for line in said)
+
+
+async def test_a_master_that_is_gone_is_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with a_broker_that() as gone:
+        pass
+    async with (
+        a_broker_that(GET_BROKER_MEMBER_GROUP=members(master0=gone), **REGISTERED) as name_server,
+        running_broker(tmp_path, namesrv_addr=(name_server,)) as master,
+    ):
+        await master.broker.naming.registration.registered(20)
+        assert not any("another master" in record.getMessage() for record in caplog.records)

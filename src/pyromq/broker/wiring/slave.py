@@ -14,6 +14,7 @@ from ...transport.dispatch import Handler
 from ..registration import Identity
 from ..replication import adoption
 from ..replication.follower import Follower, FollowSettings, MasterPlace
+from ..replication.members import warn_of_another_master
 from ..replication.metadata_pull import MetadataPull, SlavesTables
 from ..replication.offsets_back import take_back_offsets
 from ..replication.own_commits import OwnCommits
@@ -67,6 +68,7 @@ class SlaveTableParts:
         """Begin as master: what clients committed to slaves meanwhile counts, and nothing here waits for a master."""
         self.commits.clear()
         name_servers = self._base.environment.config.namesrv_addr
+        await warn_of_another_master(client, name_servers, identity)
         await take_back_offsets(client, name_servers, identity, self._base.offsets, self._queue_end)
 
     async def close_tables(self) -> None:
