@@ -16,15 +16,18 @@ def reply_to_put(outcome: Outcome, config: BrokerConfig) -> Reply:
 
 def late_reply(config: BrokerConfig, fields: dict[str, str], code: ResponseCode) -> Reply:
     """Return what is said of a message that is stored, but not as safe as it was wanted."""
-    return Reply(code, remark=_why_late(config, code), fields=fields)
-
-
-def _why_late(config: BrokerConfig, code: ResponseCode) -> str:
+    slaves = config.needed_slaves
     if code == ResponseCode.SLAVE_NOT_AVAILABLE:
-        return f"stored, but fewer than {config.needed_slaves} slaves are in sync (inSyncReplicas)"
+        remark = f"stored, but fewer than {slaves} slaves are in sync (inSyncReplicas)"
+        return Reply(ResponseCode.SLAVE_NOT_AVAILABLE, remark, fields=fields)
     if code == ResponseCode.FLUSH_SLAVE_TIMEOUT:
-        return f"stored, but not on {config.needed_slaves} slaves within {config.slave_wait_ms} ms (slaveTimeout)"
-    return f"stored, but not on disk within {config.sync_flush_timeout} ms (syncFlushTimeout)"
+        remark = f"stored, but not on {slaves} slaves within {config.slave_wait_ms} ms (slaveTimeout)"
+        return Reply(ResponseCode.FLUSH_SLAVE_TIMEOUT, remark, fields=fields)
+    return Reply(
+        ResponseCode.FLUSH_DISK_TIMEOUT,
+        remark=f"stored, but not on disk within {config.sync_flush_timeout} ms (syncFlushTimeout)",
+        fields=fields,
+    )
 
 
 def answer(request: Request, reply: Reply) -> None:

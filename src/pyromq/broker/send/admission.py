@@ -86,7 +86,7 @@ class Admission:
     unflushed: Callable[[], int]
     waiting: Callable[[], int]
     no_disk: Callable[[], str | None]  # why there is no room on disk, None while there is
-    no_copies: Callable[[], str | None] = lambda: None  # why nothing may be stored for want of slaves
+    lacks_copies: Callable[[], bool] = lambda: False  # whether nothing may be stored for want of slaves
 
     def __call__(self, config: BrokerConfig, arrived: float, timeout_ms: int | None = None) -> None:
         """Raise RequestRefused if the broker is overloaded, or full, or came to this request too late.
@@ -97,9 +97,8 @@ class Admission:
         no_disk = self.no_disk()
         if no_disk is not None:
             raise RequestRefused(f"service not available now: {no_disk}", ResponseCode.SERVICE_NOT_AVAILABLE)
-        no_copies = self.no_copies()
-        if no_copies is not None:
-            raise RequestRefused(no_copies, ResponseCode.SYSTEM_ERROR)
+        if self.lacks_copies():
+            raise RequestRefused("in-sync replicas not enough", ResponseCode.SYSTEM_ERROR)  # Java's words
         now = self.clock.monotonic()
         waited = (now - arrived) * 1000
         limit, key = config.wait_time_mills_in_send_queue, "waitTimeMillsInSendQueue"

@@ -112,9 +112,11 @@ class SendParts:
             """Return how many puts wait to be safe. Asked for every received buffer, so quick where none do."""
             return self.intake.waiting + pending_replies() if waits else 0
 
-        copies.on_change.append(lambda: gate.set(Reason.COPIES, copies.refusal() is not None))
+        copies.on_change.append(lambda: gate.set(Reason.COPIES, copies.are_too_few))
         no_disk = base.storage.gate.why_refused
-        return Admission(base.clock, base.statistics.lag, lambda: store.unflushed, waiting, no_disk, copies.refusal)
+        return Admission(
+            base.clock, base.statistics.lag, lambda: store.unflushed, waiting, no_disk, lambda: copies.are_too_few
+        )
 
 
 def _duplicate_window(environment: Environment, store: MessageStore) -> DuplicateTable | None:

@@ -21,7 +21,6 @@ from .confirm import SyncStanding
 log = logs.get("pyromq.broker")
 
 MARK_S = 0.005  # sends that come so close to each other give up together
-REFUSAL = "in-sync replicas not enough"  # Java's words
 
 
 class ConfirmedLog(Protocol):
@@ -61,9 +60,10 @@ class SlaveCopies:
             return ResponseCode.SUCCESS
         return ResponseCode.SLAVE_NOT_AVAILABLE if self.standing.is_short else ResponseCode.FLUSH_SLAVE_TIMEOUT
 
-    def refusal(self) -> str | None:
-        """Return why nothing may be stored now; None: it may."""
-        return REFUSAL if self.standing.refuses else None
+    @property
+    def are_too_few(self) -> bool:
+        """Return whether nothing may be stored now: fewer than minInSyncReplicas are in sync."""
+        return self.standing.refuses
 
     def use(self, standing: SyncStanding) -> None:
         """Go on with another standing."""
