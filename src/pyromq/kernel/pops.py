@@ -35,10 +35,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from ..errors import PyroError
 from .seam import FeedConnection
+
+if TYPE_CHECKING:
+    from .python.state import QueueTail, ResidentFiles
 
 LANE, POP, ACK, CHANGE, REVIVED, SPILLED, DROPPED, NEXT, BASE = range(1, 10)
 FIRST_OTHER: Final = 128  # kinds of entries that the table passes on unread
@@ -96,6 +99,51 @@ class LaneFigures(NamedTuple):
 
 class DamagedJournal(PyroError):
     """Entries that cannot be read or do not fit the table. The text says which, at which byte, and why."""
+
+
+# --- copies of what is due ------------------------------------------------------------------------------------------
+
+
+class CopySettings(NamedTuple):
+    """What all copies share."""
+
+    store_host: bytes
+    body_bytes: int  # of a message, at most
+    with_crc: bool
+    index_keys: bool
+    index_tags: bool
+
+
+class CopyTarget(NamedTuple):
+    """Where the messages of a lane are, and where copies of them go: both are queues of single messages."""
+
+    queue: QueueTail
+    entries: ResidentFiles
+    retry_topic: str  # ASCII, of 127 bytes at most
+    retry_queue_id: int
+    retry_queue: QueueTail
+
+
+class CopiedDue(NamedTuple):
+    """What became of check points that are due."""
+
+    lanes: Sequence[tuple[int, int]]  # whose check points went, and how many messages of each were copied
+    counts: Sequence[tuple[str, int, int, int, int]]  # retry topic, queue, messages, bytes, and messages again
+    quick: int  # messages that were put within a millisecond
+    left: Sequence[CheckPoint]  # for the broker to look at: nothing was done about them
+    more: bool  # others may be due
+
+
+class CopyHost(Protocol):
+    """What a `RetryCopier` asks of the broker, on the event loop, within one call of it."""
+
+    def target(self, lane: int) -> CopyTarget | None:
+        """Return where copies of a lane's messages go; None: the broker shall make them. The table stays as it is."""
+        ...
+
+    def note_slow(self, seconds: float, messages: int) -> None:
+        """Count messages whose append took a millisecond or more, for the statistics."""
+        ...
 
 
 # --- the feed of pops, which the native kernel alone has: without it the handlers serve -----------------------------

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..ambient import Clock, SystemClock
 from .choice import native
-from .python import appender, follow_feed, index_state, pop_table, state
+from .python import appender, follow_feed, index_state, pop_table, retry_copier, state
 from .python.appender import AppendCalls
 from .python.state import Reason
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .python.follow_feed import FollowFeed
     from .python.index_state import IndexState, IndexTail, SlotState
     from .python.pop_table import PopTable
+    from .python.retry_copier import RetryCopier
     from .python.state import (
         ChangeFlag,
         FileTail,
@@ -48,12 +49,13 @@ __all__ = [
     "PulledOffset",
     "QueueTail",
     "ResidentFiles",
+    "RetryCopier",
     "SlotState",
     "TimeSource",
     "WatermarkState",
 ]
 KERNEL_CLASSES = tuple(__all__)
-_PARTS = (state, index_state, appender, follow_feed, pop_table)
+_PARTS = (state, index_state, appender, follow_feed, pop_table, retry_copier)
 PYTHON = SimpleNamespace(**{name: value for part in _PARTS for name, value in vars(part).items()})
 
 __all__ += ["KERNEL_CLASSES", "PYTHON", "AppendCalls", "Reason", "time_source"]

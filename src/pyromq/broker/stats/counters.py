@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol
 
 from ...model import names
 from ...protocol.bodies.stats import BrokerStatsData
 from .trails import Counter, Spans
 
-# Called with topic, queue, messages and bytes of everything that was stored.
-PutCounter: TypeAlias = Callable[[str, int, int, int], None]
+
+class PutCounter(Protocol):
+    """Counts messages that were stored in a queue, by so many requests."""
+
+    def __call__(self, topic: str, queue_id: int, messages: int, size: int, requests: int = 1, /) -> None: ...
+
 
 TOPIC_PUT_NUMS, TOPIC_PUT_SIZE = "TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE"
 QUEUE_PUT_NUMS, QUEUE_PUT_SIZE = "QUEUE_PUT_NUMS", "QUEUE_PUT_SIZE"

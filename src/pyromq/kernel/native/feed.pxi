@@ -176,13 +176,16 @@ cdef class SendFeed:
             notes.all_left = False
             notes.left.clear()
         self.notes = notes
+        self.begin_burst()
+        return 0
+
+    cdef void begin_burst(self) noexcept:
         self.turn += 1
         self.is_admitted = self.is_refused = self.drain = False
         self.last_grant = None
         self.last_lane = None
         self.lanes.clear()
-        self.log.used = self.entries.used = self.keys.used = self.answers.used = 0
-        return 0
+        self.log.used = self.entries.used = self.keys.used = self.answers.used = self.ids.used = 0
 
     cdef int one(self, int encoding, const uint8_t *p, Py_ssize_t n, const uint8_t *body, Py_ssize_t size) except -1:
         """One whole frame: taken, left to Python, or the place to stop at."""
@@ -255,16 +258,20 @@ cdef class SendFeed:
             return lane
         if queue_id >= grant.queues or not self.admitted():
             return None
-        lane = grant.lanes.get(queue_id)
+        lane = self.last_lane = self.enter(grant, queue_id, None)
+        return lane
+
+    cdef Lane enter(self, Grant grant, int queue_id, QueueTail tail):
+        """What this burst adds to a queue; `tail`: the store's, if that is known. None: it has none of this kind."""
+        cdef Lane lane = grant.lanes.get(queue_id)
         if lane is None:
             lane = Lane.__new__(Lane)
-            lane.grant, lane.queue_id = grant, queue_id
+            lane.grant, lane.queue_id, lane.tail = grant, queue_id, tail
             grant.lanes[queue_id] = lane
         if lane.turn != self.turn:
             if not self.join(lane):
                 return None
             join_lane(self.lanes, lane, self.turn)
-        self.last_lane = lane
         return lane
 
     cdef Grant granted(self, Text topic):
@@ -291,15 +298,20 @@ cdef class SendFeed:
 
     cdef bint admitted(self) except -1:
         """Whether anything may be appended, and where: asked once a buffer, and only if there is something to append."""
-        cdef LogTail log = self.appender.log
         if not self.is_admitted and not self.is_refused:
             if not self.is_gate_open() and not self.host.admit():
                 self.is_refused = True
                 return False
             self.is_admitted = True
-            self.start, self.room = log.end, log.limit - log.end - BLANK_BYTES
-            self.store_time = max(self.time.wall_ms(), log.last_time)
+            self.open_burst()
         return self.is_admitted
+
+    cdef int open_burst(self) except -1:
+        """Its first record begins where the log ends now."""
+        cdef LogTail log = self.appender.log
+        self.start, self.room = log.end, log.limit - log.end - BLANK_BYTES
+        self.store_time = max(self.time.wall_ms(), log.last_time)
+        return 0
 
     cdef bint is_gate_open(self) except -1:
         """Without asking the broker, which would say yes."""

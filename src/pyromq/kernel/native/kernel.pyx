@@ -16,7 +16,7 @@ from libc.string cimport memchr, memcmp, memcpy, memmove, memset
 
 from array import array
 
-from pyromq.kernel.pops import Ack, CheckPoint, DamagedJournal, LaneFigures, PopQuery
+from pyromq.kernel.pops import Ack, CheckPoint, CopiedDue, DamagedJournal, LaneFigures, PopQuery
 from pyromq.kernel.pulls import PullCount, PullQuery
 from pyromq.kernel.python.placed import Placed
 from pyromq.kernel.python.pull import Picked, Range
@@ -77,3 +77,4 @@ include "arrow.pxi"
 include "places.pxi"
 include "pop_retry.pxi"
 include "follow_feed.pxi"
+include "pop_copies.pxi"

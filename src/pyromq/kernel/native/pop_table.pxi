@@ -192,8 +192,9 @@ cdef class PopTable(PopPoints):
         self.leave(point, POP_SPILLED)
 
     cdef int leave(self, given, int kind) except -1:
-        cdef PopLane lane = self.lane_of(given[0])
-        cdef int64_t start = given[1], pop_time = given[2]
+        return self.go(self.lane_of(given[0]), given[1], given[2], kind)
+
+    cdef int go(self, PopLane lane, int64_t start, int64_t pop_time, int kind) except -1:
         cdef uint32_t found = self.find(lane, start, pop_time)
         if found != NO_POINT:
             self.declare(lane)

@@ -1,5 +1,7 @@
 """Gives messages again whose invisible time is over: their copies go to the group's retry topic, ten times a second.
 
+A kernel makes those of usual messages that are in memory (`copying.py`), many at once; the rest is made here.
+
 The copies are put first, and REVIVED stands behind them in the log: a kill between the two is looked for at the next
 start (`recovery.py`). What cannot be put stays in the table and is tried again. A message that retention took is
 counted and logged.
@@ -15,7 +17,7 @@ from .... import logs
 from ....config import Live
 from ....kernel.pops import CheckPoint
 from ....kernel.records import Range
-from ....model import names, pop_names
+from ....model import pop_names
 from ....protocol.record import Record, decode_record
 from ....store.log.reader import GetStatus, Selection
 from ...config import BrokerConfig
@@ -23,13 +25,14 @@ from ...intake.intake import LogAccess, Outcome
 from ...metadata.groups import Groups
 from ...metadata.topics import Topics
 from ..retry_records import retry_copy
+from .copying import KernelCopies, retry_place
 from .lanes import Lanes
 
 log = logs.get("pyromq.broker")
 
 TICK_S = 0.1
-AT_ONCE = 64  # check points in a turn of the loop, and messages, about two milliseconds; one check point at least
-MESSAGES_AT_ONCE = 64
+COPIED_AT_ONCE = 256  # messages in a turn of the loop that a kernel copies
+MESSAGES_AT_ONCE = 64  # and that are copied here, about two milliseconds; one check point at least
 SAID_AGAIN_S = 10.0
 
 
@@ -45,8 +48,10 @@ class Revive:
     revived: int = 0  # messages
     lost: int = 0  # messages that were gone when their time was over
     _few: logs.Limited = field(init=False)
+    copying: KernelCopies = field(init=False)
 
     def __post_init__(self) -> None:
+        self.copying = KernelCopies(self.live, self.access, self.lanes, self.topics, self.groups)
         self._few = logs.Limited(log, self.access.clock, SAID_AGAIN_S)
 
     async def run(self) -> None:
@@ -61,12 +66,14 @@ class Revive:
 
     async def round(self) -> bool:
         """Give again what is due, some of it. True: there is more."""
-        due = self.lanes.table.due(self.access.clock.now_ms(), AT_ONCE)
-        some = _within(due, MESSAGES_AT_ONCE)
-        left = self._revive(some)
-        if left:
-            left = await self._revive_cold(left)
-        return len(left) < len(some) and (len(some) < len(due) or len(due) == AT_ONCE)
+        copied = self.copying.copy_due(self.access.clock.now_ms(), COPIED_AT_ONCE)
+        self.revived += sum(messages for _, messages in copied.lanes)
+        some = _within(copied.left, MESSAGES_AT_ONCE)
+        stay = self._revive(some)
+        if stay:
+            stay = await self._revive_cold(stay)
+        has_progress = bool(copied.lanes) or len(stay) < len(some)
+        return has_progress and (copied.more or len(some) < len(copied.left))
 
     # --- some check points ----------------------------------------------------------------------------------------
 
@@ -83,8 +90,8 @@ class Revive:
         for point in points:
             selection = Selection(GetStatus.FOUND, self._ranges(point), 0, 0, 0)
             read[_key(point)] = await self.access.store.read(selection)
-        due = self.lanes.table.due(self.access.clock.now_ms(), AT_ONCE)
-        return self._put_copies([(point, read[_key(point)]) for point in due if _key(point) in read])
+        found = (self.lanes.table.point(*_key(point)) for point in points)
+        return self._put_copies([(point, read[_key(point)]) for point in found if point is not None])
 
     def _ranges(self, point: CheckPoint) -> list[Range]:
         _, topic, queue_id = self.lanes.table.names(point.lane)
@@ -158,10 +165,8 @@ class Revive:
         self, point: CheckPoint, group: str, topic: str, queue_id: int, records: Sequence[bytes]
     ) -> dict[int, Record]:
         """Return the copies by the offset of their message."""
-        config = self.live.config
         is_open = set(point.open_offsets)
-        to_queue = queue_id if config.use_separate_retry_queue else 0
-        retry = self._retry_topic(topic, group, to_queue, config)
+        retry, to_queue = self._retry_place(topic, group, queue_id)
         decoded = (decode_record(raw, verify=False) for raw in records)
         return {
             one.queue_offset: retry_copy(
@@ -171,17 +176,16 @@ class Revive:
             if one.queue_offset in is_open
         }
 
-    def _retry_topic(self, topic: str, group: str, queue_id: int, config: BrokerConfig) -> str:
-        """Return the retry topic of a topic, made if it is missing; one that is a retry topic is its own."""
-        if names.is_retry(topic):
-            return topic
-        name = pop_names.retry_topic(topic, group, config.enable_retry_topic_v2)
-        if self.topics.find(name) is None:
+    def _retry_place(self, topic: str, group: str, queue_id: int) -> tuple[str, int]:
+        """Return where copies go, with the retry topic made if it is missing."""
+        config = self.live.config
+        name, to_queue = retry_place(topic, group, queue_id, config)
+        if name != topic and self.topics.find(name) is None:
             model = self.topics.find(topic)
             queues = max(1, model.read_queue_nums) if config.use_separate_retry_queue and model is not None else 1
             self.topics.ensure(name, queues)
-            self.lanes.commit_start(group, name, queue_id, 0)
-        return name
+            self.lanes.commit_start(group, name, to_queue, 0)
+        return name, to_queue
 
 
 def _within(points: Sequence[CheckPoint], messages: int) -> Sequence[CheckPoint]:
