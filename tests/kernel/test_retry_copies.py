@@ -126,6 +126,17 @@ def copies(life: Virtual) -> list[Record]:
     return sorted(found, key=repr)
 
 
+async def expired(life: Virtual, chance: random.Random, odd: float) -> int:
+    """All that a topic has is popped, and its time is over. Return how many were not acked."""
+    broker = life.broker
+    broker.topics.put(TopicConfig(topic_name="T", read_queue_nums=QUEUES, write_queue_nums=QUEUES))
+    broker.groups.ensure(GROUP, broker.live.config)
+    fill(life, chance, 300, odd=odd)
+    open_messages = hand_out(life, chance)
+    await life.advance(3)
+    return open_messages
+
+
 async def lives(folder: Path, module: ModuleType, seed: int, odd: float = 0.0, **options: Any) -> Life:
     """All expires: from the topic, then from its retry topic."""
     with pytest.MonkeyPatch.context() as patch:
@@ -134,11 +145,7 @@ async def lives(folder: Path, module: ModuleType, seed: int, odd: float = 0.0, *
         clock, chance = ManualClock(T0), random.Random(seed)
         async with virtual_broker(folder, clock=clock, **options) as life:
             broker = life.broker
-            broker.topics.put(TopicConfig(topic_name="T", read_queue_nums=QUEUES, write_queue_nums=QUEUES))
-            broker.groups.ensure(GROUP, broker.live.config)
-            fill(life, chance, 300, odd=odd)
-            open_messages = hand_out(life, chance)
-            await life.advance(3)
+            open_messages = await expired(life, chance, odd)
             if not odd:  # else they stand in another order, and others of them would be acked
                 open_messages += hand_out(life, chance, RETRY)
             await life.advance(3)
@@ -187,3 +194,22 @@ async def test_what_is_odd_is_copied_in_python(tmp_path: Path, seed: int) -> Non
     assert native.copies == python.copies
     assert len(native.copies) == native.revived
     assert 0 < native.by_kernel < native.revived
+
+
+async def test_what_cannot_be_appended_stays(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        choose(patch, native_module())
+        chance = random.Random(9)
+        async with virtual_broker(tmp_path, clock=ManualClock(T0)) as life:
+            made = await expired(life, chance, 0.0)
+            parts, appender = life.broker.pop_parts, life.broker.store.appender
+            popped = hand_out(life, chance, RETRY)
+            await life.clock.settle()
+            appender.stopped = "a test said so"
+            await life.advance(3)
+            assert parts.revive.revived == made
+            assert sum(one.messages for one in parts.table.in_flight()) == popped
+            appender.stopped = None
+            await life.advance(3)
+            assert parts.table.in_flight() == []
+            assert parts.revive.revived == len(copies(life)) == made + popped
