@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pyromq.kernel.records import Placed
-from pyromq.protocol.record import Record
+from pyromq.broker.pop.young import revive
 from pyromq.protocol.requests import RequestCode
 from pyromq.store.files.disk import DiskFull
 from pyromq.store.log.commit_log import CommitLog
@@ -197,18 +197,13 @@ async def test_what_expires_together_comes_again_in_slices(broker: Virtual, monk
     await fill(broker, 200)
     for _ in range(7):
         assert await pop(broker, invisibleTime=1_000)
-    revive, store = broker.broker.pop_parts.revive, broker.broker.store
-    put, bursts = store.put, list[int]()
-
-    def counted(records: Sequence[Record]) -> Sequence[Placed]:
-        bursts.append(sum(record.topic == "%RETRY%G_T" for record in records))
-        return put(records)
-
-    monkeypatch.setattr(store, "put", counted)
+    monkeypatch.setattr(revive, "COPIED_AT_ONCE", revive.MESSAGES_AT_ONCE)  # the kernel's first slice is Python's
+    ends: list[int] = [0]
+    broker.broker.store.on_arrival("%RETRY%G_T", lambda tail: ends.append(tail.end))
     await broker.advance(1.2)
     await broker.clock.settle()
-    assert revive.revived == 200
-    assert [count for count in bursts if count] == [64, 64, 64, 8]
+    assert broker.broker.pop_parts.revive.revived == 200
+    assert [end - before for before, end in pairwise(ends)] == [64, 64, 64, 8]
     again: list[str] = []
     while some := await pop(broker):
         again += bodies(some)
