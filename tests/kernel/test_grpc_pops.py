@@ -128,6 +128,7 @@ async def story(life: Virtual) -> list[tuple[str, list[bytes]]]:
     await ask("AckMessage", ack(*received[4:7]))
     await ask("AckMessage", ack(received[0]))  # again
     await ask("ChangeInvisibleDuration", change(received[7], 60))
+    await life.clock.advance(0.001)
     await ask("ChangeInvisibleDuration", change(received[8], 0.5, suspend=True))
     await ask("ChangeInvisibleDuration", change(received[8], 1))  # its receipt is another one now
     changed = v2.ChangeInvisibleDurationResponse.FromString(said[-3][1][0])

@@ -59,7 +59,7 @@ async def test_changes(tmp_path: Path) -> None:
         lambda _, found: change(found[5], 203, suspend="true") + ack(found[5], 204),
     ]
     told = await same(tmp_path, steps, native_module())
-    assert told.changes == 3
+    assert told.changes == 4, "one of them by a receipt that was used before"
 
 
 async def test_a_change_in_the_millisecond_of_the_pop(tmp_path: Path) -> None:

@@ -136,6 +136,7 @@ def test_a_change_moves_one_message(table: PopTable) -> None:
     ]
     assert table.change(lane, 0, NOW, 1, NOW + 11, 5_000, False) is Ack.AGAIN
     assert table.change(lane, 9, NOW, 9, NOW + 11, 5_000, False) is Ack.UNKNOWN
+    assert [table.moved(lane, offset) for offset in (0, 1, 2, 9)] == [None, NOW + 10, None, None]
     assert table.ack(lane, 1, NOW + 10, 1) is Ack.SET
 
 

@@ -10,6 +10,7 @@ from pyromq.protocol.bodies.own import ALIKE as WHY
 from pyromq.protocol.grpc import v2
 from pyromq.protocol.grpc.v2 import ClientType, Code
 from pyromq.proxy.clients.refusals import SILENT_S
+from pyromq.proxy.clients.registry import FORGOTTEN_S
 from tests.proxy.calling import Endpoint, Stream, endpoint
 
 
@@ -28,12 +29,13 @@ async def accepted(grpc: Endpoint, client: str, tag: str) -> Stream:
 
 
 async def refused(stream: Stream, tag: str) -> None:
-    """Settings are answered, since many clients wait for them; the status says why receives will be refused."""
+    """Settings are answered, since clients wait for good ones; the command before says why receives will be refused."""
     await stream.say(settings=settings(tag))
     told = await stream.heard()
-    assert told.status.code == Code.FORBIDDEN
+    assert (told.status.code, told.HasField("settings")) == (Code.FORBIDDEN, False)
     assert WHY in told.status.message
-    assert told.HasField("settings")
+    answer = await stream.heard()
+    assert (answer.status.code, answer.HasField("settings")) == (Code.OK, True)
 
 
 async def received(grpc: Endpoint, client: str, tag: str) -> tuple[v2.Status, list[bytes]]:
@@ -78,6 +80,35 @@ async def test_who_comes_second_hears_why_from_each_call_until_the_group_agrees(
         assert (await beat(grpc, "second")).code == Code.OK
         status, bodies = await received(grpc, "second", "b")
         assert (status.code, bodies) == (Code.OK, [b"one"])
+
+
+async def test_a_dead_member_leaves_its_group_with_its_grace(tmp_path: Path) -> None:
+    async with endpoint(tmp_path, refuse_conflicting_subscriptions=True) as grpc:
+        grpc.topic("T")
+        first = await accepted(grpc, "first", "a")
+        await refused(grpc.stream("second"), "b")
+        await first.cancel()
+        await grpc.clock.advance(4.5)
+        assert (await beat(grpc, "second")).code == Code.FORBIDDEN
+        await grpc.clock.advance(1)
+        assert (await beat(grpc, "second")).code == Code.OK
+        assert (await beat(grpc, "first")).code == Code.FORBIDDEN, "it is back, and the group has another subscription"
+
+
+async def test_a_member_whose_stream_is_lost_is_back_with_its_heartbeat(tmp_path: Path) -> None:
+    async with endpoint(tmp_path) as grpc:
+        grpc.topic("T")
+        members = grpc.broker.clients.consumers
+        for is_heard in (True, False):
+            stream = await accepted(grpc, "first", "a")
+            await stream.cancel()
+            await grpc.clock.advance(5.5)
+            assert members.find("g") is None
+            if is_heard:
+                assert (await beat(grpc, "first")).code == Code.OK
+                assert members.find("g") is not None
+        await grpc.clock.advance(FORGOTTEN_S)
+        assert (await beat(grpc, "first")).code == Code.UNRECOGNIZED_CLIENT_TYPE
 
 
 async def test_a_member_that_changes_what_it_wants_is_no_member(tmp_path: Path) -> None:

@@ -6,8 +6,12 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.grpc import v2
 from pyromq.protocol.grpc.v2 import Code
+from pyromq.proxy.rpc.receive import NOT_TAKEN
 from tests.proxy.calling import Endpoint, TestCall, endpoint
 
 
@@ -128,6 +132,8 @@ async def test_a_changed_time_gives_a_new_receipt(tmp_path: Path) -> None:
         assert messages(await receive(grpc)) == []
         message.system_properties.receipt_handle = changed.receipt_handle
         assert (await ack(grpc, message)).status.code == Code.OK
+        used = await change(grpc, message, 30)
+        assert (used.status.code, used.receipt_handle) == (Code.INVALID_RECEIPT_HANDLE, "")
         await grpc.clock.advance(60)
         assert messages(await receive(grpc)) == []
         for seconds in (-1, 43_201):
@@ -176,6 +182,31 @@ async def test_messages_that_a_client_does_not_read_come_back(tmp_path: Path) ->
         again = messages(await receive(grpc))
         assert sorted(message.body for message in again) == [b"0", b"1", b"2"]
         assert {message.system_properties.delivery_attempt for message in again} == {1}
+
+
+async def test_what_a_client_can_never_take_ends_among_the_dead_letters(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with endpoint(tmp_path) as grpc:
+        grpc.topic("T", queues=1)
+        await grpc.consumer("g", "T")
+        grpc.broker.groups.put(SubscriptionGroupConfig(group_name="g", retry_max_times=2))
+        await grpc.send("T", b"too large")
+        for _ in range(4):  # the first counts as no delivery
+            call, task = grpc.begin(wish(invisible_s=600))
+            call.window.clear()
+            await grpc.clock.settle()
+            assert not task.done()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await grpc.clock.advance(1.2)
+        assert messages(await receive(grpc)) == []
+        assert NOT_TAKEN in caplog.text
+        buried = grpc.broker.store.queues.get("%DLQ%g", 0)
+        assert buried is not None
+        assert buried.next_offset == 1
+        await grpc.clock.advance(60)
+        assert messages(await receive(grpc)) == []
 
 
 async def test_checks_of_a_receive(tmp_path: Path) -> None:

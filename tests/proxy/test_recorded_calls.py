@@ -38,7 +38,7 @@ OTHERWISE: dict[str, tuple[str, str]] = {
     "lite send 2": ("NOT_IMPLEMENTED", LITE),
     "lite receive": ("UNRECOGNIZED_CLIENT_TYPE", LITE),
     "lite receive more": ("UNRECOGNIZED_CLIENT_TYPE", LITE),
-    "lite change suspend": ("INTERNAL_SERVER_ERROR", LITE),
+    "lite change suspend": ("INVALID_RECEIPT_HANDLE", LITE),
     **{
         f"lite {what}": ("NOT_IMPLEMENTED", LITE)
         for what in (

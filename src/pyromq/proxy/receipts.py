@@ -10,6 +10,8 @@ from ..protocol.grpc.v2 import Code
 from ..protocol.headers.pop import AckMessage, ChangeInvisibleTime, ChangeInvisibleTimeAnswer
 from .statuses import Denied, from_broker, refused
 
+_EXPIRED = "receipt handle is expired"
+
 
 def read_receipt(text: str) -> Receipt:
     """Decode a client's receipt. Denied in Java's words, with the code that it has for what is none."""
@@ -24,7 +26,14 @@ def read_receipt(text: str) -> Receipt:
 
 def check_valid(receipt: Receipt, now_ms: int) -> None:
     if now_ms >= receipt.pop_time + receipt.invisible_ms:
-        raise refused(Code.INVALID_RECEIPT_HANDLE, "receipt handle is expired")
+        raise refused(Code.INVALID_RECEIPT_HANDLE, _EXPIRED)
+
+
+def change_refusal(code: int, remark: str | None) -> Denied:
+    """Return a broker's refusal of a change: what is not in flight any more is as good as expired."""
+    if code == ResponseCode.NO_MESSAGE:
+        return refused(Code.INVALID_RECEIPT_HANDLE, _EXPIRED)
+    return from_broker(code, remark)
 
 
 def ack_header(group: str, topic: str, receipt: Receipt, lite_topic: str = "") -> AckMessage:
@@ -56,7 +65,7 @@ def change_header(
 def changed_receipt(receipt: Receipt, answer: Command) -> Receipt:
     """Return the receipt after a change. Denied if the broker did not change it."""
     if answer.code != ResponseCode.SUCCESS:
-        raise from_broker(answer.code, answer.remark)
+        raise change_refusal(answer.code, answer.remark)
     header = ChangeInvisibleTimeAnswer.from_fields(answer.fields)
     return receipt._replace(
         start=receipt.offset,

@@ -39,6 +39,7 @@ class Services:
     renewals: Renewals = field(init=False)
     transactions: OpenTransactions = field(init=False)
     queues: Queues = field(init=False)
+    few: logs.Limited = field(init=False)
     _background: set[asyncio.Task[None]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -47,6 +48,7 @@ class Services:
         self.clients = Clients(self.backend, self.clock, self._client_gone, grace_s, self.spawn)
         self.transactions = OpenTransactions(self.settings, self.clock)
         self.queues = Queues(self.backend)
+        self.few = logs.Limited(log, self.clock)
 
     def check_topic(self, topic: str) -> None:
         check_topic(topic, self.backend.is_system_topic)

@@ -101,6 +101,37 @@ async def test_a_changed_message_is_acknowledged_by_its_new_receipt(broker: Virt
     assert committed(broker) == 1
 
 
+async def test_a_used_receipt_makes_no_second_copy(broker: Virtual) -> None:
+    await fill(broker, 3)
+    await broker.advance(0.01)
+    done, once, given = await pop(broker, invisibleTime=20_000)
+    assert (await ack(broker, done)).code == 0
+    refused, _ = await change(broker, done, 0)
+    assert (refused.code, refused.fields["popTime"]) == (208, "0"), "acknowledged, while others of its pop are open"
+    _, later = await change(broker, once, 5_000)
+    repeated, newest = await change(broker, once, 6_000)
+    assert repeated.code == 0, "a client that has lost the first answer"
+    assert newest.extra_info != later.extra_info
+    assert (await ack(broker, newest)).code == 0
+    assert (await change(broker, once, 0))[0].code == 208
+    await change(broker, given, 0)
+    await broker.advance(0.2)
+    assert (await change(broker, given, 0))[0].code == 208, "given again"
+    await broker.advance(30)
+    assert bodies(await pop(broker)) == ["m2"]
+
+
+async def test_a_change_after_the_ack_of_the_last_message_of_a_pop(broker: Virtual) -> None:
+    """Nothing of its check point is in the table then."""
+    await fill(broker, 1)
+    await broker.advance(0.01)
+    (one,) = await pop(broker, invisibleTime=20_000)
+    assert (await ack(broker, one)).code == 0
+    assert (await change(broker, one, 1_000))[0].code == 208
+    await broker.advance(5)
+    assert await pop(broker) == []
+
+
 async def test_a_suspended_message_keeps_its_count(broker: Virtual) -> None:
     await fill(broker, 1)
     (one,) = await pop(broker)

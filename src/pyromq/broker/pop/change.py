@@ -1,6 +1,9 @@
 """Request 200053: a popped message stays invisible for another time, from now on. Answered once the journal has it.
 
-The message moves to a check point of its own; the old receipt's ack is a no-op from then on, as in Java.
+The message moves to a check point of its own; the old receipt's ack is a no-op from then on, as in Java. A change by
+the old receipt concerns the message where it is now: who repeats one whose answer was lost gets a receipt that counts.
+What is not in flight any more, since it was acknowledged or given again, is refused with Java's code for what is not
+there. Java would bring it back, as a second copy.
 """
 
 from __future__ import annotations
@@ -65,26 +68,34 @@ class ChangeHandler:
         lane = self.lanes.find(header.consumer_group, header.topic, header.queue_id)
         if lane is None:
             return None
-        now_ms = self.clock.now_ms()
-        while True:
-            outcome = self.lanes.table.change(
-                lane, receipt.start, receipt.pop_time, header.offset, now_ms, header.invisible_time, header.suspend
-            )
-            if outcome is not Ack.CLASH:
-                break
-            now_ms += 1
-        if outcome is Ack.UNKNOWN:
-            return None
+        now_ms = self._move(lane, header, receipt.start, receipt.pop_time)
+        if now_ms is None:
+            moved_at = self.lanes.table.moved(lane, header.offset)
+            if moved_at is None or moved_at < receipt.pop_time:
+                return None
+            now_ms = self._move(lane, header, header.offset, moved_at)
         self.lanes.settle(lane)
         return now_ms
 
+    def _move(self, lane: int, header: ChangeInvisibleTime, start: int, pop_time: int) -> int | None:
+        now_ms = self.clock.now_ms()
+        while True:
+            outcome = self.lanes.table.change(
+                lane, start, pop_time, header.offset, now_ms, header.invisible_time, header.suspend
+            )
+            if outcome is not Ack.CLASH:
+                return now_ms if outcome is Ack.SET else None
+            now_ms += 1
+
     def _change_old(self, request: Request, header: ChangeInvisibleTime, receipt: Receipt) -> Answer:
-        """Change one that is not in the table: it left memory, or was never popped, which Java does not tell apart."""
+        """Change one that is not in the table: it left memory, is settled, or was popped before we were started."""
+        point = None
+        if self.spill is not None:
+            point = self.spill.current(handed_out(header.consumer_group, header.topic, receipt), header.offset)
+        if self.spill is None or point is None:
+            raise RequestRefused(NOT_SET, ResponseCode.NO_MESSAGE, dict(NO_FIELDS))
         # Never the old pop time again: its ack, which follows, would be the new check point's.
-        now_ms = max(self.clock.now_ms(), receipt.pop_time + 1)
-        if self.spill is None:
-            return self._reply(header, receipt, now_ms)
-        point = handed_out(header.consumer_group, header.topic, receipt)
+        now_ms = max(self.clock.now_ms(), point.pop_time + 1)
         done = partial(self._answer, request, header, receipt, now_ms)
         self.spill.change(point, header.offset, now_ms, header.invisible_time, header.suspend, done)
         return None

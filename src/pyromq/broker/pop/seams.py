@@ -72,6 +72,11 @@ class Spill(Protocol):
         """Put what acknowledges these offsets. `done` is called once that is as safe as a send, or was needless."""
         ...
 
+    def current(self, handed_out: HandedOut, offset: int) -> HandedOut | None:
+        """Return the check point that a change of this message concerns: another one if it was changed before. None: it
+        was acknowledged, is given again, or never was one of ours."""
+        ...
+
     def change(
         self, handed_out: HandedOut, offset: int, pop_time: int, invisible_ms: int, suspend: bool, done: Done
     ) -> None:

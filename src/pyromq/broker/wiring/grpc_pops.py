@@ -28,9 +28,10 @@ from ...proxy.messages.names import check_group
 from ...proxy.messages.popped import Popped, own_receipt
 from ...proxy.methods import PATH
 from ...proxy.queues import readable_brokers
+from ...proxy.receipts import change_refusal
 from ...proxy.renewals import YOUNG_MS
 from ...proxy.rpc import receive
-from ...proxy.statuses import OK, Denied, from_broker, status, status_of
+from ...proxy.statuses import OK, Denied, status, status_of
 from ...transport.peer import Peer
 from ..config import BrokerConfig
 from ..pop.tickets import AnyPop, KernelPop
@@ -183,7 +184,7 @@ class GrpcPopVerdicts:
             acked.status.CopyFrom(status(Code.INTERNAL_SERVER_ERROR))
             return (acked.SerializeToString(),)
         if method == "ChangeInvisibleDuration":
-            shown = status_of(from_broker(code, remark), method)
+            shown = status_of(change_refusal(code, remark), method)
             return (v2.ChangeInvisibleDurationResponse(status=shown).SerializeToString(),)
         try:
             if code < 0:

@@ -10,6 +10,7 @@ from ..pop.stored.in_flight import Pair, StoredInFlight
 from ..pop.stored.recount import StoredRecount
 from ..pop.stored.retry_copies import RetryCopies
 from ..pop.stored.revive_topic import ReviveTopic
+from ..pop.stored.settled import Settled
 from ..pop.stored.spill import JavaSpill
 from ..pop.stored.spill_recovery import SpillRecovery
 from .delivery import TimingParts
@@ -28,7 +29,8 @@ class StoredPopParts:
         in_flight = StoredInFlight(base.environment.config.timer_precision_ms, base.clock.now_ms())
         appended = base.store.appended
         self.recount = StoredRecount(base.clock, in_flight, timing.timers.glance.waiting, lambda: appended.value)
-        self.spill = JavaSpill(live, access, pops.lanes, base.topics, sends.parks.timer.until, in_flight)
+        settled = Settled(base.clock.now_ms())
+        self.spill = JavaSpill(live, access, pops.lanes, base.topics, sends.parks.timer.until, in_flight, settled)
         self.copies = RetryCopies(live, base.topics, base.groups, base.offsets, access, quarantine)
         self.revive = ReviveTopic(
             live, access, base.offsets, self.copies, self.spill, quarantine, timing.timers.glance.still, in_flight

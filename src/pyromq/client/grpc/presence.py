@@ -194,8 +194,6 @@ class Presence:
     def _take(self, address: str, server: _Server, command: v2.TelemetryCommand) -> None:
         if command.HasField("settings"):
             server.settings, server.fault = command.settings, None
-            if command.status.code != v2.Code.OK:
-                self._note_answer(server, status_fault(address, command.status))
             server.changed.set()
             server.changed = asyncio.Event()
         elif command.HasField("recover_orphaned_transaction_command") and self.on_orphan is not None:
@@ -204,6 +202,7 @@ class Presence:
             self._tasks.start(self._answer(server, command))
         elif command.HasField("status") and command.status.code != v2.Code.OK:
             log.warning("a server refuses this client", address=address, why=command.status.message)
+            self._note_answer(server, status_fault(address, command.status))
 
     def _note_answer(self, server: _Server, fault: Error | None) -> None:
         """Tell the consumer that its group does not take it, and that it does again."""

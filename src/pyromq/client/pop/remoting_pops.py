@@ -22,7 +22,7 @@ from ..connect.answers import bad_answer
 from ..connect.session import Session
 from ..consume.send_back import ConsumerSendBack
 from ..core.retry import Retry
-from ..errors import NoBroker, Refused
+from ..errors import NoBroker, ReceiptExpired, Refused
 from ..received import give_topic_back
 from .pop_answers import count_repeats, receipts_of
 from .pop_calls import ANY_QUEUE, Handed, PopRequest
@@ -195,7 +195,13 @@ class RemotingPops:
             bname=receipt.broker,
         )
         address = await self._address(message.queue)
-        answer = (await self._session.ask(address, RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header)).header
+        try:
+            answer = (await self._session.ask(address, RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header)).header
+        except Refused as fault:
+            if fault.code != ResponseCode.NO_MESSAGE:
+                raise
+            text = f"message {message.id} is not this consumer's any more: it was acknowledged, or comes again"
+            raise ReceiptExpired(text, hint="Use each message once: ack, later or dead_letter") from None
         return receipt._replace(
             start=receipt.offset,
             pop_time=answer.pop_time,

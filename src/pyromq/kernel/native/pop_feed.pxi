@@ -714,11 +714,22 @@ cdef class PopFeed:
         self.answer_ack(h)
         return True
 
+    cdef int move(
+        self, AckGrant grant, int64_t start, int64_t pop_time, int64_t offset, PopAnswer *a, bint suspend
+    ) except -1:
+        """Change, at the answer's pop time or the first behind it that is free."""
+        cdef int outcome = ACK_CLASH
+        while True:
+            outcome = self.table.change_one(grant.lane, start, pop_time, offset, a.pop_time, a.invisible, suspend)
+            if outcome != ACK_CLASH:
+                return outcome
+            a.pop_time += 1
+
     cdef bint change(self, Header *h) except -1:
         cdef Receipt receipt
         cdef PopAnswer a
-        cdef int64_t offset
-        cdef int outcome = ACK_CLASH
+        cdef int64_t offset, moved
+        cdef int outcome
         cdef bint suspend
         cdef AckGrant grant
         if not h.seen >> POP_INVISIBLE & 1 or not integer(h.field[POP_INVISIBLE], INT64_MIN + 1, INT64_MAX, &a.invisible):
@@ -729,14 +740,14 @@ cdef class PopFeed:
         if grant is None or not grant.queue.min_offset <= offset < grant.queue.end + grant.queue.offsets_ahead:
             return False
         a.pop_time = self.time.wall_ms()
-        while True:
-            outcome = self.table.change_one(grant.lane, receipt.start, receipt.pop_time, offset, a.pop_time, a.invisible, suspend)
-            if outcome != ACK_CLASH:
-                break
-            a.pop_time += 1
-        if outcome == ACK_UNKNOWN:
-            return False
-        self.changes += outcome == ACK_SET
+        outcome = self.move(grant, receipt.start, receipt.pop_time, offset, &a, suspend)
+        if outcome != ACK_SET:        # it may have been changed before: then it is that check point's
+            if not self.table.moved_to(grant.lane, offset, &moved) or moved <= receipt.pop_time:
+                return False          # Python knows what has become of it
+            a.pop_time = self.time.wall_ms()
+            if self.move(grant, offset, moved, offset, &a, suspend) != ACK_SET:
+                return False
+        self.changes += 1
         self.touch(grant.lane)
         a.opaque, a.revive = h.opaque, receipt.revive
         return self.answer(self.changed, &a)

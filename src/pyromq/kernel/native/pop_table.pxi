@@ -219,6 +219,25 @@ cdef class PopTable(PopPoints):
         cdef uint32_t found = self.find(self.lane_of(lane), start, pop_time)
         return None if found == NO_POINT else self.as_given(found)
 
+    def moved(self, lane, int64_t offset):
+        cdef int64_t pop_time
+        return pop_time if self.moved_to(self.lane_of(lane), offset, &pop_time) else None
+
+    cdef bint moved_to(self, PopLane lane, int64_t offset, int64_t *pop_time) noexcept:
+        cdef Py_ssize_t at = self.position(lane, offset, INT64_MAX)
+        cdef const PopPoint *point
+        if at == lane.until or self.arena[lane.ring[at]].start != offset:
+            at -= 1
+        while at >= lane.first:
+            point = self.arena + lane.ring[at]
+            if point.start != offset:
+                break
+            if point.count == 1 and offset_of(point, 0) == offset:
+                pop_time[0] = point.pop_time
+                return True
+            at -= 1
+        return False
+
     def in_flight(self, group=None):
         cdef PopLane lane
         cdef list found = []

@@ -185,6 +185,10 @@ class PopTable:
         found = self._open.lane(lane).find(start, pop_time)
         return None if found is None else found.as_given()
 
+    def moved(self, lane: int, offset: int) -> int | None:
+        """Return the pop time of the newest check point that has this message alone, as a change makes them."""
+        return self._open.lane(lane).moved(offset)
+
     def in_flight(self, group: str | None = None) -> list[LaneFigures]:
         """Return what is open, by lane; of one group or of all. Lanes without any are left out."""
         return [

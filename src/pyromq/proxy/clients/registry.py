@@ -28,6 +28,7 @@ from .refusals import Refusals
 
 NO_SETTINGS = "cannot find client settings for this client"
 WHOLE_AGAIN_S = 60.0  # a heartbeat says only that the client is there; so often all that it said before is looked at
+FORGOTTEN_S = 120.0  # without a word, after it has left its groups; as brokers wait for heartbeats
 SETTINGS_WITHIN_S = 1.0  # a receive may come before the settings of a client that has just reconnected
 
 
@@ -47,6 +48,7 @@ class Clients:
         self._gone = gone
         self._grace_s = grace_s
         self._by_id: dict[str, GrpcClient] = {}
+        self._spawn = spawn
         self._refusals = Refusals(clock, lambda client: spawn(self.terminate(client)))
         self._awaited: dict[str, asyncio.Event] = {}
         self._watchers: list[Callable[[str], None]] = []
@@ -228,9 +230,23 @@ class Clients:
             client.grace = self._clock.call_later(self._grace_s, self._grace_over, client)
 
     def _grace_over(self, client: GrpcClient) -> None:
+        """Give back what a client holds that has no stream any more, and let it leave its groups: it may be dead.
+
+        A heartbeat, or settings on another stream, let it join again.
+        """
         client.grace = None
         if client.stream is None:
             self._gone(client)
+            client.registered_at = -inf
+            groups = [one.group for one in client.consumes]
+            self._spawn(self._backend.unregister(client.peer, client.client_id, groups, []))
+            client.grace = self._clock.call_later(FORGOTTEN_S, self._silence_over, client)
+
+    def _silence_over(self, client: GrpcClient) -> None:
+        """Forget a client that has left its groups and was not heard of since. Others are the broker's to watch."""
+        client.grace = None
+        if client.stream is None and client.registered_at == -inf:
+            self._forget(client)
 
     def with_stream(self, topic: str) -> GrpcClient | None:
         """Return a producer of the topic that can be asked now."""

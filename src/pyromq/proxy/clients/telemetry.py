@@ -72,7 +72,7 @@ class Telemetry:
     async def _settings(self, caller: Caller, stream: Call, asked: v2.Settings) -> None:
         try:
             self._check(caller, asked)
-            client, told = await self._register(caller, asked, stream)
+            client, refusal = await self._register(caller, asked, stream)
             answer = await self._answer_to(client, asked)
         except Denied as fault:
             if fault.code == Code.NOT_IMPLEMENTED:
@@ -84,17 +84,19 @@ class Telemetry:
             if isinstance(fault, GrpcError):
                 raise
             raise GrpcError(GrpcStatus.INTERNAL, _FAILED + str(fault)) from None
-        await _send(stream, v2.TelemetryCommand(status=told, settings=answer))
+        if refusal is not None:
+            await _send(stream, v2.TelemetryCommand(status=refusal))
+        await _send(stream, v2.TelemetryCommand(status=OK, settings=answer))
 
-    async def _register(self, caller: Caller, asked: v2.Settings, stream: Call) -> tuple[GrpcClient, v2.Status]:
-        """Return the client, and what it is told of its settings.
+    async def _register(self, caller: Caller, asked: v2.Settings, stream: Call) -> tuple[GrpcClient, v2.Status | None]:
+        """Return the client, and why its group does not take it, if so.
 
-        One that its group does not take has a stream and settings like any other, and its receives are refused: many
-        clients would wait forever for settings that do not come, and their users would not learn why.
+        Such a one has a stream and settings like any other, and its receives are refused: clients wait for settings
+        that are OK, some forever, and their users would not learn why. So the reason is a command of its own.
         """
         clients = self._services.clients
         try:
-            return await clients.take_settings(caller, asked, stream), OK
+            return await clients.take_settings(caller, asked, stream), None
         except Denied as fault:
             if fault.code != Code.FORBIDDEN:
                 raise

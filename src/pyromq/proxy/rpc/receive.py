@@ -9,7 +9,8 @@ import msgspec
 
 from ...model.codes import ResponseCode
 from ...model.message import NO_ATTEMPT_LEFT
-from ...model.receipt import Receipt
+from ...model.pop_names import popped_topic
+from ...model.receipt import NORMAL, Receipt
 from ...protocol.command import Command
 from ...protocol.grpc import v2
 from ...protocol.grpc.v2 import Code
@@ -32,6 +33,8 @@ _FROM_THE_END = 1  # initMode: where a group without offsets begins
 RESERVE_MS = 50  # of a client's deadline, for the answer to arrive
 DISCONNECTED = "The client [{}] is disconnected."
 _NO_TIME = "The deadline time remaining is not enough for polling, please check network condition"
+NOT_TAKEN = "a message was handed out again and its client did not take it: this counts as a delivery"
+_LIKELY = "the client cancels its receives, or takes no answers of this size (grpc-js: 4 MiB unless it is told more)"
 _NOTHING = (ResponseCode.POLLING_TIMEOUT, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 
 
@@ -245,8 +248,16 @@ def last_element(now_ms: int) -> bytes:
 
 
 async def give_back(services: Services, caller: Caller, source: ReceivedFrom, receipts: Sequence[Receipt]) -> None:
-    """Let messages that the client did not take come again in a moment; that does not count as a delivery."""
+    """Let messages that the client did not take come again in a moment. The first time that counts as no delivery.
+
+    One that is a copy already counts: a client that can never take it (grpc-js refuses answers of more than 4 MiB)
+    would have it copied for ever; so it ends among the dead letters.
+    """
     soon = services.settings.invisible_time_millis_when_clear
     for one in receipts:
-        header = change_header(source.group, source.topic, one, soon, suspend=True)
+        is_copy = one.retry != NORMAL
+        if is_copy:
+            place = f"{popped_topic(source.topic, source.group, one.retry)} queue {one.queue_id} offset {one.offset}"
+            services.few.warning(NOT_TAKEN, topic=source.topic, group=source.group, message=place, likely=_LIKELY)
+        header = change_header(source.group, source.topic, one, soon, suspend=not is_copy)
         await services.ask(caller, one.broker, RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header)

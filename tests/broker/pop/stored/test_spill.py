@@ -10,6 +10,7 @@ import pytest
 
 from pyromq.broker.intake.intake import Outcome
 from pyromq.broker.pop.seams import HandedOut
+from pyromq.broker.pop.stored.settled import Settled
 from pyromq.broker.pop.stored.spill import JavaSpill
 from pyromq.broker.pop.young.aging import Aging
 from pyromq.broker.pop.young.journal import PopJournal
@@ -101,6 +102,45 @@ async def test_acks_and_changes_of_what_was_spilled(tmp_path: Path) -> None:
         assert life.broker.stored_pops.revive.undecided() == 0
 
 
+async def test_a_used_receipt_of_what_was_spilled_makes_no_second_copy(tmp_path: Path) -> None:
+    async with virtual_broker(tmp_path) as life:
+        await life.advance(0.01)
+        popped = await handed_out(life, 3)
+        await ack(life, popped[0])
+        await life.advance(12)
+        assert (await change(life, popped[0], 1_000))[0].code == 208, "acknowledged before it left memory"
+        await ack(life, popped[1])
+        assert (await change(life, popped[1], 1_000))[0].code == 208
+        await change(life, popped[2], 5_000)
+        answer, newest = await change(life, popped[2], 6_000)
+        assert answer.code == 0, "repeated: its first answer may be lost"
+        await life.advance(5.5)
+        assert life.bodies(RETRY) == []
+        await life.advance(2)
+        assert life.bodies(RETRY) == ["m2"]
+        assert (await change(life, newest, 1_000))[0].code == 208, "given again"
+        await life.advance(60)
+        assert life.bodies(RETRY) == ["m2"]
+
+
+def test_what_is_settled_is_known_of_so_many() -> None:
+    points = [HandedOut("G", "T", 0, start, 100 + start, 60_000, 0) for start in range(4)]
+    settled = Settled(50, most=2)
+    for point in points[:2]:
+        settled.left(point, ())
+    settled.acked(points[0], [0])
+    assert settled.current(points[0], 0, is_lane_open=True) is None
+    assert settled.current(points[3], 3, is_lane_open=True) is None, "settled in the table"
+    assert settled.current(points[3], 3, is_lane_open=False) == points[3], "nothing is known of its lane"
+    settled.left(points[2], ())
+    assert settled.current(points[0], 0, is_lane_open=True) == points[0], "forgotten"
+    assert settled.current(points[1], 1, is_lane_open=True) == points[1]
+    settled.changed(points[1], 1, points[2])
+    assert settled.current(points[1], 1, is_lane_open=True) == points[2]
+    settled.unchanged(points[1], 1)
+    assert settled.current(points[1], 1, is_lane_open=True) == points[1]
+
+
 async def test_acks_of_one_turn_share_a_record(tmp_path: Path) -> None:
     async with virtual_broker(tmp_path) as life:
         popped = await handed_out(life)
@@ -144,7 +184,7 @@ async def test_late_acks_are_counted_and_stored_nowhere(tmp_path: Path) -> None:
         await life.advance(16)
         assert (await ack(life, popped[0])).code == 0
         answer, _ = await change(life, popped[1], 5_000)
-        assert answer.code == 0
+        assert answer.code == 208, "it is given again"
         assert records(life, "ack") == []
         assert life.broker.stored_pops.spill.late == 2
         await life.advance(10)
@@ -170,7 +210,7 @@ async def test_a_full_table_makes_room(tmp_path: Path) -> None:
         table = PopTable(64 * POINT_BYTES)
         lanes = Lanes(table, base.offsets, PopJournal(base.live, access, table))
         until, counted = life.broker.sends.parks.timer.until, life.broker.stored_pops.revive.counted
-        spill = JavaSpill(base.live, access, lanes, base.topics, until, counted)
+        spill = JavaSpill(base.live, access, lanes, base.topics, until, counted, Settled(base.clock.now_ms()))
         aging = Aging(base.live, access.clock, lanes, spill)
         lane = lanes.open("G", "T", 0, 0)
         for number in range(64):

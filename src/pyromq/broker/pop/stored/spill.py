@@ -3,7 +3,8 @@
 A check point that grows old, that the table has no room for, or that is open at a clean stop becomes a record of the
 timer topic, as Java's broker writes it, and then leaves the table: its SPILLED is in the first record of the journal
 behind it, which `spill_recovery.py` relies on. From then on its acks are records as well, which `revive_topic.py`, or a
-Java broker, finds behind it. Receipts whose time is over can change nothing any more: they are counted.
+Java broker, finds behind it. Receipts whose time is over can change nothing any more: they are counted. One that is
+used up (`settled.py`) changes nothing either.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from ..seams import HandedOut
 from ..young.lanes import Lanes
 from .in_flight import NO_SLOT, StoredInFlight
 from .java_records import RevivePlace, StoredAck, StoredCheckPoint, ack_record, point_record, stored_point
+from .settled import Settled
 
 log = logs.get("pyromq.broker")
 
@@ -50,6 +52,7 @@ class JavaSpill:
     topics: Topics
     until: Until
     in_flight: StoredInFlight
+    settled: Settled
     points: int = 0  # check points that left as records
     acks: int = 0  # acks that are records
     late: int = 0  # acks and changes of receipts whose time was over
@@ -69,6 +72,7 @@ class JavaSpill:
             self._put_point(self._stored_form(point), point.revive_queue, partial(self._stored, point, stored))
         self.access.intake.flush()
         for point in stored:
+            self.settled.left(self._handed_out(point), set(point.offsets).difference(point.open_offsets))
             self.lanes.table.spilled(point)
         for lane in {point.lane for point in stored}:
             self.lanes.settle(lane)
@@ -92,6 +96,10 @@ class JavaSpill:
             suspend=point.suspend,
         )
 
+    def _handed_out(self, point: CheckPoint) -> HandedOut:
+        names = self.lanes.table.names(point.lane)
+        return HandedOut(*names, point.start, point.pop_time, point.invisible_ms, point.revive_queue)
+
     # --- what has left it -----------------------------------------------------------------------------------------
 
     def ack(self, handed_out: HandedOut, offsets: Sequence[int], done: Done) -> None:
@@ -109,6 +117,7 @@ class JavaSpill:
         for point, parts in gathered.items():
             offsets = sorted({offset for some, _ in parts for offset in some})
             self.acks += len(offsets)
+            self.settled.acked(point, offsets)
             self._put_ack(point, offsets, partial(_notify_all, [done for _, done in parts]))
 
     def put_all(self) -> None:
@@ -117,19 +126,28 @@ class JavaSpill:
         self.access.intake.flush()  # a change's check point, whose ack follows it
         self.access.intake.flush()
 
+    def current(self, handed_out: HandedOut, offset: int) -> HandedOut | None:
+        is_lane_open = self.lanes.find(handed_out.group, handed_out.topic, handed_out.queue_id) is not None
+        current = self.settled.current(handed_out, offset, is_lane_open=is_lane_open)
+        return current if current is not None and self._can_matter(current) else None
+
     def change(
         self, handed_out: HandedOut, offset: int, pop_time: int, invisible_ms: int, suspend: bool, done: Done
     ) -> None:
         """Put a check point of this one message with a new time, then the ack of the old one."""
-        if not self._can_matter(handed_out) or invisible_ms > MOST_INVISIBLE_MS:
+        if invisible_ms > MOST_INVISIBLE_MS:
             done(Outcome())
             return
         place = (handed_out.group, handed_out.topic, handed_out.queue_id)
         broker = self.live.config.broker_name
         point = stored_point(place, broker, offset, pop_time, invisible_ms, [offset], suspend=suspend)
 
+        after = handed_out._replace(start=offset, pop_time=pop_time, invisible_ms=invisible_ms)
+        self.settled.changed(handed_out, offset, after)
+
         def put_ack(outcome: Outcome) -> None:
             if outcome.refusal is not None:
+                self.settled.unchanged(handed_out, offset)
                 done(outcome)
                 return
             self.acks += 1

@@ -128,6 +128,17 @@ class Lane:
             at += 1
         return None
 
+    def moved(self, offset: int) -> int | None:
+        """Return the pop time of the newest check point that has this message alone."""
+        until = bisect_right(self._points, (offset, HIGHEST), self._first, key=_key)
+        for at in range(until - 1, self._first - 1, -1):
+            point = self._points[at]
+            if point.start != offset:
+                break
+            if point.open_bits and point.offsets == (offset,):
+                return point.pop_time
+        return None
+
     def add(self, point: OpenPoint) -> None:
         at = bisect_right(self._points, _key(point), self._first, key=_key)
         self._points.insert(at, point)
