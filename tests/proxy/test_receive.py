@@ -11,7 +11,7 @@ import pytest
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.grpc import v2
 from pyromq.protocol.grpc.v2 import Code
-from pyromq.proxy.rpc.receive import NOT_TAKEN
+from pyromq.proxy.rpc.receive import NOT_ACCEPTED
 from tests.proxy.calling import Endpoint, TestCall, endpoint
 
 
@@ -201,7 +201,7 @@ async def test_what_a_client_can_never_take_ends_among_the_dead_letters(
             await asyncio.gather(task, return_exceptions=True)
             await grpc.clock.advance(1.2)
         assert messages(await receive(grpc)) == []
-        assert NOT_TAKEN in caplog.text
+        assert NOT_ACCEPTED in caplog.text
         buried = grpc.broker.store.queues.get("%DLQ%g", 0)
         assert buried is not None
         assert buried.next_offset == 1

@@ -33,7 +33,7 @@ _FROM_THE_END = 1  # initMode: where a group without offsets begins
 RESERVE_MS = 50  # of a client's deadline, for the answer to arrive
 DISCONNECTED = "The client [{}] is disconnected."
 _NO_TIME = "The deadline time remaining is not enough for polling, please check network condition"
-NOT_TAKEN = "a message was handed out again and its client did not take it: this counts as a delivery"
+NOT_ACCEPTED = "a message was handed out again and its client did not take it: this counts as a delivery"
 _LIKELY = "the client cancels its receives, or takes no answers of this size (grpc-js: 4 MiB unless it is told more)"
 _NOTHING = (ResponseCode.POLLING_TIMEOUT, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 
@@ -258,6 +258,6 @@ async def give_back(services: Services, caller: Caller, source: ReceivedFrom, re
         is_copy = one.retry != NORMAL
         if is_copy:
             place = f"{popped_topic(source.topic, source.group, one.retry)} queue {one.queue_id} offset {one.offset}"
-            services.few.warning(NOT_TAKEN, topic=source.topic, group=source.group, message=place, likely=_LIKELY)
+            services.few.warning(NOT_ACCEPTED, topic=source.topic, group=source.group, message=place, likely=_LIKELY)
         header = change_header(source.group, source.topic, one, soon, suspend=not is_copy)
         await services.ask(caller, one.broker, RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header)
