@@ -389,7 +389,8 @@ class BrokerConfig(PopSettings):
     @property
     def slave_wait_ms(self) -> int:
         own: Any = self  # has the included fields too, which no type says
-        return int(own.slave_timeout)
+        wait_ms: int = own.slave_timeout
+        return wait_ms
 
     @property
     def needed_slaves(self) -> int:

@@ -18,11 +18,11 @@ def late_reply(config: BrokerConfig, fields: dict[str, str], code: ResponseCode)
     """Return what is said of a message that is stored, but not as safe as it was wanted."""
     slaves = config.needed_slaves
     if code == ResponseCode.SLAVE_NOT_AVAILABLE:
-        remark = f"stored, but fewer than {slaves} slaves are in sync (inSyncReplicas)"
-        return Reply(ResponseCode.SLAVE_NOT_AVAILABLE, remark, fields=fields)
+        few = f"stored, but fewer than {slaves} slaves are in sync (inSyncReplicas)"
+        return Reply(ResponseCode.SLAVE_NOT_AVAILABLE, few, fields=fields)
     if code == ResponseCode.FLUSH_SLAVE_TIMEOUT:
-        remark = f"stored, but not on {slaves} slaves within {config.slave_wait_ms} ms (slaveTimeout)"
-        return Reply(ResponseCode.FLUSH_SLAVE_TIMEOUT, remark, fields=fields)
+        late = f"stored, but not on {slaves} slaves within {config.slave_wait_ms} ms (slaveTimeout)"
+        return Reply(ResponseCode.FLUSH_SLAVE_TIMEOUT, late, fields=fields)
     return Reply(
         ResponseCode.FLUSH_DISK_TIMEOUT,
         remark=f"stored, but not on disk within {config.sync_flush_timeout} ms (syncFlushTimeout)",
