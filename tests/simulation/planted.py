@@ -219,6 +219,8 @@ class FollowsWhoeverClaims(Replica):
 
 
 class CountsReportsOfEarlierEpochs(Replica):
+    """A master that is elected again goes on with what replicas said to it before."""
+
     reports: dict[int, int]
 
     def start(self) -> None:
@@ -227,9 +229,14 @@ class CountsReportsOfEarlierEpochs(Replica):
 
     class Remembering(Mastership):
         def __init__(self, replica: Replica, state: SetState, version: int) -> None:
-            assert isinstance(replica, CountsReportsOfEarlierEpochs)
             super().__init__(replica, state, version)
-            self.acting._reports = replica.reports  # which the next one goes on with
+            assert isinstance(replica, CountsReportsOfEarlierEpochs)
+            self.acting._reports = {one: min(said, replica.disk.end) for one, said in replica.reports.items()}
+
+        def end(self) -> None:
+            assert isinstance(self.replica, CountsReportsOfEarlierEpochs)
+            self.replica.reports = dict(self.acting._reports)
+            super().end()
 
     mastership = Remembering
 
