@@ -67,6 +67,9 @@ class Replica:
         self.stream: StreamEnd | None = None
         self.following: asyncio.Task[None] | None = None
         self.heard_at = self.refused_at = float("-inf")
+        self.entries_expected: dict[str, int] = {}
+        self.may_follow = False  # of an amnesiac replica: the store knows that its log may grow
+        self.entry_version = ABSENT
 
     # --- the process -------------------------------------------------------------------------------------------------
 
@@ -145,7 +148,12 @@ class Replica:
 
     def own_seen(self) -> ReplicaSeen:
         assert self.disk.note is not None
-        return ReplicaSeen(self.disk.epochs.newest, self.disk.end, self.disk.note.is_amnesiac)
+        is_amnesiac = self.disk.note.is_amnesiac
+        stands = is_amnesiac and not self.may_follow
+        return ReplicaSeen(self.disk.epochs.newest, self.disk.end, is_amnesiac, stands)
+
+    def own_entry(self, lease: Lease, seen: ReplicaSeen) -> Put:
+        return Put(f"{ALIVE}{self.me}", json.dumps(seen).encode(), lease)
 
     async def keep_lease(self) -> None:
         lease: Lease | None = None
@@ -155,8 +163,7 @@ class Replica:
                     lease = self.lease = None
                 if lease is None:
                     lease = self.lease = await self.of(self.member.hold(TTL_S))
-                puts = [Put(f"{ALIVE}{self.me}", json.dumps(self.own_seen()).encode(), lease)]
-                await self.of(self.member.change({}, puts))
+                await self._say_alive(lease)
                 master = self.master
                 if master is not None:
                     mine = Put(LEADER, b"%d" % self.me, lease)
@@ -165,6 +172,34 @@ class Replica:
             except CoordinationUnreachable:
                 pass
             await self.sleep(1.0)
+
+    async def _say_alive(self, lease: Lease) -> None:
+        """Write this replica's entry, by its version: one that was sent before may not come behind this one."""
+        seen = self.own_seen()
+        key = f"{ALIVE}{self.me}"
+        expect = {key: self.entry_version}
+        outcome = await self.of(self.member.change(expect, [self.own_entry(lease, seen)]))
+        if outcome.verdict is Verdict.DONE:
+            self.entry_version = outcome.revision
+        else:
+            found = (await self.of(self.member.read(key))).keys.get(key)
+            self.entry_version = ABSENT if found is None else found.version
+
+    async def _may_follow_anybody(self) -> bool:
+        """Return whether this replica may change its log: an amnesiac one says so first, and waits until it is done."""
+        assert self.disk.note is not None
+        if not self.disk.note.is_amnesiac or self.may_follow:
+            return True
+        if self.lease is None:
+            return False
+        key = f"{ALIVE}{self.me}"
+        found = (await self.of(self.member.read(key))).keys.get(key)
+        version = ABSENT if found is None else found.version
+        moving = self.own_seen()._replace(stands=False)
+        outcome = await self.of(self.member.change({key: version}, [self.own_entry(self.lease, moving)]))
+        if outcome.verdict is Verdict.DONE:
+            self.entry_version, self.may_follow = outcome.revision, True
+        return self.may_follow
 
     async def keep_watching(self) -> None:
         async with aclosing(self.member.watch(PREFIX, 1)) as watch:
@@ -253,8 +288,15 @@ class Replica:
         if self.master is None and refusal(self.view()) is None:
             self.leave_master()
             view, version = self.view(), self.version
+            self.entries_expected = self._entry_versions(view.state.in_sync)
             await self.sync_before_leading()
             await self._ask_to_lead(elected_state(view, 0), version)
+
+    def _entry_versions(self, members: frozenset[int]) -> dict[str, int]:
+        """Return the versions of the entries by which this replica has judged that nobody has more."""
+        assert self.snapshot is not None
+        found = {f"{ALIVE}{replica}": self.snapshot.keys.get(f"{ALIVE}{replica}") for replica in sorted(members)}
+        return {key: entry.version for key, entry in found.items() if entry is not None}
 
     def leave_master(self) -> None:
         """Close the stream from the old master: what it gets acknowledged by us is in our log by now."""
@@ -269,10 +311,18 @@ class Replica:
         await self.sync()
 
     async def _ask_to_lead(self, new: SetState, version: int) -> None:
+        assert self.disk.note is not None
         puts = [Put(STATE, new.encode())]
+        expect = {STATE: version}
+        if self.disk.note.is_amnesiac:
+            if self.lease is None:
+                return
+            whole = self.own_seen()._replace(is_amnesiac=False, stands=False)
+            puts.append(self.own_entry(self.lease, whole))
+            expect |= self.entries_expected
         if self.lease is not None:
             puts.append(Put(LEADER, b"%d" % self.me, self.lease))
-        outcome = await self.of(self.member.change({STATE: version}, puts))
+        outcome = await self.of(self.member.change(expect, puts))
         if outcome.verdict is Verdict.DONE and outcome.revision > self.version:
             self.take_state(new, outcome.revision)
         elif outcome.verdict is Verdict.UNKNOWN:
@@ -321,6 +371,8 @@ class Replica:
             stream = self.stream = await self.of(self.world.network.connect(self.me, state.master))
             stream.send("join", self.me, state.epoch)
             _, epoch, epochs, master_end = await self.receive(stream)
+            if not await self._may_follow_anybody():
+                return
             found = self.cut_for(epochs, master_end)
             if found is None or not self.is_followed(stream, epoch):
                 return
@@ -333,13 +385,14 @@ class Replica:
                 await self._take(stream, epoch, master_end, await self.receive(stream))
         except Refused:
             self.refused_at = self.now
-        except StreamEnded:
+        except (StreamEnded, CoordinationUnreachable):
             pass
         finally:
             if stream is not None:
                 stream.close()
             if self.stream is stream:
                 self.stream = None
+            self.may_follow = False
 
     def cut_for(self, epochs: EpochList, master_end: int) -> LogCut | None:
         return cut_to_follow(self.disk.epochs, self.disk.end, epochs, master_end, confirmed=self.readable)

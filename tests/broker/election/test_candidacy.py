@@ -21,7 +21,7 @@ from pyromq.errors import ProtocolError
 
 STATE = SetState(epoch=5, master=1, in_sync=frozenset({1, 2, 3}), minimum=2, set_epoch=9)
 FULL, LESS = ReplicaSeen(5, 100), ReplicaSeen(5, 90)
-LOST, LOST_MORE = ReplicaSeen(5, 80, True), ReplicaSeen(5, 70, True)
+LOST, LOST_MORE = ReplicaSeen(5, 80, True, True), ReplicaSeen(5, 70, True, True)
 VIEW = CampaignView(me=2, own=FULL, state=STATE, alive={2: FULL, 3: FULL}, hears_master=False, master_is_gone=True)
 
 CASES = [
@@ -32,11 +32,12 @@ CASES = [
     (replace(VIEW, me=1, master_is_gone=False), None),  # restarted: the state names it, but an epoch is not resumed
     (replace(VIEW, own=LESS), None),  # each member has all that was acknowledged
     (replace(VIEW, own=LOST), "[1] may have it"),  # 1 is not there and may have it
-    (replace(VIEW, own=LOST, alive={1: FULL, 3: LOST}), "[1] has it"),
+    (replace(VIEW, own=LOST, alive={1: FULL, 3: LOST}), "[1] may have it"),
     (replace(VIEW, own=LOST, alive={1: LOST_MORE, 3: LOST_MORE}), None),
+    (replace(VIEW, own=LOST, alive={1: ReplicaSeen(5, 10, True), 3: LOST_MORE}), "[1] may have it"),  # it follows
     (replace(VIEW, own=LOST_MORE, alive={1: LOST, 3: LOST_MORE}), "has more"),
     (replace(VIEW, own=LOST, alive={1: LOST, 3: LOST}), "has more"),  # equal: the smaller id
-    (replace(VIEW, own=LOST, alive={1: LOST_MORE, 3: ReplicaSeen(6, 10, True)}), "has more"),
+    (replace(VIEW, own=LOST, alive={1: LOST_MORE, 3: ReplicaSeen(6, 10, True, True)}), "has more"),
 ]
 
 

@@ -51,7 +51,9 @@ def epochs(*entries: tuple[int, int]) -> EpochList:
         (epochs((1, 0), (2, 60)), 90, epochs((1, 0), (3, 60)), 60, 60),  # two epochs at one place
         (epochs((1, 0), (2, 60)), 90, epochs((1, 0), (2, 60), (3, 75)), 75, 75),
         (epochs(), 0, epochs((4, 10)), 20, 0),
+        (epochs((3, 0)), 4, epochs((4, 0)), 116, 0),  # what one master alone had written before it was replaced
         (epochs((1, 0)), 50, epochs((4, 10)), 20, None),
+        (epochs(), 50, epochs(), 60, None),
         (epochs(), 50, epochs((1, 0)), 60, None),  # a log from before the set
     ],
 )

@@ -15,11 +15,16 @@ from .set_state import SetState
 
 
 class ReplicaSeen(NamedTuple):
-    """What a replica says of itself under its lease: the newest epoch and the end of its log."""
+    """What a replica says of itself under its lease: the newest epoch and the end of its log.
+
+    An amnesiac one that says so with `stands` promises that its log has no more than this. Before it follows anybody
+    it writes an entry without that, and goes on only when that is done; before it leads, in the change that makes it
+    master. Otherwise an entry from before would be taken for all that it has."""
 
     epoch: int
     end: int
     is_amnesiac: bool = False
+    stands: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,14 +60,16 @@ def refusal(view: CampaignView) -> str | None:
 
 
 def _amnesiac_refusal(view: CampaignView) -> str | None:
-    """Return why a replica that lost an acknowledged end may not lead: unless all members did, and it has the most."""
+    """Return why a replica that lost an acknowledged end may not lead: unless all members did, and it has the most.
+
+    The change must expect the versions of the entries of all members: one that follows again has another."""
     others = {replica: view.alive.get(replica) for replica in sorted(view.state.in_sync - {view.me})}
     missing = [replica for replica, seen in others.items() if seen is None]
     if missing:
         return f"this replica may have lost what it acknowledged, and {missing} may have it"
-    whole = [replica for replica, seen in others.items() if seen is not None and not seen.is_amnesiac]
+    whole = [replica for replica, seen in others.items() if seen and not (seen.is_amnesiac and seen.stands)]
     if whole:
-        return f"this replica may have lost what it acknowledged, and {whole} has it"
+        return f"this replica may have lost what it acknowledged, and {whole} may have it"
     mine = (view.own.epoch, view.own.end, -view.me)
     better = [replica for replica, seen in others.items() if seen and (seen.epoch, seen.end, -replica) > mine]
     return f"all members may have lost what they acknowledged, and {better} has more" if better else None

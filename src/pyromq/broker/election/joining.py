@@ -26,7 +26,10 @@ def cut_to_follow(own: EpochList, own_end: int, master: EpochList, master_end: i
         return LogCut(0, EpochList(), max(confirmed, 0))
     found = own.agreement(own_end, master, master_end)
     if found is None:
-        return None
+        if not own.entries or not master.entries or own.entries[0].start != master.entries[0].start:
+            return None
+        start = own.entries[0].start  # both began there, under masters that nobody has in common: nothing is shared
+        return LogCut(start, EpochList(), max(confirmed - start, 0))
     return LogCut(found.position, found.epochs, max(confirmed - found.position, 0))
 
 
