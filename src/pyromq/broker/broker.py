@@ -31,6 +31,7 @@ from ..transport.settings import TransportSettings
 from .admin.runtime import RuntimeInfo
 from .config import BrokerConfig
 from .java_keys import BROKER_KEYS
+from .metadata.retry_topics import restore_retry_topics
 from .surface import Parts, surface
 from .wiring.balancing import BalanceParts
 from .wiring.delivery import RetryParts, TimingParts, TransactionParts
@@ -231,6 +232,7 @@ class Broker:
 
     async def _recover(self) -> None:
         """Go on where those who put messages by themselves were."""
+        restore_retry_topics(self.topics, self.store.queues)
         await self.storage.put_released(self.intake)
         await self.transactions.recover()
         await self.pop_parts.recover()

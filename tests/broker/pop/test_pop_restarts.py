@@ -219,6 +219,17 @@ async def story_of_copies(broker: Virtual, ledger: Ledger) -> None:
         assert broker.broker.pop_parts.revive.copying.kernel.messages
 
 
+async def story_of_first_copies(broker: Virtual, ledger: Ledger) -> None:
+    """What expires first: its copies may be in the log before the table of topics has their retry topic."""
+    for number in range(3):
+        await ledger.send(broker, f"m{number}")
+    await ledger.pop(broker, 1_000)
+    await broker.clock.advance(1.2)
+    again = await ledger.pop(broker, 60_000)
+    if again:
+        await ledger.ack(broker, again[0])
+
+
 async def killed_at(folder: Path, operations: int, script: Script) -> DyingDisk:
     clock = ManualClock(START_MS)
     disk = DyingDisk(now_ms=clock.now_ms)
@@ -249,10 +260,10 @@ def _plain(disk: SimulatedDisk) -> SimulatedDisk:
     return disk
 
 
-@pytest.mark.parametrize("script", [story, story_of_copies])
+@pytest.mark.parametrize("script", [story, story_of_copies, story_of_first_copies])
 async def test_a_kill_between_any_two_writes_loses_nothing_and_repeats_nothing(tmp_path: Path, script: Script) -> None:
     whole = await killed_at(tmp_path, 1 << 40, script)
     count = whole.operations - whole.dies_at
-    assert count > 40
-    for operations in range(1, count, STEP):
+    assert count > 30
+    for operations in range(1, count, STEP if count > 60 else 1):
         await killed_at(tmp_path, operations, script)
