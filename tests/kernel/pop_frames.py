@@ -168,6 +168,15 @@ def without_places(answer: bytes) -> tuple[Any, ...]:
     return command.opaque, command.code, command.remark, fields, found
 
 
+def handed_out(told: Told) -> list[tuple[Any, ...]]:
+    """All messages of all answers, but for where they stand and which pop got them."""
+    found = [one for answer in told.answers for one in without_places(answer)[-1]]
+    return sorted(
+        (topic, queue_id, magic, body, sorted((name, value) for name, value in properties.items() if name != "POP_CK"))
+        for topic, queue_id, _, magic, body, properties in found
+    )
+
+
 async def pops(folder: Path, steps: Sequence[Step], module: ModuleType | None, **settings: Any) -> Told:
     """Steps one after the other: bytes are written, seconds pass; calls get what was popped, and may return bytes."""
     with pytest.MonkeyPatch.context() as patch:
