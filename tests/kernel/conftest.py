@@ -18,6 +18,7 @@ collect_ignore = (
         "test_grpc_pops_fuzz.py",
         "test_hot_sends.py",
         "test_http2_fuzz.py",
+        "test_http2_rest.py",
         "test_http2_session.py",
     ]
     if os.environ.get("PYROMQ_KERNEL") == "python"
