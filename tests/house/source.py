@@ -33,7 +33,7 @@ NEVER = {
     "protocol": {"config", "logs", "machine", "ambient", "files"},
     "kernel": {"config", "logs", "machine", "files"},
     "proxy": {"store"},
-    "coordination": {"store", "kernel", "config"},
+    "coordination": {"store", "kernel"},
     "gateway": {"broker", "namesrv", "store"},
     "admin": {"broker", "namesrv", "store"},
     "spark": {"broker", "namesrv"},
