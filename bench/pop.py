@@ -1,8 +1,9 @@
 """Pop and ack beside Java's broker: `python -m bench.pop [--java] [--messages N] [--json FILE] [ROW ...]`.
 
-Load: bench/popload.c. The servers take turns, `--rounds` times; each round drains the same messages with a group of its
-own. The last round counts, so that Java is warm; it is there with its default settings and with its buffer merge, and
-ratios are to the better of the two. CPU a message is the server's own. The rows of bench/pop_states.py are run as well.
+Load: bench/popload.c. The servers take turns, `--rounds` times, while the others stand still; each round drains the
+same messages with a group of its own. The last round counts, so that Java is warm; it is there with its
+default settings and with its buffer merge, and ratios are to the better of the two. CPU a message is the server's own.
+The rows of bench/pop_states.py are run as well.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 
 from bench.pop_states import STATES, Tools, run_state, runtime, starters
 from bench.results import heading, note, number
-from bench.servers import POPPING, Server, built, has_java, java_broker, our_broker, scratch
+from bench.servers import POPPING, Server, alone, built, has_java, java_broker, our_broker, scratch
 
 SETTLED_S = 2  # until what was sent is on the disk, and Java's threads have done what they put off
 EXPIRED_S = 12  # until Java has moved check points and acks of 10 s from its timers to its revive topic
@@ -38,11 +39,12 @@ ROWS = {
     "pop-ack": Row("pop 32, ack each, 4 x 4", "drain -A 1 -c 4 -w 4 -n 32"),
     "pop-batch": Row("pop 32, batch ack, 4 x 4", "drain -A 2 -c 4 -w 4 -n 32"),
     "pop-1": Row("pop 1, ack, 4 x 16", "drain -A 1 -c 4 -w 16 -n 1", share=0.25),
-    "pop-change": Row("pop 32, change each, 4 x 4", "drain -A 3 -c 4 -w 4 -n 32 -I 600000"),
     "pop-order": Row("pop 32 in order, ack each, 16 queues", "drain -A 1 -O 1 -c 4 -w 4 -n 32", "Ordered", share=0.25),
     "pop-sync": Row("SYNC_FLUSH: pop 32, ack each, 4 x 4", "drain -A 1 -c 4 -w 4 -n 32", sync=True, share=0.25),
     "pop-e2e": Row("10,000 a second to held pops, acked", "e2e -A 1 -c 4 -w 4 -n 32 -r 10000 -d 6 -p 5000", "{group}"),
     "pop-written": Row("bytes of the log for a message popped and acked", "drain -A 1 -c 4 -w 4 -n 32 -i 10000"),
+    # Last: what it leaves in flight leaves memory meanwhile, and takes its time from the row behind it.
+    "pop-change": Row("pop 32, change each, 4 x 4", "drain -A 3 -c 4 -w 4 -n 32 -I 600000"),
 }
 QUEUES = {"Ordered": 16}
 
@@ -98,13 +100,14 @@ def measure(tools: Tools, servers: Sequence[Server], names: Sequence[str], chose
             tools.fill(server, topic, int(chosen.messages * share), QUEUES.get(topic, 4))
     time.sleep(SETTLED_S)
     last: dict[str, dict[str, dict[str, Any]]] = {name: {} for name in names}
-    for turn in range(chosen.rounds):
-        for name in names:
+    for name in sorted(names, key=list(ROWS).index):
+        for turn in range(chosen.rounds):
             if name == "pop-written" and turn < chosen.rounds - 1:
                 continue  # bytes need no warm server
             for server in servers:
                 group = f"{name}-{turn}"
-                found = last[name][server.name] = run(tools, server, name, group, chosen.messages)
+                with alone(server, servers):
+                    found = last[name][server.name] = run(tools, server, name, group, chosen.messages)
                 said = (
                     f"{name} {server.name}: {found['messages']:,} in {found['seconds']:.1f} s, codes {found['codes']}"
                 )
