@@ -26,6 +26,7 @@ SMALL_FILES: dict[str, Any] = {
     "batch_queue_file_bytes": 46 * 1000,
     "index_slots": 1000,
     "index_entries": 4000,
+    "timer_log_file_bytes": 52 * 10_000,
 }
 FLUSH_S = 10.0  # of virtual time: the broker's own 0.5 s would be most of the work of passing hours
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -271,5 +270,4 @@ async def test_a_kill_between_any_two_writes_loses_nothing_and_repeats_nothing(
     count = whole.operations - whole.dies_at
     assert count > 30
     for operations in range(1, count, STEP if count > 60 else 1):
-        gc.collect()  # a life holds tens of megabytes of files, in cycles
         await killed_at(tmp_path, operations, script)

@@ -6,7 +6,6 @@ it should, nothing is lost. Power cuts, at any write: nothing is lost that was o
 
 from __future__ import annotations
 
-import gc
 import logging
 import random
 from pathlib import Path
@@ -250,7 +249,6 @@ async def test_a_kill_between_any_two_writes_of_stored_check_points(
     assert count > 100
     for operations in range(1, count, STEP):
         disks.clear()
-        gc.collect()  # a life holds tens of megabytes of files, in cycles
         await killed_at(tmp_path, operations, script)
 
 
