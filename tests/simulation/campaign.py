@@ -7,6 +7,7 @@ processes. Exit code 1: a promise was broken (or a planted bug was not found).
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -32,6 +33,7 @@ def results(seeds: Iterable[int], bug: str | None, jobs: int) -> Iterator[SeedRe
 
 
 def main() -> int:
+    logging.disable()  # what a thousand simulated replicas log
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.campaign", description=__doc__)
     parser.add_argument("--seeds", type=int, default=1000, help="how many")
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first one")

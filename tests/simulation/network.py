@@ -8,16 +8,18 @@ from collections.abc import Callable
 from typing import Any
 
 from pyromq.ambient import Clock, Random
+from pyromq.broker.elected.seams import MasterRefuses
+from pyromq.errors import ConnectionLost
 
 _END = ("end",)
 _RETRY_S = 0.1  # until a cut is looked at again
 
 
-class StreamEnded(Exception):
+class StreamEnded(ConnectionLost):
     """Nothing more will come."""
 
 
-class Refused(StreamEnded):
+class Refused(StreamEnded, MasterRefuses):
     """The machine is there, and nobody listens."""
 
 
@@ -55,7 +57,7 @@ class StreamEnd:
     async def receive(self) -> tuple[Any, ...]:
         while True:
             if self.is_over:
-                raise StreamEnded
+                raise StreamEnded("no way there")
             if self._inbox:
                 break
             self._woken.clear()
@@ -63,7 +65,7 @@ class StreamEnd:
         message = self._inbox.popleft()
         if message == _END:
             self.is_over = True
-            raise StreamEnded
+            raise StreamEnded("no way there")
         return message
 
     def _pump(self) -> None:
@@ -100,9 +102,9 @@ class Network:
         await self.clock.sleep(self.delay_s)
         if self.is_cut(origin, target) or self.is_cut(target, origin) or target not in self.powered:
             await self.clock.sleep(1.0)
-            raise StreamEnded
+            raise StreamEnded("no way there")
         if target not in self.listeners:
-            raise Refused
+            raise Refused("nobody listens")
         near, far = StreamEnd(self, origin, target), StreamEnd(self, target, origin)
         near.other, far.other = far, near
         self.listeners[target](far)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pyromq.broker.elected.mastership import Seat
+from pyromq.broker.elected.seams import FollowedStream
 from pyromq.broker.election.acting_set import ActingSet
 from pyromq.broker.election.amnesia import BootNote
 from pyromq.broker.election.candidacy import elected_state
@@ -12,15 +14,16 @@ from pyromq.broker.election.membership import SetProposal
 from pyromq.broker.election.set_state import SetState
 from pyromq.coordination.store import ChangeOutcome, Verdict
 from pyromq.protocol.replication.epochs import EpochList
-from tests.simulation.leading import Mastership
+from tests.simulation.leading import SimulatedMastership
+from tests.simulation.life import SimulatedLife, SimulatedMasterStream
 from tests.simulation.network import StreamEnd
-from tests.simulation.replica import LEADER, TTL_S, Replica
+from tests.simulation.replica import KEYS, TIMINGS, Replica
 
 # --- what is acknowledged, and by whom --------------------------------------------------------------------------------
 
 
 class AcksBeforeConfirm(Replica):
-    class Early(Mastership):
+    class Early(SimulatedMastership):
         def acked_below(self) -> int:
             return self.replica.disk.end
 
@@ -30,7 +33,7 @@ class AcksBeforeConfirm(Replica):
 class CountsTheRecordedSetOnly(Replica):
     """Who is to be added need not acknowledge until the store has said done."""
 
-    class Recorded(Mastership):
+    class Recorded(SimulatedMastership):
         class Acting(ActingSet):
             @property
             def members(self) -> frozenset[int]:
@@ -47,7 +50,7 @@ class CountsTheRecordedSetOnly(Replica):
 class ShrinksBeforeDone(Replica):
     """Java's: the smaller set counts as soon as it is asked for."""
 
-    class Early(Mastership):
+    class Early(SimulatedMastership):
         class Acting(ActingSet):
             def propose(self, in_sync: frozenset[int]) -> None:
                 super().propose(in_sync)
@@ -60,7 +63,7 @@ class ShrinksBeforeDone(Replica):
 
 
 class TakesUnknownAsFailed(Replica):
-    class Hasty(Mastership):
+    class Hasty(SimulatedMastership):
         def note_outcome(self, outcome: ChangeOutcome, state: SetState) -> None:
             super().note_outcome(outcome, state)
             if outcome.verdict is Verdict.UNKNOWN and not self.is_over:
@@ -71,7 +74,7 @@ class TakesUnknownAsFailed(Replica):
 
 
 class TakesUnknownAsDone(Replica):
-    class Hasty(Mastership):
+    class Hasty(SimulatedMastership):
         def note_outcome(self, outcome: ChangeOutcome, state: SetState) -> None:
             super().note_outcome(outcome, state)
             if outcome.verdict is Verdict.UNKNOWN and not self.is_over:
@@ -84,7 +87,7 @@ class TakesUnknownAsDone(Replica):
 class TakesAnOldReadAsFailed(Replica):
     """After unknown it reads the state that its change expects, and believes that the change will not come any more."""
 
-    class Hasty(Mastership):
+    class Hasty(SimulatedMastership):
         async def tend_set(self) -> None:
             await super().tend_set()
             if self.acting.is_undecided and not self.is_over:
@@ -97,10 +100,12 @@ class TakesAnOldReadAsFailed(Replica):
 class AcksByItsLease(Replica):
     """A master that holds `leader` believes that nobody else can be one, and waits for nobody."""
 
-    class Leased(Mastership):
+    class Leased(SimulatedMastership):
         def acked_below(self) -> int:
             snapshot = self.replica.snapshot
-            is_leader = snapshot is not None and LEADER in snapshot.keys and self.replica.lease is not None
+            is_leader = (
+                snapshot is not None and KEYS.leader in snapshot.keys and self.replica.presence.lease is not None
+            )
             return self.replica.disk.end if is_leader else super().acked_below()
 
     mastership = Leased
@@ -109,10 +114,10 @@ class AcksByItsLease(Replica):
 class AcksByAClockThatStands(Replica):
     """It waits for nobody within the time of its lease, by a clock that does not go on while the replica is paused."""
 
-    class Leased(Mastership):
+    class Leased(SimulatedMastership):
         def acked_below(self) -> int:
             own_s = self.replica.now - self._began  # of which each pause takes nothing: it was read before
-            return self.replica.disk.end if own_s < TTL_S else super().acked_below()
+            return self.replica.disk.end if own_s < TIMINGS.ttl_s else super().acked_below()
 
     mastership = Leased
 
@@ -120,7 +125,7 @@ class AcksByAClockThatStands(Replica):
 class ReleasesParkedReplies(Replica):
     """A deposed master answers what waited as stored."""
 
-    class Polite(Mastership):
+    class Polite(SimulatedMastership):
         def end(self) -> None:
             for position, record, _ in self._parked:
                 self.replica.world.checker.ack(self.replica.me, self.epoch, position, record, self.acting.possible)
@@ -130,7 +135,7 @@ class ReleasesParkedReplies(Replica):
 
 
 class SyncsNothingBeforeItShrinks(Replica):
-    class Careless(Mastership):
+    class Careless(SimulatedMastership):
         async def sync_confirmed(self) -> None:
             pass
 
@@ -150,7 +155,7 @@ class SyncsNothingBeforeItLeads(Replica):
 class AddsWhoIsBehind(Replica):
     """A replica joins the set as soon as it has a stream."""
 
-    class Generous(Mastership):
+    class Generous(SimulatedMastership):
         class Acting(ActingSet):
             def may_join(self, replica: int) -> bool:
                 return replica != self.me
@@ -163,7 +168,7 @@ class AddsWhoIsBehind(Replica):
 class ShrinksBelowTheMinimum(Replica):
     """Until it is alone: the last replica standing, which loses its power next."""
 
-    class Alone(Mastership):
+    class Alone(SimulatedMastership):
         class Acting(ActingSet):
             def propose(self, in_sync: frozenset[int]) -> None:
                 self._undecided.append(in_sync)
@@ -189,8 +194,8 @@ class CandidateKeepsAcking(Replica):
     """It campaigns with the stream of the old master open, and goes on reporting the end of its log there."""
 
     def leave_master(self) -> None:
-        if self.stream is not None:
-            self.spawn(self._keep_reporting(self.stream))
+        if isinstance(self.stream, SimulatedMasterStream):
+            self.spawn(self._keep_reporting(self.stream.link))
 
     async def _keep_reporting(self, stream: StreamEnd) -> None:
         while not stream.is_over:
@@ -201,7 +206,7 @@ class CandidateKeepsAcking(Replica):
 class FollowsWhoeverClaims(Replica):
     """It follows any replica that takes itself for a master, and nobody compares the epochs of a handshake."""
 
-    class Open(Mastership):
+    class Open(SimulatedMastership):
         def takes(self, epoch: int) -> bool:
             return not self.is_over
 
@@ -214,7 +219,7 @@ class FollowsWhoeverClaims(Replica):
         claims = self.world.rng.choice(masters)
         return replace(self.state, master=claims.me, in_sync=self.state.in_sync | {claims.me})
 
-    def is_followed(self, stream: StreamEnd, epoch: int) -> bool:
+    def is_followed(self, stream: FollowedStream) -> bool:
         return self.stream is stream
 
 
@@ -227,9 +232,10 @@ class CountsReportsOfEarlierEpochs(Replica):
         self.reports = {}
         super().start()
 
-    class Remembering(Mastership):
-        def __init__(self, replica: Replica, state: SetState, version: int) -> None:
-            super().__init__(replica, state, version)
+    class Remembering(SimulatedMastership):
+        def __init__(self, seat: Seat, state: SetState, version: int) -> None:
+            super().__init__(seat, state, version)
+            replica = self.replica
             assert isinstance(replica, CountsReportsOfEarlierEpochs)
             self.acting._reports = {one: min(said, replica.disk.end) for one, said in replica.reports.items()}
 
@@ -250,7 +256,7 @@ class CampaignsFromOutside(Replica):
             if view.master_is_gone and not view.hears_master:
                 self.leave_master()
                 wider = replace(view, state=replace(view.state, in_sync=view.state.in_sync | {self.me}))
-                await self._ask_to_lead(elected_state(wider, 0), self.version)
+                await self._ask_to_lead(elected_state(wider, 0), self.version, {})
             return
         await super()._campaign()
 
@@ -275,7 +281,7 @@ class ResumesItsEpoch(Replica):
 
     async def _campaign(self) -> None:
         if self.state is not None and self.state.master == self.me and self.disk.epochs.newest == self.state.epoch:
-            self.adopt()
+            await self.adopt()
         else:
             await super()._campaign()
 
@@ -286,9 +292,9 @@ class ResumesItsEpoch(Replica):
 class KeepsAStaleTail(Replica):
     """It follows from its own end, whatever stands before it."""
 
-    def cut_for(self, epochs: EpochList, master_end: int) -> LogCut | None:
-        end = min(self.disk.end, master_end)
-        known = EpochList(entry for entry in epochs.entries if entry.start < end)
+    def cut_for(self, stream: FollowedStream) -> LogCut | None:
+        end = min(self.disk.end, stream.end)
+        known = EpochList(entry for entry in stream.epochs.entries if entry.start < end)
         return LogCut(end, known, 0)
 
 
@@ -312,11 +318,13 @@ class ShowsBeyondConfirmed(Replica):
 class ReadableSinksOnPromotion(Replica):
     """A new master begins to show from what its set has reported to it."""
 
-    class Fresh(Mastership):
-        def __init__(self, replica: Replica, state: SetState, version: int) -> None:
+    class Fresh(SimulatedMastership):
+        def __init__(self, seat: Seat, state: SetState, version: int) -> None:
+            assert isinstance(seat.life, SimulatedLife)
+            replica = seat.life.replica
             before = replica.readable
             replica.readable = 0
-            super().__init__(replica, state, version)
+            super().__init__(seat, state, version)
             replica.readable = before
             replica.show(self.acting.confirmed)
 

@@ -14,7 +14,7 @@ from pyromq.testing.coordination import CoordinationFaults, SimulatedCoordinatio
 from pyromq.testing.virtual_time import VirtualClock, run_virtually
 from tests.simulation.checker import AllowedLoss, Checker, Violation
 from tests.simulation.network import Network
-from tests.simulation.replica import STATE, Replica
+from tests.simulation.replica import KEYS, Replica
 
 STORM_S = 18.0
 CALM_S = 60.0  # by then a whole set without faults has a master that acknowledges
@@ -60,7 +60,7 @@ class World:
 
     def recorded(self) -> SetState | None:
         """Return the state that the store has, whoever knows of it."""
-        found = self.store.keys.get(STATE)
+        found = self.store.keys.get(KEYS.state)
         return None if found is None else decode_state(found.value)
 
     def _state_changed(self) -> None:
