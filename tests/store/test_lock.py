@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from pyromq.protocol.replication.epochs import EpochList, MasterEpoch
+from pyromq.store.epochs import save_epochs
 from pyromq.store.files.disk import StoreLocked
 from pyromq.store.files.real_disk import RealDisk
-from pyromq.store.recovery.claim import UnknownStoreKind, claim_store
+from pyromq.store.recovery.claim import UnknownStoreKind, claim_store, refuse_elected
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.store.small import message, opened, put
 
@@ -27,7 +29,6 @@ from tests.store.small import message, opened, put
         ("config/consumerOffsets/CURRENT", "RocksDB"),
         ("config/rdb/CURRENT", "RocksDB"),
         ("dledger-n0/data/00000000000000000000", "DLedger"),
-        ("epochFileCheckpoint", "controller"),
     ],
 )
 def test_kinds_that_we_do_not_read_are_refused_by_name(name: str, word: str) -> None:
@@ -39,6 +40,14 @@ def test_kinds_that_we_do_not_read_are_refused_by_name(name: str, word: str) -> 
         claim_store(disk)
     assert "/".join(name.split("/")[: 2 if name.startswith("config") else 1]) in str(refusal.value)
     assert not disk.exists("lock")
+
+
+def test_a_store_of_an_elected_set_is_refused_to_brokers_outside_of_it_and_open_to_tools() -> None:
+    disk = SimulatedDisk()
+    save_epochs(disk, EpochList([MasterEpoch(1, 0)]))
+    with pytest.raises(UnknownStoreKind, match=r"elected set, .*controller mode.*move that file away"):
+        refuse_elected(disk)
+    claim_store(disk).release()
 
 
 def test_queues_that_are_filled_from_other_topics_are_refused_and_topics_of_such_a_name_are_not() -> None:

@@ -276,7 +276,7 @@ def test_a_deleted_topic_is_only_a_note(clean: Path) -> None:
 
 
 def test_a_store_that_we_do_not_read_is_refused(clean: Path) -> None:
-    (clean / "epochFileCheckpoint").write_bytes(b"")
+    (clean / "dledger-n0").mkdir()
     with pytest.raises(UnknownStoreKind):
         verify(clean)
 

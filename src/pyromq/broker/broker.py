@@ -20,7 +20,7 @@ from ..machine.budget import Budget
 from ..protocol.bodies.replication import HAClientRuntimeInfo
 from ..store.files.disk import Disk, DiskLock
 from ..store.log.thread_flusher import ThreadFlusher
-from ..store.recovery.claim import claim_store
+from ..store.recovery.claim import claim_store, refuse_elected
 from ..store.recovery.store_state import refuse_missing_tables
 from ..supervision import Loops
 from ..transport.address import format_address, parse_address
@@ -78,6 +78,7 @@ class Broker:
         with ExitStack() as undo:
             lock = claim_store(disk)  # first: the tables of a store that another process has are not even read
             undo.callback(lock.release)
+            refuse_elected(disk)
             refuse_missing_tables(disk)
             if tls_folder is not None:
                 loaded = _with_certificate(loaded, tls_folder, clock)

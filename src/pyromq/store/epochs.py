@@ -7,8 +7,10 @@ follower saves an epoch before it takes bytes of it, and after a cut the list is
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from ..errors import ProtocolError
-from ..protocol.replication.epochs import EpochList, decode_epochs
+from ..protocol.replication.epochs import EpochList, MasterEpoch, decode_epochs
 from .errors import StoreDamaged
 from .files.disk import Disk, read_if_there, remove_durably, replace_durably
 
@@ -45,3 +47,47 @@ def save_epochs(disk: Disk, epochs: EpochList) -> None:
     elif read_if_there(disk, EPOCH_FILE) != epochs.encode():
         replace_durably(disk, EPOCH_FILE, epochs.encode())
     remove_durably(disk, _BACKUP)  # else it would count, older than ours, once the file is damaged
+
+
+class LogBounds(Protocol):
+    """From where to where a log goes: the commit log."""
+
+    @property
+    def start(self) -> int: ...
+
+    @property
+    def end(self) -> int: ...
+
+
+class EpochFile:
+    """The epochs of an open store. One writer. What changes them blocks, and is durable when it returns.
+
+    `list` never speaks of more than the log has: an entry behind its end is that of bytes which never came, or which a
+    power cut took."""
+
+    def __init__(self, disk: Disk, log: LogBounds) -> None:
+        self._disk = disk
+        self._log = log
+        self.list = load_epochs(disk).within(log.end)
+
+    def begin(self, number: int) -> None:
+        """Begin an epoch as its master, at the end of the log: before the first append under it.
+
+        A log that has records and no epochs was a lone broker's: those become epoch 0, so that followers get them."""
+        start, end = self._log.start, self._log.end
+        before = self.list
+        if not before.entries and start < end:
+            before = EpochList((MasterEpoch(0, start),))
+        self.keep(before.begun(number, end))
+
+    def learn(self, epoch: MasterEpoch) -> None:
+        """Take over an epoch of the master, before any byte of it is taken. Raises ProtocolError for one that cannot
+        follow those that are here."""
+        if not self.list.entries or self.list.entries[-1] != epoch:
+            self.keep(self.list.learned(*epoch))
+
+    def keep(self, epochs: EpochList) -> None:
+        """Have these from here on, without those that have expired."""
+        kept = epochs.without_expired(self._log.start)
+        save_epochs(self._disk, kept)
+        self.list = kept

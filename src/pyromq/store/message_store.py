@@ -24,6 +24,7 @@ from .log.following import Following
 from .log.reader import Reader
 from .log.retention import FilesInUse
 from .log.thread_flusher import ThreadFlusher
+from .log.unconfirmed import confirmed_at_start, hide_unconfirmed
 from .log.watermarks import Watermarks
 from .log.writer import Writer
 from .opening import close_parts, open_parts, stop_cleanly
@@ -53,17 +54,24 @@ class MessageStore:
         lock: DiskLock | None = None,
         shares: Shares | None = None,
         on_scan: Callable[[int], None] = lambda position: None,
+        is_elected: bool = False,
     ) -> None:
         """Open and recover: blocking, and done before the event loop serves anyone.
 
         `flusher`: syncs the log under SYNC_FLUSH; without one these syncs go through `run_blocking` too. `lock`: of a
         caller who has used the store's files before; the store releases it in the end. `shares`: how many files it may
-        keep open, where others need descriptors too. `on_scan`: called with the positions that recovery has reached."""
+        keep open, where others need descriptors too. `on_scan`: called with the positions that recovery has reached.
+        `is_elected`: a replica of an elected set. What is readable begins with what that set has confirmed, which the
+        checkpoint keeps, and grows by `confirm` alone."""
         parts = self._parts = open_parts(disk, config, clock, is_batch_topic, lock, shares, on_scan)
         files = parts.files
         self.commit_log, self.queues, self.index = files.commit_log, files.queues, files.index
         self.recovery = parts.report
-        watermarks = self._watermarks = Watermarks(files.commit_log.end, config.flush_mode)
+        confirmed = confirmed_at_start(disk, files.commit_log) if is_elected else None
+        watermarks = self._watermarks = Watermarks(files.commit_log.end, config.flush_mode, confirmed)
+        if is_elected:
+            hide_unconfirmed(files.commit_log, files.queues, watermarks, config.delay_levels)
+            parts.planner.confirmed = lambda: watermarks.arrivals.whole
         self.appended, self.flushed, self.readable = watermarks.appended, watermarks.flushed, watermarks.readable
         self.confirm = watermarks.confirm
         self.on_append = watermarks.on_append  # called behind each append

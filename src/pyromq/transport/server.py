@@ -171,6 +171,11 @@ class Server:
             connection.abort("the server stops")
         await self._all_gone()
 
+    def cut_all(self, reason: str) -> None:
+        """Cut every connection now: nothing that waits for an answer gets one. New ones are accepted."""
+        for connection in tuple(self._connections):
+            connection.abort(reason)
+
     async def _all_gone(self) -> None:
         for connection in tuple(self._connections):
             await connection.gone()

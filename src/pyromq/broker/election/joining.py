@@ -35,4 +35,4 @@ def cut_to_follow(own: EpochList, own_end: int, master: EpochList, master_end: i
 
 def epochs_found(epochs: EpochList, end: int) -> EpochList:
     """Return the epochs of a log that was recovered with this end: a power cut may have taken what others begin at."""
-    return EpochList(epoch for epoch in epochs.entries if epoch.start <= end)
+    return epochs.within(end)

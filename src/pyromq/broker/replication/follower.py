@@ -8,15 +8,13 @@ place, or must not be followed at all, is not: this broker stops following, says
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from ... import logs
 from ...ambient import Clock, Random
-from ...errors import CallRefused, ConnectionLost, Malformed, ProtocolError, PyroError
+from ...errors import CallRefused, Malformed, ProtocolError, PyroError
 from ...protocol.headers.pull import ViewMessage
 from ...protocol.requests import RequestCode as Code
 from ...store.log.following import NotFollowed
@@ -27,12 +25,12 @@ from . import joining
 from .asking import ask
 from .joining import Beginning, CannotFollow, MastersLog, OwnLog
 from .slave_stream import SlaveStream
+from .stream_ends import connected
 
 log = logs.get("pyromq.broker")
 
 MOST_FAULTS = 3  # at one place of the log, then this slave stops following
 REPEAT_S = 60.0  # what stays wrong is said again and again
-CONNECT_S = 5.0
 PERIOD_S = 1.0  # while no master is known
 PAUSES = Reconnect(first_s=0.2, most_s=5.0)  # 5 s: Java's slave waits as long each time
 NOT_FOUND = "no master is known: none is registered under this broker's name"
@@ -170,77 +168,20 @@ class Follower:
 
     async def _stream(self, place: MasterPlace) -> None:
         stream = SlaveStream(self.store.following, self._reached, self.settings.heartbeat_s, self.settings.silence_s)
-        ends = _Ends(stream, self.clock)
-        try:
-            async with self.clock.timeout(CONNECT_S):
-                await self.connect(place.ha_address, ends)
-        except (OSError, TimeoutError) as fault:
-            raise ConnectionLost(f"the HA port {place.ha_address} cannot be reached: {fault or 'no answer'}") from None
+        ends = await connected(stream, self.connect, place.ha_address, self.clock)
         log.info("following the master", master=place.address, ha=place.ha_address, position=stream.following.position)
         self.state, self.is_connected = f"following {place.address}", True
         self.joined()
         try:
-            await self._serve(ends, stream)
+            await ends.serve(self._stirred)
         finally:
             self.is_connected = False
             ends.close()
-        raise ends.fault or ConnectionLost(f"the master {place.ha_address} has closed the connection")
+
+    async def _stirred(self) -> None:
+        self._failures = 0  # it sends: the next pause is a short one again
+        if self.settings.after_flush:
+            await self.store.flush_log()
 
     def _reached(self) -> int:
         return self.store.flushed.value if self.settings.after_flush else self.store.commit_log.end
-
-    async def _serve(self, ends: _Ends, stream: SlaveStream) -> None:
-        """Report and listen for as long as the connection lasts."""
-        while not ends.lost.is_set():
-            with suppress(TimeoutError):
-                async with self.clock.timeout(max(0.0, stream.due - self.clock.monotonic())):
-                    await ends.stirred.wait()
-            if ends.stirred.is_set():
-                ends.stirred.clear()
-                self._failures = 0  # it sends: the next pause is a short one again
-                if self.settings.after_flush:
-                    await self.store.flush_log()
-            if stream.is_silent(self.clock.monotonic()):
-                raise ConnectionLost(f"the master has sent nothing for {stream.silence_s:g} s (haHousekeepingInterval)")
-            ends.write_report()
-
-
-class _Ends(asyncio.Protocol):
-    """The socket's side of a stream. What is received is taken at once, and reported at once."""
-
-    def __init__(self, stream: SlaveStream, clock: Clock) -> None:
-        self._stream = stream
-        self._clock = clock
-        self._transport: asyncio.Transport | None = None
-        self.fault: PyroError | None = None
-        self.stirred, self.lost = asyncio.Event(), asyncio.Event()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._transport.write(self._stream.begin(self._clock.monotonic()))
-
-    def data_received(self, data: bytes) -> None:
-        if self.fault is not None:
-            return
-        try:
-            self._stream.receive(data, self._clock.monotonic())
-        except PyroError as fault:
-            self.fault = fault
-            self.close()
-        else:
-            self.write_report()
-        self.stirred.set()
-
-    def write_report(self) -> None:
-        if self._transport is not None and self.fault is None and not self._transport.is_closing():
-            report = self._stream.report(self._clock.monotonic())
-            if report:
-                self._transport.write(report)
-
-    def connection_lost(self, _: Exception | None) -> None:
-        self.lost.set()
-        self.stirred.set()
-
-    def close(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()

@@ -24,7 +24,7 @@ from ...transport.turns.slices import Slices
 from ..config import BrokerConfig
 from ..pop.verdicts import Popping, PopVerdicts
 from ..pull.verdicts import Pulling, PullVerdicts
-from ..replication.leading.copies import SlaveCopies
+from ..replication.leading.copies import Copies
 from ..replication.settings import BrokerRole, ReplicationSettings
 from ..send.verdicts import Sending, Verdicts, kernel_verdicts, passage, reply_timeout
 from ..surface import on_fast_port
@@ -150,7 +150,7 @@ class Listeners:
     def __init__(
         self,
         base: Foundation,
-        copies: SlaveCopies,
+        copies: Copies,
         ports: Ports,
         handlers: dict[int, Handler],
         feeding: Feeding,
@@ -175,6 +175,7 @@ class Listeners:
                 self.servers.append(self._server(name, dispatcher, feed))
             else:
                 self.servers.append(self._server(name, faults.around(dispatcher), _unless(faults, feed)))
+        copies.on_give_up.append(self._cut_all)
 
     def _feed(self, feeding: Feeding) -> Feed:
         """Return the kernel's feed for plain sends, pulls and pops; none where only the handlers know limits so low."""
@@ -212,6 +213,11 @@ class Listeners:
             readable.on_advance(server.service.release)
             readable.on_failure(server.service.abort_pending_replies)
         return server
+
+    def _cut_all(self) -> None:
+        for server in self.servers:
+            server.service.abort_pending_replies()
+            server.cut_all("this broker leads no more: whether what waits is stored, the new master knows")
 
     def serve_calls(self, methods: Methods) -> None:
         """Serve gRPC calls on every port."""

@@ -88,6 +88,12 @@ class EpochList:
         """Return the list of a log that is cut to end at this position."""
         return EpochList(epoch for epoch in self.entries if epoch.start < position)
 
+    def within(self, end: int) -> EpochList:
+        """Return the list of a log that was found to end here: a power cut may have taken what others begin with.
+
+        One that begins right at the end stays: its master had written nothing yet."""
+        return EpochList(epoch for epoch in self.entries if epoch.start <= end)
+
     def without_expired(self, log_start: int) -> EpochList:
         """Return the list without epochs all of whose records have expired; the one of the first record stays."""
         first = bisect_right(self.entries, log_start, key=lambda epoch: epoch.start) - 1

@@ -7,6 +7,7 @@ for good, since a second try that succeeds proves nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import NamedTuple
@@ -79,6 +80,8 @@ class FlushPlanner:
         self._unsynced = unsynced
         self._before = before
         self._turn = Lock()  # of those who sync the log
+        self._saved_confirmed = before.confirmed
+        self.confirmed: Callable[[], int] = lambda: before.confirmed  # what the checkpoint says of other copies
 
     def plan_log(self, flushed: int) -> LogFlush:
         return LogFlush(self._log.names_between(flushed, self._log.end), self._log.end, self._turn)
@@ -87,7 +90,8 @@ class FlushPlanner:
         """Return False where nothing changed since the last full flush: an idle store does not touch the disk."""
         index_changed = self._index is not None and any(file.tail.is_changed for file in self._index.files)
         unsynced = self._unsynced
-        return bool(flushed < self._log.end or unsynced.files or unsynced.folders or unsynced.names or index_changed)
+        is_unsynced = flushed < self._log.end or unsynced.files or unsynced.folders or unsynced.names
+        return bool(is_unsynced or index_changed or self.confirmed() != self._saved_confirmed)
 
     def plan_full(self, flushed: int) -> FullFlush:
         """Plan a flush of everything dispatched so far. One call: nothing may be appended between the plan's parts."""
@@ -95,11 +99,12 @@ class FlushPlanner:
         return FullFlush(self.plan_log(flushed), self._unsynced.take(), commits, self._checkpoint())
 
     def _checkpoint(self) -> Checkpoint:
+        self._saved_confirmed = self.confirmed()
         return Checkpoint(
             log_time_ms=self._log.tail.last_time,
             queues_time_ms=self._log.tail.last_time,
             index_time_ms=self._index.full_until_time if self._index is not None else self._before.index_time_ms,
             master_flushed=self._before.master_flushed,
-            confirmed=self._before.confirmed,
+            confirmed=self._saved_confirmed,
             queues_position=self._log.tail.last_position,
         )

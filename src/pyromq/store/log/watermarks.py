@@ -109,6 +109,7 @@ class Readable:
         self.watermark = Watermark(position)
         self.waiting: deque[tuple[int, QueueTail, int]] = deque()  # end of a burst, queue, its end of offsets then
         self.listeners: dict[str, tuple[ArrivalListener, ...]] = {}  # by topic: who waits for nothing costs nothing
+        self.whole = position  # a record ends here, and everything before it is readable
 
     def on_arrival(self, topic: str, listener: ArrivalListener) -> None:
         """Call `listener` with each queue of the topic that has new readable messages: this wakes long polls."""
@@ -131,7 +132,7 @@ class Readable:
             return
         arrived: dict[int, QueueTail] = {}
         while self.waiting and self.waiting[0][0] <= position:
-            _, queue, offset = self.waiting.popleft()
+            self.whole, queue, offset = self.waiting.popleft()
             queue.readable_end = max(queue.readable_end, offset)
             arrived[id(queue)] = queue
         self.watermark.advance(position)
@@ -144,6 +145,7 @@ class Readable:
             self.watermark.advance(position)
             return
         self.waiting.clear()
+        self.whole = end
         queue.readable_end = max(queue.readable_end, offset)
         self.watermark.advance(position)
         self._notify(queue)
@@ -164,13 +166,15 @@ class Readable:
 class Watermarks:
     """Event loop only. Invariants: appended >= flushed; readable is what has passed the gates, and never sinks."""
 
-    def __init__(self, end: int, flush_mode: FlushMode) -> None:
+    def __init__(self, end: int, flush_mode: FlushMode, confirmed: int | None = None) -> None:
+        """`confirmed`: other copies are known to have the log up to here, and are waited for from the start."""
         self.appended = Watermark(end)
         self.flushed = Watermark(end)
-        self.arrivals = Readable(end)
+        self.arrivals = Readable(end if confirmed is None else min(confirmed, end))
         self.readable = self.arrivals.watermark
+        self.readable.hold(confirmed is not None)
         self.on_append: list[Callable[[], None]] = []  # called after every append
-        self.gates = Gates(flush_mode)
+        self.gates = Gates(flush_mode, confirmed)
 
     @property
     def unflushed(self) -> int:

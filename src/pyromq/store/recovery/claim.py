@@ -63,6 +63,15 @@ def _unknown_parts(disk: Disk) -> Iterator[tuple[str, str, str]]:
         if name.startswith("dledger-") and disk.is_folder(name):
             what = "its commit log is a DLedger log (enableDLegerCommitLog=true)"
             yield name, what, "Replicate its topics into a new store instead"
+
+
+def refuse_elected(disk: Disk) -> None:
+    """Refuse the store of an elected set to a broker outside of it. Tools may read and write it: they add no records.
+
+    What such a broker put would be in no epoch, and the set would take it for the last master's."""
     if disk.exists("epochFileCheckpoint"):
-        what = "it belongs to a broker in controller mode (enableControllerMode=true), which may not be master here"
-        yield "epochFileCheckpoint", what, "Leave controller mode with the Java broker first; then move that file away"
+        raise UnknownStoreKind(
+            f"the store in {disk.root} cannot be opened: epochFileCheckpoint shows that it belongs to an elected set, "
+            "or to a Java broker in controller mode (enableControllerMode=true), which may not be master here. Start "
+            "it as a member of its set; to go on as a broker without one, move that file away"
+        )

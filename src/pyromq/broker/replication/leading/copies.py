@@ -29,6 +29,30 @@ class ConfirmedLog(Protocol):
     def confirm(self, position: int | None) -> None: ...
 
 
+class Copies(Protocol):
+    """What sends wait for besides this broker's own disk: slaves (`SlaveCopies`), an elected set (`ElectedCopies`)."""
+
+    on_change: list[Callable[[], None]]  # called when sends begin or cease to be refused
+    on_give_up: list[Callable[[], None]]  # called when who waits will never be answered, and has to be cut off
+
+    @property
+    def is_sync(self) -> bool: ...
+
+    @property
+    def standing(self) -> SyncStanding: ...
+
+    @property
+    def are_too_few(self) -> bool:
+        """Return whether nothing may be stored now."""
+        ...
+
+    def status(self, position: int) -> ResponseCode:
+        """Return what is said of a message that ends here and is readable, or late."""
+        ...
+
+    def close(self) -> None: ...
+
+
 class SlaveCopies:
     """Event loop only. `end`: of the log. `on_change` is called when sends begin or cease to be refused."""
 
@@ -49,6 +73,7 @@ class SlaveCopies:
         self._confirmed = 0
         self._timer: Timer | None = None
         self.on_change: list[Callable[[], None]] = []
+        self.on_give_up: list[Callable[[], None]] = []  # a classic master is never deposed
         self.standing = SyncStanding()
         self.is_sync = settings().broker_role is BrokerRole.SYNC_MASTER
         if self.is_sync:

@@ -19,6 +19,7 @@ from ....transport.listening import Acceptor, Listening
 from ..settings import ReplicationSettings
 from .log_source import LogSource
 from .sender import LogSender
+from .wires import ClassicWire, Wires
 
 log = logs.get("pyromq.broker")
 
@@ -37,15 +38,18 @@ class HaPort:
         members: Callable[[], Awaitable[Iterable[str]]],
         changed: Callable[[], None],
         on_append: list[Callable[[], None]],
+        wires: Wires | None = None,
     ) -> None:
         """`members`: addresses of the slaves that name servers know. `changed` is called when a slave came, went or
-        reported. `on_append`: who is called behind each append; senders are while there are any."""
+        reported. `on_append`: who is called behind each append; senders are while there are any. `wires`: what is
+        spoken here, if it is not the protocol of classic slaves."""
         self._source = source
         self._clock = clock
         self._settings = settings
         self._members = members
         self._changed = changed
         self._on_append = on_append
+        self._wires = wires or (lambda end: ClassicWire(source, settings))
         self._warn = logs.Limited(log, clock, SAID_AGAIN_S)
         self._acceptor: Acceptor[LogSender] = Acceptor(
             self.welcome, lambda sender: sender.drop(), clock, self._warn, "ha"
@@ -78,7 +82,7 @@ class HaPort:
         if len(self.senders) >= MOST_SLAVES:
             self._warn.warning("a slave is refused: too many are connected", slave=address, most=MOST_SLAVES)
             return None
-        sender = LogSender(address, self._source, self._clock, self._warn, self)
+        sender = LogSender(address, self._source, self._clock, self._warn, self, self._wires)
         self.senders.append(sender)
         self._watch()
         check = asyncio.get_running_loop().create_task(self._check(sender))

@@ -1,9 +1,10 @@
 """One slave at the HA port: it says how far its log reaches, and gets what it lacks, as it is appended.
 
 States: it has not reported yet; it is streamed to; it is closed. The first report decides where the stream begins: with
-0 at the start of the last file, as Java's slave expects (`haStartFromFirst`: of the first). One that this log cannot go
-on from ends the connection with a line that says what to do; Java's master would send heartbeats for ever. A report
-that cannot be true, since it goes back or beyond what was sent here, ends it too, and nothing that it said counts.
+0 at the start of the last file, as Java's slave expects (`haStartFromFirst`: of the first); in elected sets at the
+first. One that this log cannot go on from ends the connection with a line that says what to do; Java's master would
+send heartbeats for ever. A report that cannot be true, since it goes back or beyond what was sent here, ends it too,
+and nothing that it said counts. What the bytes between the two look like is the wire's (`wires.py`).
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from typing import Protocol, cast
 from .... import logs
 from ....ambient import Clock, Timer
 from ....errors import ProtocolError
-from ....protocol.replication.classic import ReportReader, encode_header
 from ..settings import ReplicationSettings
 from .log_source import PIECE_BYTES, LogSource
 from .sending_rate import SendingRate
+from .wires import CannotServe, Wires
 
 log = logs.get("pyromq.broker")
 
@@ -41,7 +42,9 @@ class SenderOwner(Protocol):
 class LogSender(asyncio.Protocol):
     """Event loop only. `address` is the slave's end of the connection."""
 
-    def __init__(self, address: str, source: LogSource, clock: Clock, warn: logs.Limited, owner: SenderOwner) -> None:
+    def __init__(
+        self, address: str, source: LogSource, clock: Clock, warn: logs.Limited, owner: SenderOwner, wires: Wires
+    ) -> None:
         self.address = address
         self.acked = 0  # the slave has this log up to here
         self.sent = -1  # up to here it was sent; negative before the first report
@@ -52,7 +55,7 @@ class LogSender(asyncio.Protocol):
         self._clock = clock
         self._warn = warn
         self._owner = owner
-        self._reports = ReportReader()
+        self._wire = wires(self.close)
         self._stream: asyncio.Transport | None = None
         self.is_held = True  # until the owner lets it begin
         self._can_write = True
@@ -98,6 +101,7 @@ class LogSender(asyncio.Protocol):
         if self._reading is not None:
             self._reading.cancel()
         self._stream, self._timer, self._reading = None, None, None
+        self._wire.closed()
         self._owner.closed(self)
 
     @property
@@ -114,12 +118,17 @@ class LogSender(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.heard = self._clock.monotonic()
         try:
-            position = self._reports.receive(data)
+            reports, answer = self._wire.hear(data)
         except ProtocolError as fault:
             self.close("what it sends are no reports", detail=str(fault))
             return
-        if position is None or self._stream is None:
-            return
+        if answer and self._stream is not None:
+            self._stream.write(answer)
+        for position in reports:
+            if self._stream is not None:
+                self._report(position)
+
+    def _report(self, position: int) -> None:
         if self.sent < 0:
             self._start(position)
         elif not self.acked <= position <= self.sent:
@@ -133,28 +142,26 @@ class LogSender(asyncio.Protocol):
             self._take(position)
 
     def _start(self, position: int) -> None:
-        source = self._source
-        if position == 0:
-            self.sent = source.start if self._owner.settings.ha_start_from_first else source.last_file
-        elif source.start <= position <= source.end:
-            self.sent = position
-        else:
-            self.close(
-                "its log does not go on where this one can. Begin with an empty store there, or with a copy of "
-                "this one (docs/replication.md)",
-                slave_ends=position,
-                log_starts=source.start,
-                log_ends=source.end,
-            )
+        try:
+            begins = self._wire.begin(position)
+        except CannotServe as fault:
+            self.close(str(fault), **fault.facts)
             return
-        self.begun_at = self.sent
-        log.info("a slave follows", slave=self.address, reported=position, begins=self.sent, log_ends=source.end)
-        self._take(position)
-        self.pump()
+        self.sent = self.begun_at = begins
+        log.info("a slave follows", slave=self.address, reported=position, begins=begins, log_ends=self._source.end)
+        if self._take(position):
+            self.pump()
 
-    def _take(self, position: int) -> None:
+    def _take(self, position: int) -> bool:
+        """Count a report. False: it cannot be true, and the connection has ended."""
+        try:
+            self._wire.note(position)
+        except ProtocolError as fault:
+            self.close("its report cannot be true; nothing that it said counts", detail=str(fault))
+            return False
         self.acked = position
         self._owner.reported(self)
+        return True
 
     # --- the stream -----------------------------------------------------------------------------------------------
 
@@ -207,11 +214,11 @@ class LogSender(asyncio.Protocol):
     def _send(self, piece: bytes) -> None:
         """Write a piece of one file as chunks."""
         assert self._stream is not None
-        most = self._owner.settings.ha_transfer_batch_size
-        for at in range(0, len(piece), most):
-            part = memoryview(piece)[at : at + most]
-            self._stream.writelines((encode_header(self.sent, len(part)), part))
-            self.sent += len(part)
+        most, left = self._owner.settings.ha_transfer_batch_size, memoryview(piece)
+        while left:
+            length = self._wire.run(self.sent, min(most, len(left)))
+            self._stream.writelines((self._wire.head(self.sent, length), left[:length]))
+            self.sent, left = self.sent + length, left[length:]
         self._note_written(len(piece))
 
     def _note_written(self, size: int) -> None:
@@ -234,13 +241,9 @@ class LogSender(asyncio.Protocol):
         if now - self.heard >= silence_s:
             self.close("it was silent for too long", silent_s=round(now - self.heard, 1), key="haHousekeepingInterval")
             return
-        if (
-            self.is_streaming
-            and self._stream is not None
-            and now - self._wrote >= heartbeat_s
-            and self._reading is None
-        ):
-            self._stream.write(encode_header(self.sent, 0))
+        is_due = now - self._wrote >= heartbeat_s or self._wire.has_news
+        if is_due and self.is_streaming and self._stream is not None and self._reading is None:
+            self._stream.write(self._wire.head(self.sent, 0))
             self._note_written(0)
         self.pump()
         self._timer = self._clock.call_later(min(heartbeat_s, silence_s, 1.0) / 2, self._tick)
