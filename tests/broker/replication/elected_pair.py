@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 
 from pyromq.broker.election.acting_set import ActingSet
 from pyromq.broker.election.set_state import SetState
-from pyromq.broker.replication.elected_follower import MasterStream, MustCut, join
-from pyromq.broker.replication.follower import FollowSettings
+from pyromq.broker.replication.following.elected_follower import JoinedStream, MustCut, join
+from pyromq.broker.replication.following.follower import FollowSettings
 from pyromq.broker.replication.leading.elected_copies import ElectedCopies
 from pyromq.broker.replication.leading.elected_streams import ElectedStreams
 from pyromq.broker.replication.leading.ha_port import HaPort
@@ -132,7 +132,7 @@ class Replica:
         self.store = reopened(disk, config, clock)
         self.epochs = EpochFile(disk, self.store.commit_log)
         self.caught_up = self.heard = 0
-        self.stream: MasterStream | None = None
+        self.stream: JoinedStream | None = None
         self.ended: BaseException | None = None
 
     async def follow(self, settings: FollowSettings = QUICK) -> None:

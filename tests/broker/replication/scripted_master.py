@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 
 from pyromq.broker.registration import Identity
-from pyromq.broker.replication.follower import Follower, FollowSettings, MasterPlace
+from pyromq.broker.replication.following.follower import Follower, FollowSettings, MasterPlace
 from pyromq.protocol.bodies.body import encode_body
 from pyromq.protocol.bodies.route import KVTable
 from pyromq.protocol.replication.classic import ReportReader, encode_header

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from pyromq.broker.replication.elected_follower import MustCut, join
-from pyromq.broker.replication.follower import FollowSettings
-from pyromq.broker.replication.joining import CannotFollow
-from pyromq.broker.replication.stream_ends import PortRefuses
+from pyromq.broker.replication.following.elected_follower import MustCut, join
+from pyromq.broker.replication.following.follower import FollowSettings
+from pyromq.broker.replication.following.joining import CannotFollow
+from pyromq.broker.replication.following.stream_ends import PortRefuses
 from pyromq.errors import ConnectionLost
 from pyromq.protocol.replication.auto_switch import Hello, encode_hello, encode_report
 from pyromq.protocol.replication.epochs import EpochList, MasterEpoch

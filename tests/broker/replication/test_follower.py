@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from pyromq.broker.replication.follower import FollowSettings
-from pyromq.broker.replication.slave_stream import SlaveStream
+from pyromq.broker.replication.following.follower import FollowSettings
+from pyromq.broker.replication.following.slave_stream import SlaveStream
 from pyromq.protocol.replication.classic import REPORT
 from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.message_store import MessageStore

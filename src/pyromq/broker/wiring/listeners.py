@@ -24,7 +24,7 @@ from ...transport.turns.slices import Slices
 from ..config import BrokerConfig
 from ..pop.verdicts import Popping, PopVerdicts
 from ..pull.verdicts import Pulling, PullVerdicts
-from ..replication.leading.copies import Copies
+from ..replication.leading.copies import OtherCopies
 from ..replication.settings import BrokerRole, ReplicationSettings
 from ..send.verdicts import Sending, Verdicts, kernel_verdicts, passage, reply_timeout
 from ..surface import on_fast_port
@@ -150,7 +150,7 @@ class Listeners:
     def __init__(
         self,
         base: Foundation,
-        copies: Copies,
+        copies: OtherCopies,
         ports: Ports,
         handlers: dict[int, Handler],
         feeding: Feeding,

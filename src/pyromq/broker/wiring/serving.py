@@ -27,7 +27,7 @@ from ..pull.slave_reads import SlaveReads
 from ..pull.verdicts import PullChanges, Pulling
 from ..reading.queue_reads import QueueReads
 from ..reading.slow_readers import Backlog, ColdReads
-from ..replication.leading.copies import Copies
+from ..replication.leading.copies import OtherCopies
 from ..send.admission import Admission, keep_gate
 from ..send.checks import SendChecks
 from ..send.handler import SendHandler
@@ -69,7 +69,7 @@ class SendParts:
     def __init__(
         self,
         base: Foundation,
-        copies: Copies,
+        copies: OtherCopies,
         pending_replies: Callable[[], int],
         auto_created: Callable[[TopicConfig], None],
     ) -> None:
@@ -105,7 +105,7 @@ class SendParts:
         self.parts = Sending(self.handler, self.access, counters, append_gate, limits)
         keep_gate(append_gate, live, base.statistics.lag, store.flushed)
 
-    def _admission(self, base: Foundation, copies: Copies, pending_replies: Callable[[], int]) -> Admission:
+    def _admission(self, base: Foundation, copies: OtherCopies, pending_replies: Callable[[], int]) -> Admission:
         store, waits, gate = base.store, base.environment.config.answers_wait, base.storage.append_gate
 
         def waiting() -> int:

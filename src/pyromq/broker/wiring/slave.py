@@ -13,7 +13,7 @@ from ...transport.client import Connect, RemotingClient, connect_socket
 from ...transport.dispatch import Handler
 from ..registration import Identity
 from ..replication import adoption
-from ..replication.follower import Follower, FollowSettings, MasterPlace
+from ..replication.following.follower import Follower, FollowSettings, MasterPlace
 from ..replication.members import warn_of_another_master
 from ..replication.metadata_pull import MetadataPull, SlavesTables
 from ..replication.offsets_back import take_back_offsets

@@ -29,7 +29,7 @@ class ConfirmedLog(Protocol):
     def confirm(self, position: int | None) -> None: ...
 
 
-class Copies(Protocol):
+class OtherCopies(Protocol):
     """What sends wait for besides this broker's own disk: slaves (`SlaveCopies`), an elected set (`ElectedCopies`)."""
 
     on_change: list[Callable[[], None]]  # called when sends begin or cease to be refused

@@ -36,7 +36,7 @@ class ElectedLog(Protocol):
 
 
 class ElectedCopies:
-    """Event loop only. Has the interface of `SlaveCopies` (`Copies`).
+    """Event loop only. Has the interface of `SlaveCopies` (`OtherCopies`).
 
     `on_change` is called when sends begin or cease to be refused; `on_give_up` when this master is deposed."""
 
@@ -101,6 +101,6 @@ class ElectedCopies:
             self.judge()
 
     def close(self) -> None:
-        """Hear no more of appends."""
+        """Stop listening to appends."""
         if self._note_own in self._store.on_append:
             self._store.on_append.remove(self._note_own)

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import NoReturn, Protocol, cast
 
-from ...ambient import Clock
-from ...errors import ConnectionLost, PyroError
-from ...transport.client import Connect
+from ....ambient import Clock
+from ....errors import ConnectionLost, PyroError
+from ....transport.client import Connect
 from .reporting import Reporting
 
 CONNECT_S = 5.0

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...protocol.replication.classic import ChunkReader, encode_report
-from ...store.log.following import Following, NotFollowed
+from ....protocol.replication.classic import ChunkReader, encode_report
+from ....store.log.following import Following, NotFollowed
 from .reporting import Reporting
 
 

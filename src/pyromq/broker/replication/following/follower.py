@@ -12,17 +12,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ... import logs
-from ...ambient import Clock, Random
-from ...errors import CallRefused, Malformed, ProtocolError, PyroError
-from ...protocol.headers.pull import ViewMessage
-from ...protocol.requests import RequestCode as Code
-from ...store.log.following import NotFollowed
-from ...store.message_store import MessageStore
-from ...transport.client import Connect, Reconnect, RemotingClient
-from ..registration import Identity
+from .... import logs
+from ....ambient import Clock, Random
+from ....errors import CallRefused, Malformed, ProtocolError, PyroError
+from ....protocol.headers.pull import ViewMessage
+from ....protocol.requests import RequestCode as Code
+from ....store.log.following import NotFollowed
+from ....store.message_store import MessageStore
+from ....transport.client import Connect, Reconnect, RemotingClient
+from ...registration import Identity
+from ..asking import ask
 from . import joining
-from .asking import ask
 from .joining import Beginning, CannotFollow, MastersLog, OwnLog
 from .slave_stream import SlaveStream
 from .stream_ends import connected

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from ...errors import Malformed, PyroError
-from ...model.wire_text import whole_number
-from ..registration import Identity
+from ....errors import Malformed, PyroError
+from ....model.wire_text import whole_number
+from ...registration import Identity
 
 
 class CannotFollow(PyroError):

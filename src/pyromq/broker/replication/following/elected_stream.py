@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...errors import ConnectionLost, ProtocolError
-from ...protocol.replication.auto_switch import Hello, Host, Transfer, Welcome, encode_hello, encode_report
-from ...store.epochs import EpochFile
-from ...store.log.following import NotFollowed
-from ...store.message_store import MessageStore
+from ....errors import ConnectionLost, ProtocolError
+from ....protocol.replication.auto_switch import Hello, Host, Transfer, Welcome, encode_hello, encode_report
+from ....store.epochs import EpochFile
+from ....store.log.following import NotFollowed
+from ....store.message_store import MessageStore
 from .reporting import Reporting
 
 

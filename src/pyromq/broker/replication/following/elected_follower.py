@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ... import logs
-from ...ambient import Clock
-from ...errors import PyroError
-from ...protocol.replication.epochs import EpochList
-from ...store.epochs import EpochFile
-from ...store.message_store import MessageStore
-from ...transport.client import Connect
-from ..election.joining import LogCut, cut_to_follow
+from .... import logs
+from ....ambient import Clock
+from ....errors import PyroError
+from ....protocol.replication.epochs import EpochList
+from ....store.epochs import EpochFile
+from ....store.message_store import MessageStore
+from ....transport.client import Connect
+from ...election.joining import LogCut, cut_to_follow
 from .elected_stream import ElectedStream, FollowedLog
 from .follower import FollowSettings
 from .joining import CannotFollow
@@ -37,7 +37,7 @@ class MustCut(PyroError):
         self.cut = cut
 
 
-async def join(connect: Connect, address: str, me: int, clock: Clock, settings: FollowSettings) -> MasterStream:
+async def join(connect: Connect, address: str, me: int, clock: Clock, settings: FollowSettings) -> JoinedStream:
     """Connect to a master's HA port and hear which epochs it has. Nothing of its log is taken yet.
 
     Raises PortRefuses where nobody listens there, ConnectionLost, or ProtocolError for what is no such master."""
@@ -48,11 +48,11 @@ async def join(connect: Connect, address: str, me: int, clock: Clock, settings: 
     except BaseException:
         ends.close()
         raise
-    return MasterStream(stream, ends, address, clock, settings)
+    return JoinedStream(stream, ends, address, clock, settings)
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class MasterStream:
+class JoinedStream:
     """A connection to a master that has welcomed this replica. Event loop only. Made by `join`, ended by `close`."""
 
     _stream: ElectedStream
