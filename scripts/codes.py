@@ -24,6 +24,7 @@ SERVED = {
     ServedBy.RELAYED: "broker, which asks a client",
     ServedBy.NAME_SERVER: "name server",
     ServedBy.CLIENT: "client",
+    ServedBy.CONTROLLER: "controller",
 }
 WHERE = {NameIn.SERVER: "", NameIn.MESSAGE: " of the message", NameIn.ALL: ", each of them"}
 

@@ -13,19 +13,12 @@ from pyromq.mqadmin import catalogue
 
 from .conftest import Shown, Stage
 
-NOWHERE = "127.0.0.1:1"
 WAITING = {
     "setConsumeMode": "-c DefaultCluster -t GoldenPop -g GID_pop -m POP",
     "resetMasterFlushOffset": "-b BROKER -o 1000",
     "addBroker": "-c BROKER -b /conf/b.conf",
     "removeBroker": "-c BROKER -b DefaultCluster:broker-a:1",
-    "getSyncStateSet": f"-a {NOWHERE} -b broker-a",
     "getBrokerEpoch": "-b broker-a",
-    "getControllerMetaData": f"-a {NOWHERE}",
-    "getControllerConfig": f"-a {NOWHERE}",
-    "updateControllerConfig": f"-a {NOWHERE} -k a -v b",
-    "electMaster": f"-a {NOWHERE} -b 0 -bn broker-a -c DefaultCluster",
-    "cleanBrokerMetadata": f"-a {NOWHERE} -bn broker-a -c DefaultCluster -b 1",
     "createUser": "-b BROKER -u u -p p",
     "updateUser": "-b BROKER -u u -p p",
     "deleteUser": "-b BROKER -u u",

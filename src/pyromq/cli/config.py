@@ -19,10 +19,10 @@ def config() -> None:
     """Check configuration files, list settings."""
 
 
-_WITHOUT_STORE = {"namesrv": "a name server", "proxy": "a proxy"}
+_WITHOUT_STORE = {"namesrv": "a name server", "proxy": "a proxy", "controller": "a controller"}
 _daemon = click.option(
     "--daemon",
-    type=click.Choice(["namesrv", "broker", "proxy"]),
+    type=click.Choice(["namesrv", "broker", "proxy", "controller"]),
     default="broker",
     show_default=True,
     help="Whose settings.",
@@ -81,6 +81,10 @@ def _tables(daemon: str) -> tuple[type, JavaKeys]:
         from ..gateway.java_keys import GATEWAY_KEYS
 
         return GatewayConfig, GATEWAY_KEYS
+    if daemon == "controller":
+        from ..controller.config import CONTROLLER_KEYS, ControllerConfig
+
+        return ControllerConfig, CONTROLLER_KEYS
     from ..namesrv.config import NAMESRV_KEYS, NamesrvConfig
 
     return NamesrvConfig, NAMESRV_KEYS

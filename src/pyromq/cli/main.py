@@ -44,6 +44,7 @@ COMMANDS = {
     "namesrv": ("serve.namesrv", "namesrv", "Run a name server."),
     "broker": ("serve.broker", "broker", "Run a broker; settings, figures and draining of running ones."),
     "proxy": ("serve.proxy", "proxy", "Run the endpoint of 5.x clients (gRPC) before a cluster."),
+    "controller": ("serve.controller", "controller", "Run a controller, which elects masters; etcd remembers."),
     "pub": ("msg.pub", "pub", "Send messages."),
     "sub": ("msg.sub", "sub", "Show messages as they come."),
     "req": ("msg.pub", "req", "Send a request and show its reply."),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from ..config import check_ranges, setting
 from ..config.parts import including, part_of
 from ..errors import ConfigError
 from ..proxy.config import NO_PORT, PORT, ProxySettings
+from ..transport.address import is_loopback
 from ..transport.settings import TransportSettings
 
 
@@ -84,7 +84,7 @@ class GatewayConfig(TransportSettings):
         check_ranges(self)
         if not self.namesrv_addr:
             raise ConfigError("namesrvAddr is empty: name the cluster's name servers, host:port separated by ;")
-        if not self.allow_unauthenticated and not _is_loopback(self.bind_address):
+        if not self.allow_unauthenticated and not is_loopback(self.bind_address):
             raise ConfigError(
                 f"bindAddress = {self.bind_address}: other machines might reach it, and there are no users and "
                 "permissions yet; listen on 127.0.0.1, or, in a trusted network, start it with --insecure, or set "
@@ -113,10 +113,3 @@ class GatewayConfig(TransportSettings):
     def overlay_path(self) -> Path | None:
         """Return None: nothing is changed while it runs."""
         return None
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False

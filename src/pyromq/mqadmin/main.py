@@ -121,14 +121,13 @@ def words_of(fault: Exception, command: Subcommand) -> str:
     text = as_line(str(fault))
     if isinstance(fault, Refused):
         text = as_line(f"CODE: {fault.code}  DESC: {fault.remark} BROKER: {fault.address}")
-    if command.waits_for and _lacks(fault, command):
+    if command.waits_for and _lacks(fault):
         text += f"\nPyroMQ's own servers do not serve {command.name} yet: it waits for {command.waits_for}."
     return text
 
 
-def _lacks(fault: Exception, command: Subcommand) -> bool:
+def _lacks(fault: Exception) -> bool:
     """Return whether the command failed because PyroMQ does not serve its request yet."""
     if isinstance(fault, Refused):
         return fault.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED or "controllerMode" in fault.remark
-    asks_a_controller = any(option.long == "controllerAddress" for option in command.options)
-    return isinstance(fault, NotServed) or (isinstance(fault, CallFailed) and asks_a_controller)
+    return isinstance(fault, NotServed)

@@ -6,12 +6,13 @@ that nothing reads.
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..config import IgnoredKeys, JavaKeys, RefusedKeys, check_ranges, setting
 from ..errors import ConfigError
+from ..transport.address import is_loopback
+from ..transport.java_keys import CLIENT_KEYS, SERVER_KEYS, TLS_KEYS
 from ..transport.settings import TransportSettings
 
 # As in Java: these are refused with NO_PERMISSION whatever configBlackList says.
@@ -95,26 +96,6 @@ class NamesrvConfig(TransportSettings):
         return {*ALWAYS_BLACK, *self.config_black_list}
 
 
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
-# Java reads these from the same file, but does not list them when it is asked for its settings.
-CLIENT_KEYS = IgnoredKeys(
-    "the connections that we make need no such tuning",
-    """
-    clientWorkerThreads= clientCallbackExecutorThreads= clientOnewaySemaphoreValue= clientAsyncSemaphoreValue=
-    connectTimeoutMillis= channelNotActiveInterval= clientChannelMaxIdleTimeSeconds= clientSocketSndBufSize=
-    clientSocketRcvBufSize= clientPooledByteBufAllocatorEnable= clientCloseSocketIfTimeout= disableCallbackExecutor=
-    disableNettyWorkerGroup= maxReconnectIntervalTimeSeconds= enableReconnectForGoAway= enableTransparentRetry=
-    """,
-)
-TLS_KEYS = IgnoredKeys("client certificates that are asked for are always checked", "tls.server.authClient=")
 CONTROLLER_KEYS = IgnoredKeys(
     "they are the controller's, which does not run here",
     """
@@ -129,16 +110,11 @@ NAMESRV_KEYS = JavaKeys(
         "there are no thread pools here",
         """
         clientRequestThreadPoolNums=8 clientRequestThreadPoolQueueCapacity=50000 defaultThreadPoolNums=16
-        defaultThreadPoolQueueCapacity=10000 serverWorkerThreads=8 serverSelectorThreads=3
-        serverCallbackExecutorThreads=0 serverOnewaySemaphoreValue=256 serverAsyncSemaphoreValue=64
-        serverNettyWorkerGroupEnable=true serverPooledByteBufAllocatorEnable=true useEpollNativeSelector=false
+        defaultThreadPoolQueueCapacity=10000
         """,
     ),
+    *SERVER_KEYS,
     IgnoredKeys("brokers are unregistered at once, not by way of a queue", "unRegisterBrokerQueueCapacity=3000"),
-    IgnoredKeys("the operating system sizes these better", "serverSocketSndBufSize=0 serverSocketRcvBufSize=0"),
-    IgnoredKeys("the backlog is 1024", "serverSocketBacklog=1024"),
-    IgnoredKeys("reading goes on at a quarter of the high mark", "writeBufferLowWaterMark=0"),
-    IgnoredKeys("requests in work are always finished", "enableShutdownGracefully=false"),
     IgnoredKeys("only clusterTest would read it", "productEnvName=center"),
     IgnoredKeys("nothing is read from an installation folder", "rocketmqHome="),
     IgnoredKeys(

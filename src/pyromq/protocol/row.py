@@ -47,8 +47,9 @@ class ServedBy(Enum):
     RELAYED = "the broker passes it on to a client"
     NAME_SERVER = "the name server answers it"
     CLIENT = "brokers send it to clients, nobody sends it to brokers"
+    CONTROLLER = "the controller answers it"
     # Nobody, and why:
-    CONTROLLER = "it belongs to the controller, which is not there yet"
+    CONTROLLED = "controllers send it to brokers that they lead, which is not there yet"
     NOBODY = "RocketMQ 5.5.0 has the number and no handler either"
     POP = "pop consumption is not there yet: consume by pulling (a push consumer does)"
     REPLICATION = "replication is not there yet: this broker is a lone master"

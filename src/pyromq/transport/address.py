@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from typing import Any
 
@@ -38,6 +39,14 @@ def address_fault(text: str) -> str | None:
     except ConfigError as fault:
         return str(fault)
     return None if _HOST.fullmatch(host) else f"{text!r} is no address: its host has characters that no host has"
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only programs of this machine reach the host."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 def host_of(address: str) -> str:

@@ -1,4 +1,4 @@
-"""Our name server and broker as subprocesses, with the interfaces of Java's, so that a test can take either."""
+"""Our name server, broker and controller as subprocesses, with the interfaces of Java's where it has them."""
 
 from __future__ import annotations
 
@@ -103,6 +103,46 @@ class Broker:
 
     def restart(self) -> None:
         """Start again, after `stop` or `kill`, on the same port and store."""
+        self.program = self._started()
+
+    def kill(self) -> None:
+        """kill -9."""
+        self.program.kill()
+
+
+class Controller:
+    """Our controller on a loopback port that it keeps over restarts, ready when constructed."""
+
+    def __init__(
+        self, home: Path, etcd: Sequence[str], settings: Mapping[str, str] | None = None, *, port: int | None = None
+    ) -> None:
+        self.home = home
+        self.address = f"127.0.0.1:{port or free_broker_port()}"
+        merged = {"etcdEndpoints": ";".join(etcd), "controllerStorePath": str(home / "controller"), **(settings or {})}
+        self.conf = home / "conf" / "controller.conf"
+        self.conf.parent.mkdir(parents=True, exist_ok=True)
+        self.conf.write_text("".join(f"{key}={value}\n" for key, value in merged.items()))
+        self.program = self._started()
+
+    def _started(self) -> Program:
+        module = ["-m", "pyromq.cli.main", "controller"]
+        command: list[str | Path] = [sys.executable, *module, "--listen", self.address, "-c", self.conf]
+        program = Program(command, name="pyromq controller", env={"HOME": str(self.home)}, cwd=self.home)
+        try:
+            program.wait_for(r"pyromq controller ready on ")
+        except ProgramFailed:
+            program.kill()
+            raise
+        return program
+
+    def stop(self) -> None:
+        """SIGTERM, and wait for the end."""
+        self.program.signal(signal.SIGTERM)
+        code = self.program.wait()
+        assert code == 0, f"{self.program.name} ended with {code}:\n{self.program.tail()}"
+
+    def restart(self) -> None:
+        """Start again, after `stop` or `kill`, on the same port."""
         self.program = self._started()
 
     def kill(self) -> None:

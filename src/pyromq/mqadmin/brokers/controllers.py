@@ -14,13 +14,12 @@ from ..options import BROKER, CLUSTER, INTERVAL, UsageError
 from ..printing import Columns, java, java_object, when
 from .brokers import change_setting, show_settings
 
-controller_command = partial(command, waits_for="a controller: epochs and elections")
 container_command = partial(command, waits_for="broker containers")
 REPLICA = "ReplicaIdentity{'brokerName', brokerId, 'brokerAddress', alive}"
 AT = "-a controllerAddress=  controllers, host:port;host:port"
 
 
-@controller_command("Which replicas of brokers are in sync, as the controller knows", AT, INTERVAL)
+@command("Which replicas of brokers are in sync, as the controller knows", AT, INTERVAL)
 async def get_sync_state_set(run: Run) -> None:
     """[-b brokerName=]  name of the broker
     [-c clusterName=]    the cluster"""
@@ -56,7 +55,7 @@ async def _leader(run: Run) -> str:
     return found.controller_leader_address
 
 
-@controller_command("Who leads the controllers", AT)
+@command("Who leads the controllers", AT)
 async def get_controller_meta_data(run: Run) -> None:
     found = (await run.ask(_controller(run), RequestCode.CONTROLLER_GET_METADATA_INFO)).header
     run.say("", f"#ControllerGroup\t{java(found.group)}")
@@ -66,19 +65,19 @@ async def get_controller_meta_data(run: Run) -> None:
         run.say(f"#Peer:\t{peer}")
 
 
-@controller_command("Settings of controllers", AT)
+@command("Settings of controllers", AT)
 async def get_controller_config(run: Run) -> None:
     await show_settings(run, _controllers(run), RequestCode.GET_CONTROLLER_CONFIG)
 
 
-@controller_command("Change a setting of controllers", AT)
+@command("Change a setting of controllers", AT)
 async def update_controller_config(run: Run) -> None:
     """-k key=  the setting
     -v value=   its new value"""
     await change_setting(run, "controller", _controllers(run), RequestCode.UPDATE_CONTROLLER_CONFIG)
 
 
-@controller_command("Let the controller make a broker the master", AT)
+@command("Let the controller make a broker the master", AT)
 async def elect_master(run: Run) -> None:
     """-b brokerId=  its id
     -bn brokerName=  its name
@@ -99,7 +98,7 @@ async def elect_master(run: Run) -> None:
         run.say(f"\t#Broker\t{broker_id}\t{address}")
 
 
-@controller_command("Let the controller forget brokers", AT)
+@command("Let the controller forget brokers", AT)
 async def clean_broker_metadata(run: Run) -> None:
     """[-b brokerControllerIdsToClean=]  ids, with semicolons; default: all of the name
     -bn brokerName=                      name of the brokers
@@ -180,10 +179,11 @@ def _print_slave(run: Run, info: HAClientRuntimeInfo) -> None:
     run.say(f"#MasterFlushOffset\t{info.master_flush_offset}")
 
 
-@controller_command(
+@command(
     "Epochs of brokers: who was master from which position on",
     ("[-b brokerName=]  name of the broker: master and slaves", "[-c clusterName=]  the cluster"),
     INTERVAL,
+    waits_for="elected sets of our own brokers",
 )
 async def get_broker_epoch(run: Run) -> None:
     async for _ in run.rounds():

@@ -1,0 +1,122 @@
+"""What administrators ask a controller: who leads (1005), which replicas are in sync (1006), its settings (1009, 1010),
+and to forget replicas (1011)."""
+
+from __future__ import annotations
+
+from .. import logs
+from ..config import Live, NotLive, properties
+from ..config.live import check_length
+from ..errors import ConfigError, RequestRefused
+from ..model.codes import ResponseCode as Code
+from ..protocol.bodies.replication import BrokerReplicasInfo, ReplicaIdentity, ReplicasInfo
+from ..protocol.headers.replication import CleanBrokerData, GetMetadataInfoAnswer
+from ..transport.dispatch import Reply, Request, RequestOf
+from . import rules
+from .config import HIDDEN_KEYS, ControllerConfig
+from .controlled_sets import ControlledSet, ControlledSets
+from .heartbeats import HeardBrokers, ReplicaId
+from .leadership import Leadership
+
+log = logs.get("pyromq.controller")
+
+
+class OperatorRequests:
+    """Event loop only."""
+
+    def __init__(
+        self, sets: ControlledSets, heard: HeardBrokers, leadership: Leadership, live: Live[ControllerConfig]
+    ) -> None:
+        self._sets = sets
+        self._heard = heard
+        self._leadership = leadership
+        self._live = live
+
+    def metadata(self, request: Request) -> Reply:
+        """Answer 1005, whoever leads."""
+        leadership = self._leadership
+        leader = leadership.leader
+        return Reply(
+            header=GetMetadataInfoAnswer(
+                group=leadership.group,
+                controller_leader_id=leader.id if leader else None,
+                controller_leader_address=leader.address if leader else None,
+                is_leader=leadership.leads,
+                peers="".join(f"{place.id}:{place.address};" for place in leadership.peers.values()),
+            )
+        )
+
+    async def sync_state(self, request: RequestOf[None, list[str]]) -> Reply:
+        """Answer 1006: of each name that is known; others are left out."""
+        names = request.body if request.raw_body else []
+        if not names:
+            raise RequestRefused("not set any response code")  # Java's answer to a request that names no broker
+        found = {}
+        for name in names:
+            record = await self._sets.find(name)
+            if record.content is not None:
+                found[name] = self._replicas(record)
+        return Reply(body=BrokerReplicasInfo(replicas_info_table=found))
+
+    def _replicas(self, record: ControlledSet) -> ReplicasInfo:
+        content = record.content
+        assert content is not None
+        members = [
+            ReplicaIdentity(
+                alive=self._heard.is_alive(ReplicaId(record.cluster, record.name, replica)),
+                broker_address=place.address,
+                broker_id=replica,
+                broker_name=record.name,
+            )
+            for replica, place in sorted(content.replicas.items())
+        ]
+        return ReplicasInfo(
+            in_sync_replicas=[one for one in members if one.broker_id in content.in_sync],
+            master_address=content.master_address,
+            master_broker_id=content.master,
+            master_epoch=content.epoch,
+            not_in_sync_replicas=[one for one in members if one.broker_id not in content.in_sync],
+            sync_state_set_epoch=content.set_epoch,
+        )
+
+    async def clean(self, request: RequestOf[CleanBrokerData, None]) -> Reply:
+        header = request.header
+        before = await self._sets.find(header.broker_name, header.cluster_name or "")
+
+        def is_alive(replica: int) -> bool:
+            return self._heard.is_alive(ReplicaId(before.cluster, before.name, replica))
+
+        ids, even_living = header.broker_controller_ids_to_clean or "", header.is_clean_living_broker
+        if before.content is None:
+            rules.without(None, before.name, ids, even_living=even_living, is_alive=is_alive)
+        await self._sets.change(
+            before.name,
+            before.cluster,
+            lambda found: rules.without(found, before.name, ids, even_living=even_living, is_alive=is_alive),
+        )
+        log.warning("replicas forgotten", broker=before.name, ids=ids or "all", by=request.peer.address)
+        return Reply()
+
+    def show_settings(self, request: Request) -> Reply:
+        """Answer 1010, in alphabetical order, without passwords and what has no value."""
+        shown = self._live.shown() | {"configStorePath": str(self._live.config.overlay_path)}
+        pairs = {key: value for key, value in sorted(shown.items()) if value and key not in HIDDEN_KEYS}
+        return Reply(body=properties.render(pairs).encode())
+
+    def change_settings(self, request: Request) -> Reply:
+        """Answer 1009, once all of it or nothing is in effect and in the overlay file."""
+        text = request.raw_body.decode("utf-8", "replace")
+        try:
+            check_length(text)
+            keys = [entry.key for entry in properties.parse(text, "the request")]
+            if not self._live.config.black_list.isdisjoint(keys):
+                raise RequestRefused("Can not update config in black list.", Code.NO_PERMISSION)
+            changed = self._live.change(text, "the request")
+        except NotLive as fault:
+            raise RequestRefused(str(fault), Code.NO_PERMISSION) from None
+        except ConfigError as fault:
+            raise RequestRefused(str(fault), Code.INVALID_PARAMETER) from None
+        except OSError as fault:
+            path = self._live.config.overlay_path
+            raise RequestRefused(f"not changed: cannot write {path}: {fault.strerror or fault}") from None
+        log.warning("settings changed", by=request.peer.address, **changed)
+        return Reply()

@@ -1,0 +1,149 @@
+"""The controller's composition root: makes the parts, starts them in order, stops them in reverse. Nothing else.
+
+The command line calls `run`. Tests make a `Controller` with a coordination store of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
+
+from .. import logs
+from ..ambient import Clock
+from ..config import Live, Loaded
+from ..coordination.etcd import EtcdCoordination
+from ..coordination.store import Coordination, CoordinationUnreachable
+from ..machine.budget import Budget, budget_of_process
+from ..protocol.json import load_dialect
+from ..supervision import Loops
+from ..transport.client import Connect, RemotingClient
+from ..transport.dispatch import Dispatcher
+from ..transport.limits import Limits
+from ..transport.peer import Peer
+from ..transport.self_signed import log_certificate, with_certificate
+from ..transport.server import Server
+from ..transport.turns.loop_holds import LoopHolds
+from .config import CONTROLLER_KEYS, ControllerConfig
+from .controlled_sets import ControlledSets
+from .elections import Elections
+from .failover import Failover
+from .heartbeats import HeardBrokers
+from .leadership import ControllerPlace, Leadership
+from .operator_requests import OperatorRequests
+from .set_requests import SetRequests
+from .surface import surface
+
+log = logs.get("pyromq.controller")
+
+
+class Controller:
+    """Event loop only. It listens before it takes part: its name and address are known then."""
+
+    def __init__(
+        self,
+        loaded: Loaded[ControllerConfig],
+        coordination: Coordination,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        connect: Connect | None = None,
+        budget: Budget | None = None,
+    ) -> None:
+        config = loaded.config
+        budget = budget or Budget()
+        self._config = config
+        self._is_stopping = False
+        self.live = Live(loaded, CONTROLLER_KEYS, config.overlay_path)
+        self._client = RemotingClient(
+            clock=clock,
+            rng=rng,
+            limits=Limits(connections=budget.shares.outgoing),
+            tls=config.client_tls(),
+            connect=connect,
+        )
+        self._sets = ControlledSets(coordination)
+        self._heard = HeardBrokers(clock)
+        self.leadership = Leadership(coordination, clock, config.controller_dleger_group)
+        self._elections = Elections(self._sets, self._heard, self.live, self._client, clock)
+        self._failover = Failover(self._sets, self._heard, self._elections, self.leadership, self.live, clock)
+        handlers = surface(
+            SetRequests(self._sets, self._heard, self._elections, self.live),
+            OperatorRequests(self._sets, self._heard, self.leadership, self.live),
+            self.leadership,
+        )
+        self.server = Server(
+            Dispatcher(LoopHolds(clock, config.limits().loop_hold_ms).around(handlers)),
+            clock=clock,
+            limits=config.limits(budget.memory_bytes),
+            tls=config.server_tls(),
+            on_close=self._connection_lost,
+            quota=budget.quota,
+            name="controller",
+        )
+        self.loops = Loops(clock, log)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def listen(self) -> str:
+        """Return the address, with the port that was chosen where the setting says 0."""
+        return await self.server.start(self._config.bind_address.strip("[]"), self._config.port)
+
+    async def join(self, address: str) -> None:
+        """Take part as the controller that brokers reach at `address`, unless controllerDLegerPeers says where."""
+        known = self._config.own_peer or address
+        await self.leadership.join(ControllerPlace(self._config.controller_dleger_self_id or known, known))
+        loops = {
+            "leadership": self.leadership.keep,
+            "replacing masters": self._failover.replace,
+            "silent brokers": self._failover.expire,
+            "missing masters": self._failover.find_missing_masters,
+        }
+        running = asyncio.get_running_loop()
+        self._tasks = [running.create_task(self.loops.keep(name, begin)) for name, begin in loops.items()]
+
+    async def stop(self) -> None:
+        """Let another controller lead, finish requests in work, then stop."""
+        self._is_stopping = True
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        with suppress(CoordinationUnreachable):  # then the lease ends by itself
+            await self.leadership.leave()
+        await self.server.stop(self._config.shutdown_wait_time_seconds)
+        await self._elections.close()
+        await self._client.close()
+
+    def _connection_lost(self, peer: Peer) -> None:
+        if not self._is_stopping:  # then it was us, and nobody has left
+            self._failover.departed(self._heard.lost(peer), "broker connection lost")
+
+
+async def run(
+    loaded: Loaded[ControllerConfig],
+    *,
+    clock: Clock,
+    rng: random.Random,
+    ready: Callable[[str], None],
+    stop_wanted: asyncio.Event,
+) -> None:
+    """Serve until `stop_wanted` is set. `ready` gets the address once connections are taken."""
+    load_dialect()
+    config = loaded.config
+    budget = budget_of_process(reserved=config.reserved_descriptors)
+    for notice in loaded.notices:
+        log.warning("configuration", notice=notice)
+    loaded = with_certificate("controller", loaded, config, config.tls_folder, [config.bind_address], clock.now_ms())
+    async with AsyncExitStack() as stack:
+        etcd = await stack.enter_async_context(EtcdCoordination(config.coordination.etcd(), clock))
+        log.info("coordination store", etcd=await etcd.check())
+        controller = Controller(loaded, etcd, clock=clock, rng=rng, budget=budget)
+        stack.push_async_callback(controller.stop)
+        address = await controller.listen()
+        await controller.join(address)
+        budget.log_shares()
+        log_certificate("controller", loaded.config)
+        ready(address)
+        await stop_wanted.wait()
+    log.info("controller stopped")
