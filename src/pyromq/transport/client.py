@@ -123,6 +123,12 @@ class RemotingClient:
         await connection.writable()
         connection.send(request)
 
+    def let_go(self, address: str, reason: str) -> None:
+        """Cut the connection to this address, if there is one. Calls that wait fail with ConnectionLost."""
+        connection = self._ready(address)
+        if connection is not None:
+            connection.abort(reason)
+
     async def close(self) -> None:
         """Close all connections. Calls that wait fail with ConnectionLost."""
         self._is_closed = True

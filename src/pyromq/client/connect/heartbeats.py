@@ -1,8 +1,9 @@
 """Heartbeats of one client: which groups it has, said to every broker it knows, and taken back when a group leaves.
 
-The session runs the loop and says when brokers are new or a connection ended. A broker that was silent is tried every
-second; one that refuses is named in the log, since such a consumer gets nothing and no call of its own fails. Where it
-refuses a group, the group's consumer hears of it, and of the end of it: brokers are asked again every second.
+The session runs the loop and says when brokers are new or a connection ended: those are told at once, the others when
+their time has come. A broker that is silent is tried after a second, and then more and more seldom, until a call of
+another kind finds it again. One that refuses is named in the log, since such a consumer gets nothing and no call of its
+own fails. Where it refuses a group, the group's consumer hears of it, and of the end of it: it is asked every second.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ... import logs
-from ...ambient import Clock
+from ...ambient import Clock, Random
 from ...model.codes import ResponseCode
 from ...protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
 from ...protocol.bodies.own import RefusedGroups
 from ...protocol.headers.clients import UnregisterClient
 from ...protocol.requests import RequestCode
 from ..config import ClientConfig
+from ..core.retry import growing_pause_s, period_s
 from ..errors import Error, Refused, SubscriptionConflict, refused
 from .answers import Answer
 from .background import Bell
@@ -55,9 +57,12 @@ class Heartbeats:
     client_id: str
     config: ClientConfig
     clock: Clock
+    rng: Random
     ask: Callable[..., Awaitable[Any]]
     brokers: Callable[[bool], set[str]]
     due: Bell = field(init=False)  # rung for new brokers and groups
+    _told: set[str] = field(init=False, default_factory=set)  # addresses that accepted what we are now
+    _silent: set[str] = field(init=False, default_factory=set)  # those that did not answer the last one
     _producers: dict[str, int] = field(init=False, default_factory=dict)
     _members: dict[str, GroupMember] = field(init=False, default_factory=dict)
     _conflicts: dict[str, dict[str, SubscriptionConflict]] = field(init=False, default_factory=dict)  # address, group
@@ -74,6 +79,12 @@ class Heartbeats:
 
     def add_producer(self, group: str) -> None:
         self._producers[group] = self._producers.get(group, 0) + 1
+        self._told.clear()
+        self.due.ring()
+
+    def forgotten_by(self, address: str) -> None:
+        """Tell this broker soon: the connection to it ended, and with it, over there, our groups."""
+        self._told.discard(address)
         self.due.ring()
 
     async def remove_producer(self, group: str) -> None:
@@ -88,6 +99,7 @@ class Heartbeats:
             hint = "Brokers know one consumer of a group per client: make a second client, or take another group"
             raise Error(f"group {group!r} has a consumer in this client already", hint=hint)
         self._members[group] = member
+        self._told.clear()
 
     async def remove_member(self, group: str) -> None:
         del self._members[group]
@@ -96,10 +108,17 @@ class Heartbeats:
             found.pop(group, None)
         await self._unregister(UnregisterClient(client_id=self.client_id, consumer_group=group))
 
-    async def send(self) -> bool:
-        """Send one to every known broker, to slaves only where we consume. False if a broker did not accept it."""
+    async def send(self) -> None:
+        """Send one to every known broker, to slaves only where we consume."""
+        self._told.clear()
+        await self._tell()
+
+    async def _tell(self) -> None:
+        """Send one to each known broker that does not know what we are now."""
         if not self.has_groups:
-            return True
+            return
+        addresses = self._addresses()
+        self._silent &= addresses
         beat = HeartbeatData(
             client_id=self.client_id,
             producer_data_set=[ProducerData(group_name=group) for group in self._producers],
@@ -108,27 +127,31 @@ class Heartbeats:
         answered = asyncio.get_running_loop().create_future()
         self._unanswered.add(answered)
         try:
-            addresses = self._addresses()
-            accepted = await asyncio.gather(*(self._send_to(address, beat) for address in addresses))
+            await asyncio.gather(*(self._send_to(address, beat) for address in addresses - self._told))
             self._report_conflicts(addresses)
-            return all(accepted)
         finally:
             self._unanswered.discard(answered)
             answered.set_result(None)
 
-    async def _send_to(self, address: str, beat: HeartbeatData) -> bool:
+    async def _send_to(self, address: str, beat: HeartbeatData) -> None:
+        self._told.add(address)  # before its answer: what changes meanwhile takes it out again
+        self._silent.discard(address)
         try:
             expected = (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR)
             answer = await self.ask(address, RequestCode.HEART_BEAT, None, beat, expected=expected)
             conflicts = {} if answer.code == ResponseCode.SUCCESS else _conflicts(answer)
         except Error as fault:
             log.debug("heartbeat failed", address=address, fault=str(fault))
+            self._told.discard(address)
             if isinstance(fault, Refused):
                 self._log_refusal(address, fault)
-            return False
+            else:
+                self._silent.add(address)
+            return
         self._refusals.pop(address, None)
         self._conflicts[address] = conflicts
-        return not conflicts
+        if conflicts:
+            self._told.discard(address)
 
     def _report_conflicts(self, addresses: set[str]) -> None:
         """Tell each consumer once that it is refused, and once that it no longer is. Brokers that went do not count."""
@@ -156,11 +179,28 @@ class Heartbeats:
         )
 
     async def run(self) -> None:
-        """Send every 30 s; at once for new brokers and groups; every second while a broker is away."""
+        """Tell all every 30 s, those that are new or have forgotten us at once, those that did not accept it again."""
+        everybody_at, failures, pause_s = self.clock.monotonic() + self._period_s(), 0, self.config.heartbeat_s
         while True:
-            await self.due.wait(self.config.heartbeat_s)
-            while not await self.send():
-                await self.clock.sleep(self.config.trouble_pause_s)
+            left_s = everybody_at - self.clock.monotonic()
+            await self.due.wait(max(0.0, min(pause_s, left_s)))
+            if self.clock.monotonic() >= everybody_at:
+                self._told.clear()
+                everybody_at = self.clock.monotonic() + self._period_s()
+            await self._tell()
+            missing = (self._addresses() if self.has_groups else set()) - self._told
+            failures = failures + 1 if missing else 0
+            pause_s = self._retry_pause_s(missing, failures)
+
+    def _period_s(self) -> float:
+        return period_s(self.config.heartbeat_s, self.rng)
+
+    def _retry_pause_s(self, missing: set[str], failures: int) -> float:
+        if not missing:
+            return self.config.heartbeat_s
+        if not missing <= self._silent:
+            return self.config.trouble_pause_s  # one that refuses: its group's consumer waits to hear of the end
+        return growing_pause_s(self.config.trouble_pause_s, self.config.heartbeat_s, failures, self.rng)
 
     async def _unregister(self, header: UnregisterClient) -> None:
         async def unregister_at(address: str) -> None:

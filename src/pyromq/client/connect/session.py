@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from ...transport.client import Connect, Reconnect, RemotingClient
 from ...transport.dispatch import Dispatcher, Handler
 from ...transport.peer import Peer
 from ..config import ClientConfig, own_ip, with_namespace
+from ..core.retry import growing_pause_s, period_s
 from ..core.routing import Route
 from ..errors import BadMessage, Closed, Error, NoBroker, TimedOut, TopicNotFound, refused, unreachable
 from .answers import Answer, bad_order
@@ -36,6 +37,7 @@ from .heartbeats import Heartbeats
 from .name_servers import NameServers
 from .new_topics import KeyedTopics
 from .outages import Outages
+from .routes import KnownRoutes, brings_brokers, moved_masters
 
 if TYPE_CHECKING:
     from .signing import Signer
@@ -45,6 +47,7 @@ log = logs.get("pyromq.client")
 AnyHeader = Header | dict[str, str] | None
 
 AUTO_CREATED_QUEUES = 4
+FAREWELL_S = 0.2  # for answers of a master that was replaced
 VIP_STEP = 2  # brokers serve producers on a second port, so much below the first
 
 
@@ -75,13 +78,13 @@ class Session:
         self.transport = self._make_transport(Dispatcher(handlers or {}), connect, reconnect)
         self.outages = Outages(clock, lambda: self.heartbeats.has_groups)
         self.name_servers = NameServers(self.transport, config, rng, self.outages)
-        self.new_topics = KeyedTopics(clock, self.ask, self.name_servers.route, self._learn)
-        self._routes: dict[str, Route] = {}
-        self._route_reads: dict[str, asyncio.Task[Route]] = {}
+        self.routes = KnownRoutes(clock, rng, self._ask_route, self._learned, self._is_being_made)
+        self.new_topics = KeyedTopics(clock, self.ask, self.name_servers.route, self.routes.learn)
         self._announced: set[str] = set()  # topics whose brokers shall know us before we send there, or if we never do
-        self.heartbeats = Heartbeats(self.client_id, config, clock, self.ask, self._brokers)
+        self.heartbeats = Heartbeats(self.client_id, config, clock, rng, self.ask, self.routes.brokers)
         self._tasks = Tasks(self._died)
         self._routes_stale = Bell(clock)
+        self._news = Bell(clock)  # something to tell brokers of: not to wait until troubles are over
         self._fault: BaseException | None = None
         self.sender_numbers = count(1)  # no two senders of this client have the same
         self.is_closed = False
@@ -110,6 +113,10 @@ class Session:
         self.is_closed = True
         await self._tasks.cancel()
         await self.transport.close()
+
+    def background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run this beside the caller until it ends or the session stops."""
+        self._tasks.start(work)
 
     def _died(self, fault: BaseException) -> None:
         """Let every later call fail with the fault that ended a loop of ours, rather than go on without heartbeats."""
@@ -152,6 +159,7 @@ class Session:
             raise _too_large(fault, address) from None
         if address in self.outages.away:
             self.outages.answered(address)
+            self.heartbeats.due.ring()  # it may have forgotten us
         if answer.code not in expected:
             raise refused(answer.code, answer.remark, address)
         return answer
@@ -213,7 +221,7 @@ class Session:
     async def route(self, topic: str) -> Route:
         """Return the route. Known ones are kept and refreshed in the background. TopicNotFound, NoNameServer."""
         self.check_open()
-        known = self._routes.get(topic)
+        known = self.routes.get(topic)
         return known if known is not None else await self.read_route(topic)
 
     async def route_to_write(self, topic: str, *, by_key: bool = False) -> Route:
@@ -239,7 +247,7 @@ class Session:
                 route = await self.new_topics.make(route)
         if route.write_fault:
             raise bad_order(route)
-        if not route.writable:
+        if not (route.for_keys if by_key else route.writable):
             hint = "Are its masters running (mqadmin clusterList), and does its permission allow writing?"
             raise NoBroker(f"topic {topic!r} has no queue that can be written", hint=hint)
         return route
@@ -249,10 +257,10 @@ class Session:
         return master_of(await self.route_to_write(queue.topic), queue)
 
     def known_route(self, topic: str) -> Route | None:
-        return self._routes.get(topic)
+        return self.routes.get(topic)
 
     def known_master(self, queue: MessageQueue) -> str | None:
-        route = self._routes.get(queue.topic)
+        route = self.routes.get(queue.topic)
         return None if route is None else route.master(queue.broker_name)
 
     def reader(self, route: Route, queue: MessageQueue, wanted_id: int = MASTER_ID) -> str:
@@ -265,61 +273,63 @@ class Session:
 
     async def read_route(self, topic: str) -> Route:
         """Read a route; all who ask for the same topic meanwhile share one request."""
-        task = self._route_reads.get(topic)
-        if task is None:
-            task = self._route_reads[topic] = asyncio.get_running_loop().create_task(self.name_servers.route(topic))
-            task.add_done_callback(lambda done: self._route_read(topic, done))
-        return await asyncio.shield(task)
+        return await self.routes.read(topic)
 
-    def _route_read(self, topic: str, done: asyncio.Task[Route]) -> None:
-        del self._route_reads[topic]
-        if done.cancelled() or done.exception() is not None:
-            return  # an old route stays: its brokers may be back before the name server says so
-        if self.new_topics.being_made(topic) is None:  # else some of its brokers are missing yet
-            self._learn(done.result())
+    async def _ask_route(self, topic: str) -> Route:
+        return await self.name_servers.route(topic)
 
-    def _learn(self, route: Route) -> None:
-        is_new = route.topic not in self._routes
-        self._routes[route.topic] = route
-        if is_new:
+    def _is_being_made(self, topic: str) -> bool:
+        return self.new_topics.being_made(topic) is not None
+
+    def _learned(self, before: Route | None, route: Route) -> None:
+        if before is None or brings_brokers(before, route):
             self.heartbeats.due.ring()  # brokers that we have not met yet
+        if before is not None:
+            for address in moved_masters(before, route):
+                self._tasks.start(self._leave(address))
+
+    async def _leave(self, address: str) -> None:
+        """End the connection to a former master once it had time to answer: what hangs there is repeated elsewhere."""
+        await self.clock.sleep(FAREWELL_S)
+        self.transport.let_go(address, "the broker has another master now")
 
     def announce_to_brokers(self, topic: str) -> None:
         """Send heartbeats to its brokers from now on; while nobody knows the topic, to those that could make it."""
         if topic not in self._announced:
             self._announced.add(topic)
             self._routes_stale.ring()
+            self._news.ring()
 
     def refresh_routes(self) -> None:
-        """Read the routes at once, since something failed."""
+        """Read the routes at once, since something failed; while it goes on failing, more and more seldom."""
         self._routes_stale.ring()
 
     async def _refresh_loop(self) -> None:
+        troubles = 0
         while True:
-            troubled = await self._routes_stale.wait(self.config.route_refresh_s)
-            for topic in (*self._routes, *self._announced.difference(self._routes)):
+            troubled = await self._routes_stale.wait(period_s(self.config.route_refresh_s, self.rng))
+            changes = self.routes.changes
+            for topic in (*self.routes, *self._announced.difference(self.routes)):
                 try:
-                    await (self.read_route(topic) if topic in self._routes else self.route_to_write(topic))
+                    await (self.read_route(topic) if topic in self.routes else self.route_to_write(topic))
                 except Error as fault:
                     log.debug("route not refreshed", topic=topic, fault=str(fault))
             await self.name_servers.probe()
-            brokers = self._brokers(True)
+            brokers = self.routes.brokers(True)
             self.outages.forget({*brokers, *map(self.sends_to, brokers), *self.config.name_servers})
             if troubled:
-                await self.clock.sleep(self.config.trouble_pause_s)
+                troubles = 1 if self.routes.changes != changes else troubles + 1
+                await self._news.wait(self._trouble_pause_s(troubles))
+            else:
+                troubles = 0
 
-    def _brokers(self, with_slaves: bool) -> set[str]:
-        return {
-            address
-            for route in self._routes.values()
-            for replicas in route.addresses.values()
-            for broker_id, address in replicas.items()
-            if broker_id == MASTER_ID or with_slaves
-        }
+    def _trouble_pause_s(self, troubles: int) -> float:
+        """Return the time between two looks: with many clients, those of a lost broker are all that name servers do."""
+        return growing_pause_s(self.config.trouble_pause_s, self.config.route_refresh_s, troubles, self.rng)
 
     def _connection_lost(self, peer: Peer) -> None:
-        if not self.is_closed:
-            self.heartbeats.due.ring()  # a broker forgets clients with their connections
+        if not self.is_closed and peer.address not in self.config.name_servers:
+            self.heartbeats.forgotten_by(peer.address)  # a broker forgets clients with their connections
 
 
 def _too_large(fault: RequestTooLarge, address: str) -> BadMessage:
@@ -335,7 +345,8 @@ def master_of(route: Route, queue: MessageQueue) -> str:
     if address is None:
         raise NoBroker(
             f"broker {queue.broker_name!r}, which holds queue {queue.queue_id} of {queue.topic!r}, has no master now",
-            hint="Start it again; sends with a key wait for their own queue",
+            hint="Start it again; sends with a key wait for their own queue, unless the broker's write permission is "
+            "taken away (mqadmin wipeWritePerm)",
         )
     return address
 

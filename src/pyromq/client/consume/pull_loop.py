@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ... import logs
-from ...errors import ProtocolError
+from ...errors import CallFailed, ProtocolError
 from ...model.codes import ResponseCode
 from ...protocol.pulls import Pulled
 from ..connect.session import Session
+from ..core.retry import growing_pause_s
 from ..errors import Error
 from ..subscription import Filter
 from .consume_service import AssignedQueue, ConsumeService
@@ -24,6 +25,7 @@ from .start_offsets import StartOffsets
 log = logs.get("pyromq.client")
 
 ERROR_PAUSE_S = 3.0
+AWAY_PAUSE_S = 0.2  # the first time, where nobody answered
 BUSY_PAUSE_S = 0.02
 FULL_PAUSE_S = 0.05
 PAUSED_S = 1.0
@@ -53,6 +55,7 @@ class PullLoop:
 
         The broker wants it so, or its topic was deleted: another one of the same name is read from its first message.
         """
+        failures = 0
         while not assigned.is_over:
             pause_s = self._reason_to_wait(assigned)
             if pause_s == 0:
@@ -63,9 +66,10 @@ class PullLoop:
                     if assigned.next_offset > 0 and self.puller.is_gone(assigned.queue, fault):
                         self.starts.expect(assigned.queue.topic)
                         return 0
-                    is_busy = getattr(fault, "code", None) == ResponseCode.SYSTEM_BUSY
-                    pause_s = BUSY_PAUSE_S if is_busy else ERROR_PAUSE_S
+                    failures += 1
+                    pause_s = self._pause_after(fault, failures)
                 else:
+                    failures = 0
                     if assigned.is_over:
                         break
                     assigned.pulled_ms = self.session.clock.now_ms()
@@ -76,6 +80,14 @@ class PullLoop:
             if pause_s > 0:
                 await self.session.clock.sleep(pause_s)
         return None
+
+    def _pause_after(self, fault: Exception, failures: int) -> float:
+        """Return the seconds before the next pull: a broker that is away may have another master in a moment."""
+        if getattr(fault, "code", None) == ResponseCode.SYSTEM_BUSY:
+            return BUSY_PAUSE_S
+        if isinstance(fault, CallFailed):
+            return growing_pause_s(AWAY_PAUSE_S, ERROR_PAUSE_S, failures, self.session.rng)
+        return ERROR_PAUSE_S
 
     def _reason_to_wait(self, assigned: AssignedQueue) -> float:
         """Return the seconds for which this queue must not be pulled."""

@@ -25,6 +25,10 @@ RETRIED_CODES = frozenset(
     )
 )
 
+# What a broker says that is not the master, or not yet or no longer.
+_NOT_MASTER_NOW = ResponseCode.SERVICE_NOT_AVAILABLE
+_TOO_FEW_COPIES = "in-sync replicas not enough"  # Java's words, and ours, with SYSTEM_ERROR
+
 # Seconds of the delay levels 1 to 18 of a broker that is not configured otherwise (messageDelayLevel).
 LEVEL_SECONDS = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 
@@ -134,7 +138,25 @@ def level_after(reconsume_times: int) -> int:
     return _FIRST_RETRY_LEVEL + reconsume_times
 
 
+def may_be_switching(code: int | None, remark: str) -> bool:
+    """Return whether a refusal is one that brokers give while their set changes its master: it costs time alone."""
+    return code == _NOT_MASTER_NOW or (code == ResponseCode.SYSTEM_ERROR and _TOO_FEW_COPIES in remark)
+
+
 def busy_pause_s(failures: int, rng: Random) -> float:
     """Return how long to hold back after SYSTEM_BUSY: doubled each time, half of it by chance."""
-    full = min(_BUSY_MOST_S, _BUSY_FIRST_S * 2.0 ** min(failures, 10))
+    return growing_pause_s(2 * _BUSY_FIRST_S, _BUSY_MOST_S, failures, rng)
+
+
+def growing_pause_s(first_s: float, most_s: float, times: int, rng: Random) -> float:
+    """Return the pause after so many failures: doubled each time up to the most, half of it by chance."""
+    full = min(most_s, first_s * 2.0 ** min(times - 1, 30))
     return full * (0.5 + 0.5 * rng.random())
+
+
+def period_s(longest_s: float, rng: Random) -> float:
+    """Return the time until the next round of what is done regularly: up to a tenth early.
+
+    Clients that began together, or lost the same server, do not go on in step.
+    """
+    return longest_s * (0.9 + 0.1 * rng.random())

@@ -30,12 +30,16 @@ class Route:
     addresses: dict[str, dict[int, str]] = field(default_factory=dict)
     writable: tuple[MessageQueue, ...] = ()
     readable: tuple[MessageQueue, ...] = ()
+    # What order keys are spread over: the writable ones, and those whose master is away while a replica is there.
+    for_keys: tuple[MessageQueue, ...] = ()
     is_static: bool = False  # queues of its own kind, which this client does not know
     write_fault: str = ""  # why nothing can be written although it is there: its order setting cannot be read
     writers: frozenset[str] = field(init=False, compare=False)  # names of the brokers of `writable`
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "writers", frozenset(queue.broker_name for queue in self.writable))
+        if not self.for_keys:
+            object.__setattr__(self, "for_keys", self.writable)
 
     def master(self, broker_name: str) -> str | None:
         replicas = self.addresses.get(broker_name)
@@ -51,6 +55,9 @@ class Route:
 def route_of(topic: str, data: TopicRouteData) -> Route:
     """Return the route: writable queues have a known master, readable ones need the permission alone.
 
+    Order keys keep their queues while a broker is between two masters: among fewer queues they would move, and move
+    back with the new master, and their order would be lost twice.
+
     An order topic whose setting cannot be read has no writable queue: among others its keys would move.
     """
     _check_sizes(data)
@@ -61,10 +68,12 @@ def route_of(topic: str, data: TopicRouteData) -> Route:
         ordered, fault = (), str(nonsense)
     parts = sorted(data.queue_datas, key=lambda part: part.broker_name)
     masters = [part for part in parts if MASTER_ID in addresses.get(part.broker_name, {})]
+    present = [part for part in parts if addresses.get(part.broker_name)]
     return Route(
         topic=topic,
         addresses=addresses,
         writable=ordered or (() if fault else _queues(topic, masters, Perm.WRITE, lambda part: part.write_queue_nums)),
+        for_keys=ordered or (() if fault else _queues(topic, present, Perm.WRITE, lambda part: part.write_queue_nums)),
         readable=_queues(topic, parts, Perm.READ, lambda part: part.read_queue_nums),
         is_static=bool(data.topic_queue_mapping_by_broker),
         write_fault=fault,

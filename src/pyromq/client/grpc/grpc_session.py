@@ -120,7 +120,7 @@ class GrpcSession(Session):
         await super().stop()
 
     def _servers(self) -> set[str]:
-        return self._brokers(False) or {self.config.name_servers[0]}
+        return self.routes.brokers(False) or {self.config.name_servers[0]}
 
     async def _exchange(
         self, address: str, code: int, header: AnyHeader, body: bytes, timeout_s: float, expected: Iterable[int]

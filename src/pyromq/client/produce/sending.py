@@ -1,7 +1,8 @@
 """One message to one queue, and again elsewhere if that fails: which queue next, how long, and when to give up.
 
 Used by the producer, and by consumers that give messages back by sending them. A send without key goes to another
-broker after a failure; a send with a key stays on the queue of its key, so that its order holds.
+broker after a failure; a send with a key stays on the queue of its key, so that its order holds. While a broker is away
+or changes its master, attempts cost time alone: the route is read again until there is a master or the time is over.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from ...protocol.headers.send import SendMessageAnswer
 from ..arguments import check_count, check_length
 from ..connect.answers import header_of
 from ..connect.session import Session, master_of
-from ..core.retry import RETRIED_CODES, busy_pause_s
+from ..core.retry import RETRIED_CODES, busy_pause_s, growing_pause_s, may_be_switching
 from ..core.routing import Latencies, Rotation, Route
-from ..errors import Error, NoBroker, NoNameServer, TimedOut, Unreachable, refused
+from ..errors import Error, NoBroker, NoNameServer, Refused, TimedOut, Unreachable, refused
 from .outgoing import Outgoing, SendHeaders
 from .queue_choice import QueueChoice, always
+from .slow_sends import SlowSends
 
 DEFAULT_REGION = "DefaultRegion"  # Java's, of brokers that do not name theirs
 
@@ -38,6 +40,7 @@ class SendStatus(Enum):
 
 _STATUSES = {status.value: status for status in SendStatus}
 _STORED = tuple(_STATUSES)
+_FIRST_PAUSE_S, _MOST_PAUSE_S = 0.04, 0.25  # between attempts at a broker that is away, or no master now
 _NO_SUCH_QUEUE = "request queueId["  # what brokers say, Apache's too, of a queue that the topic does not have
 
 
@@ -79,6 +82,7 @@ class Sender:
         self._repeated = RETRIED_CODES.union(_STORED if policy.retry_not_ok else ())
         self._rotation = Rotation(session.rng)
         self._latencies = Latencies()
+        self._slow = SlowSends(session)
         self._number = next(session.sender_numbers)
         self._sent = 0
 
@@ -98,10 +102,10 @@ class Sender:
             queue: MessageQueue | None = None
             try:
                 route = self._session.known_route(message.topic)
-                if route is None or not route.writable or (choose is not None and self._may_be_partial(message.topic)):
+                if route is None or not self._is_usable(route, choose):
                     route = await self._route(message.topic, deadline - now, by_key=choose is not None)
                     now = clock.monotonic()
-                queue = choose(route.writable) if choose else self._next_queue(route, last_broker, now)
+                queue = choose(route.for_keys) if choose else self._next_queue(route, last_broker, now)
                 share_s = self._share_s(route, choose, deadline - now, faults)
                 return await self._attempt(message, route, queue, share_s, now)
             except Error as fault:
@@ -113,14 +117,12 @@ class Sender:
                     if any(each.may_be_stored for each in faults[:-1]):
                         break
                     raise
-                if isinstance(fault, NoBroker):
-                    self._session.refresh_routes()  # a key waits for its broker: hear at once that it is back
             if queue is not None:
                 if self._policy.once and isinstance(faults[-1], Unreachable | TimedOut):
                     choose = always(queue)  # it may be stored there, and no other broker would know
                 last_broker = queue.broker_name
                 self._latencies.failed(last_broker, clock.monotonic())
-            await self._pause(faults, deadline)
+            await self._wait(message.topic, queue, faults, deadline)
             now = clock.monotonic()
         raise self._failure(message.topic, faults)
 
@@ -135,18 +137,18 @@ class Sender:
             return False
         try:
             async with self._session.clock.timeout(max(0.0, deadline - self._session.clock.monotonic())):
-                queues = (await self._session.read_route(queue.topic)).writable
+                queues = _queues(await self._session.read_route(queue.topic), choose)
         except (Error, TimeoutError):
             return False
         return queue not in queues and bool(queues) and (choose is None or choose(queues) != queue)
 
     def _attempts_left(self, faults: list[Error]) -> int:
-        """Return how many attempts are left. Brokers that cannot be reached cost time instead: they may come back."""
-        return self._policy.retries + 1 - sum(not isinstance(fault, Unreachable | NoBroker) for fault in faults)
+        """Return how many attempts are left. A broker that is away, or no master now, costs time instead."""
+        return self._policy.retries + 1 - sum(not _is_passing(fault) for fault in faults)
 
     async def send_oneway(self, message: Outgoing, choose: QueueChoice | None = None) -> None:
         route = await self._route_to_write(message.topic, by_key=choose is not None)
-        queue = choose(route.writable) if choose else self._next_queue(route, "", self._session.clock.monotonic())
+        queue = choose(route.for_keys) if choose else self._next_queue(route, "", self._session.clock.monotonic())
         fields = self._headers.fields(message, queue, self._session.clock.now_ms())
         address = self._session.sends_to(master_of(route, queue))
         await self._session.send_oneway(address, message.code, fields, message.body)
@@ -175,9 +177,10 @@ class Sender:
             self._session.new_topics.note_sent(route)
         return route
 
-    def _may_be_partial(self, topic: str) -> bool:
-        """Return whether a send without a key has just made the topic, perhaps not on all brokers yet."""
-        return self._session.new_topics.may_be_partial(topic)
+    def _is_usable(self, route: Route, choose: QueueChoice | None) -> bool:
+        """Return whether the route has queues, and for a key all of them: a send may have just made the topic."""
+        is_partial = choose is not None and self._session.new_topics.may_be_partial(route.topic)
+        return bool(_queues(route, choose)) and not is_partial
 
     def _next_queue(self, route: Route, last_broker: str, now: float) -> MessageQueue:
         queues = route.writable
@@ -201,9 +204,13 @@ class Sender:
     ) -> list[SendResult]:
         clock, address = self._session.clock, self._session.sends_to(master_of(route, queue))
         fields = self._headers.fields(message, queue, clock.now_ms(), timeout_s)
-        command = await self._session.call(  # as `ask` does, with less around it: every message passes here
-            address, message.code, fields, message.body, timeout_s=timeout_s, expected=_STORED
-        )
+        number = self._slow.begin(message.topic, began)
+        try:
+            command = await self._session.call(  # as `ask` does, with less around it: every message passes here
+                address, message.code, fields, message.body, timeout_s=timeout_s, expected=_STORED
+            )
+        finally:
+            self._slow.end(number)
         now = clock.monotonic()
         self._latencies.sent(queue.broker_name, (now - began) * 1000, now)
         if command.code != ResponseCode.SUCCESS and self._policy.retry_not_ok:
@@ -212,17 +219,21 @@ class Sender:
             raise fault
         return _results(message, queue, command.code, header_of(message.code, command, address))
 
-    async def _pause(self, faults: list[Error], deadline: float) -> None:
-        """Wait before the next attempt at a broker that is busy, or that just refused the connection."""
-        held_back = [
-            fault
-            for fault in faults
-            if fault.code == ResponseCode.SYSTEM_BUSY or isinstance(fault, Unreachable | NoBroker)
-        ]
-        if held_back and held_back[-1] is faults[-1]:
-            clock = self._session.clock
-            pause_s = busy_pause_s(len(held_back), self._session.rng)
-            await clock.sleep(min(pause_s, max(0.0, deadline - clock.monotonic())))
+    async def _wait(self, topic: str, queue: MessageQueue | None, faults: list[Error], deadline: float) -> None:
+        """Wait before the next attempt at a broker that is busy or away; not if its master is elsewhere by now."""
+        clock, fault, rng = self._session.clock, faults[-1], self._session.rng
+        if _is_passing(fault):
+            await self._session.routes.look_again(topic, max(0.0, deadline - clock.monotonic()))
+            master = None if queue is None else self._session.known_master(queue)
+            is_elsewhere = master is not None and self._session.sends_to(master) != fault.address
+            if is_elsewhere and not isinstance(fault, NoBroker):
+                return
+            pause_s = growing_pause_s(_FIRST_PAUSE_S, _MOST_PAUSE_S, sum(map(_is_passing, faults)), rng)
+        elif fault.code == ResponseCode.SYSTEM_BUSY:
+            pause_s = busy_pause_s(sum(each.code == ResponseCode.SYSTEM_BUSY for each in faults), rng)
+        else:
+            return
+        await clock.sleep(min(pause_s, max(0.0, deadline - clock.monotonic())))
 
     def _failure(self, topic: str, faults: list[Error]) -> Error:
         """Return the error of all attempts. One that may have stored the message counts more than those after it."""
@@ -235,6 +246,17 @@ class Sender:
         if all(isinstance(fault, Unreachable | NoBroker) for fault in faults):
             return NoBroker(f"no broker of topic {topic!r} can be reached: {last}", address=last.address)
         return type(last)(f"{text}, at last: {last}", address=last.address, code=last.code)
+
+
+def _queues(route: Route, choose: QueueChoice | None) -> tuple[MessageQueue, ...]:
+    return route.writable if choose is None else route.for_keys
+
+
+def _is_passing(fault: Error) -> bool:
+    """Return whether the broker is away, or is not the master now: it, or another one, will be."""
+    if isinstance(fault, Unreachable | NoBroker):
+        return True
+    return isinstance(fault, Refused) and may_be_switching(fault.code, fault.remark)
 
 
 def _results(message: Outgoing, queue: MessageQueue, code: int, header: SendMessageAnswer) -> list[SendResult]:
