@@ -154,6 +154,7 @@ class Cluster:
         self.topics: dict[str, dict[str, int]] = {}  # topic to broker to queues
         self.order_topics: dict[str, str] = {}
         self.slaves: dict[str, FakeBroker] = {}  # by the broker's name
+        self.replicas: dict[str, dict[int, str]] = {}  # what a name server says of a broker's name, in place of both
         self.asked: list[Command] = []  # of the name server
         self.names_script: Callable[[Request], Reply] | None = None  # answers in its place
         self.names = Server(self._serve_names, clock=self.clock)
@@ -188,6 +189,8 @@ class Cluster:
         await self.names.stop(0)
 
     def _replicas(self, name: str) -> dict[int, str]:
+        if name in self.replicas:
+            return self.replicas[name]
         found = {0: self.brokers[name].address}
         return found | {1: self.slaves[name].address} if name in self.slaves else found
 

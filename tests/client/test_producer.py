@@ -270,12 +270,12 @@ async def test_a_refusal_that_cannot_pass_is_raised_at_once(cluster: Cluster) ->
 
 async def test_retries_end_and_the_error_says_how_often(cluster: Cluster) -> None:
     broker = cluster.broker("a", T=1)
-    refusing(ResponseCode.SERVICE_NOT_AVAILABLE, 9, broker)
+    refusing(ResponseCode.NO_PERMISSION, 9, broker)
     client = await cluster.client()
     async with client.producer(policy=SendPolicy(retries=1)) as producer:
         with pytest.raises(Refused, match="failed 2 times") as refusal:
             await producer.send("T", b"x")
-    assert refusal.value.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert refusal.value.code == ResponseCode.NO_PERMISSION
 
 
 async def test_busy_is_answered_by_holding_back(cluster: Cluster) -> None:
