@@ -111,9 +111,9 @@ class Heartbeats:
     async def send(self) -> None:
         """Send one to every known broker, to slaves only where we consume."""
         self._told.clear()
-        await self._tell()
+        await self._beat()
 
-    async def _tell(self) -> None:
+    async def _beat(self) -> None:
         """Send one to each known broker that does not know what we are now."""
         if not self.has_groups:
             return
@@ -187,7 +187,7 @@ class Heartbeats:
             if self.clock.monotonic() >= everybody_at:
                 self._told.clear()
                 everybody_at = self.clock.monotonic() + self._period_s()
-            await self._tell()
+            await self._beat()
             missing = (self._addresses() if self.has_groups else set()) - self._told
             failures = failures + 1 if missing else 0
             pause_s = self._retry_pause_s(missing, failures)

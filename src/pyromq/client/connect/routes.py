@@ -1,7 +1,7 @@
 """The routes that a session knows: one request for all who ask at once, and more seldom while looking changes nothing.
 
 A route stays until a newer one is read: its brokers may be back before a name server says so. The session reads all of
-them from time to time; who finds a master gone looks again for the one topic that it needs.
+them from time to time; who finds a master gone reads the route of the one topic that it needs once more.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CALM_AFTER_S = 10.0  # a topic that nobody has looked for again for so long is l
 
 
 @dataclass(slots=True)
-class _Looks:
+class _Rereads:
     """How often a topic was looked for again in vain, and when the next time is."""
 
     began: float
@@ -47,7 +47,7 @@ class KnownRoutes:
     is_partial: Callable[[str], bool]
     _routes: dict[str, Route] = field(init=False, default_factory=dict)
     _reads: dict[str, asyncio.Task[Route]] = field(init=False, default_factory=dict)
-    _looks: dict[str, _Looks] = field(init=False, default_factory=dict)
+    _rereads: dict[str, _Rereads] = field(init=False, default_factory=dict)
     changes: int = field(init=False, default=0)  # how often a route was another than before
 
     def __contains__(self, topic: object) -> bool:
@@ -81,11 +81,11 @@ class KnownRoutes:
         before = self._routes.get(route.topic)
         self._routes[route.topic] = route
         if before != route:
-            self._looks.pop(route.topic, None)
+            self._rereads.pop(route.topic, None)
             self.changes += 1
             self.learned(before, route)
 
-    async def look_again(self, topic: str, within_s: float) -> None:
+    async def reread(self, topic: str, within_s: float) -> None:
         """Read a route because something failed: at once the first time, then with pauses that grow, chance in them.
 
         Many sends may ask for it, and many clients lose the same broker at the same moment. Returns at once while it is
@@ -100,14 +100,14 @@ class KnownRoutes:
     def _is_time(self, topic: str) -> bool:
         """Return whether to ask now; if so, the next time is set."""
         now = self.clock.monotonic()
-        looks = self._looks.get(topic)
-        if looks is None or now > looks.not_before + CALM_AFTER_S:
-            looks = self._looks[topic] = _Looks(began=now)
-        if now < looks.not_before:
+        rereads = self._rereads.get(topic)
+        if rereads is None or now > rereads.not_before + CALM_AFTER_S:
+            rereads = self._rereads[topic] = _Rereads(began=now)
+        if now < rereads.not_before:
             return False
-        looks.in_vain += 1
-        longest = max(FULL_PAUSE_S, (now - looks.began) / SHARE)
-        looks.not_before = now + growing_pause_s(FIRST_PAUSE_S, longest, looks.in_vain, self.rng)
+        rereads.in_vain += 1
+        longest = max(FULL_PAUSE_S, (now - rereads.began) / SHARE)
+        rereads.not_before = now + growing_pause_s(FIRST_PAUSE_S, longest, rereads.in_vain, self.rng)
         return True
 
     def brokers(self, with_slaves: bool) -> set[str]:

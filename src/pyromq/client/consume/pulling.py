@@ -35,7 +35,7 @@ _ANSWER_S = 15.0  # on top of the time for which the broker may suspend a pull
 PULL_BYTES = 256 << 10
 PLAIN_BYTES = 100 << 20  # of one answer, once its bodies are decompressed
 AWAY_S = 5.0
-LOOK_S = 1.0  # for a name server's answer, while a replica that could be read waits
+REREAD_S = 1.0  # for a name server's answer, while a replica that could be read waits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class Puller:
             result = await self._pull_from(route, address, request)
         except (Unreachable, TimedOut):
             self._away_until[address] = self._session.clock.monotonic() + AWAY_S
-            await self._session.routes.look_again(queue.topic, LOOK_S)
+            await self._session.routes.reread(queue.topic, REREAD_S)
             route = await self._session.route(queue.topic)
             preferred = self._session.reader(route, queue)
             other = self._available(route, queue, preferred)
@@ -95,7 +95,7 @@ class Puller:
             address, result = other, await self._pull_from(route, other, request)
         is_refusal = result.status is Pulled.NO_MATCH and result.next_offset == request.offset
         if is_refusal and address != route.master(queue.broker_name):
-            await self._session.routes.look_again(queue.topic, LOOK_S)
+            await self._session.routes.reread(queue.topic, REREAD_S)
             raise NoBroker(
                 f"the master of broker {queue.broker_name!r} is away, and {address}, which could stand in, may not be "
                 "read",

@@ -223,7 +223,7 @@ class Sender:
         """Wait before the next attempt at a broker that is busy or away; not if its master is elsewhere by now."""
         clock, fault, rng = self._session.clock, faults[-1], self._session.rng
         if _is_passing(fault):
-            await self._session.routes.look_again(topic, max(0.0, deadline - clock.monotonic()))
+            await self._session.routes.reread(topic, max(0.0, deadline - clock.monotonic()))
             master = None if queue is None else self._session.known_master(queue)
             is_elsewhere = master is not None and self._session.sends_to(master) != fault.address
             if is_elsewhere and not isinstance(fault, NoBroker):

@@ -11,7 +11,7 @@ from itertools import count
 from ..connect.session import Session
 
 SLOW_S = 1.0
-_LOOK_EVERY_S = 0.5
+_REREAD_EVERY_S = 0.5
 
 
 class SlowSends:
@@ -38,8 +38,8 @@ class SlowSends:
     async def _watch(self) -> None:
         clock = self._session.clock
         while self._under_way:
-            await clock.sleep(_LOOK_EVERY_S)
+            await clock.sleep(_REREAD_EVERY_S)
             before = clock.monotonic() - SLOW_S
             for topic in {topic for topic, began in self._under_way.values() if began <= before}:
-                await self._session.routes.look_again(topic, SLOW_S)
+                await self._session.routes.reread(topic, SLOW_S)
         self._is_watched = False
