@@ -22,7 +22,7 @@ from ....protocol.replication.auto_switch import (
 )
 from ....protocol.replication.epochs import EpochList, MasterEpoch
 from .log_source import LogSource
-from .wires import CannotServe, Heard, bound_begin
+from .wires import CannotServe, HeardOfSlave, bound_begin
 
 Drop = Callable[[str], None]
 
@@ -130,7 +130,7 @@ class ElectedWire:
     def has_news(self) -> bool:
         return self._told < self._streams.lead.confirmed
 
-    def hear(self, data: bytes) -> Heard:
+    def hear(self, data: bytes) -> HeardOfSlave:
         if self._streams.lead.is_over:
             raise ProtocolError("this broker leads no more")
         answer, reports = b"", []
@@ -141,7 +141,7 @@ class ElectedWire:
                 reports.append(said.position)
         if self._replica is not None:
             self._streams.lead.heard(self._replica)
-        return Heard(tuple(reports), answer)
+        return HeardOfSlave(tuple(reports), answer)
 
     def _welcome(self, hello: Hello) -> bytes:
         streams = self._streams

@@ -14,7 +14,7 @@ from ..settings import ReplicationSettings
 from .log_source import LogSource
 
 
-class Heard(NamedTuple):
+class HeardOfSlave(NamedTuple):
     """What came of a slave: reports in their order, and what is answered at once."""
 
     reports: tuple[int, ...] = ()
@@ -37,7 +37,7 @@ class SenderWire(Protocol):
         """Return whether the slave should hear something soon, though there is nothing more of the log."""
         ...
 
-    def hear(self, data: bytes) -> Heard:
+    def hear(self, data: bytes) -> HeardOfSlave:
         """Read what came. ProtocolError: close the connection."""
         ...
 
@@ -89,9 +89,9 @@ class ClassicWire:
         self._settings = settings
         self._reports = ReportReader()
 
-    def hear(self, data: bytes) -> Heard:
+    def hear(self, data: bytes) -> HeardOfSlave:
         position = self._reports.receive(data)
-        return Heard() if position is None else Heard((position,))
+        return HeardOfSlave() if position is None else HeardOfSlave((position,))
 
     def begin(self, report: int) -> int:
         source = self._source
