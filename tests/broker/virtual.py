@@ -82,7 +82,13 @@ class Virtual(Running):
 
 @asynccontextmanager
 async def virtual_broker(
-    folder: Path, disk: Disk | None = None, clock: ManualClock | None = None, *, killed: bool = False, **settings: Any
+    folder: Path,
+    disk: Disk | None = None,
+    clock: ManualClock | None = None,
+    *,
+    killed: bool = False,
+    tables_in_log: bool = False,
+    **settings: Any,
 ) -> AsyncIterator[Virtual]:
     """`killed`: this life does not end with a stop; go on with `disk.kill()` or `disk.crash(seed)`."""
     clock = clock or ManualClock(START_MS)
@@ -90,7 +96,9 @@ async def virtual_broker(
     config = BrokerConfig(
         **(SMALL | QUIET | {"broker_name": "broker-a", "listen_port": 0, "store_path_root_dir": folder} | settings)
     )
-    life = await InProcessBroker.start(config, clock=clock, disk=disk, loops=virtual_loops())
+    life = await InProcessBroker.start(
+        config, clock=clock, disk=disk, loops=virtual_loops(), tables_in_log=tables_in_log
+    )
     virtual = Virtual(life, clock, disk)
     await clock.settle()
     try:

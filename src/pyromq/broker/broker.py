@@ -19,6 +19,7 @@ from ..config import Live, Loaded
 from ..machine.budget import Budget
 from ..protocol.bodies.replication import HAClientRuntimeInfo
 from ..store.files.disk import Disk, DiskLock
+from ..store.log.retention import Carrier
 from ..store.log.thread_flusher import ThreadFlusher
 from ..store.recovery.claim import claim_store, refuse_elected
 from ..store.recovery.store_state import refuse_missing_tables
@@ -32,6 +33,7 @@ from .admin.runtime import RuntimeInfo
 from .config import BrokerConfig
 from .java_keys import BROKER_KEYS
 from .metadata.retry_topics import restore_retry_topics
+from .replication.tables.recorder import TableRecorder
 from .surface import Parts, surface
 from .wiring.balancing import BalanceParts
 from .wiring.delivery import RetryParts, TimingParts, TransactionParts
@@ -47,6 +49,7 @@ from .wiring.replicating import ReplicatingParts, copies_of
 from .wiring.serving import PullParts, SendParts
 from .wiring.slave import SlaveParts, SlaveTableParts
 from .wiring.stored_pops import StoredPopParts
+from .wiring.table_log import FollowerTables, MasterTables
 
 log = logs.get("pyromq.broker")
 
@@ -71,9 +74,11 @@ class Broker:
         faults: InjectedFaults | None = None,
         flusher: ThreadFlusher | None = None,
         tls_folder: Path | None = None,
+        tables_in_log: bool = False,
     ) -> Broker:
         """Take the store's lock, bind the ports and recover the store. ConfigError or StoreError says why not.
 
+        `tables_in_log`: as a member of an elected set, whose log carries its tables.
         `tls_folder`: where a certificate is kept that the broker makes for itself; without it none is made."""
         with ExitStack() as undo:
             lock = claim_store(disk)  # first: the tables of a store that another process has are not even read
@@ -96,6 +101,8 @@ class Broker:
                 loops=Loops(clock, log),
                 budget=budget or Budget(),
                 port=parse_address(ports.main.address)[1],
+                tables_in_log=tables_in_log,
+                recorder=TableRecorder(clock) if tables_in_log and not config.is_slave else None,
             )
             with environment.tables_abandoned_on_failure():
                 broker = cls(environment, ports, lock, connect, faults, flusher)
@@ -136,6 +143,12 @@ class Broker:
         self.replicating = ReplicatingParts(base, self.naming, self.copies, ports.ha)
         self.pop_parts = PopParts(base, self.sends, self.pull_parts, self.balance.modes)
         self.stored_pops = StoredPopParts(base, self.sends, self.timing, self.pop_parts)
+        self.master_tables: MasterTables | None = None
+        self.follower_tables: FollowerTables | None = None
+        if environment.recorder is not None:
+            self.master_tables = MasterTables(base, self.timing, self.sends.access, environment.recorder)
+        elif environment.tables_in_log:
+            self.follower_tables = FollowerTables(base, self.timing)
         self.runtime = self._runtime_info()
         parts = Parts(
             base,
@@ -205,12 +218,14 @@ class Broker:
         """Let each of these carry forward what is still needed of a log file before it goes; the last one notes it.
 
         A slave carries nothing: what its master has carried comes with the log."""
-        own = (
+        own: tuple[Carrier, ...] = (
             self.timing.levels.carry,
             self.timing.timers.carry,
             self.transactions.carrier,
             self.retries.dead_letters.carry,
         )
+        if self.master_tables is not None:
+            own = (*own, self.master_tables.carry)
         for carrier in (*(own if self.slave is None else ()), self.storage.keep_quarantined, self.storage.expired.note):
             self.retention.add_carrier(carrier)
 
@@ -233,6 +248,8 @@ class Broker:
 
     async def _recover(self) -> None:
         """Go on where those who put messages by themselves were."""
+        if self.master_tables is not None:
+            await self.master_tables.begin()
         restore_retry_topics(self.topics, self.store.queues)
         await self.storage.put_released(self.intake)
         await self.transactions.recover()
@@ -259,10 +276,13 @@ class Broker:
 
     def message_loops(self) -> list[Coroutine[Any, Any, None]]:
         """Return the loops that carry messages on by themselves. On a slave they come from its master alone."""
+        if self.follower_tables is not None:
+            return self.follower_tables.loops()
         if self.slave is not None:
             return [*self.slave.loops(), self.timing.keep_progress()]
         own = (self.timing, self.transactions, self.pop_parts, self.stored_pops)
-        return [loop for parts in own for loop in parts.loops()]
+        tables = [] if self.master_tables is None else self.master_tables.loops()
+        return [*tables, *(loop for parts in own for loop in parts.loops())]
 
     async def stop(self) -> None:
         """Leave the name servers first, so that clients look elsewhere; then finish requests; close the store last.
@@ -271,9 +291,12 @@ class Broker:
         """
         try:
             await self._stop_serving()
-            await self.transactions.checks.close()
-            await self.pop_parts.close()
-            await self.stored_pops.close()
+            if self.follower_tables is not None:  # whose tables are the log's: nobody else writes into them
+                await self.follower_tables.close()
+            else:
+                await self.transactions.checks.close()
+                await self.pop_parts.close()
+                await self.stored_pops.close()
             await self.timing.close()
             await self.transactions.close_tables()
             await self.balance.close_tables()
@@ -281,6 +304,8 @@ class Broker:
                 await self.slave.close()
             await self.slave_tables.close_tables()
             await self.base.close_tables()
+            if self.master_tables is not None:
+                self.master_tables.stopped()
         finally:
             self.store.close()
 

@@ -29,6 +29,8 @@ TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 REVIVE_PREFIX = "rmq_sys_REVIVE_LOG_"
 POP_JOURNAL_TOPIC = "rmq_sys_pyromq_pop"  # what happens to young check points, as entries of our own
 
+STATE_TOPIC = "rmq_sys_PYROMQ_STATE"  # changes of an elected set's tables, in the order in which its master made them
+
 # Nobody may send to these: the broker parks messages there, and a stranger's would be taken for its own.
 NO_SEND_TOPICS = frozenset(
     (
@@ -41,6 +43,7 @@ NO_SEND_TOPICS = frozenset(
         SELF_TEST_TOPIC,
         OFFSET_MOVED_TOPIC,
         TIMER_TOPIC,  # not in Java's list; a stranger's says no time there, and would be acked and nowhere
+        STATE_TOPIC,  # ours alone: what a stranger sent there would be taken for a change of a table
     )
 )
 

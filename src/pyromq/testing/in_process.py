@@ -53,6 +53,7 @@ class InProcessBroker:
         faults: InjectedFaults | None = None,
         budget: Budget | None = None,
         loops: ChosenLoops = Broker.loops,
+        tables_in_log: bool = False,
     ) -> InProcessBroker:
         """Open a broker and let it serve, with all of its loops or those that are wanted."""
         broker = await Broker.open(
@@ -64,6 +65,7 @@ class InProcessBroker:
             connect=connect,
             faults=faults,
             budget=budget,
+            tables_in_log=tables_in_log,
         )
         await broker.start()
         return cls(broker, loops(broker))

@@ -246,7 +246,8 @@ class Intake:
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LogAccess:
     """The log for those who put messages on from there: what is stored, the one way in, time, this broker's address as
-    it stands in records. `count` is called for every message that reached its topic.
+    it stands in records. `count` is called for every message that reached its topic. `knows_what_left`: tables tell all
+    that was put from the log before this start; else what may have been is looked for.
     """
 
     store: MessageStore
@@ -254,6 +255,7 @@ class LogAccess:
     clock: Clock
     store_host: bytes
     count: PutCounter
+    knows_what_left: bool = True
 
 
 def illegal_batch(why: str) -> RequestRefused:

@@ -58,8 +58,7 @@ class ConfigTable(Watched, Generic[C]):
         self._configs: dict[str, C] = {self._name(one): one for one in born}
         known = section(content, self.SECTION)
         for name, value in known.items():
-            what = f"{self.NOUN} {name} in {table.name}"
-            self._configs[name] = entry(self.KIND, with_name(value, f"{self.NOUN}Name", name), what)
+            self._configs[name] = self.read_entry(name, value)
         if missing := [one for one in born if self._name(one) not in known]:
             for one in missing:
                 self._keep(one)
@@ -128,6 +127,12 @@ class ConfigTable(Watched, Generic[C]):
             self._keep(config)
         self._notify(name)
         return True
+
+    def read_entry(self, name: str, value: object) -> C:
+        """Return a configuration as it stands in the table. TableDamaged: it is none."""
+        what = f"{self.NOUN} {name} in {self._table.name}"
+        config: C = entry(self.KIND, with_name(value, f"{self.NOUN}Name", name), what)
+        return config
 
     def adopted(self, version: DataVersion) -> None:
         """End a taking over: the table has the master's version and goes to disk."""

@@ -77,17 +77,20 @@ class Groups(ConfigTable[SubscriptionGroupConfig]):
 
     def adopt_forbidden(self, forbidden: Mapping[str, Mapping[str, int]]) -> None:
         """Make the pairs that may not read what they are at the master."""
-        wanted = {group: dict(topics) for group, topics in forbidden.items() if topics}
-        for group in self._forbidden.keys() | wanted.keys():
-            if self._forbidden.get(group) == wanted.get(group):
-                continue
-            if group in wanted:
-                self._forbidden[group] = wanted[group]
-                self._table.put(FORBIDDEN, group, dict(wanted[group]))
-            else:
-                del self._forbidden[group]
-                self._table.drop(FORBIDDEN, group)
-            self._notify(group)
+        for group in self._forbidden.keys() | forbidden.keys():
+            self.adopt_forbidden_of(group, forbidden.get(group, {}))
+
+    def adopt_forbidden_of(self, group: str, topics: Mapping[str, int]) -> None:
+        """Make the topics that a group may not read what they are at the master; empty: it may read all."""
+        if self._forbidden.get(group, {}) == topics:
+            return
+        if topics:
+            self._forbidden[group] = dict(topics)
+            self._table.put(FORBIDDEN, group, dict(topics))
+        else:
+            del self._forbidden[group]
+            self._table.drop(FORBIDDEN, group)
+        self._notify(group)
 
     def may_read(self, group: str, topic: str) -> bool:
         return not self._forbidden.get(group, {}).get(topic, 0) & READ_BIT

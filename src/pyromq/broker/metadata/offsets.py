@@ -237,6 +237,14 @@ class Offsets(Watched):
         self._set_former(topic, [])
         return groups
 
+    def former(self) -> Mapping[str, list[str]]:
+        """Return, by deleted topic, the groups that had consumed it."""
+        return self._former
+
+    def adopt_former(self, topic: str, groups: list[str]) -> None:
+        """Make the groups that had consumed a deleted topic what they are at the master."""
+        self._set_former(topic, groups)
+
     def _set_former(self, topic: str, groups: list[str]) -> None:
         if self._former.pop(topic, None) is None and not groups:
             return

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from ... import logs
 from ...ambient import Clock, RunBlocking
@@ -21,22 +22,57 @@ log = logs.get("pyromq.broker")
 RETRY_S = 5.0  # after a write that failed: a full disk may have room again
 
 
-class SaveSoon:
-    """Of one table. Event loop only. `close` once nothing changes any more. `fold_s`: see `TableSaver`."""
+class ChangeLog(Protocol):
+    """Where changes of tables go before the tables go to disk: the log of an elected set (`replication/tables`)."""
 
-    def __init__(self, table: JsonTable, run_blocking: RunBlocking, clock: Clock, fold_s: float = FOLD_S) -> None:
+    def soon(self) -> None:
+        """Write down what has changed, at the end of this turn of the loop."""
+        ...
+
+    def put(self) -> None:
+        """Write down what has changed. RequestRefused: that cannot be, and is tried with the next call."""
+        ...
+
+    async def confirmed(self) -> None:
+        """Return once nobody can take it back. RequestRefused: that is not known in time."""
+        ...
+
+
+class SaveSoon:
+    """Of one table. Event loop only. `close` once nothing changes any more. `fold_s`: see `TableSaver`.
+
+    With a `change_log`, nothing is on disk that is not there before."""
+
+    def __init__(
+        self,
+        table: JsonTable,
+        run_blocking: RunBlocking,
+        clock: Clock,
+        fold_s: float = FOLD_S,
+        change_log: ChangeLog | None = None,
+    ) -> None:
         self.table = table
+        self._change_log = change_log
         self._saver = TableSaver(table, run_blocking, clock, fold_s)
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
         self._written = 0
 
     def changed(self) -> None:
+        if self._change_log is not None:
+            self._change_log.soon()
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._save())
 
     async def saved(self) -> None:
         """Wait until everything that changed before is on disk: then an administrator may be told."""
+        await self._save_now()
+        if self._change_log is not None:
+            await self._change_log.confirmed()
+
+    async def _save_now(self) -> None:
+        if self._change_log is not None:
+            self._change_log.put()
         await self._saver.saved()
 
     async def _save(self) -> None:
@@ -44,7 +80,7 @@ class SaveSoon:
         while self._written < self.table.changes:
             wanted = self.table.changes
             try:
-                await self._saver.saved()
+                await self._save_now()
                 self._written = wanted
             except Exception as fault:  # whatever it was: nobody else would write it later
                 log.error("a table cannot be written, trying again", table=self.table.name, why=str(fault))
@@ -60,6 +96,8 @@ class SaveSoon:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         try:
+            if self._change_log is not None:
+                self._change_log.put()
             await self._saver.close()
         except PyroError as fault:
             log.error("a table could not be written at the end", table=self.table.name, why=str(fault))

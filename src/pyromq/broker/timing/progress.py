@@ -30,12 +30,13 @@ from ...store.recovery.sizes import LEVELS
 from ...store.tables.json_tables import JsonTable
 from ...store.timer.timer_store import TimerStore
 from ...transport.dispatch import Reply, Request, RequestOf
-from ..metadata.table_content import next_version, read_table
+from ..metadata.table_content import entry, next_version, read_table
 
 log = logs.get("pyromq.broker")
 
 OFFSETS = "offsetTable"
 COUNTS = "timingCount"
+READ_MS = "readMs"
 FILE_WHEEL, ROCKSDB = "F", "R"  # engines of the timer
 
 
@@ -105,8 +106,11 @@ class TimerCounts:
         self._version, self._counts = read_table(table, COUNTS, dict[str, TimerCount])
         self._changed: set[str] = set()
         self.changes = 0  # another number after each change
+        self.is_followed = False  # the counts are a master's, and come with its log
 
     def add(self, topic: str, change: int) -> None:
+        if self.is_followed:
+            return
         count = self._counts.setdefault(topic, TimerCount())
         count.count = max(0, count.count + change)
         count.time_stamp = self._now_ms()
@@ -147,6 +151,15 @@ class TimerCounts:
 
     def body(self) -> bytes:
         return encode_body(TimerMetrics(data_version=self._version, timing_count=self._counts), Dialect.JAVA)
+
+
+def read_progress(table: JsonTable) -> int:
+    """Return up to which time the set's master has emptied the timer's slots; 0: it has not said."""
+    return entry(int, table.load().get(READ_MS, 0), f"{READ_MS} in {table.name}")
+
+
+def note_progress(table: JsonTable, read_ms: int) -> None:
+    table.replace(READ_MS, read_ms)
 
 
 def note_levels(table: JsonTable, levels: str) -> bool:

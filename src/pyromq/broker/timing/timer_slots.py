@@ -57,7 +57,7 @@ class TimerSlots:
     _doubtful_until: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self._doubtful_until = 0 if self.access.store.recovery.clean_stop else self.access.clock.now_ms()
+        self._doubtful_until = 0 if self.access.knows_what_left else self.access.clock.now_ms()
 
     async def empty(self, due: Due) -> bool:
         """Deliver all of a due slot. False: some could not be stored, try the slot again later."""

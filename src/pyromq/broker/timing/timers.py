@@ -166,6 +166,15 @@ class Timers:
         async with self._turn:
             await self._run_blocking(partial(self._timers.delivered_until, read_ms))
 
+    async def begin_to_lead(self, read_ms: int, is_doubtful: bool) -> None:
+        """Go on where the set's last master was. `is_doubtful`: slots that this broker emptied may be full again."""
+        async with self._turn:
+            if is_doubtful:
+                await self._run_blocking(partial(self._timers.begin_again, read_ms))
+                self._start_anew()
+            else:
+                await self._run_blocking(partial(self._timers.delivered_until, read_ms))
+
     # --- retention and stop ---------------------------------------------------------------------------------------
 
     async def carry(self, start: int, end: int) -> None:

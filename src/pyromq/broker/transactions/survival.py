@@ -80,7 +80,7 @@ class HalfCarrier:
 async def recover(store: MessageStore, halves: Halves) -> None:
     """Find out what is undecided, before the first end arrives."""
     await halves.catch_up()
-    if store.recovery.clean_stop:
+    if halves.access.knows_what_left:
         return
     for half in halves.undecided.all():
         try:

@@ -6,11 +6,12 @@ from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from ...protocol.bodies.stats import TimerMetrics
+from ..replication.tables.carried import TIMER_PROGRESS
 from ..retries.dead_letters import DeadLetters
 from ..retries.send_back import SendBack
 from ..send.handler import born_host
 from ..timing.level_delivery import LevelDelivery
-from ..timing.progress import DelayProgress, TimingHandlers
+from ..timing.progress import DelayProgress, TimingHandlers, note_progress, read_progress
 from ..timing.recall import Recall
 from ..timing.timers import Timers
 from ..transactions.check import TransactionChecks
@@ -45,6 +46,8 @@ class TimingParts:
             environment.run_blocking,
             base.storage.loop_quarantine("timers"),
         )
+        self._timer_progress = environment.table(TIMER_PROGRESS) if environment.tables_in_log else None
+        self._read_ms = read_progress(self._timer_progress.table) if self._timer_progress is not None else 0
         self.handlers = TimingHandlers(self.progress, self.timer_store, self.timers.counts)
         self.recall = Recall(live, base.topics, access, parks.timer, born_host)
 
@@ -71,17 +74,35 @@ class TimingParts:
     def keep_progress(self) -> Coroutine[Any, Any, None]:
         """Return the loop that writes how far the delay levels are: also of a slave, which its master tells."""
         seconds = self._environment.config.flush_delay_offset_interval / 1000
-        return self._environment.every("progress of delay levels", seconds, self._store_progress)
+        return self._environment.every("progress of delay levels", seconds, self.store_progress)
 
-    def _store_progress(self) -> None:
+    def store_progress(self) -> None:
+        """Hand to the tables how far delays are delivered; in an elected set the timer too."""
         if self.progress.store_changed(self._store.flushed.value):
             self._progress_save.changed()
+        if self._timer_progress is not None and self.timer_store.read_ms > self._read_ms:
+            self._read_ms = self.timer_store.read_ms
+            note_progress(self._timer_progress.table, self._read_ms)
+            self._timer_progress.changed()
+
+    # --- in an elected set ----------------------------------------------------------------------------------------
+
+    async def begin_to_lead(self, is_doubtful: bool) -> None:
+        """Go on where the set's last master was, as the log says. `is_doubtful`: this member's own files of the timer
+        may call messages delivered that were cut off."""
+        await self.timers.begin_to_lead(self._read_ms, is_doubtful)
+
+    def follow_counts(self) -> None:
+        """Leave the counts of the timer to the log."""
+        self.timers.counts.is_followed = True
 
     async def close(self) -> None:
         await self.levels.close()
         await self.timers.close()
         self.progress.store_changed(self._store.flushed.value)
         await self._progress_save.close()
+        if self._timer_progress is not None:
+            await self._timer_progress.close()
 
 
 class TransactionParts:

@@ -26,6 +26,8 @@ from ...transport.limits import Limits
 from ...transport.settings import TransportSettings
 from ..config import BrokerConfig
 from ..metadata.saving import SaveSoon
+from ..replication.tables.carried import CARRIED
+from ..replication.tables.recorder import TableRecorder
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class Environment:
     loops: Loops
     budget: Budget
     port: int  # of the main listener
+    tables_in_log: bool = False  # the log carries the tables: this broker is a member of an elected set
+    recorder: TableRecorder | None = None  # of the tables, if it leads
     _saves: list[SaveSoon] = field(default_factory=list)
 
     @property
@@ -66,9 +70,16 @@ class Environment:
 
     def table(self, name: str, fold_s: float = FOLD_S) -> SaveSoon:
         """Return a table of the store's folder that is written soon after each change."""
-        save = SaveSoon(JsonTable(self.disk, name), self.run_blocking, self.clock, fold_s)
+        table, recorder = JsonTable(self.disk, name), self.recorder if name in CARRIED else None
+        if recorder is not None:
+            recorder.watch(table)
+        save = SaveSoon(table, self.run_blocking, self.clock, fold_s, recorder)
         self._saves.append(save)
         return save
+
+    def carried_tables(self) -> dict[str, SaveSoon]:
+        """Return the tables that the log of an elected set carries, by name."""
+        return {save.table.name: save for save in self._saves if save.table.name in CARRIED}
 
     @contextmanager
     def tables_abandoned_on_failure(self) -> Iterator[None]:

@@ -36,6 +36,9 @@ from ..metadata.groups import Groups
 from ..metadata.offsets import Offsets
 from ..metadata.saving import NewTopics
 from ..metadata.topics import Topics, system_topics
+from ..replication.tables.fold import TakenTable
+from ..replication.tables.taken import in_memory
+from ..replication.tables.takeover import take_over
 from ..send.admission import LoopLag
 from ..stats.counters import Counters
 from .environment import Environment
@@ -220,11 +223,32 @@ class Foundation:
         self.store = self.storage.store
         self.tables.flush_log = self.store.flush_log
         self.statistics = Statistics(environment)
+        self.knows_what_left, self.timers_doubtful = self.store.recovery.clean_stop, False
+        if environment.recorder is not None:
+            with environment.recorder.silence():
+                takeover = take_over(self.store, environment.disk, self.taken_tables)
+            self.knows_what_left, self.timers_doubtful = takeover.knows_what_left, takeover.timers_doubtful
         self.counters = self.statistics.counters
         self.clients = ClientParts(environment, self.topics, self.groups)
         self.consumers, self.producers = self.clients.consumers, self.clients.producers
         if not environment.is_slave:  # whose offsets are its master's
             self.topics.watch(NewQueues(self.topics, self.offsets, self.consumers, self.store).note)
+
+    def taken_tables(self, position: Callable[[], int]) -> dict[str, TakenTable]:
+        """Return the tables in memory as records of changes meet them. `position`: of the record that is taken."""
+
+        def topic_gone(name: str) -> None:
+            self.remove_queues(name, position())
+
+        return in_memory(self.topics, self.groups, self.offsets, topic_gone)
+
+    def remove_queues(self, topic: str, end: int) -> None:
+        """Remove the queues of a topic that a master deleted when its log ended here, unless they have newer messages:
+        then it was made again."""
+        lasts = [queue.last_entry() for queue in self.store.queues.of_topic(topic)]
+        if all(last is None or last.position < end for last in lasts):
+            self.store.queues.remove_topic(topic)
+            self.statistics.counters.forget_topic(topic)
 
     async def close_tables(self) -> None:
         for part in (self.tables, self.storage, self.clients):

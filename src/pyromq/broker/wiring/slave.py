@@ -56,7 +56,7 @@ class SlaveTableParts:
             adopt_levels=timing.adopt_levels,
             adopt_timer=timing.timers.adopt,
             adopt_counts=timing.adopt_counts,
-            remove_queues=self._remove_queues,
+            remove_queues=base.remove_queues,
             log_end=self._log_end,
         )
 
@@ -83,13 +83,6 @@ class SlaveTableParts:
     def _queue_end(self, topic: str, queue_id: int) -> int | None:
         queue = self._base.store.queues.get(topic, queue_id)
         return None if queue is None else queue.next_offset
-
-    def _remove_queues(self, topic: str, end: int) -> None:
-        """Remove the queues of a deleted topic, unless it was made again and has newer messages already."""
-        lasts = [queue.last_entry() for queue in self._base.store.queues.of_topic(topic)]
-        if all(last is None or last.position < end for last in lasts):
-            self._base.store.queues.remove_topic(topic)
-            self._base.counters.forget_topic(topic)
 
 
 class SlaveParts:

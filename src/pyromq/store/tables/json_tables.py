@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 from ... import logs
 from ...errors import ProtocolError, PyroError
+from ...model.table_change import DROPPED, TableChange
+from ...protocol.json import FILE_LIMITS, parse_json
 from ..files.disk import (
     AccessDenied,
     Disk,
@@ -23,7 +25,7 @@ from ..files.disk import (
     read_whole,
     write_temporary,
 )
-from .table_journal import DROPPED, Journal, TableChange, TableVersion, applied, read_changes
+from .table_journal import Journal, TableVersion, applied, read_changes
 from .table_text import enclose, give_integer_keys, parse_table, render, render_key
 
 log = logs.get("pyromq.store")
@@ -54,6 +56,10 @@ class _Entry:
             self._value = None
         return self._text
 
+    def value(self) -> Any:
+        value, text = self._value, self._text  # in this order: a write in another thread sets the text first
+        return value if text is None else parse_json(text.encode(), FILE_LIMITS)
+
 
 def _as_entries(value: Any) -> _Entry | dict[str | int, _Entry]:
     return {key: _Entry(entry) for key, entry in value.items()} if isinstance(value, dict) else _Entry(value)
@@ -76,6 +82,7 @@ class JsonTable:
         self._not_written: list[TableChange] = []  # since the last snapshot
         self._too_much = False  # changed for a journal
         self.changes = 0  # grows with every change: what a write covers
+        self.on_change: Callable[[TableChange], None] | None = None  # sees each of them
 
     @property
     def name(self) -> str:
@@ -108,8 +115,27 @@ class JsonTable:
         self._sections[section] = _as_entries(value)
         self._changed(TableChange(section, None, value))
 
+    def names(self) -> list[tuple[str, str | int | None]]:
+        """Return section and key of all entries; the key is None where a section is one value."""
+        return [
+            (name, key)
+            for name, part in self._sections.items()
+            for key in ((None,) if isinstance(part, _Entry) else part)
+        ]
+
+    def find(self, section: str, key: str | int | None) -> TableChange | None:
+        """Return an entry, or without a key a section, as the change that would make it; None: there is none."""
+        part = self._sections.get(section)
+        if isinstance(part, dict):
+            if key is None:
+                return TableChange(section, None, {name: entry.value() for name, entry in part.items()})
+            part = part.get(key)
+        return None if part is None else TableChange(section, key, part.value())
+
     def _changed(self, change: TableChange) -> None:
         self.changes += 1
+        if self.on_change is not None:
+            self.on_change(change)
         large = change.key is None and isinstance(change.value, dict) and len(change.value) > _MOST_CHANGES
         if large or len(self._not_written) >= _MOST_CHANGES:
             self._too_much = True

@@ -17,24 +17,12 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from ...errors import ProtocolError
+from ...model.table_change import DROPPED, TableChange
 from ...protocol.json import FILE_LIMITS, parse_json
 from ..files.disk import Disk, DiskFile, read_if_there, replace_durably, sealed, unsealed
 from .table_text import render
 
 JOURNAL_FOLDER = "pyromq/journal"
-DROPPED = object()
-
-
-class TableChange(NamedTuple):
-    """`key` None: the whole section. `value` DROPPED: the entry is gone."""
-
-    section: str
-    key: str | int | None
-    value: Any
-
-    def line(self) -> bytes:
-        parts = [self.section, self.key] if self.value is DROPPED else [self.section, self.key, self.value]
-        return sealed(render(parts, one_line=True).encode()) + b"\n"
 
 
 class TableVersion(NamedTuple):
@@ -84,6 +72,10 @@ def applied(content: dict[str, Any], changes: Iterable[TableChange]) -> None:
             entries[str(key)] = value
 
 
+def _line(change: TableChange) -> bytes:
+    return sealed(render(change.parts(), one_line=True).encode()) + b"\n"
+
+
 class Journal:
     """The journal of one content, open for adding to it. Used by the thread that writes the table, one at a time."""
 
@@ -96,7 +88,7 @@ class Journal:
 
     def add(self, changes: Iterable[TableChange]) -> None:
         """Add changes durably. After an error the journal must not be used again: nobody knows what it holds."""
-        content = b"".join(change.line() for change in changes)
+        content = b"".join(map(_line, changes))
         if self._file is None:
             content = self._base.line() + content
             replace_durably(self._disk, self._name, content)

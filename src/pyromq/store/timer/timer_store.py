@@ -200,6 +200,13 @@ class TimerStore:
         self.read_ms = self._floor(now_ms)
         self._rebuild(f"the clock was set back: it was {ahead_ms} ms ahead when slots were read last")
 
+    def begin_again(self, read_ms: int) -> None:
+        """Begin again at this time, from all records of the topic: what was put for later slots may be gone."""
+        self.left_until_ms = max(self.left_until_ms, self.read_ms)
+        self.read_ms = self._floor(min(read_ms, self.read_ms))
+        self.carried_to = 0
+        self._rebuild(f"its slots count from {self.read_ms} on as the log of the set says")
+
     def fit_to(self, queue_end: int) -> None:
         """Rebuild the files if the topic, which ends here, went further before: the log was copied or cut."""
         if self.queue_offset > queue_end:
