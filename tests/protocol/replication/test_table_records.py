@@ -7,7 +7,7 @@ import pytest
 from pyromq.model.table_change import DROPPED, TableChange
 from pyromq.protocol.replication.table_records import (
     NO_SNAPSHOT,
-    Kind,
+    RecordKind,
     TableRecord,
     TableRecordRefused,
     decode,
@@ -25,19 +25,19 @@ CHANGES = [
 ]
 
 
-def body(kind: Kind = Kind.CHANGES, snapshot: int = 12) -> bytes:
+def body(kind: RecordKind = RecordKind.CHANGES, snapshot: int = 12) -> bytes:
     (tables,) = portions(CHANGES)
     return encode(kind, snapshot, tables.items())
 
 
 def test_what_is_written_is_read() -> None:
     found = decode(body(), KNOWN)
-    assert (found.kind, found.snapshot) == (Kind.CHANGES, 12)
+    assert (found.kind, found.snapshot) == (RecordKind.CHANGES, 12)
     assert dict(found.changes) == {
         "config/topics.json": [CHANGES[0][1], CHANGES[1][1], CHANGES[3][1]],
         "config/consumerOffset.json": [TableChange("offsetTable", "T@G", {"0": 5, "1": 7}), CHANGES[4][1]],
     }
-    assert decode(encode(Kind.BEGIN, NO_SNAPSHOT), KNOWN) == TableRecord(Kind.BEGIN, NO_SNAPSHOT, [])
+    assert decode(encode(RecordKind.BEGIN, NO_SNAPSHOT), KNOWN) == TableRecord(RecordKind.BEGIN, NO_SNAPSHOT, [])
 
 
 def test_what_is_cut_off_at_any_byte_is_refused() -> None:
@@ -53,7 +53,7 @@ def test_what_is_cut_off_at_any_byte_is_refused() -> None:
         (b"XX" + body()[2:], "no record of table changes"),
         (body()[:2] + b"\x02" + body()[3:], "its format is 2, this PyroMQ knows 1: upgrade this broker"),
         (body()[:3] + b"\x09" + body()[4:], "its kind is 9: there are 0, 1, 2"),
-        (encode(Kind.CHANGES, -2), "the newest snapshot begins at -2"),
+        (encode(RecordKind.CHANGES, -2), "the newest snapshot begins at -2"),
         (body()[:12] + b"{}", "its changes cannot be read"),
         (body()[:12] + b"\xff\xfe", "its changes cannot be read"),
         (body()[:12] + b'[["../lock",[]]]', "changes the table '../lock'"),
@@ -77,7 +77,7 @@ def test_many_changes_are_split_and_keep_their_order() -> None:
     read = [
         change.key
         for tables in parts
-        for _, changes in decode(encode(Kind.CHANGES, NO_SNAPSHOT, tables.items()), KNOWN).changes
+        for _, changes in decode(encode(RecordKind.CHANGES, NO_SNAPSHOT, tables.items()), KNOWN).changes
         for change in changes
     ]
     assert read == [str(number) for number in range(1000)]

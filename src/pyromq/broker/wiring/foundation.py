@@ -36,8 +36,8 @@ from ..metadata.groups import Groups
 from ..metadata.offsets import Offsets
 from ..metadata.saving import NewTopics
 from ..metadata.topics import Topics, system_topics
-from ..replication.tables.fold import TakenTable
-from ..replication.tables.taken import in_memory
+from ..replication.tables.fold import ReplicaTable
+from ..replication.tables.replica_tables import in_memory
 from ..replication.tables.takeover import take_over
 from ..send.admission import LoopLag
 from ..stats.counters import Counters
@@ -226,7 +226,7 @@ class Foundation:
         self.knows_what_left, self.timers_doubtful = self.store.recovery.clean_stop, False
         if environment.recorder is not None:
             with environment.recorder.silence():
-                takeover = take_over(self.store, environment.disk, self.taken_tables)
+                takeover = take_over(self.store, environment.disk, self.replica_tables)
             self.knows_what_left, self.timers_doubtful = takeover.knows_what_left, takeover.timers_doubtful
         self.counters = self.statistics.counters
         self.clients = ClientParts(environment, self.topics, self.groups)
@@ -234,7 +234,7 @@ class Foundation:
         if not environment.is_slave:  # whose offsets are its master's
             self.topics.watch(NewQueues(self.topics, self.offsets, self.consumers, self.store).note)
 
-    def taken_tables(self, position: Callable[[], int]) -> dict[str, TakenTable]:
+    def replica_tables(self, position: Callable[[], int]) -> dict[str, ReplicaTable]:
         """Return the tables in memory as records of changes meet them. `position`: of the record that is taken."""
 
         def topic_gone(name: str) -> None:

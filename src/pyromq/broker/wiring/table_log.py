@@ -13,8 +13,8 @@ from ..replication.tables.carried import CARRIED
 from ..replication.tables.following import TableFollowing
 from ..replication.tables.note import LastRole, TablesNote
 from ..replication.tables.recorder import TableRecorder
+from ..replication.tables.replica_tables import ReplicaFile
 from ..replication.tables.state_queue import StateQueue
-from ..replication.tables.taken import TakenFile
 from .delivery import TimingParts
 from .foundation import Foundation
 
@@ -76,9 +76,11 @@ class FollowerTables:
     def __init__(self, base: Foundation, timing: TimingParts) -> None:
         self._base, self._timing = base, timing
         self._saves = base.environment.carried_tables()
-        known = base.taken_tables(lambda: self.following.position)
+        known = base.replica_tables(lambda: self.following.position)
         files = {
-            name: TakenFile(self._saves[name].table, self._saves[name].changed) for name in CARRIED if name not in known
+            name: ReplicaFile(self._saves[name].table, self._saves[name].changed)
+            for name in CARRIED
+            if name not in known
         }
         note = TablesNote(base.environment.disk)
         self.following = TableFollowing(base.store, base.clock, note, {**known, **files}, self._saved)
@@ -99,6 +101,6 @@ class FollowerTables:
     async def close(self) -> None:
         """Write the tables, and how far they are."""
         with suppress(PyroError):  # the next start takes the last records again
-            await self.following.note_taken()
+            await self.following.note_progress()
         for save in self._saves.values():
             await save.close()

@@ -34,7 +34,7 @@ class TableRecordRefused(ProtocolError):
     """A record of the topic that cannot be taken: says what is wrong with it."""
 
 
-class Kind(IntEnum):
+class RecordKind(IntEnum):
     """What a record stands for: changes alone, or the first or last record of a snapshot."""
 
     CHANGES = 0
@@ -45,12 +45,12 @@ class Kind(IntEnum):
 class TableRecord(NamedTuple):
     """One record. `changes` has the tables in the order in which they are to be changed."""
 
-    kind: Kind
+    kind: RecordKind
     snapshot: int
     changes: Sequence[tuple[str, Sequence[TableChange]]] = ()
 
 
-def encode(kind: Kind, snapshot: int, changes: Iterable[tuple[str, Iterable[bytes]]] = ()) -> bytes:
+def encode(kind: RecordKind, snapshot: int, changes: Iterable[tuple[str, Iterable[bytes]]] = ()) -> bytes:
     """Return a record's body. The changes are those of `encode_change`."""
     tables = [b"[%s,[%s]]" % (msgspec.json.encode(table), b",".join(texts)) for table, texts in changes]
     return _HEAD.pack(_MAGIC, FORMAT, kind, snapshot) + b"[%s]" % b",".join(tables)
@@ -88,8 +88,8 @@ def decode(body: bytes, known: Mapping[str, Any] | frozenset[str]) -> TableRecor
         raise TableRecordRefused(
             f"its format is {version}, this PyroMQ knows {FORMAT}: upgrade this broker, or the one that wrote it"
         )
-    if kind not in Kind._value2member_map_:
-        raise TableRecordRefused(f"its kind is {kind}: there are {', '.join(f'{one:d}' for one in Kind)}")
+    if kind not in RecordKind._value2member_map_:
+        raise TableRecordRefused(f"its kind is {kind}: there are {', '.join(f'{one:d}' for one in RecordKind)}")
     if snapshot < NO_SNAPSHOT:
         raise TableRecordRefused(f"it says that the newest snapshot begins at {snapshot}, which no offset is")
     try:
@@ -100,7 +100,7 @@ def decode(body: bytes, known: Mapping[str, Any] | frozenset[str]) -> TableRecor
         if table not in known:
             raise TableRecordRefused(f"it changes the table {table[:100]!r}, which this PyroMQ does not have")
     return TableRecord(
-        Kind(kind), snapshot, [(table, [_change(table, one) for one in parts]) for table, parts in tables]
+        RecordKind(kind), snapshot, [(table, [_change(table, one) for one in parts]) for table, parts in tables]
     )
 
 

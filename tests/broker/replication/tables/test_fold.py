@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pyromq.broker.replication.tables.fold import Fold
-from pyromq.broker.replication.tables.taken import TakenFile
+from pyromq.broker.replication.tables.replica_tables import ReplicaFile
 from pyromq.model.table_change import DROPPED, TableChange
-from pyromq.protocol.replication.table_records import NO_SNAPSHOT, Kind, TableRecord
+from pyromq.protocol.replication.table_records import NO_SNAPSHOT, RecordKind, TableRecord
 from pyromq.store.tables.json_tables import JsonTable
 from pyromq.testing.simulated_disk import SimulatedDisk
 
@@ -18,7 +18,7 @@ TABLE = "config/topics.json"
 
 
 def taken_by(records: list[TableRecord], begin: int, table: JsonTable) -> dict[str, Any]:
-    fold = Fold({TABLE: TakenFile(table, lambda: None)}, begin)
+    fold = Fold({TABLE: ReplicaFile(table, lambda: None)}, begin)
     for offset in range(begin, len(records)):
         fold.take(offset, records[offset])
     return content(table)
@@ -44,21 +44,21 @@ def written(seed: int) -> tuple[list[TableRecord], dict[str, Any], list[int]]:
         key = f"k{rng.randrange(12)}"
         if rng.random() < 0.3:
             table.pop(key, None)
-            records.append(TableRecord(Kind.CHANGES, newest, changes(TableChange("s", key, DROPPED))))
+            records.append(TableRecord(RecordKind.CHANGES, newest, changes(TableChange("s", key, DROPPED))))
         else:
             table[key] = number
-            records.append(TableRecord(Kind.CHANGES, newest, changes(TableChange("s", key, number))))
+            records.append(TableRecord(RecordKind.CHANGES, newest, changes(TableChange("s", key, number))))
         if left is None and rng.random() < 0.1:
             begun, left = len(records), sorted(table)
-            records.append(TableRecord(Kind.BEGIN, newest))
+            records.append(TableRecord(RecordKind.BEGIN, newest))
         elif left:
             key = left.pop()
             if key in table:
-                records.append(TableRecord(Kind.CHANGES, newest, changes(TableChange("s", key, table[key]))))
+                records.append(TableRecord(RecordKind.CHANGES, newest, changes(TableChange("s", key, table[key]))))
         elif left == []:
             newest, left = begun, None
             snapshots.append(newest)
-            records.append(TableRecord(Kind.END, newest))
+            records.append(TableRecord(RecordKind.END, newest))
     return records, table, snapshots
 
 
@@ -75,19 +75,19 @@ def test_from_any_snapshot_on_the_tables_are_the_masters(seed: int) -> None:
 
 
 def test_what_goes_on_within_a_snapshot_begins_again_at_it() -> None:
-    fold = Fold({TABLE: TakenFile(JsonTable(SimulatedDisk(), TABLE), lambda: None)}, 5)
+    fold = Fold({TABLE: ReplicaFile(JsonTable(SimulatedDisk(), TABLE), lambda: None)}, 5)
     assert fold.goes_on_at == 5
-    fold.take(5, TableRecord(Kind.BEGIN, NO_SNAPSHOT))
-    fold.take(6, TableRecord(Kind.CHANGES, NO_SNAPSHOT, changes(TableChange("s", "k", 1))))
+    fold.take(5, TableRecord(RecordKind.BEGIN, NO_SNAPSHOT))
+    fold.take(6, TableRecord(RecordKind.CHANGES, NO_SNAPSHOT, changes(TableChange("s", "k", 1))))
     assert (fold.next, fold.goes_on_at) == (7, 5)
-    fold.take(7, TableRecord(Kind.END, 5))
+    fold.take(7, TableRecord(RecordKind.END, 5))
     assert fold.goes_on_at == 8
 
 
 @pytest.mark.parametrize("offset", [4, 6])
 def test_nothing_is_taken_twice_or_out_of_order(offset: int) -> None:
     table = JsonTable(SimulatedDisk(), TABLE)
-    fold = Fold({TABLE: TakenFile(table, lambda: None)}, 5)
+    fold = Fold({TABLE: ReplicaFile(table, lambda: None)}, 5)
     with pytest.raises(ValueError, match="are taken in order: after 4 comes 5"):
-        fold.take(offset, TableRecord(Kind.CHANGES, NO_SNAPSHOT, changes(TableChange("s", "k", 1))))
+        fold.take(offset, TableRecord(RecordKind.CHANGES, NO_SNAPSHOT, changes(TableChange("s", "k", 1))))
     assert content(table) == {}

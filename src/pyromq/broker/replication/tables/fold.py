@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from ....model.table_change import DROPPED
-from ....protocol.replication.table_records import Kind, TableRecord
+from ....protocol.replication.table_records import RecordKind, TableRecord
 
 
-class TakenTable(Protocol):
+class ReplicaTable(Protocol):
     """A table that is made like the master's. TableDamaged: a value that cannot stand there."""
 
     def put(self, section: str, key: str | int, value: Any) -> None: ...
@@ -25,7 +25,7 @@ class TakenTable(Protocol):
         """Return the entries that a snapshot which does not have them takes away."""
         ...
 
-    def taken(self) -> None:
+    def record_done(self) -> None:
         """Note that a record was taken as a whole: what it changed is to be written."""
         ...
 
@@ -33,7 +33,7 @@ class TakenTable(Protocol):
 class Fold:
     """Takes records. `next` is the offset of the next one in the topic's queue."""
 
-    def __init__(self, tables: Mapping[str, TakenTable], offset: int) -> None:
+    def __init__(self, tables: Mapping[str, ReplicaTable], offset: int) -> None:
         self.tables = tables
         self.next = offset
         self._begun: int | None = None  # offset of the BEGIN of a snapshot whose END is still to come
@@ -48,19 +48,19 @@ class Fold:
         """Take the next record. ValueError: it is not the next one."""
         if offset != self.next:
             raise ValueError(f"table changes are taken in order: after {self.next - 1} comes {self.next}, not {offset}")
-        if record.kind is Kind.BEGIN:
+        if record.kind is RecordKind.BEGIN:
             self._begun, self._seen = offset, set()
         for name, changes in record.changes:
             table = self.tables[name]
             for change in changes:
                 self._change(name, table, *change)
-            table.taken()
-        if record.kind is Kind.END and self._begun is not None and self._begun == record.snapshot:
+            table.record_done()
+        if record.kind is RecordKind.END and self._begun is not None and self._begun == record.snapshot:
             self._drop_unseen()
             self._begun, self._seen = None, set()
         self.next = offset + 1
 
-    def _change(self, name: str, table: TakenTable, section: str, key: str | int | None, value: Any) -> None:
+    def _change(self, name: str, table: ReplicaTable, section: str, key: str | int | None, value: Any) -> None:
         if key is None:
             table.replace(section, value)
             if self._begun is not None:
@@ -79,4 +79,4 @@ class Fold:
             for section, key in gone:
                 table.drop(section, key)
             if gone:
-                table.taken()
+                table.record_done()

@@ -16,7 +16,7 @@ from ....errors import PyroError
 from ....protocol.replication.table_records import TableRecordRefused
 from ....store.message_store import MessageStore
 from ....store.tables.json_tables import TableDamaged
-from .fold import Fold, TakenTable
+from .fold import Fold, ReplicaTable
 from .note import LastRole, TablesNote
 from .state_queue import StateQueue
 from .takeover import where_to_begin
@@ -36,7 +36,7 @@ class TableFollowing:
         store: MessageStore,
         clock: Clock,
         note: TablesNote,
-        tables: Mapping[str, TakenTable],
+        tables: Mapping[str, ReplicaTable],
         saved: Callable[[], Awaitable[None]],
     ) -> None:
         self._store, self._clock, self._note = store, clock, note
@@ -53,7 +53,7 @@ class TableFollowing:
             note.write(LastRole.LEADS, note.offset, True)
 
     @property
-    def taken(self) -> int | None:
+    def next_offset(self) -> int | None:
         """Return the offset of the next record to take; None: the tables are not the set's yet."""
         return None if self._fold is None else self._fold.next
 
@@ -101,9 +101,9 @@ class TableFollowing:
         while True:
             await self._clock.sleep(NOTED_EVERY_S)
             with suppress(PyroError):  # who writes the table says what is wrong
-                await self.note_taken()
+                await self.note_progress()
 
-    async def note_taken(self) -> None:
+    async def note_progress(self) -> None:
         """Write the tables, and then how far they are."""
         if self._fold is None:
             return

@@ -20,7 +20,7 @@ from ....model.codes import ResponseCode
 from ....model.names import STATE_TOPIC
 from ....model.table_change import TableChange
 from ....protocol.record import Record
-from ....protocol.replication.table_records import NO_SNAPSHOT, Kind, encode, portions
+from ....protocol.replication.table_records import NO_SNAPSHOT, RecordKind, encode, portions
 from ....store.errors import StoreNotWritable
 from ....store.tables.json_tables import JsonTable
 from ...intake.intake import LogAccess, Outcome, refusal
@@ -116,13 +116,13 @@ class TableRecorder:
         parts = portions((table, change) for (table, _, _), change in changes.items())
         try:
             for tables in parts:
-                self._put_record(Kind.CHANGES, tables.items())
+                self._put_record(RecordKind.CHANGES, tables.items())
         except RequestRefused:
             self._changes = {key: one for key, one in changes.items() if key not in self._changes} | self._changes
             raise
 
     def _put_record(
-        self, kind: Kind, tables: Iterable[tuple[str, Iterable[bytes]]] = (), begun: int | None = None
+        self, kind: RecordKind, tables: Iterable[tuple[str, Iterable[bytes]]] = (), begun: int | None = None
     ) -> None:
         access = self._access
         assert access is not None
@@ -178,12 +178,12 @@ class TableRecorder:
             assert access is not None
             self.put()
             begun, self.bytes_since = StateQueue(access.store).end, 0
-            self._put_record(Kind.BEGIN)
+            self._put_record(RecordKind.BEGIN)
             for name, table in self._tables.items():
                 for tables in portions(_entries(name, table)):
-                    self._put_record(Kind.CHANGES, tables.items())
+                    self._put_record(RecordKind.CHANGES, tables.items())
                     await self._clock.sleep(0)
-            self._put_record(Kind.END, begun=begun)
+            self._put_record(RecordKind.END, begun=begun)
             self.snapshot, self.snapshot_bytes, self.bytes_since = begun, self.bytes_since, 0
         log.info("all tables were written into the log", bytes=self.snapshot_bytes, offset=begun)
 

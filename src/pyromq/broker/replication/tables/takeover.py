@@ -13,10 +13,10 @@ from ....store.files.disk import Disk
 from ....store.message_store import MessageStore
 from ....store.tables.json_tables import JsonTable
 from .carried import CARRIED
-from .fold import Fold, TakenTable
+from .fold import Fold, ReplicaTable
 from .note import LastRole, TablesNote
+from .replica_tables import ReplicaFile
 from .state_queue import StateQueue
-from .taken import TakenFile
 
 log = logs.get("pyromq.broker")
 
@@ -31,7 +31,7 @@ class Takeover:
 
 
 def take_over(
-    store: MessageStore, disk: Disk, in_memory: Callable[[Callable[[], int]], Mapping[str, TakenTable]]
+    store: MessageStore, disk: Disk, in_memory: Callable[[Callable[[], int]], Mapping[str, ReplicaTable]]
 ) -> Takeover:
     """Make the tables what the log says up to its end, and note that this member leads. Blocking.
 
@@ -54,13 +54,13 @@ def _take(
     disk: Disk,
     begin: int,
     end: int,
-    in_memory: Callable[[Callable[[], int]], Mapping[str, TakenTable]],
+    in_memory: Callable[[Callable[[], int]], Mapping[str, ReplicaTable]],
 ) -> None:
     known = in_memory(lambda: queue.position_of(fold.next))
     files = {name: JsonTable(disk, name) for name in CARRIED if name not in known}
     for file in files.values():
         file.load()
-    fold = Fold({**known, **{name: TakenFile(file, _nothing) for name, file in files.items()}}, begin)
+    fold = Fold({**known, **{name: ReplicaFile(file, _nothing) for name, file in files.items()}}, begin)
     for offset in range(begin, end):
         fold.take(offset, queue.read(offset))
     for file in files.values():

@@ -16,11 +16,11 @@ from ...metadata.offsets import FORMER_GROUPS, OFFSETS, WRITER, Offsets
 from ...metadata.table_content import entry
 from ...metadata.topics import Topics
 from .carried import VERSION
-from .fold import TakenTable
+from .fold import ReplicaTable
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class TakenFile:
+class ReplicaFile:
     """A table that nobody has in memory: what it holds is read when a master begins. `changed` has it written."""
 
     table: JsonTable
@@ -38,7 +38,7 @@ class TakenFile:
     def entries(self) -> Iterable[tuple[str, str | int]]:
         return [(section, key) for section, key in self.table.names() if key is not None and section != VERSION]
 
-    def taken(self) -> None:
+    def record_done(self) -> None:
         self.changed()
 
     def _with_integers(self, section: str, key: str | int, value: Any) -> Any:
@@ -51,7 +51,7 @@ class TakenFile:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class TakenConfigs:
+class ReplicaConfigs:
     """Topics or groups. `is_born`: of names that every broker has from its birth, whatever a snapshot says. `gone` is
     called with each name that a record takes away."""
 
@@ -83,12 +83,12 @@ class TakenConfigs:
         forbidden = self.configs.forbidden if isinstance(self.configs, Groups) else ()
         return [*known, *((FORBIDDEN, group) for group in forbidden)]
 
-    def taken(self) -> None:
+    def record_done(self) -> None:
         self.configs.adopted(self.configs.version)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class TakenOffsets:
+class ReplicaOffsets:
     """Consumer offsets. The broker's loop hands them to their table every few seconds."""
 
     offsets: Offsets
@@ -115,16 +115,16 @@ class TakenOffsets:
         pairs: list[tuple[str, str | int]] = [(OFFSETS, key) for key in self.offsets.all()]
         return [*pairs, *((FORMER_GROUPS, topic) for topic in self.offsets.former())]
 
-    def taken(self) -> None:
+    def record_done(self) -> None:
         """Do nothing: changed offsets are known as such."""
 
 
 def in_memory(
     topics: Topics, groups: Groups, offsets: Offsets, topic_gone: Callable[[str], None]
-) -> dict[str, TakenTable]:
+) -> dict[str, ReplicaTable]:
     """Return, by name, the tables that a broker has in memory from its start on."""
     return {
-        "config/topics.json": TakenConfigs(topics, topics.is_system, topic_gone),
-        "config/subscriptionGroup.json": TakenConfigs(groups, lambda name: name in names.SYSTEM_GROUPS),
-        "config/consumerOffset.json": TakenOffsets(offsets),
+        "config/topics.json": ReplicaConfigs(topics, topics.is_system, topic_gone),
+        "config/subscriptionGroup.json": ReplicaConfigs(groups, lambda name: name in names.SYSTEM_GROUPS),
+        "config/consumerOffset.json": ReplicaOffsets(offsets),
     }
