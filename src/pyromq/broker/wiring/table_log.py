@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
 
-from ...errors import PyroError, RequestRefused
+from ...errors import PyroError
 from ...model.names import STATE_TOPIC
 from ..intake.intake import LogAccess
 from ..replication.tables.carried import CARRIED
@@ -55,13 +55,13 @@ class MasterTables:
     async def carry(self, start: int, end: int) -> None:
         """Let a log file go only when the set has all that was carried forward from it, and a snapshot of the tables.
 
-        RequestRefused: it has not. A member that lost this file and then had those copies cut off would lack both."""
+        PyroError: it has not. A member that lost this file and then had those copies cut off would lack both."""
         await self._recorder.carry(start, end)
         try:
             async with self._base.clock.timeout(CONFIRM_S):
                 await self._base.store.readable.reached(self._base.store.appended.value)
         except TimeoutError:
-            raise RequestRefused("the set has not confirmed what was carried forward from a log file") from None
+            raise PyroError("the set has not confirmed what was carried forward from a log file") from None
 
     def stopped(self) -> None:
         """Note, once the tables are written, that they are what the log says, if the set has all of it. Blocking."""
