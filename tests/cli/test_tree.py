@@ -15,7 +15,7 @@ from pyromq.cli.terminal.tree import Tree
 
 WITHOUT_EXAMPLES = {"up", "dev", "demo", "pipeline", "spark"}
 # What has no rows to print: daemons, what runs others' code, and scripts for a shell.
-WITHOUT_JSON = {"up", "dev", "demo", "namesrv", "broker", "proxy", "run", "spark", "completion"}
+WITHOUT_JSON = {"up", "dev", "demo", "namesrv", "broker", "proxy", "controller", "run", "spark", "completion"}
 
 
 def leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:

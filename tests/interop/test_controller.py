@@ -3,13 +3,16 @@ replica in sync, failover when the master is killed, controllers that restart or
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
+from pyromq.cli.main import cli
 from pyromq.protocol.requests import RequestCode as Code
 from tests.coordination.etcd_peer import EtcdCluster, require_etcd
 from tests.mqadmin.conftest import call
@@ -184,6 +187,36 @@ def test_an_administrator_switches_masters(led: LedSet, admin: java.Admin) -> No
     assert f"#MasterEpoch\t{led.state()['masterEpoch']}" in back
     eventually(lambda: led.in_sync() == [1, 2], "both are in sync once more", 90.0)
     assert led.master() == 2
+
+
+def test_pyromq_cluster_shows_and_switches(led: LedSet) -> None:
+    def run(*words: str) -> Result:
+        return CliRunner().invoke(cli, ["cluster", *words, "-n", led.name_server])
+
+    def status() -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(run("status", NAME, "--json").stdout)
+        return found
+
+    eventually(lambda: status()["inSync"] == [1, 2] and "troubles" not in status(), "all is well", 60.0)
+    found = status()
+    assert (found["mastersAreChosenBy"], found["master"]) == ("controller", 2)
+    assert found["controller"] in led.controller_addresses
+    assert found["lastSwitchWhy"] == "an administrator asked for it"
+    assert {one["epoch"] for one in found["replicas"]} == {found["epoch"]}
+    preview = run("switch", NAME, "--to", "1", "--dry-run")
+    assert "would make replica 1" in preview.stdout
+    assert led.master() == 2
+    assert "is the master of led already" in " ".join(run("switch", NAME, "--to", "2", "--yes").stderr.split())
+    done = run("switch", NAME, "--yes", "--json")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["master"] == 1
+    assert led.master() == 1
+    eventually(lambda: led.in_sync() == [1, 2], "both are in sync again", 90.0)
+    assert run("switch", NAME, "--to", "2", "--yes").exit_code == 0
+    eventually(lambda: led.in_sync() == [1, 2], "and once more", 90.0)
+    checks = CliRunner().invoke(cli, ["doctor", "--json", "-n", led.name_server]).stdout
+    said = {row["check"]: row["state"] for row in map(json.loads, checks.splitlines()) if row["check"] == "controller"}
+    assert said == {"controller": "good"}
 
 
 def test_a_restarted_controller_knows_the_set(led: LedSet) -> None:

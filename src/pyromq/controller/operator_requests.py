@@ -75,6 +75,8 @@ class OperatorRequests:
             master_broker_id=content.master,
             master_epoch=content.epoch,
             not_in_sync_replicas=[one for one in members if one.broker_id not in content.in_sync],
+            switched_ms=content.switched_ms or None,
+            switched_why=content.switched_why or None,
             sync_state_set_epoch=content.set_epoch,
         )
 

@@ -11,11 +11,16 @@ from ...errors import CallFailed
 from ...model.wire_text import decimal_number, whole_number
 from ..terminal.shell import Shell, talks
 from ..terminal.tree import Tree, command, unknown
+from .replicas import status, switch
 
 
 @click.group(cls=Tree)
 def cluster() -> None:
     """Clusters and their brokers."""
+
+
+cluster.add_command(status)
+cluster.add_command(switch)
 
 
 @command("pyromq cluster list", "pyromq cluster list --json", of=cluster, name="list")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 )
 @talks
 async def doctor(shell: Shell, topic: str | None, group: str | None, endpoints: tuple[str, ...]) -> None:
-    """Check servers, endpoints, routes, clocks, permissions, disks and groups; say what to do for each finding.
+    """Check servers, replicas, routes, clocks, permissions, disks and groups; say what to do for each finding.
 
     Exit code 0: well (warnings included), 1: something is broken, 2: no name server answers.
     """
@@ -62,11 +62,12 @@ async def examine(checked: CheckedCluster) -> list[CheckResult]:
     from .endpoint_checks import endpoints
     from .mode_checks import request_modes
     from .order_checks import fifo_groups, order_configs
+    from .replica_checks import replicas
     from .server_checks import brokers, clocks, disks, loopback, name_servers, permissions, readiness
     from .topic_checks import consumers, routes, transactions
 
     found: list[CheckResult] = []
-    servers = (name_servers, brokers, loopback, readiness, endpoints, clocks, disks, permissions)
+    servers = (name_servers, brokers, loopback, readiness, endpoints, replicas, clocks, disks, permissions)
     for check in (*servers, routes, order_configs, transactions, consumers, request_modes, fifo_groups):
         async for one in check(checked):
             found.append(one)

@@ -151,17 +151,21 @@ def _kernel(place: BrokerPlace, answer: dict[str, Any]) -> CheckResult:
 async def clocks(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
     """Compare clocks: timers, retries and searches by time go by the broker's."""
     now_ms = checked.calls.session.clock.now_ms()
-    for place in checked.masters:
+    for place in (one for one in checked.brokers if one.address in checked.reached):
         its_ms = broker_now_ms(checked.reached[place.address])
         if its_ms is None:
             continue
         skew = (its_ms - now_ms) / 1000
         if abs(skew) > SKEW_S:
-            text = f"{place.name} is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} this machine"
+            text = f"{_replica(place)} is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} this machine"
             cure = "Run NTP (chrony) on both: timers and searches by time are off by that"
             yield CheckResult("clock", WARNING, text, cure)
         else:
-            yield CheckResult("clock", GOOD, f"{place.name} and this machine agree within {SKEW_S:.0f} s")
+            yield CheckResult("clock", GOOD, f"{_replica(place)} and this machine agree within {SKEW_S:.0f} s")
+
+
+def _replica(place: BrokerPlace) -> str:
+    return place.name if place.is_master else f"{place.name}, replica {place.id}"
 
 
 _SPAN = re.compile(r"(\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds")

@@ -56,6 +56,8 @@ class ReplicasInfo(Body, kw_only=True):
     master_broker_id: Int64 | None = None
     master_epoch: Int32 | None = None
     not_in_sync_replicas: list[ReplicaIdentity] = always_new(list)
+    switched_ms: Int64 | None = None  # ours alone: when the master changed last
+    switched_why: str | None = None
     sync_state_set_epoch: Int32 | None = None
 
 
