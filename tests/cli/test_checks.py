@@ -11,8 +11,8 @@ import pytest
 from pyromq.admin.calls import Calls
 from pyromq.admin.cluster import BrokerPlace
 from pyromq.broker.clients.subscriptions import Conflict
-from pyromq.cli.cluster import mode_checks, order_checks, server_checks, topic_checks
-from pyromq.cli.cluster.checked import CheckedCluster, CheckResult
+from pyromq.cli.doctor import mode_checks, order_checks, server_checks, topic_checks
+from pyromq.cli.doctor.checked import CheckedCluster, CheckResult
 from pyromq.client.connect.answers import Answer
 from pyromq.client.connect.session import Session
 from pyromq.client.errors import TimedOut, Unreachable, refused

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from pyromq import admin
 from pyromq.admin.calls import Calls
-from pyromq.cli.cluster.server_checks import broker_now_ms
+from pyromq.cli.doctor.server_checks import broker_now_ms
 from pyromq.cli.main import cli
 from pyromq.cli.terminal.shell import Shell
 from pyromq.client.connect.signing import Signer

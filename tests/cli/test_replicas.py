@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from pyromq.admin.replicas import CONTROLLED, ELECTED, ReplicaReport, SetReport, take_sync_state
-from pyromq.cli.cluster.replica_checks import _controller, _in_sync, _lags
+from pyromq.admin.replicas import CONTROLLED, ELECTED, ReplicaStatus, SetReport, take_sync_state
 from pyromq.cli.cluster.replicas import _chosen
 from pyromq.cli.cluster.set_reports import troubles
+from pyromq.cli.doctor.replica_checks import _controller, _in_sync, _lags
 from pyromq.cli.main import cli
 from pyromq.errors import PyroError
 from pyromq.protocol.bodies.replication import ReplicaIdentity, ReplicasInfo
@@ -94,11 +94,11 @@ def test_a_slave_that_hangs_is_a_trouble_and_the_exit_code_is_1(pair: Pair) -> N
 
 def led(**other: Any) -> SetReport:
     replicas = [
-        ReplicaReport(1, "a:1", "master", answers=True, end=100, lag=0, in_sync=True),
-        ReplicaReport(2, "b:1", "slave", answers=True, end=90, lag=10, in_sync=True),
-        ReplicaReport(3, "c:1", "slave", answers=True, end=95, lag=5, in_sync=True),
-        ReplicaReport(4, "d:1", "slave", answers=True, end=99, lag=1, in_sync=False),
-        ReplicaReport(5, "e:1", "slave", answers=False, in_sync=True),
+        ReplicaStatus(1, "a:1", "master", answers=True, end=100, lag=0, in_sync=True),
+        ReplicaStatus(2, "b:1", "slave", answers=True, end=90, lag=10, in_sync=True),
+        ReplicaStatus(3, "c:1", "slave", answers=True, end=95, lag=5, in_sync=True),
+        ReplicaStatus(4, "d:1", "slave", answers=True, end=99, lag=1, in_sync=False),
+        ReplicaStatus(5, "e:1", "slave", answers=False, in_sync=True),
     ]
     return SetReport("c", "a", replicas, CONTROLLED, **other)
 
@@ -131,7 +131,7 @@ def test_sets_that_no_controller_leads_are_refused_with_what_to_do() -> None:
 
 
 def test_a_controllers_word_has_its_ids_and_replicas_that_no_name_server_knows() -> None:
-    found = SetReport("c", "a", [ReplicaReport(0, "b:1", "master", answers=True)], CONTROLLED)
+    found = SetReport("c", "a", [ReplicaStatus(0, "b:1", "master", answers=True)], CONTROLLED)
     members = [
         ReplicaIdentity(alive=True, broker_address=f"{host}:1", broker_id=number, broker_name="a")
         for number, host in ((1, "a"), (2, "b"))
@@ -166,7 +166,7 @@ def test_too_few_in_sync_and_far_behind_are_said() -> None:
 
 
 def test_how_long_catching_up_takes() -> None:
-    one = ReplicaReport(2, "b:1", "slave", lag=1000, bytes_per_second=100)
+    one = ReplicaStatus(2, "b:1", "slave", lag=1000, bytes_per_second=100)
     assert one.caught_up_in_s == 10.0
-    assert ReplicaReport(2, "b:1", "slave", lag=0).caught_up_in_s == 0.0
-    assert ReplicaReport(2, "b:1", "slave", lag=10, bytes_per_second=0).caught_up_in_s is None
+    assert ReplicaStatus(2, "b:1", "slave", lag=0).caught_up_in_s == 0.0
+    assert ReplicaStatus(2, "b:1", "slave", lag=10, bytes_per_second=0).caught_up_in_s is None

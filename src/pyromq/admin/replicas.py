@@ -19,7 +19,7 @@ CLASSIC, CONTROLLED, ELECTED = "classic", "controller", "elected"
 
 
 @dataclass(slots=True)
-class ReplicaReport:
+class ReplicaStatus:
     """One replica. None: not known. `id` is the controller's, or the elected set's, where there is one."""
 
     id: int
@@ -46,7 +46,7 @@ class SetReport:
 
     cluster: str
     name: str
-    replicas: list[ReplicaReport] = field(default_factory=list)
+    replicas: list[ReplicaStatus] = field(default_factory=list)
     kind: str = CLASSIC
     settings: dict[str, str] = field(default_factory=dict)  # of a member that answers
     leader: str = ""  # the address of the controller that leads
@@ -57,7 +57,7 @@ class SetReport:
     switched_why: str = ""
 
     @property
-    def master(self) -> ReplicaReport | None:
+    def master(self) -> ReplicaStatus | None:
         return next((one for one in self.replicas if one.role == "master"), None)
 
     @property
@@ -76,7 +76,7 @@ async def report(calls: Calls, places: Sequence[BrokerPlace]) -> SetReport:
     found = SetReport(places[0].cluster, places[0].name)
     statuses: dict[str, HARuntimeInfo] = {}
     for place in places:
-        one = ReplicaReport(place.id, place.address, "master" if place.is_master else "slave")
+        one = ReplicaStatus(place.id, place.address, "master" if place.is_master else "slave")
         found.replicas.append(one)
         try:
             statuses[place.address] = (await calls.ask(place.address, RequestCode.GET_BROKER_HA_STATUS)).body
@@ -120,7 +120,7 @@ def _take_statuses(found: SetReport, statuses: Mapping[str, HARuntimeInfo]) -> N
             one.in_sync = master.in_sync_slave_nums == slaves
 
 
-async def _epoch(calls: Calls, one: ReplicaReport) -> int | None:
+async def _epoch(calls: Calls, one: ReplicaStatus) -> int | None:
     """Return the newest epoch of a replica's log."""
     if not one.answers:
         return None
@@ -155,7 +155,7 @@ def take_sync_state(found: SetReport, info: ReplicasInfo) -> None:
             address, number = member.broker_address or "", member.broker_id or 0
             one = by_address.get(address)
             if one is None:
-                one = ReplicaReport(number, address, "slave")
+                one = ReplicaStatus(number, address, "slave")
                 found.replicas.append(one)
             one.id, one.in_sync = number, is_in_sync
             one.role = "master" if number == info.master_broker_id else "slave"

@@ -58,7 +58,7 @@ COMMANDS = {
     "apply": ("cluster.definitions", "apply_file", "Make topics and groups as a file says."),
     "kv": ("cluster.kv", "kv", "The name servers' key-value table."),
     "inspect": ("cluster.inspect", "inspect", "Show what a running broker holds, and whether it is ready."),
-    "doctor": ("cluster.doctor", "doctor", "Check a set-up from the client's side, and say what to do."),
+    "doctor": ("doctor.doctor", "doctor", "Check a set-up from the client's side, and say what to do."),
     "top": ("cluster.top", "top", "Watch rates, topics and lags live."),
     "bench": ("bench.bench", "bench", "Measure, with the flags and columns of Apache's benchmark."),
     "config": ("config", "config", "Check configuration files, list settings."),

@@ -24,7 +24,7 @@ class ReplicaId(NamedTuple):
 
 
 @dataclass(slots=True)
-class Heard:
+class LastHeartbeat:
     """The last heartbeat of a broker."""
 
     peer: Peer
@@ -39,7 +39,7 @@ class HeardBrokers:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._begun = clock.monotonic()
-        self._heard: dict[ReplicaId, Heard] = {}
+        self._heard: dict[ReplicaId, LastHeartbeat] = {}
 
     def note(self, heartbeat: BrokerHeartbeat, peer: Peer, *, most: int) -> None:
         """Note a heartbeat. `most`: brokers that are remembered; RequestRefused for one more."""
@@ -57,7 +57,7 @@ class HeardBrokers:
             LOWEST_PRIORITY if heartbeat.election_priority is None else heartbeat.election_priority,
         )
         timeout_s = (TIMEOUT_MS if timeout_ms is None else timeout_ms) / 1000
-        self._heard[who] = Heard(peer, self._clock.monotonic(), timeout_s, log)
+        self._heard[who] = LastHeartbeat(peer, self._clock.monotonic(), timeout_s, log)
 
     def is_alive(self, who: ReplicaId) -> bool:
         found = self._heard.get(who)

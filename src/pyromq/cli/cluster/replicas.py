@@ -14,7 +14,7 @@ from ..terminal.tree import command, unknown
 from .set_reports import as_row, set_reports, troubles
 
 if TYPE_CHECKING:
-    from ...admin.replicas import ReplicaReport, SetReport
+    from ...admin.replicas import ReplicaStatus, SetReport
 
 _POLL_S = 0.5
 
@@ -63,7 +63,7 @@ async def switch(shell: Shell, name: str, to: int | None, wait_s: float) -> None
     shell.report({"broker": name, "master": chosen.id, "address": chosen.address, "epoch": elected.master_epoch})
 
 
-def _chosen(found: SetReport, to: int | None) -> ReplicaReport:
+def _chosen(found: SetReport, to: int | None) -> ReplicaStatus:
     """Return who is to be master. PyroError says why nobody, or not this one, can be."""
     if found.kind == admin.replicas.CLASSIC:
         raise PyroError(
@@ -92,7 +92,7 @@ def _chosen(found: SetReport, to: int | None) -> ReplicaReport:
     return wanted
 
 
-async def _until_it_leads(shell: Shell, chosen: ReplicaReport, wait_s: float) -> None:
+async def _until_it_leads(shell: Shell, chosen: ReplicaStatus, wait_s: float) -> None:
     """Wait until the name server shows the replica as master."""
     clock = shell.session.clock
     deadline = clock.monotonic() + wait_s

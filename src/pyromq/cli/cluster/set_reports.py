@@ -12,7 +12,7 @@ from ..terminal.tree import unknown
 
 if TYPE_CHECKING:
     from ...admin.calls import Calls
-    from ...admin.replicas import ReplicaReport, SetReport
+    from ...admin.replicas import ReplicaStatus, SetReport
     from ...coordination.etcd_settings import EtcdSettings
 
 
@@ -54,7 +54,7 @@ def as_row(found: SetReport) -> dict[str, Any]:
     return row | {"replicas": [_replica_row(one) for one in found.replicas]}
 
 
-def _replica_row(one: ReplicaReport) -> dict[str, Any]:
+def _replica_row(one: ReplicaStatus) -> dict[str, Any]:
     return {
         "id": one.id,
         "role": one.role,
@@ -119,7 +119,7 @@ async def add_elected_state(found: SetReport) -> None:
     except PyroError as fault:
         found.trouble = str(fault)
         return
-    from ...admin.replicas import ReplicaReport
+    from ...admin.replicas import ReplicaStatus
 
     found.epoch, found.set_epoch = state.epoch, state.set_epoch
     found.switched_ms, found.switched_why = state.written_ms, f"written by replica {state.written_by}"
@@ -128,7 +128,7 @@ async def add_elected_state(found: SetReport) -> None:
     for replica, place in sorted(places.items()):
         one = by_address.get(place.address)
         if one is None:
-            one = ReplicaReport(replica, place.address, "slave")
+            one = ReplicaStatus(replica, place.address, "slave")
             found.replicas.append(one)
         one.id, one.in_sync = replica, replica in state.in_sync
         one.role = "master" if replica == state.master else "slave"
