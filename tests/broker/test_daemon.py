@@ -8,6 +8,7 @@ import gc
 import pytest
 
 from pyromq.broker import daemon
+from pyromq.broker.daemon_loops import until
 
 
 def test_what_stands_when_the_broker_is_ready_is_left_out_of_collections(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,7 +37,7 @@ async def test_a_loop_that_ends_does_not_stop_the_daemon() -> None:
         stop_wanted.set()
         await asyncio.Event().wait()
 
-    await asyncio.wait_for(daemon.until(stop_wanted, [ends(), runs()]), 20)
+    await asyncio.wait_for(until(stop_wanted, [ends(), runs()]), 20)
     assert turns == [1, 2]
 
 
@@ -45,4 +46,4 @@ async def test_what_is_no_loop_and_fails_is_raised() -> None:
         raise KeyError("in start-up")
 
     with pytest.raises(KeyError, match="in start-up"):
-        await daemon.until(asyncio.Event(), [fails()])
+        await until(asyncio.Event(), [fails()])

@@ -58,6 +58,7 @@ OTHER_ON_PURPOSE = {
     "maxFilterMessageSize",  # rare tags are found in one pull
     "shutdownWaitTimeSeconds",
     "inSyncReplicas",  # a SYNC_MASTER that waits for nobody keeps no promise
+    "minInSyncReplicas",  # not given means 2 in an elected set, and Java's 1 elsewhere
     "orderMessageEnable",  # keys of order topics never move
 }
 

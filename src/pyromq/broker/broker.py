@@ -31,6 +31,7 @@ from ..transport.self_signed import with_certificate
 from ..transport.settings import TransportSettings
 from .admin.runtime import RuntimeInfo
 from .config import BrokerConfig
+from .elected.role import ElectedRole
 from .java_keys import BROKER_KEYS
 from .metadata.retry_topics import restore_retry_topics
 from .replication.tables.recorder import TableRecorder
@@ -75,22 +76,27 @@ class Broker:
         flusher: ThreadFlusher | None = None,
         tls_folder: Path | None = None,
         tables_in_log: bool = False,
+        ports: Ports | None = None,
+        elected: ElectedRole | None = None,
     ) -> Broker:
         """Take the store's lock, bind the ports and recover the store. ConfigError or StoreError says why not.
 
-        `tables_in_log`: as a member of an elected set, whose log carries its tables.
-        `tls_folder`: where a certificate is kept that the broker makes for itself; without it none is made."""
+        `tls_folder`: where a certificate is kept that the broker makes for itself; without it none is made.
+        `tables_in_log`: the log carries the tables, as it does in an elected set. `ports`: bound already, and the
+        broker's to close. `elected`: its role in an elected set."""
+        tables_in_log = tables_in_log or elected is not None
         with ExitStack() as undo:
             lock = claim_store(disk)  # first: the tables of a store that another process has are not even read
             undo.callback(lock.release)
-            refuse_elected(disk)
+            if elected is None:
+                refuse_elected(disk)
             refuse_missing_tables(disk)
             if tls_folder is not None:
                 loaded = _with_certificate(loaded, tls_folder, clock)
             config = loaded.config
             config.part(TransportSettings).check_tls()  # a start that ends by it leaves the store as it was
-            ports = await bind_ports(config)
-            undo.callback(ports.close)
+            bound = ports or await bind_ports(config)
+            undo.callback(bound.close)
             environment = Environment(
                 config=config,
                 live=Live(loaded, BROKER_KEYS, config.overlay_path),
@@ -100,12 +106,13 @@ class Broker:
                 run_blocking=run_blocking,
                 loops=Loops(clock, log),
                 budget=budget or Budget(),
-                port=parse_address(ports.main.address)[1],
+                port=parse_address(bound.main.address)[1],
+                elected=elected,
                 tables_in_log=tables_in_log,
                 recorder=TableRecorder(clock) if tables_in_log and not config.is_slave else None,
             )
             with environment.tables_abandoned_on_failure():
-                broker = cls(environment, ports, lock, connect, faults, flusher)
+                broker = cls(environment, bound, lock, connect, faults, flusher)
             undo.pop_all()
             return broker
 
@@ -138,7 +145,7 @@ class Broker:
         self.slave: SlaveParts | None = None
         if environment.is_slave:
             self.slave = SlaveParts(base, self.naming, self.slave_tables, self.pull_parts, connect)
-        else:
+        elif environment.elected is None:
             self.naming.before_first = self.slave_tables.lead
         self.replicating = ReplicatingParts(base, self.naming, self.copies, ports.ha)
         self.pop_parts = PopParts(base, self.sends, self.pull_parts, self.balance.modes)
@@ -240,9 +247,13 @@ class Broker:
         """Accept connections and serve; return the address that clients are given."""
         self.storage.gate.measure()
         if self.slave is None:
+            if self.environment.elected is not None:
+                self.replicating.accept()
+                # Recovery reads what is readable: that is all of the log once the set has confirmed it.
+                await self.store.readable.reached(self.store.commit_log.end)
             await self._recover()
         self.listeners.accept()
-        if self.slave is None:
+        if self.slave is None and self.environment.elected is None:
             self.replicating.accept()
         return self.address
 
@@ -284,13 +295,14 @@ class Broker:
         tables = [] if self.master_tables is None else self.master_tables.loops()
         return [*tables, *(loop for parts in own for loop in parts.loops())]
 
-    async def stop(self) -> None:
+    async def stop(self, *, is_leaving: bool = True) -> None:
         """Leave the name servers first, so that clients look elsewhere; then finish requests; close the store last.
 
-        Whatever fails on the way, the store is closed, so that the next start need not recover.
+        Whatever fails on the way, the store is closed, so that the next start need not recover. `is_leaving`: False for
+        a change of roles, after which this broker registers in another one.
         """
         try:
-            await self._stop_serving()
+            await self._stop_serving(is_leaving=is_leaving)
             if self.follower_tables is not None:  # whose tables are the log's: nobody else writes into them
                 await self.follower_tables.close()
             else:
@@ -309,8 +321,9 @@ class Broker:
         finally:
             self.store.close()
 
-    async def _stop_serving(self) -> None:
-        await self.naming.registration.unregister()
+    async def _stop_serving(self, *, is_leaving: bool) -> None:
+        if is_leaving:
+            await self.naming.registration.unregister()
         self.pulls.suspended.end_all()
         self.pop_parts.end_waits()
         for server in self.servers:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from ..config import check_ranges, setting
 from ..config.parts import including, part_of
+from ..coordination.settings import CoordinationSettings
 from ..errors import ConfigError
 from ..model import names
 from ..model.group import MessageRequestMode
@@ -43,6 +44,7 @@ def _host_name() -> str:
 @including(TransportSettings)
 @including(ProxySettings)
 @including(ReplicationSettings)
+@including(CoordinationSettings)
 @including(RetentionConfig, live=True)
 class BrokerConfig(PopSettings):
     """Times are milliseconds where the name says so or Java's key is known for it."""
@@ -421,6 +423,15 @@ class BrokerConfig(PopSettings):
     @property
     def is_slave(self) -> bool:
         return self.replication.is_slave
+
+    @property
+    def coordination(self) -> CoordinationSettings:
+        return self.part(CoordinationSettings)
+
+    @property
+    def is_elected(self) -> bool:
+        """Return whether this broker is a replica of an elected set: then etcd is named."""
+        return bool(self.coordination.etcd_endpoints)
 
     @property
     def advertised_host(self) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
-from typing import Any
 
 from .. import logs
 from ..ambient import Clock
@@ -23,6 +22,8 @@ from ..transport.self_signed import log_certificate
 from ..transport.settings import TransportSettings
 from .broker import Broker
 from .config import BrokerConfig
+from .daemon_loops import until
+from .elected_daemon import serve_elected
 
 log = logs.get("pyromq.broker")
 
@@ -57,6 +58,18 @@ async def run(
         check_not_above(config.store_path_root_dir)
         disk = RealDisk(config.store_path_root_dir, create=True, spares=SPARE_FILES)
         stack.callback(disk.close)
+        if config.is_elected:
+            await serve_elected(
+                loaded,
+                clock=clock,
+                rng=rng,
+                disk=disk,
+                run_blocking=run_blocking,
+                budget=lambda: budget_of_process(queue_files=config.max_open_queue_files, reserved=reserved),
+                ready=ready,
+                stop_wanted=stop_wanted,
+            )
+            return
         broker = await Broker.open(
             loaded,
             clock=clock,
@@ -94,19 +107,3 @@ def _settled() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
-
-
-async def until(stop_wanted: asyncio.Event, loops: list[Coroutine[Any, Any, None]]) -> None:
-    """Run the loops until a stop is wanted. Raise the fault of one that is not supervised (`supervision.py`)."""
-    tasks = [asyncio.create_task(loop) for loop in loops]
-    wanted = asyncio.create_task(stop_wanted.wait())
-    running = {wanted, *tasks}
-    try:
-        while wanted in running:
-            done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-    finally:
-        for task in (wanted, *tasks):
-            task.cancel()
-        await asyncio.gather(wanted, *tasks, return_exceptions=True)

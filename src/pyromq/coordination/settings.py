@@ -18,6 +18,7 @@ class CoordinationSettings:
     etcd_endpoints: tuple[str, ...] = setting(
         (), flag=True, help="members of etcd, http://host:2379 or https://host:2379, separated by ;"
     )
+    etcd_prefix: str = setting("/pyromq", help="what all keys begin with")
     etcd_user: str = setting("", help="user of etcd; empty: it asks for none")
     etcd_password: str = setting("", help="and the password")
     etcd_trust_cert_path: Path | None = setting(None, help="who signs etcd's certificates; none: the system's CAs")

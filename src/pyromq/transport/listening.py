@@ -42,6 +42,10 @@ class Listening(NamedTuple):
                 host, port = each.getsockname()[:2]
                 raise ConfigError(_cannot_listen(host, port, fault)) from None
 
+    def copied(self) -> Listening:
+        """Return the same sockets once more: who connects waits while one of them is open, whoever closes others."""
+        return Listening([each.dup() for each in self.sockets])
+
     def close(self) -> None:
         for each in self.sockets:
             each.close()

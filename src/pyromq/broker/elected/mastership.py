@@ -43,7 +43,7 @@ class Mastership:
         self.seat = seat
         self.epoch = state.epoch
         self.version = version  # of the state that the store has, as far as is known
-        self.is_over = False
+        self.is_over = self._is_leaving = False
         life = seat.life
         synced = life.synced if life.acks_synced else None
         self.acting = self.acting_set(seat.me, state, confirmed=life.readable, end=life.end, synced=synced)
@@ -69,7 +69,13 @@ class Mastership:
     @property
     def is_short(self) -> bool:
         """Return whether sends have to be refused: fewer than the minimum would have them."""
-        return self.is_over or self.acting.is_short
+        return self.is_over or self._is_leaving or self.acting.is_short
+
+    def leave(self) -> None:
+        """Refuse sends from here on: this master is about to give way."""
+        self._is_leaving = True
+        for listener in self.on_change:
+            listener()
 
     # --- the log here, and followers ----------------------------------------------------------------------------------
 

@@ -36,6 +36,8 @@ log = logs.get("pyromq.broker")
 
 FOUNDER = 1  # the replica that makes the first state of a set
 LEARN_AGAIN_S = 0.2
+RESIGN_S = 1.0  # for the others to have all of the log, and for the store to hear of it
+RESIGN_POLL_S = 0.005
 
 Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
@@ -70,7 +72,8 @@ class ElectedMember:
         self.master: Mastership | None = None
         self.stream: FollowedStream | None = None
         self.following: asyncio.Task[None] | None = None
-        self._heard_at = self._refused_at = float("-inf")
+        self._heard_at = float("-inf")
+        self._refused: tuple[int, float] | None = None  # the epoch whose master's port refused, and when
         self._may_follow = False  # of an amnesiac replica: the store knows that its log may grow
         self._stirred = asyncio.Event()  # something changed that the next look should see at once
 
@@ -122,6 +125,8 @@ class ElectedMember:
         if version < self.version:
             return
         self.state, self.version = state, version
+        if self.stream is not None and not self.is_followed(self.stream):
+            self.stream.close()  # of an earlier epoch: nothing more of it is taken, nothing more reported
         if self.master is not None and version > self.master.version:
             if is_deposed(self.me, self.master.epoch, state):
                 self.depose()
@@ -183,14 +188,15 @@ class ElectedMember:
         assert self.state is not None
         assert self.snapshot is not None
         now = self._clock.monotonic()
-        is_refused = self.stream is None and now - self._refused_at < self._timings.refused_s
+        epoch, refused_at = self._refused or (0, now)
+        is_refused = epoch == self.state.epoch and now - refused_at < self._timings.refused_s
         return CampaignView(
             me=self.me,
             own=self.own_seen(),
             state=self.state,
             alive=self.keys.seen_in(self.snapshot),
             hears_master=self.stream is not None and now - self._heard_at < self._timings.silence_s,
-            master_is_gone=self.keys.leader not in self.snapshot.keys or is_refused,
+            master_is_gone=self.keys.leader not in self.snapshot.keys or (self.stream is None and is_refused),
         )
 
     async def _campaign(self) -> None:
@@ -274,7 +280,26 @@ class ElectedMember:
         )
         self.master = master = self.mastership(seat, self.state, self.version)
         log.info("this replica leads", epoch=epoch, position=self.life.end, members=sorted(self.state.in_sync))
-        await self.life.lead(master)
+        try:
+            await self.life.lead(master)
+        except BaseException:
+            if self.master is master:
+                self.depose()
+            raise
+
+    async def resign(self) -> None:
+        """Give way, if this replica leads: once others have all of the log, they are told to elect another master."""
+        master = self.master
+        if master is None:
+            return
+        master.leave()
+        with suppress(TimeoutError, CoordinationUnreachable):
+            async with self._clock.timeout(RESIGN_S):
+                while master.confirmed < self.life.end and not master.is_over:
+                    await self._clock.sleep(RESIGN_POLL_S)
+                await self._coordination.change({self.keys.state: master.version}, deletes=[self.keys.leader])
+        if self.master is master:
+            self.depose()
 
     # --- following ---------------------------------------------------------------------------------------------------
 
@@ -301,7 +326,7 @@ class ElectedMember:
             if self.is_followed(stream):
                 await self._take(stream)
         except MasterRefuses:
-            self._refused_at = self._clock.monotonic()
+            self._refused = state.epoch, self._clock.monotonic()
         except (ConnectionLost, CoordinationUnreachable):
             pass
         finally:

@@ -89,12 +89,14 @@ def elected_state(view: CampaignView, now_ms: int) -> SetState:
     """Return the state that makes this replica master: the next epoch, with the members that are there.
 
     Members that are kept are safe: each has all that was acknowledged, and acknowledges nothing to the new master
-    before it has cut its log to the new master's. Beginning with itself alone would make one more death an outage."""
+    before it has cut its log to the new master's. Beginning with itself alone would make one more death an outage. The
+    old master is gone, though its entry may still be there: with it in the set, nothing would be acknowledged for the
+    time after which a dead member is taken out."""
     there = {
         replica
-        for replica in view.state.in_sync
-        if replica == view.me or ((seen := view.alive.get(replica)) is not None and not seen.is_amnesiac)
-    }
+        for replica in view.state.in_sync - {view.state.master}
+        if (seen := view.alive.get(replica)) is not None and not seen.is_amnesiac
+    } | {view.me}
     for replica in sorted(view.state.in_sync - there):
         if len(there) >= view.state.minimum:
             break

@@ -15,6 +15,7 @@ from ...model.topic import MASTER_ID
 from ...protocol.replication.classic import MOST_CHUNK_BYTES
 from ...transport.address import parse_address
 
+ELECTED_MINIMUM = 2
 SYNC_UNLESS_SAID = 2  # copies of an acknowledged message under SYNC_MASTER, the master's own included
 
 
@@ -61,8 +62,12 @@ class ReplicationSettings:
         help="copies of a message, the master's included, before SYNC_MASTER answers; not given: 2 (Java: 1, which "
         "waits for nobody)",
     )
-    min_in_sync_replicas: int = setting(
-        1, low=1, high=100, live=True, help="copies that must be possible, or SYNC_MASTER refuses sends"
+    min_in_sync_replicas: int | None = setting(
+        None,
+        low=1,
+        high=100,
+        live=True,
+        help="copies that must be possible, or sends are refused; not given: 1 under SYNC_MASTER, 2 in an elected set",
     )
     ha_flow_control_enable: bool = setting(False, live=True, help="hold the stream to slaves to the rate below")
     max_ha_transfer_byte_in_second: int = setting(
@@ -101,9 +106,9 @@ class ReplicationSettings:
                 raise ConfigError(
                     f"haAllow = {network}: no address and no network; write 10.0.0.7 or 10.0.0.0/24, with ; between"
                 ) from None
-        if self.min_in_sync_replicas > self.needed_copies:
+        if self.classic_minimum > self.needed_copies:
             raise ConfigError(
-                f"minInSyncReplicas = {self.min_in_sync_replicas}: more than inSyncReplicas, which is "
+                f"minInSyncReplicas = {self.classic_minimum}: more than inSyncReplicas, which is "
                 f"{self.needed_copies}; make inSyncReplicas as large at least"
             )
 
@@ -119,6 +124,16 @@ class ReplicationSettings:
     @property
     def is_slave(self) -> bool:
         return self.broker_role is BrokerRole.SLAVE
+
+    @property
+    def classic_minimum(self) -> int:
+        """Return how many copies must be possible before a SYNC_MASTER takes a send, its own included."""
+        return 1 if self.min_in_sync_replicas is None else self.min_in_sync_replicas
+
+    @property
+    def elected_minimum(self) -> int:
+        """Return the members that the in-sync set of an elected set has at least."""
+        return ELECTED_MINIMUM if self.min_in_sync_replicas is None else self.min_in_sync_replicas
 
     @property
     def needed_copies(self) -> int:

@@ -25,6 +25,7 @@ from ...transport.address import format_address
 from ...transport.limits import Limits
 from ...transport.settings import TransportSettings
 from ..config import BrokerConfig
+from ..elected.role import ElectedRole
 from ..metadata.saving import SaveSoon
 from ..replication.tables.carried import CARRIED
 from ..replication.tables.recorder import TableRecorder
@@ -43,6 +44,7 @@ class Environment:
     port: int  # of the main listener
     tables_in_log: bool = False  # the log carries the tables: this broker is a member of an elected set
     recorder: TableRecorder | None = None  # of the tables, if it leads
+    elected: ElectedRole | None = None  # None: this broker belongs to no elected set
     _saves: list[SaveSoon] = field(default_factory=list)
 
     @property

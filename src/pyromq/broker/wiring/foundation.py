@@ -125,6 +125,7 @@ class Storage:
             flusher,
             lock,
             environment.budget.shares,
+            is_elected=environment.elected is not None,
         )
         retention = config.part(RetentionConfig)
         self.append_gate = state.Gate()  # the kernel's

@@ -61,6 +61,10 @@ class Ports(NamedTuple):
             if each is not None:
                 each.close()
 
+    def copied(self) -> Ports:
+        """Return copies of these sockets, which whoever serves them closes: the ports themselves stay open."""
+        return Ports(*(None if each is None else each.copied() for each in self))  # type: ignore[arg-type]
+
     @property
     def grpc_port(self) -> int:
         """The port that gRPC clients are told: their own, or the main one, which serves them too."""

@@ -6,9 +6,11 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
+import msgspec
+
 from ...errors import CallRefused, ConnectionLost, PyroError
 from ...model.codes import ResponseCode
-from ...protocol.bodies.body import decode_body
+from ...protocol.bodies.body import DataVersion, decode_body
 from ...protocol.bodies.route import TopicRouteData
 from ...protocol.bodies.topics import TopicConfig
 from ...protocol.command import Command
@@ -76,13 +78,20 @@ class Naming:
     def _facts(self) -> RegistrationFacts:
         config, topics = self._base.live.config, self._base.topics
         return RegistrationFacts(
-            topics.version,
+            self._version(),
             topics.all(),
             config.broker_permission,
             config.compressed_register,
             config.enable_split_registration,
             config.split_registration_size,
         )
+
+    def _version(self) -> DataVersion:
+        """Return the version of the topics. In an elected set its epoch comes first: an older master's counts less."""
+        version, role = self._base.topics.version, self._base.environment.elected
+        if role is None or not role.epochs.entries:
+            return version
+        return msgspec.structs.replace(version, state_version=role.epochs.newest)
 
     def auto_created(self, topic: TopicConfig) -> None:
         self._base.tables.new_topics.made(topic.topic_name)

@@ -10,8 +10,11 @@ from ...protocol.bodies.replication import HAClientRuntimeInfo
 from ...transport.address import parse_address
 from ...transport.listening import Listening
 from ..config import BrokerConfig
+from ..elected.role import ElectedRole
 from ..replication.leading.confirm import SlaveReport, judge
-from ..replication.leading.copies import SlaveCopies
+from ..replication.leading.copies import OtherCopies, SlaveCopies
+from ..replication.leading.elected_copies import ElectedCopies
+from ..replication.leading.elected_streams import ElectedStreams
 from ..replication.leading.ha_port import HaPort
 from ..replication.leading.log_source import CommitLogSource
 from ..replication.leading.status import ReplicationStatus
@@ -24,9 +27,14 @@ log = logs.get("pyromq.broker")
 JUDGED_EVERY_S = 1.0
 
 
-def copies_of(base: Foundation) -> SlaveCopies:
+def copies_of(base: Foundation) -> OtherCopies:
     """Return what a master's sends wait for besides its own disk."""
-    store, live = base.store, base.live
+    store, live, role = base.store, base.live, base.environment.elected
+    if role is not None and role.mastership is not None:
+        copies = ElectedCopies(store, role.mastership, role.mastership.acting.state.minimum)
+        role.mastership.on_change.append(copies.judge)
+        role.mastership.on_over.append(copies.give_up)
+        return copies
     return SlaveCopies(
         store, base.clock, lambda: live.config.part(ReplicationSettings), lambda: store.commit_log.end, store.on_append
     )
@@ -35,7 +43,7 @@ def copies_of(base: Foundation) -> SlaveCopies:
 class ReplicatingParts:
     """Event loop only. `listening`: where slaves connect; None: they cannot."""
 
-    def __init__(self, base: Foundation, naming: Naming, copies: SlaveCopies, listening: Listening | None) -> None:
+    def __init__(self, base: Foundation, naming: Naming, copies: OtherCopies, listening: Listening | None) -> None:
         self._base = base
         self._copies = copies
         self._listening = listening
@@ -43,10 +51,26 @@ class ReplicatingParts:
         self.settings = base.live.config.part(ReplicationSettings)
         store = base.store
         source = CommitLogSource(store.commit_log, base.environment.run_blocking)
-        self.port = HaPort(source, base.clock, lambda: self.settings, naming.slaves, self._judge, store.on_append)
+        self._streams = self._elected_streams(base.environment.elected, source)
+        members = naming.slaves if self._streams is None else self._replicas
+        wires = None if self._streams is None else self._streams.wire
+        self.port = HaPort(source, base.clock, lambda: self.settings, members, self._judge, store.on_append, wires)
         base.storage.retention.wanted_from = self.port.wanted_from
         base.live.watch(self._use)
         self._judge()
+
+    def _elected_streams(self, role: ElectedRole | None, source: CommitLogSource) -> ElectedStreams | None:
+        """Return the streams of an elected set's master; None: this broker is none."""
+        if role is None or role.mastership is None:
+            return None
+        streams = ElectedStreams(role.mastership, source, role.epochs, role.me)
+        role.mastership.on_over.append(streams.close)
+        return streams
+
+    async def _replicas(self) -> list[str]:
+        """Return the addresses of all replicas of this elected set."""
+        role = self._base.environment.elected
+        return [] if role is None else role.members()
 
     def status(self, followed: Callable[[], HAClientRuntimeInfo | None]) -> ReplicationStatus:
         """Return who answers questions about replication. `followed`: what a slave sees of its master."""
@@ -84,18 +108,20 @@ class ReplicatingParts:
         if self._listening is None:
             return
         self.port.accept(self._listening)
-        if self._copies.is_sync:
+        if isinstance(self._copies, SlaveCopies) and self._copies.is_sync:
             log.info(
                 "sends are answered once slaves have them",
                 copies=self.settings.needed_copies,
                 keys="inSyncReplicas, which is 2 unless it is set (Java: 1, which waits for nobody); minInSyncReplicas",
-                minimum=self.settings.min_in_sync_replicas,
+                minimum=self.settings.classic_minimum,
             )
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         return [self._base.environment.every("slaves in sync", JUDGED_EVERY_S, self._judge)]
 
     async def close(self) -> None:
+        if self._streams is not None:
+            self._streams.close()
         await self.port.close()
         self._copies.close()
 
@@ -105,6 +131,8 @@ class ReplicatingParts:
 
     def _judge(self) -> None:
         """Judge anew: a slave came, went, or told how far it is; or time has passed."""
+        if not isinstance(self._copies, SlaveCopies):
+            return  # an elected set judges by its own rules
         if not self._copies.is_sync and not self.port.senders and not self._copies.standing.in_sync:
             return  # a lone master
         reports = [

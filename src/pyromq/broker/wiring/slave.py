@@ -11,6 +11,7 @@ from typing import Any
 from ...transport.address import format_address, parse_address
 from ...transport.client import Connect, RemotingClient, connect_socket
 from ...transport.dispatch import Handler
+from ..elected.role import FollowedReplica
 from ..registration import Identity
 from ..replication import adoption
 from ..replication.following.follower import Follower, FollowSettings, MasterPlace
@@ -100,7 +101,17 @@ class SlaveParts:
         self._ha_master = settings.ha_master_address
         self._client = naming.client()
         base.store.take_from_master_only()
-        self.follower = Follower(
+        role = environment.elected
+        self.follower = self._classic_follower(connect) if role is None else role.followed
+        if role is not None:
+            role.followed.joined = self._joined
+        self.tables = tables.pull(self._client, self._followed)
+        base.storage.retention.goes_by_age = lambda: not self.tables.is_ours
+
+    def _classic_follower(self, connect: Connect | None) -> Follower | FollowedReplica:
+        base, naming = self._base, self._naming
+        environment, settings = base.environment, base.environment.config.replication
+        return Follower(
             store=base.store,
             identity=naming.identity,
             client=self._client,
@@ -116,8 +127,6 @@ class SlaveParts:
             look=naming.registration.announce,
             joined=self._joined,
         )
-        self.tables = tables.pull(self._client, self._followed)
-        base.storage.retention.goes_by_age = lambda: not self.tables.is_ours
 
     def _find(self) -> MasterPlace | None:
         """Return where the master is: as name servers say, and as haMasterAddress does.
@@ -144,12 +153,17 @@ class SlaveParts:
 
     def around(self, handlers: Mapping[int, Handler]) -> dict[int, Handler]:
         """Return the handlers of a slave."""
-        return slave_surface(handlers, lambda: self.follower.place and self.follower.place.address)
+        return slave_surface(handlers, self._master_address)
+
+    def _master_address(self) -> str | None:
+        place = self.follower.place
+        return None if place is None else place.address
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         keep = self._base.environment.loops.keep
+        classic = [keep("following the master", self.follower.run)] if isinstance(self.follower, Follower) else []
         return [
-            keep("following the master", self.follower.run),
+            *classic,
             keep("the master's tables", self.tables.run),
             keep("the start of the master's log", self._expire),
         ]

@@ -53,7 +53,7 @@ def judge(
     needed = settings.needed_copies - 1
     acked = sorted((vote.acked for vote in votes), reverse=True)
     confirmed = acked[needed - 1] if 0 < needed <= len(acked) else 0
-    return SyncStanding(needed, in_sync, settings.min_in_sync_replicas - 1, confirmed)
+    return SyncStanding(needed, in_sync, settings.classic_minimum - 1, confirmed)
 
 
 def _votes(reports: Iterable[SlaveReport], registered: Counter[str]) -> list[SlaveReport]:

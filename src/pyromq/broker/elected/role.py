@@ -1,0 +1,40 @@
+"""What one life of a broker in an elected set is opened with: who it is, whether it leads, and whom it follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ...protocol.replication.epochs import EpochList
+from .mastership import Mastership
+from .set_keys import ReplicaPlace
+
+
+@dataclass(slots=True, eq=False)
+class FollowedReplica:
+    """The master as this replica sees it. `joined` is called when its stream has begun."""
+
+    place: ReplicaPlace | None = None
+    is_connected: bool = False
+    state: str = "no master is known yet"
+    joined: Callable[[], None] = lambda: None
+
+    def begin(self, place: ReplicaPlace) -> None:
+        """Note that the stream of this master has begun."""
+        self.place, self.is_connected, self.state = place, True, f"following {place.address}"
+        self.joined()
+
+    def end(self, why: str) -> None:
+        """Note that nothing comes any more."""
+        self.is_connected, self.state = False, why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectedRole:
+    """`mastership` is None for a follower. `members`: addresses of all replicas of the set, for the HA port."""
+
+    me: int
+    epochs: EpochList  # of the log; the newest one is the mastership's
+    members: Callable[[], list[str]]
+    mastership: Mastership | None = None
+    followed: FollowedReplica = field(default_factory=FollowedReplica)

@@ -1,0 +1,190 @@
+"""A replica of an elected set as a process: finds its set in etcd, and lives in whatever role the set gives it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+from .. import logs
+from ..ambient import Clock, RunBlocking
+from ..config import Loaded
+from ..coordination.etcd import EtcdCoordination
+from ..coordination.store import CoordinationUnreachable
+from ..errors import ConfigError, PyroError
+from ..machine.budget import Budget
+from ..store.epochs import load_epochs
+from ..store.files.real_disk import RealDisk
+from ..store.recovery.claim import claimed
+from ..store.recovery.store_state import read_store_state
+from ..supervision import Loops
+from ..transport.address import format_address
+from .broker_life import BrokerLife, LifeParts
+from .config import BrokerConfig
+from .daemon_loops import until
+from .elected.boot_notes import begin_boot_note
+from .elected.identity import Claim, SetName, claim_replica
+from .elected.member import ElectedMember
+from .elected.seams import Timings
+from .elected.set_keys import ReplicaPlace, SetKeys
+from .replication.settings import BrokerRole
+from .wiring.listeners import Ports, bind_ports
+
+log = logs.get("pyromq.broker")
+
+KNOWN_WITHIN_S = 1.0  # a name server that does not answer holds nobody up
+REPEAT_S = 60.0
+TIMINGS = Timings(silence_s=3.0)
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+async def serve_elected(
+    loaded: Loaded[BrokerConfig],
+    *,
+    clock: Clock,
+    rng: random.Random,
+    disk: RealDisk,
+    run_blocking: RunBlocking,
+    budget: Callable[[], Budget],
+    ready: Callable[[str], None],
+    stop_wanted: asyncio.Event,
+) -> None:
+    """Serve until a stop is wanted. `ready` gets the address once this replica serves, in whatever role.
+
+    Raises ConfigError, CoordinationRefused or CoordinationUnreachable, which say why this replica cannot take part."""
+    config = loaded.config
+    _check_role(config)
+    async with AsyncExitStack() as stack:
+        coordination = await stack.enter_async_context(EtcdCoordination(config.coordination.etcd(), clock))
+        version = await coordination.check()
+        ports = await bind_ports(config)
+        stack.callback(ports.close)
+        keys = set_keys(config)
+        me = await claim_replica(coordination, keys, disk, _claim(config, disk, ports), rng)
+        log.info("this broker is a replica of an elected set", replica=me, keys=keys.prefix, etcd=version)
+        parts = LifeParts(
+            loaded=loaded,
+            clock=clock,
+            rng=rng,
+            disk=disk,
+            run_blocking=run_blocking,
+            budget=budget,
+            ports=ports,
+            timings=TIMINGS,
+            places=lambda: _places(member, keys),
+            note=begin_boot_note(disk, _boot_id(), acks_synced=config.replication.ha_ack_after_flush),
+        )
+        life = BrokerLife(parts, me)
+        following = FollowingTasks(clock, life.failed)
+        minimum = config.replication.elected_minimum
+        member = ElectedMember(
+            me, life, coordination, keys, clock, rng, following.spawn, minimum=minimum, timings=TIMINGS
+        )
+        address = await life.open()
+        stack.push_async_callback(life.close)
+        stack.push_async_callback(following.close)
+        stack.push_async_callback(_leave, member)
+        await until(stop_wanted, [*_loops(member, clock), _announce(life, address, ready, stop_wanted), _raised(life)])
+    log.info("broker stopped")
+
+
+def _boot_id() -> str:
+    """Return what is another one after each boot of the system."""
+    return BOOT_ID.read_text().strip()
+
+
+def set_keys(config: BrokerConfig) -> SetKeys:
+    """Return the keys of the set that this broker is configured for."""
+    return SetKeys(f"{config.coordination.etcd_prefix.rstrip('/')}/{config.broker_cluster_name}/{config.broker_name}/")
+
+
+def _check_role(config: BrokerConfig) -> None:
+    role, number = config.replication.broker_role, config.replication.broker_id
+    if role is BrokerRole.SLAVE or number:
+        raise ConfigError(
+            f"brokerRole = {role.value}, brokerId = {number}: a replica of an elected set (etcdEndpoints) is given "
+            "both by its set; leave them out"
+        )
+
+
+def _claim(config: BrokerConfig, disk: RealDisk, ports: Ports) -> Claim:
+    if ports.ha is None:
+        raise ConfigError("the port for other replicas cannot be bound: name a free one by haListenPort")
+    ports.ha.listen()  # who connects while this replica is about to lead waits, and does not find it gone
+    with claimed(disk):
+        epochs, synced = load_epochs(disk), read_store_state(disk).synced or 0
+    host = config.advertised_host
+    return Claim(
+        name=SetName(config.broker_cluster_name, config.broker_name),
+        address=format_address(host, int(ports.main.address.rpartition(":")[2])),
+        ha_address=format_address(host, ports.ha_port),
+        epochs=epochs,
+        has_records=synced > 0,
+    )
+
+
+def _places(member: ElectedMember, keys: SetKeys) -> dict[int, ReplicaPlace]:
+    return {} if member.snapshot is None else keys.places_in(member.snapshot)
+
+
+def _loops(member: ElectedMember, clock: Clock) -> list[Coroutine[Any, Any, None]]:
+    keep = Loops(clock, log).keep
+    return [
+        keep("lease of the elected set", member.keep_lease),
+        keep("watch of the elected set", member.keep_watching),
+        keep("role in the elected set", member.keep_role),
+    ]
+
+
+async def _announce(life: BrokerLife, address: str, ready: Callable[[str], None], stop_wanted: asyncio.Event) -> None:
+    await life.broker.naming.registration.registered(KNOWN_WITHIN_S)
+    ready(address)
+    await stop_wanted.wait()
+
+
+async def _raised(life: BrokerLife) -> None:
+    """Raise the fault of a loop that nobody supervises."""
+    await asyncio.shield(life.failed)
+
+
+async def _leave(member: ElectedMember) -> None:
+    """Give way before the process ends, and let the set know that this replica is gone."""
+    await member.resign()
+    member.leave_master()
+    if member.presence.lease is not None:
+        with suppress(CoordinationUnreachable):
+            await member.presence.lease.release()
+
+
+class FollowingTasks:
+    """The tasks in which a member follows: what ends one of them is said, and the member tries again."""
+
+    def __init__(self, clock: Clock, failed: asyncio.Future[None]) -> None:
+        self._limited = logs.Limited(log, clock, REPEAT_S)
+        self._failed = failed
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def spawn(self, part: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Begin a task."""
+        task = asyncio.get_running_loop().create_task(self._guarded(part))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _guarded(self, part: Coroutine[Any, Any, None]) -> None:
+        try:
+            await part
+        except PyroError as fault:
+            self._limited.warning("the master is not followed now", why=str(fault))
+        except Exception as fault:
+            if not self._failed.done():
+                self._failed.set_exception(fault)
+
+    async def close(self) -> None:
+        """End what is left of them."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
