@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 from collections.abc import Callable, Iterator
@@ -10,8 +11,12 @@ from typing import Any
 
 import pytest
 
+from pyromq.ambient import SystemClock
+from pyromq.broker.config import BrokerConfig
 from pyromq.model.ids import pack_host
+from pyromq.model.names import STATE_TOPIC
 from pyromq.protocol.batch import BatchEntry, encode_batch
+from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.record import BLANK, CRC_PROPERTY_BYTES, Record
 from pyromq.store.config import StoreConfig
 from pyromq.store.files.disk import StoreLocked
@@ -20,6 +25,7 @@ from pyromq.store.message_store import MessageStore
 from pyromq.store.tools.findings import Level
 from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock
+from pyromq.testing.in_process import SMALL_FILES, InProcessBroker
 from tests.store.small import by_key
 from tests.wire import decode_messages
 
@@ -244,3 +250,40 @@ def all_bodies(store: MessageStore, queue_id: int) -> list[bytes]:
             return bodies
         bodies += [message.body for message in decode_messages(b"".join(store.reader.read_cold(selection.ranges)))]
         offset = selection.next_offset
+
+
+def test_java_is_not_disturbed_by_tables_in_the_log(java_peers: None, home: Callable[[str], Path]) -> None:
+    """A member of an elected set wrote the store: Java sees one more system topic, serves, and we go on with it."""
+    folder = home("tables-in-log")
+    root = folder / "store"
+
+    async def life(*bodies: bytes) -> None:
+        settings = SMALL_FILES | {"store_path_root_dir": root, "listen_port": 0, "broker_name": "java-interop"}
+        config = BrokerConfig(**settings)
+        one = await InProcessBroker.start(
+            config, clock=SystemClock(), disk=RealDisk(root, create=True), tables_in_log=True
+        )
+        broker = one.broker
+        broker.topics.put(TopicConfig(topic_name="Ours", read_queue_nums=3, write_queue_nums=3))
+        await broker.tables.topic_save.saved()
+        for body in bodies:
+            broker.store.put([record(body, 0)])
+        broker.offsets.commit("Ours", "GID_store", 0, 1)
+        assert "Ours" in broker.topics
+        queue = broker.store.queues.get(STATE_TOPIC, 0)
+        assert queue is not None
+        assert broker.environment.recorder is not None
+        assert queue.min_offset <= broker.environment.recorder.snapshot < queue.next_offset
+        await one.stop()
+
+    asyncio.run(life(b"one", b"two"))
+    served = Served(folder)
+    assert served.pulled("Ours", 0) == [b"one", b"two"]
+    assert served.send(b"three", 0) == 2
+    served.stop(signal.SIGTERM)
+    asyncio.run(life(b"four"))
+    store = opened(root)
+    queue = store.queues.get("Ours", 0)
+    assert queue is not None
+    assert queue.next_offset == 4
+    store.close()

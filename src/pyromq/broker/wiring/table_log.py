@@ -33,7 +33,7 @@ class MasterTables:
         """Write down what is new; the log has all tables then. What was in the log before is the set's first."""
         await self._timing.begin_to_lead(self._base.timers_doubtful)
         self._base.topics.ensure(STATE_TOPIC, 1, NO_PERMISSION)
-        await self._recorder.begin(self._access)
+        await self._recorder.begin(self._access, self._base.offsets.left_by_java)
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         return [self._base.environment.loops.keep("changes of tables", self._gather)]

@@ -85,13 +85,15 @@ class TableRecorder:
 
     # --- into the log ---------------------------------------------------------------------------------------------
 
-    async def begin(self, access: LogAccess) -> None:
-        """Begin to write: this broker leads, and its tables are what its log says. Serve nobody before it returns."""
+    async def begin(self, access: LogAccess, is_foreign: bool = False) -> None:
+        """Begin to write: this broker leads, and its tables are what its log says. Serve nobody before it returns.
+
+        `is_foreign`: a Java broker has written the tables since, and nothing of that is in the log."""
         self._access = access
         queue = StateQueue(access.store)
         known = queue.snapshot_before(queue.end)
         self.snapshot = NO_SNAPSHOT if known is None else known
-        if known is None:
+        if known is None or is_foreign:
             await self.write_snapshot()
         self.put()
 
