@@ -9,9 +9,15 @@ from pathlib import Path
 from types import MappingProxyType
 
 SOURCE = Path(__file__).parents[2] / "src" / "pyromq"
-ROOMS = ("broker", "namesrv", "transport", "protocol", "model")
+ROOMS = ("broker", "namesrv", "controller", "transport", "protocol", "model")
 REFUSALS = {"RequestRefused", "Malformed", "illegal"}
-MAKERS = {"_above", "_over"}  # return a refusal whose text is mostly what they are given
+MAKERS = {
+    "_above",
+    "_over",
+    "_not_altered",
+    "_not_cleaned",
+    "_incomplete",
+}  # return a refusal whose text is mostly what they are given
 RULE, ILLEGAL = "Rule", "the message is illegal: "  # a table of texts, and what stands before each
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -20,7 +20,6 @@ from ..coordination.store import (
     Lease,
     Put,
     Snapshot,
-    Verdict,
 )
 from ..errors import ConfigError
 
@@ -84,10 +83,10 @@ class Leadership:
             self._lease = await self._coordination.hold(LEASE_S)
         self._until = asked + LEASE_S
         found = await self._coordination.read(self._prefix)
-        for key in (self._key_of(me), self._leader_key):
-            if key not in found.keys and await self._claim(key, me, self._lease):
-                log.info("this controller has said so in the coordination store", key=key, address=me.address)
-        self._note(await self._coordination.read(self._prefix))
+        missing = [key for key in (self._key_of(me), self._leader_key) if key not in found.keys]
+        for key in missing:
+            await self._claim(key, me, self._lease)
+        self._note(await self._coordination.read(self._prefix) if missing else found)
 
     async def leave(self) -> None:
         """End the lease, so that another leads at once."""
@@ -95,10 +94,9 @@ class Leadership:
         if lease is not None:
             await lease.release()
 
-    async def _claim(self, key: str, me: ControllerPlace, lease: Lease) -> bool:
-        """Put an entry under our lease, unless there is one."""
-        outcome = await self._coordination.change({key: ABSENT}, [Put(key, msgspec.json.encode(me), lease)])
-        return outcome.verdict is Verdict.DONE
+    async def _claim(self, key: str, me: ControllerPlace, lease: Lease) -> None:
+        """Put an entry under our lease, unless there is one. Who was faster is read then."""
+        await self._coordination.change({key: ABSENT}, [Put(key, msgspec.json.encode(me), lease)])
 
     def _note(self, found: Snapshot) -> None:
         leader = _decoded(found.keys.get(self._leader_key))
