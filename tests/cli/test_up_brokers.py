@@ -173,6 +173,7 @@ async def test_a_broker_with_a_slave_answers_when_the_slave_has_it(tmp_path: Pat
         welcome = await cluster.line_with("PyroMQ is up")
         addresses = re.findall(r"127\.0\.0\.1:\d+", welcome)
         assert len(addresses) == 3
+        assert f"broker {addresses[1]} with slave {addresses[2]} (" in welcome
         await cluster.line_with("enough slaves are in sync")
         tls = pyromq.ClientTls(ca=tmp_path / "data" / "tls" / "self-signed.crt")
         async with pyromq.connect(addresses[0], tls=tls) as client, client.producer("P") as producer:

@@ -320,11 +320,29 @@ async def test_a_hung_broker_alone_is_a_time_out(cluster: Cluster) -> None:
     client = await cluster.client()
     async with client.producer() as producer:
         sending = asyncio.create_task(producer.send("T", b"x"))
-        await cluster.clock.advance(2.9)
+        await cluster.clock.advance(3.4)
         assert not sending.done()
         await cluster.clock.advance(0.2)
         with pytest.raises(TimedOut):
             await sending
+
+
+async def test_what_a_sync_master_says_after_three_seconds_is_heard(cluster: Cluster) -> None:
+    """Its slaves are late: FLUSH_SLAVE_TIMEOUT comes after slaveTimeout, and the message is stored."""
+    broker = cluster.broker("a", T=1)
+    slaves = asyncio.Event()
+
+    async def late(request: Request) -> Reply:
+        await slaves.wait()
+        return Reply(ResponseCode.FLUSH_SLAVE_TIMEOUT, fields={"msgId": "0", "queueId": "0", "queueOffset": "0"})
+
+    broker.script[SEND] = late
+    client = await cluster.client()
+    async with client.producer() as producer:
+        sending = asyncio.create_task(producer.send("T", b"x"))
+        await cluster.clock.advance(3.1)
+        slaves.set()
+        assert (await finish(cluster, sending)).status is SendStatus.FLUSH_SLAVE_TIMEOUT
 
 
 async def test_no_broker_within_the_time_is_an_error_of_its_own(cluster: Cluster) -> None:

@@ -16,7 +16,7 @@ from pyromq.client.received import Received
 from pyromq.model.codes import ResponseCode
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.protocol.requests import RequestCode
-from pyromq.transport.dispatch import Reply
+from pyromq.transport.dispatch import Reply, Request
 from tests.client.cluster import Cluster, FakeBroker, pull_fields
 from tests.client.world import Servers
 
@@ -225,13 +225,48 @@ async def test_the_suggested_replica_is_asked_next(cluster: Cluster) -> None:
     assert slave.requests(RequestCode.PULL_MESSAGE) != []
 
 
-async def test_a_slave_that_may_not_be_read_is_not_asked_without_pause(cluster: Cluster) -> None:
+def refuse(slave: FakeBroker, way: str) -> None:
+    """Let nobody read: as a slave of 4.9 does, as one of 5.x, as ours."""
+
+    def answer(request: Request) -> Reply:
+        if way == "4.9":
+            offset = int(request.command.fields["queueOffset"])
+            return Reply(ResponseCode.PULL_RETRY_IMMEDIATELY, fields=pull_fields(offset, 3))
+        words = {
+            "5.x": "[REJECTREQUEST]system busy, start flow control for a while",
+            "ours": "[REJECTREQUEST] the broker[a] is a slave and is not read from",
+        }
+        return Reply(ResponseCode.SYSTEM_BUSY, remark=words[way])
+
+    slave.script[RequestCode.PULL_MESSAGE] = answer
+
+
+@pytest.mark.parametrize("way", ["4.9", "5.x", "ours"])
+async def test_a_slave_that_may_not_be_read_is_not_asked_without_pause(
+    cluster: Cluster, way: str, caplog: pytest.LogCaptureFixture
+) -> None:
     master, slave = with_slave(cluster)
-    slave.script[RequestCode.PULL_MESSAGE] = lambda request: Reply(
-        ResponseCode.PULL_RETRY_IMMEDIATELY, fields=pull_fields(int(request.command.fields["queueOffset"]), 3)
-    )
+    refuse(slave, way)
     await consume(cluster, [])
     cluster.network.unlisten(master.address)
     master.cut()
     await cluster.clock.advance(30)
-    assert len(slave.requests(RequestCode.PULL_MESSAGE)) < 100
+    assert 0 < len(slave.requests(RequestCode.PULL_MESSAGE)) < 30
+    assert "Set slaveReadEnable=true on master and slave" in caplog.text
+    assert "send less, or add brokers" not in caplog.text
+
+
+async def test_a_suggested_slave_that_may_not_be_read_sends_its_readers_back_to_the_master(cluster: Cluster) -> None:
+    master, slave = with_slave(cluster)
+    refuse(slave, "ours")
+
+    def suggest_once(request: Request) -> Reply:
+        del master.script[RequestCode.PULL_MESSAGE]
+        fields = pull_fields(int(request.command.fields["queueOffset"]), 3) | {"suggestWhichBrokerId": "1"}
+        return Reply(ResponseCode.PULL_NOT_FOUND, fields=fields)
+
+    master.script[RequestCode.PULL_MESSAGE] = suggest_once
+    got: list[bytes] = []
+    await consume(cluster, got)
+    assert slave.requests(RequestCode.PULL_MESSAGE) != []
+    assert got == [b"0", b"1", b"2"]

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ TOPIC = "Replicated"
 FILE_BYTES = 65536
 SMALL = {"mappedFileSizeCommitLog": str(FILE_BYTES), "maxMessageSize": "30000"}
 SEND, SEND_BACK, RUNTIME, MAX_OFFSET, MIN_OFFSET, BY_PLACE, INSPECT = 10, 36, 28, 30, 31, 33, 30001
+DELETE_GROUP, ONE_TOPIC = 207, 351
 
 
 class Pair:
@@ -185,6 +187,28 @@ def test_a_slave_takes_no_messages_and_names_its_master(pair: Pair) -> None:
     answer = wire.ask(pair.slave.address, SEND, fields, body=b"no")
     assert answer.code == 14
     assert pair.master.address in answer.remark
+
+
+def test_mqadmin_deletes_a_group_with_its_topics_on_both(pair: Pair, admin: java.Admin) -> None:
+    """It asks the master for the group (207), and master and slave, in any order, for its topics (215)."""
+    retries = "%RETRY%GID_back"
+    eventually(lambda: _has_topic(pair.slave.address, retries), "the slave knows the topic")
+    printed = admin.run("deleteSubGroup", "-n", pair.servers, "-c", CLUSTER, "-g", "GID_back", "-r", "true")
+    assert "success" in printed
+    assert "Exception" not in printed, printed
+    for address in (pair.master.address, pair.slave.address):
+        eventually(partial(_lacks_topic, address, retries), "the topic is gone")
+    refused = wire.ask(pair.slave.address, DELETE_GROUP, {"groupName": "GID_other", "cleanOffset": "true"})
+    assert refused.code == 14
+    assert pair.master.address in refused.remark
+
+
+def _has_topic(address: str, topic: str) -> bool:
+    return not _lacks_topic(address, topic)
+
+
+def _lacks_topic(address: str, topic: str) -> bool:
+    return wire.ask(address, ONE_TOPIC, {"topic": topic}).code != 0
 
 
 def test_a_slave_that_is_stopped_or_killed_goes_on(pair: Pair) -> None:

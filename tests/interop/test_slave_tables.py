@@ -131,7 +131,7 @@ async def test_all_tables_of_a_java_master_arrive_equal(master: java.Broker, top
 async def test_pages_and_changes_arrive_too(
     master: java.Broker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pyromq.broker.replication.metadata_pull.PAGE", 7)
+    monkeypatch.setattr("pyromq.broker.replication.asking.PAGE", 7)
     async with slave_of(master, tmp_path) as (slave, pull):
         await pull.round(master.address)
         await compare(slave, master)

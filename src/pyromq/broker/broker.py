@@ -17,7 +17,6 @@ from .. import logs
 from ..ambient import Clock, RunBlocking
 from ..config import Live, Loaded
 from ..machine.budget import Budget
-from ..protocol.bodies.replication import HAClientRuntimeInfo
 from ..store.files.disk import Disk, DiskLock
 from ..store.log.retention import Carrier
 from ..store.log.thread_flusher import ThreadFlusher
@@ -25,7 +24,7 @@ from ..store.recovery.claim import claim_store, refuse_elected
 from ..store.recovery.store_state import refuse_missing_tables
 from ..supervision import Loops
 from ..transport.address import format_address, parse_address
-from ..transport.client import Connect
+from ..transport.client import Connect, RemotingClient
 from ..transport.peer import Peer
 from ..transport.self_signed import with_certificate
 from ..transport.settings import TransportSettings
@@ -34,6 +33,7 @@ from .config import BrokerConfig
 from .elected.role import ElectedRole
 from .java_keys import BROKER_KEYS
 from .metadata.retry_topics import restore_retry_topics
+from .replication.file_size import masters_file_size, with_masters_file_size
 from .replication.tables.recorder import TableRecorder
 from .surface import Parts, surface
 from .wiring.balancing import BalanceParts
@@ -93,8 +93,13 @@ class Broker:
             refuse_missing_tables(disk)
             if tls_folder is not None:
                 loaded = _with_certificate(loaded, tls_folder, clock)
+            transport = loaded.config.part(TransportSettings)
+            transport.check_tls()  # a start that ends by it leaves the store as it was
+            if loaded.config.replication.is_slave and elected is None:
+                async with RemotingClient(clock=clock, rng=rng, tls=transport.client_tls(), connect=connect) as client:
+                    ask = partial(masters_file_size, client, loaded.config)
+                    loaded = await with_masters_file_size(loaded, disk, ask)
             config = loaded.config
-            config.part(TransportSettings).check_tls()  # a start that ends by it leaves the store as it was
             bound = ports or await bind_ports(config)
             undo.callback(bound.close)
             environment = Environment(
@@ -169,11 +174,12 @@ class Broker:
             self.stored_pops,
             self.balance,
             self.slave_tables,
-            self.replicating.status(self._followed),
+            self.replicating.status(lambda: None if self.slave is None else self.slave.progress()),
             self.runtime,
             lambda: self.listeners.servers,
             format_address(base.live.config.advertised_host, ports.grpc_port),
             lambda: (self.replicating if self.slave is None else self.slave).trouble(),
+            self.store.queues.remove_topic if self.slave is None else self.slave.tables.topic_deleted,
         )
         served = surface(parts) if self.slave is None else self.slave.around(surface(parts))
         handlers = base.statistics.holds.around(served)
@@ -182,7 +188,8 @@ class Broker:
         feeding = Feeding(sending, pulling, popping)
         self.listeners = Listeners(base, self.copies, ports, handlers, feeding, faults, self._connection_lost)
         self.servers = self.listeners.servers
-        self.grpc = GrpcParts(base, self.listeners.dispatchers["main"], self._connection_lost)
+        master = None if self.slave is None else self.slave.master
+        self.grpc = GrpcParts(base, self.listeners.dispatchers["main"], self._connection_lost, master)
         self.grpc.backend.grpc_port = ports.grpc_port
         self.listeners.serve_calls(self.grpc.methods)
         self.grpc.services.renewals.open_points = OpenMessages(self.pop_parts.lanes)
@@ -333,15 +340,6 @@ class Broker:
         self.listeners.close_ports()
         await self.grpc.close()
         await self.naming.close()
-
-    def _followed(self) -> HAClientRuntimeInfo | None:
-        """Return how far this slave is, as 907 shows it; None: it is a master."""
-        if self.slave is None:
-            return None
-        place = self.slave.follower.place
-        return HAClientRuntimeInfo(
-            master_addr=None if place is None else place.ha_address, max_offset=self.store.commit_log.end
-        )
 
     # --- what happens ---------------------------------------------------------------------------------------------
 

@@ -38,6 +38,7 @@ log = logs.get("pyromq.broker")
 FIRST_RETRY_S = 1.0
 LAST_RETRY_S = 10.0
 FAREWELL_S = 3.0
+REGISTERED = "registered"  # the state of a name server that knows this broker
 REPEAT_S = 60.0  # what stays wrong is said again and again
 LEAST_TOPIC_BYTES = 130  # of a topic in JSON
 HEADER_BYTES = 16 << 10  # room for all that a frame has besides the topics
@@ -209,9 +210,9 @@ class BrokerRegistration:
             if answer.remark:  # taken, but not as we said it: we say it again, for the reason may pass
                 server.once_more = True
                 self._limited.warning("registered, but not as told", name_server=server.address, why=answer.remark)
-        if server.state != "registered":
+        if server.state != REGISTERED:
             log.info("registered", name_server=server.address, topics=len(facts.topics))
-        server.state = "registered"
+        server.state = REGISTERED
         if len(facts.topics) > MANY_TOPICS:
             server.rest_s = len(facts.topics) * PAUSE_PER_TOPIC_S
         if answer is not None and answer.body:

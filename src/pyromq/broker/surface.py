@@ -76,6 +76,7 @@ class Parts:
     servers: Callable[[], Iterable[Server]]  # which are made with the handlers, so after them
     grpc_endpoint: str  # where gRPC clients are told to come
     no_master: Callable[[], str | None]  # why a slave does not follow, or a master refuses for want of slaves
+    remove_queues: Callable[[str], None]  # of a deleted topic
 
 
 def surface(parts: Parts) -> dict[int, Handler]:
@@ -95,7 +96,7 @@ def surface(parts: Parts) -> dict[int, Handler]:
     tables_of_groups = (base.topics, base.groups, base.offsets, base.consumers)
     offsets = OffsetHandlers(live, *tables_of_groups, store, memory_bytes, saved["consumerOffsets"], parts.pops)
     queries = MessageQueries(live, store)
-    topic = TopicAdmin(*view, saved["topics"], saved["consumerOffsets"], counters.forget_topic)
+    topic = TopicAdmin(*view, saved["topics"], saved["consumerOffsets"], counters.forget_topic, parts.remove_queues)
     group = GroupAdmin(*view, saved["subscriptionGroups"], saved["consumerOffsets"], counters.forget_group)
     offset = OffsetAdmin(*view, saved["consumerOffsets"])
     pops = (parts.pops.order.table.given_end, parts.stored_pops.in_flight, parts.pops.is_popped)

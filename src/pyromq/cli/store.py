@@ -1,5 +1,5 @@
 """`pyromq store CMD PATH`: look at, copy and repair a store's files. `rebuild`, `cut`, `accept-loss` and `quarantine`
-with a position alone change PATH.
+with a position alone change PATH; `seed`, in store_seed.py, makes a new one.
 
 File sizes are read off the files, or taken from the broker's configuration (`-c`). Exit codes of `verify`: 0 clean,
 1 what opening the store repairs, 2 damage; those of errors are in exits.py.
@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +18,17 @@ import click
 from msgspec import to_builtins
 
 from ..errors import ConfigError
-from ..store.config import StoreConfig
 from ..store.cutting import CutPlan
 from ..store.files.real_disk import RealDisk
 from ..store.layout import COMMIT_LOG
-from ..store.recovery.sizes import inferred_config
 from ..store.tables.quarantine import QuarantinedRecord
 from ..store.tools.findings import Report
 from ..text import tables
 from ..text.extras import install_command
 from ..text.screen import wrapped
 from ..text.values import moment
+from .store_opening import opened, removed_unless_done
+from .store_seed import seed
 from .terminal.interrupts import confirm
 from .terminal.options import together
 from .terminal.printing import columns, print_lines
@@ -44,7 +41,10 @@ _TOPICS_SHOWN = 10
 
 @click.group(cls=Tree)
 def store() -> None:
-    """Verify, show, dump, rebuild, back up and cut a store, accept that a part is lost, see what was put aside."""
+    """Verify, show, dump, rebuild, back up, seed and cut a store, accept a loss, see what was put aside."""
+
+
+store.add_command(seed)
 
 
 _arguments = together(
@@ -70,7 +70,7 @@ def verify(path: Path, config_file: Path | None, as_json: bool) -> None:
     """
     from ..store.tools.verify import verify_store
 
-    disk, config = _open(path, config_file)
+    disk, config = opened(path, config_file)
     with until_stopped("verifying", f"Nothing was changed, {ANEW}", is_quiet=as_json) as report_progress:
         report = verify_store(disk, config, report_progress)
     _print(as_json, report.as_dict(), _report_lines(report))
@@ -83,7 +83,7 @@ def info(path: Path, config_file: Path | None, as_json: bool) -> None:
     """Show what PATH holds, without reading the records."""
     from ..store.tools.info import store_info
 
-    found = store_info(*_open(path, config_file))
+    found = store_info(*opened(path, config_file))
     print_lines(*[json.dumps(found)] if as_json else _info_lines(found))
 
 
@@ -110,7 +110,7 @@ def dump(
         return
     from ..store.tools.dump import DumpFilter, dump_records
 
-    disk, config = _open(path, config_file)
+    disk, config = opened(path, config_file)
     whole = sum(disk.size(f"{COMMIT_LOG}/{name}") for name in disk.list(COMMIT_LOG))
     on_screen = sys.stdout.isatty()  # it has the records themselves
     with until_stopped("dumping", f"The store was only read, {ANEW}", is_quiet=on_screen) as report_progress:
@@ -152,13 +152,13 @@ def backup(path: Path, target: Path, config_file: Path | None, as_json: bool) ->
     from ..ambient import SystemClock
     from ..store.tools.backup import backup_store
 
-    disk, config = _open(path, config_file)
+    disk, config = opened(path, config_file)
     if target.resolve().is_relative_to(path.resolve()):
         raise ConfigError(f"{target} lies inside the store {path}: name a folder outside of it for the backup")
     is_new = not target.exists()
     copy = RealDisk(target, create=True)
     then = f"Half a copy is no backup and was removed, {ANEW}"
-    with until_stopped("copying", then, is_quiet=as_json) as report_progress, _removed_unless_done(target, is_new):
+    with until_stopped("copying", then, is_quiet=as_json) as report_progress, removed_unless_done(target, is_new):
         done = backup_store(disk, copy, config, SystemClock(), os.getpid(), report_progress)
     result = {"target": copy.root, "logStart": done.log_start, "logEnd": done.log_end}
     result |= {"files": done.files, "bytes": done.bytes}
@@ -173,7 +173,7 @@ def rebuild(path: Path, config_file: Path | None, as_json: bool) -> None:
     from ..ambient import SystemClock
     from ..store.tools.rebuild import rebuild_store
 
-    disk, config = _open(path, config_file)
+    disk, config = opened(path, config_file)
     then = "The log is whole: the same command, or the start of a broker, writes what is missing"
     with until_stopped("rebuilding", then, is_quiet=as_json) as report_progress:
         done = rebuild_store(disk, config, SystemClock(), os.getpid(), report_progress)
@@ -199,7 +199,7 @@ def accept(path: Path, config_file: Path | None, as_json: bool, yes: bool, dry_r
     """
     from ..store.tools.by_hand import accept_loss
 
-    disk, config = _open(path, config_file)
+    disk, config = opened(path, config_file)
     missing = accept_loss(disk, config, dry_run=True)
     if missing and not dry_run:
         lost = sum(one.end - one.start for one in missing)
@@ -230,7 +230,7 @@ def cut(path: Path, position: int, config_file: Path | None, as_json: bool, yes:
     from ..ambient import SystemClock
     from ..store.tools.cut import cut_store, preview_cut
 
-    disk, config = _open(path, config_file)
+    disk, config = opened(path, config_file)
     with until_stopped("looking", f"Nothing was changed, {ANEW}", is_quiet=as_json) as report_progress:
         plan = preview_cut(disk, config, position, report_progress)
     what = f"{plan.records} records with {plan.bytes} bytes, from {plan.position} to {plan.end}"
@@ -277,7 +277,7 @@ def quarantine(path: Path, config_file: Path | None, as_json: bool, position: in
     from ..store.tables.quarantine import read_quarantine
     from ..store.tools.by_hand import quarantine_by_hand, release_by_hand
 
-    disk, config = _open(path, config_file)
+    disk, config = opened(path, config_file)
     if position is None and release:
         raise click.UsageError("--release needs the POSITION of a record; the list shows them")
     if position is None:
@@ -294,48 +294,6 @@ def _quarantined_line(one: QuarantinedRecord) -> str:
     copy = f" copy={one.copy_name}" if one.is_copied else ""
     where = f"{one.position} {one.topic} {one.queue_id} {one.size} bytes"
     return f"{where} by={one.loop} at={one.time_ms}{copy}{state}: {one.reason}"
-
-
-@contextmanager
-def _removed_unless_done(target: Path, is_new: bool) -> Iterator[None]:
-    """Remove half a backup: its folder would be in the way of the next try."""
-    was_empty = is_new or not any(target.iterdir())
-    try:
-        yield
-    except BaseException:
-        if was_empty:
-            for inside in target.iterdir():
-                shutil.rmtree(inside) if inside.is_dir() else inside.unlink()
-            if is_new:
-                target.rmdir()
-        raise
-
-
-def _open(path: Path, config_file: Path | None) -> tuple[RealDisk, StoreConfig]:
-    if not (path / "commitlog").is_dir():
-        raise ConfigError(f"{path} is not a store: it has no folder commitlog. Name the broker's storePathRootDir")
-    disk = RealDisk(path)
-    given = {} if config_file is None else _settings_of(config_file)
-    # What the file does not say is read off the files; what it says counts.
-    return disk, replace(inferred_config(disk, replace(StoreConfig(), **given), given), **given)
-
-
-def _settings_of(config_file: Path) -> dict[str, Any]:
-    """Return the store's settings out of a broker's file. An unknown key is an error, as it is for the broker.
-
-    What else the broker would refuse does not matter here.
-    """
-    from ..broker.config import BrokerConfig
-    from ..broker.java_keys import BROKER_KEYS
-    from ..config import examine_file, settings_of
-
-    ours = settings_of(StoreConfig)
-    names = {name for one in ours.values() for name in (one.name, one.java)}
-    found = examine_file(config_file, BrokerConfig, BROKER_KEYS)
-    for one in found:
-        if one.error and (one.effect == "unknown" or one.key in names):
-            raise ConfigError(str(one))
-    return {one.setting.name: one.parsed for one in found if one.setting is not None and one.setting.name in ours}
 
 
 def _print(as_json: bool, found: Any, lines: Iterable[str]) -> None:

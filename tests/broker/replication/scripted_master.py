@@ -138,6 +138,7 @@ class Following:
             settings=settings or FollowSettings(),
             find=lambda: self.place,
             look=self._look,
+            no_master=lambda: "no master is known",
             joined=self._joined,
         )
 

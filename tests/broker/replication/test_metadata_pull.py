@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from pyromq.ambient import SystemClock
-from pyromq.broker.replication.metadata_pull import JAVA_PERIOD_S, PERIOD_S, MetadataPull
+from pyromq.broker.replication.metadata_pull import JAVA_PERIOD_S, NOT_FOLLOWED, PERIOD_S, MetadataPull
 from pyromq.errors import CallFailed, Malformed
 from pyromq.model.topic import Perm
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
@@ -45,10 +45,19 @@ class Pair:
         self.master, self.slave, self.client = master, slave, client
         self.address: str | None = master.address
         self.log_end = 1 << 40
+        self.removed: list[str] = []  # topics whose queues have gone
         tables = replace(
-            slave.broker.slave_tables.tables, log_end=lambda: self.log_end, remove_queues=lambda topic, end: None
+            slave.broker.slave_tables.tables,
+            log_end=lambda: self.log_end,
+            remove_queues=lambda topic, end: self.removed.append(topic),
         )
         self.pull = MetadataPull(client, SystemClock(), lambda: self.address, tables)
+
+    def delete_here(self, topic: str) -> None:
+        """Do what a slave does when it is asked to delete a topic."""
+        self.slave.broker.offsets.drop_topic(topic)
+        self.slave.broker.topics.delete(topic)
+        self.pull.topic_deleted(topic)
 
     async def round(self) -> float:
         self.client.asked = set()
@@ -133,6 +142,48 @@ async def test_what_the_master_deletes_goes_here_too(tmp_path: Path) -> None:
         assert "Ordered" not in both.slave.broker.topics
         assert "G" not in both.slave.broker.groups
         assert tables_of(both.slave) == tables_of(both.master)
+
+
+async def test_a_topic_that_is_deleted_here_alone_is_back_after_the_next_round(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both:
+        await fill(both.master)
+        await both.round()
+        both.delete_here("T")
+        assert "T" not in both.slave.broker.topics
+        await both.round()
+        assert tables_of(both.slave) == tables_of(both.master)
+        assert both.removed == []
+
+
+@pytest.mark.parametrize("master_is_first", [True, False])
+async def test_a_topic_that_is_deleted_here_and_at_the_master_loses_its_queues_once(
+    tmp_path: Path, master_is_first: bool
+) -> None:
+    async with pair(tmp_path) as both:
+        await fill(both.master)
+        await both.round()
+        if not master_is_first:
+            both.delete_here("T")
+        assert (await both.master.call(Code.DELETE_TOPIC_IN_BROKER, topic="T")).code == 0
+        if master_is_first:
+            both.delete_here("T")
+        await both.round()
+        await both.round()
+        assert tables_of(both.slave) == tables_of(both.master)
+        assert both.removed == ["T"]
+
+
+async def test_queues_of_deleted_topics_are_remembered_over_a_lost_connection(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both:
+        await fill(both.master)
+        await both.round()
+        both.log_end = 0
+        assert (await both.master.call(Code.DELETE_TOPIC_IN_BROKER, topic="T")).code == 0
+        await both.round()
+        both.pull.connected()
+        both.log_end = 1 << 40
+        await both.round()
+        assert both.removed == ["T"]
 
 
 async def test_progress_waits_for_the_records_that_it_rests_on(tmp_path: Path) -> None:
@@ -327,7 +378,7 @@ async def test_the_loop_goes_on_over_masters_that_come_and_go(tmp_path: Path) ->
         pull: MetadataPull = both.pull
         address, both.address = both.address, None
         task = asyncio.create_task(pull.run())
-        await turns_until(lambda: pull.state == "no master is known yet")
+        await turns_until(lambda: pull.state == NOT_FOLLOWED)
         async with a_broker_that() as gone:
             pass
         both.address = gone

@@ -63,6 +63,7 @@ async def test_a_slave_that_does_not_answer_keeps_nobody_from_registering(tmp_pa
         registration = master.broker.naming.registration
         await turns_until(lambda: registration.state()[name_server] == "registered")
         assert committed(master) == {0: 2, 1: 1, 2: 3}
+        assert "G" in master.broker.groups  # which no member of it has told this master of
 
 
 async def test_it_is_asked_once(tmp_path: Path) -> None:

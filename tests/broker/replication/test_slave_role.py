@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,11 +12,16 @@ from typing import Any
 import pytest
 
 from pyromq.broker.config import BrokerConfig
+from pyromq.broker.registration import Identity
+from pyromq.broker.replication.following.joining import no_master
 from pyromq.broker.replication.settings import BrokerRole
-from pyromq.broker.replication.slave_surface import CHANGES, DELETIONS, ENDS, SENDS
+from pyromq.broker.replication.slave_surface import CHANGES, ENDS, SENDS
 from pyromq.protocol.bodies.topics import TopicConfig
+from pyromq.protocol.grpc import v2
+from pyromq.protocol.headers.offsets import GetMaxOffset
 from pyromq.protocol.requests import RequestCode as Code
 from pyromq.protocol.row import AnyRow
+from pyromq.proxy.statuses import Denied
 from pyromq.store.message_store import MessageStore
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.in_process import InProcessBroker, virtual_loops
@@ -89,6 +95,22 @@ async def test_what_only_a_master_serves_is_refused_with_its_address(tmp_path: P
         assert slave.broker.store.commit_log.end == 0
 
 
+async def test_grpc_clients_are_sent_to_the_master(tmp_path: Path) -> None:
+    both = Pair()
+    async with both.slave(tmp_path) as slave:
+        backend, peer = slave.broker.grpc.backend, slave.peer
+        for asked in (
+            backend.route("T"),
+            backend.call("", Code.SEND_MESSAGE_V2, peer=peer, timeout_s=1),
+            backend.call("", Code.POP_MESSAGE, peer=peer, timeout_s=1),
+        ):
+            with pytest.raises(Denied, match=f"endpoint of its master, which is {PLACE.address}") as denied:
+                await asked
+            assert denied.value.code == v2.Code.HA_NOT_AVAILABLE
+        header = GetMaxOffset(topic="T", queue_id=0)
+        assert (await backend.call("", Code.GET_MAX_OFFSET, header, peer=peer, timeout_s=1)).code == 0
+
+
 async def test_sends_do_not_reach_the_log_by_any_way(tmp_path: Path) -> None:
     both = Pair()
     async with both.slave(tmp_path) as slave:
@@ -96,12 +118,19 @@ async def test_sends_do_not_reach_the_log_by_any_way(tmp_path: Path) -> None:
         assert slave.broker.verdicts[0].judge(b"T") is None
 
 
-@pytest.mark.parametrize("row", DELETIONS, ids=lambda row: row.name)
-async def test_a_deletion_succeeds_and_does_nothing(tmp_path: Path, row: AnyRow) -> None:
+async def test_a_topic_is_deleted_with_its_offsets_and_commits(tmp_path: Path) -> None:
+    """`mqadmin deleteSubGroup -c` asks slaves too, and ends at the first one that refuses."""
     both = Pair()
-    async with both.slave(tmp_path) as slave:
-        assert (await slave.call(row, topic="T", groupName="G")).code == 0
-        assert "T" in slave.broker.topics
+    put(both.master.store, "one")
+    async with both.slave(tmp_path, slave_read_enable=True) as slave:
+        slave.broker.offsets.commit("T", "G", 0, 1)
+        slave.broker.slave_tables.commits.note("T@G", 0, 1)
+        assert (await slave.call(Code.DELETE_TOPIC_IN_BROKER, topic="T")).code == 0
+        assert "T" not in slave.broker.topics
+        assert slave.broker.offsets.find("T", "G", 0) is None
+        assert not slave.broker.slave_tables.commits.all()
+        assert (await slave.pull()).code == 17
+        assert slave.broker.store.queues.of_topic("T")  # the master has not deleted it, as far as is known
 
 
 @pytest.mark.parametrize("offset", [7, 1 << 40])
@@ -132,6 +161,37 @@ async def test_inspection_says_why_it_does_not_follow(tmp_path: Path) -> None:
         assert b"is broker b of cluster C" in found
         runtime = (await slave.call(Code.GET_BROKER_RUNTIME_INFO)).body
         assert b"has stopped following" in runtime
+
+
+async def test_without_a_master_it_says_whom_it_asked_and_what_to_do(tmp_path: Path) -> None:
+    both = Pair()
+    async with both.slave(tmp_path, ha_master_address=None, namesrv_addr=["127.0.0.1:9"]) as slave:
+        for code in (Code.INSPECT, Code.GET_BROKER_RUNTIME_INFO):
+            found = bytes((await slave.call(code)).body).decode()
+            assert "no master is known of broker a in cluster C: no name server was reached (127.0.0.1:9" in found
+            assert "brokerName=a, brokerId=0" in found
+            assert "haMasterAddress" in found
+
+
+def test_which_name_servers_know_no_master() -> None:
+    own = Identity(cluster="C", broker_name="a", address="h:1", broker_id=1)
+    assert "set namesrvAddr" in no_master(own, {})
+    assert ": n:1 knows none." in no_master(own, {"n:1": "registered"})
+    assert ": n:1, n:2 know none (n:3 does not answer: gone)." in no_master(
+        own, {"n:1": "registered", "n:3": "gone", "n:2": "registered"}
+    )
+
+
+async def test_ha_status_says_when_the_master_was_heard_last(tmp_path: Path) -> None:
+    both = Pair()
+    put(both.master.store, "one")
+    async with both.slave(tmp_path) as slave:
+        await both.send("two")
+        shown = json.loads(bytes((await slave.call(Code.GET_BROKER_HA_STATUS)).body))["haClientRuntimeInfo"]
+        assert shown["masterAddr"] == PLACE.ha_address
+        assert shown["maxOffset"] == both.master.store.commit_log.end
+        assert 0 < both.clock.now_ms() - 2000 <= shown["lastReadTimestamp"] <= both.clock.now_ms()
+        assert shown["lastReadTimestamp"] <= shown["lastWriteTimestamp"] <= both.clock.now_ms()
 
 
 async def test_a_slave_that_follows_is_ready(tmp_path: Path) -> None:

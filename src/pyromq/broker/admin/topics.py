@@ -35,11 +35,12 @@ PERMISSIONS = range(Perm.INHERIT | Perm.READ_WRITE | Perm.PRIORITY + 1)
 @dataclass(slots=True, eq=False, repr=False)
 class TopicAdmin(BrokerView):
     """Event loop only. `saved` and `offsets_saved` return once the table is on disk, or raise RequestRefused;
-    `forget` is called with each deleted topic."""
+    `forget` and `remove_queues` are called with each deleted topic."""
 
     saved: Callable[[], Awaitable[None]]
     offsets_saved: Callable[[], Awaitable[None]]
     forget: Callable[[str], None]
+    remove_queues: Callable[[str], None]
 
     async def _all_saved(self) -> None:
         """Wait for both tables: groups get offsets of new queues, and lose those of deleted ones."""
@@ -149,7 +150,7 @@ class TopicAdmin(BrokerView):
             if self.topics.delete(topic):
                 log.info("topic deleted", topic=topic, peer=request.peer.address)
             self.offsets.drop_topic(topic)
-            self.store.queues.remove_topic(topic)
+            self.remove_queues(topic)
             self.forget(topic)
         await self._all_saved()
         return Reply()

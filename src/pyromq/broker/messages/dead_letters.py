@@ -13,7 +13,7 @@ from ...errors import RequestRefused
 from ...model import names
 from ...model.codes import ResponseCode
 from ...model.ids import offset_message_id
-from ...model.message import NO_ATTEMPT_LEFT, Property
+from ...model.message import Property
 from ...model.pop_names import first_topic
 from ...protocol.bodies.own import DeadGroup, DeadLetterLine, DeadLettersAnswer
 from ...protocol.headers.admin import DeadLettersRequest
@@ -25,6 +25,7 @@ from ...store.queues.queue import StoredQueue
 from ...transport.dispatch import Reply, RequestOf
 from ..config import BrokerConfig
 from ..retries.dead_letters import DeadLetters, died_ms
+from .life_states import deliveries_of
 
 MOST = 1_000
 SOON_MS = 24 * 3_600_000  # less than this is worth a warning
@@ -107,7 +108,7 @@ def _line(record: Record, leaves_ms: int, seconds_left: int) -> DeadLetterLine:
         offset_id=offset_id,
         topic=first_topic(record.topic, pairs.get(Property.RETRY_TOPIC)),
         keys=pairs.get(Property.KEYS),
-        attempts=record.reconsume_times - (reason == NO_ATTEMPT_LEFT),  # the gRPC endpoint's last pop is no delivery
+        attempts=deliveries_of(record, reason),
         reason=reason,
         died_ms=died_ms(record),
         offset=record.queue_offset,

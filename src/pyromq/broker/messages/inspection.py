@@ -39,7 +39,7 @@ from ..config import BrokerConfig
 from ..duplicates.duplicate_window import DuplicateTable
 from ..intake.intake import Intake
 from ..pull.handler import PullHandler
-from ..registration import BrokerRegistration
+from ..registration import REGISTERED, BrokerRegistration
 
 MOST = 100  # lines of each list
 
@@ -109,7 +109,7 @@ class Inspection:
         """Return why the broker cannot do what it is there for; empty: it is ready."""
         config = self.live.config
         found = []
-        if config.namesrv_addr and "registered" not in self.registration.state().values():
+        if config.namesrv_addr and REGISTERED not in self.registration.state().values():
             found.append("no name server knows it")
         if not self.store.is_writable:
             found.append("the store takes no more messages")

@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from ...model import names
 from ...model.ids import offset_message_id
-from ...model.message import Property
+from ...model.message import NO_ATTEMPT_LEFT, Property
 from ...model.pop_names import first_topic, retrying_group
 from ...protocol.bodies.own import LifeState, LifeStep
 from ...protocol.record import Record
@@ -105,6 +105,11 @@ def state_of(copies: Sequence[Copy], decided: Decided, now_ms: int) -> LifeState
     return LifeState(state=word, checks=UNSET if checks is None else checks)
 
 
+def deliveries_of(dead: Record, reason: str | None) -> int:
+    """Return how often a dead letter was delivered. The gRPC endpoint's last pop, which only ended it, was none."""
+    return dead.reconsume_times - (reason == NO_ATTEMPT_LEFT)
+
+
 def of_group(group: str, copies: Iterable[Copy], progress: Callable[[str, Record], str]) -> LifeState:
     """Return where the message stands with one group; `progress` says how far that is with a record."""
     mine = [copy for copy in copies if copy.group in ("", group)]
@@ -112,7 +117,8 @@ def of_group(group: str, copies: Iterable[Copy], progress: Callable[[str, Record
     retry = newest.record.reconsume_times
     if newest.step is Step.DEAD:
         reason = newest.pairs.get(Property.OWN_REASON, UNSET)
-        return LifeState(state="dead", at_ms=newest.record.store_timestamp, retry=retry, reason=reason)
+        attempts = deliveries_of(newest.record, newest.pairs.get(Property.OWN_REASON))
+        return LifeState(state="dead", at_ms=newest.record.store_timestamp, retry=attempts, reason=reason)
     if newest.step is Step.RETRY_TIMED:
         return LifeState(state="in retry", until_ms=newest.due_ms, retry=retry)
     if newest.step is Step.RETRY:

@@ -70,6 +70,11 @@ GROUP_ATTRIBUTES: Mapping[str, Attribute] = {
 }
 
 
+def has_batch_queues(attributes: Mapping[str, str]) -> bool:
+    """Return whether a topic's queues have an entry for each inner batch."""
+    return attributes.get(QUEUE_TYPE) == "BatchCQ"
+
+
 def parse_changes(text: str | None) -> dict[str, str]:
     """Read `+a=1,-b` as a map with signed keys."""
     changes: dict[str, str] = {}

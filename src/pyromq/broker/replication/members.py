@@ -21,7 +21,7 @@ ANOTHER_S = 1.0  # for another master to answer: this one is not registered mean
 
 async def slaves_known(client: RemotingClient, name_servers: Iterable[str], identity: Identity) -> list[str]:
     """Return the addresses of the other brokers of this name, as the first name server that answers knows them."""
-    members = await _members(client, name_servers, identity)
+    members = await members_known(client, name_servers, identity.cluster, identity.broker_name)
     return [one for broker_id, one in members.items() if broker_id != MASTER_ID and one != identity.address]
 
 
@@ -29,7 +29,7 @@ async def warn_of_another_master(client: RemotingClient, name_servers: Iterable[
     """Log an error if another master of this name is registered and answers: clients would see now one, now the other.
 
     One that does not answer is gone, or was this broker at another address."""
-    known = (await _members(client, name_servers, identity)).get(MASTER_ID)
+    known = (await members_known(client, name_servers, identity.cluster, identity.broker_name)).get(MASTER_ID)
     if known is None or known == identity.address:
         return
     try:
@@ -44,9 +44,11 @@ async def warn_of_another_master(client: RemotingClient, name_servers: Iterable[
     )
 
 
-async def _members(client: RemotingClient, name_servers: Iterable[str], identity: Identity) -> Mapping[int, str]:
-    """Return the addresses of this name by number, as the first name server that answers knows them."""
-    wanted = GetBrokerMemberGroup(cluster_name=identity.cluster, broker_name=identity.broker_name)
+async def members_known(
+    client: RemotingClient, name_servers: Iterable[str], cluster: str, broker_name: str
+) -> Mapping[int, str]:
+    """Return the addresses of a name by number, as the first name server that answers knows them."""
+    wanted = GetBrokerMemberGroup(cluster_name=cluster, broker_name=broker_name)
     for name_server in name_servers:
         try:
             _, answer = await ask(client, name_server, Code.GET_BROKER_MEMBER_GROUP, wanted, TIMEOUT_S)

@@ -21,16 +21,12 @@ from ...ambient import Clock
 from ...errors import CallRefused, Malformed, PyroError
 from ...model.codes import ResponseCode
 from ...model.wire_text import whole_number
-from ...protocol.bodies.body import encode_body
-from ...protocol.bodies.groups import SubscriptionGroupConfig
 from ...protocol.bodies.heartbeat import SetMessageRequestModeRequestBody
 from ...protocol.bodies.offsets import ConsumerOffsetSerializeWrapper
 from ...protocol.bodies.own import TableVersions
 from ...protocol.bodies.stats import TimerMetrics
-from ...protocol.bodies.topics import TopicConfig
-from ...protocol.headers.admin import GetAllSubscriptionGroup, GetAllTopicConfig
 from ...protocol.requests import RequestCode as Code
-from ...store.timer.timer_state import TimerCheck, read_packed
+from ...store.timer.timer_state import TimerCheck
 from ...transport.client import RemotingClient
 from ...transport.turns.slices import Slices
 from ..metadata.config_table import ConfigTable
@@ -39,7 +35,7 @@ from ..metadata.offsets import Offsets
 from ..metadata.topics import Topics
 from . import adoption
 from .adoption import COUNTS, DEFINITIONS, DELAYS, GROUPS, MODES, OFFSETS, PROGRESS, TIMER, TOPICS, Pages, Queues
-from .asking import ask
+from .asking import ask, masters_counts, masters_groups, masters_timer, masters_topics
 from .own_commits import OwnCommits
 
 log = logs.get("pyromq.broker")
@@ -47,8 +43,9 @@ log = logs.get("pyromq.broker")
 PERIOD_S = 1.0
 JAVA_PERIOD_S = 10.0
 REPEAT_S = 60.0  # what stays wrong is said again and again
-PAGE = 2_000  # topics or groups, as Java's slave asks
 LEAST_S_PER_PAIR = 20e-6  # between two fetches of all offsets: 10,000 pairs of topic and group come every 0.2 s at most
+
+NOT_FOLLOWED = "as they were: no master is followed now"
 
 C = TypeVar("C")
 Modes = Mapping[str, Mapping[str, SetMessageRequestModeRequestBody]]
@@ -98,18 +95,32 @@ class MetadataPull:
         self._limited = logs.Limited(log, clock, REPEAT_S)
         self._known: TableVersions | None = None
         self._held: _Held | None = None
-        self._deleted: set[str] = set()
+        self._deleted: set[str] = set()  # topics that are gone at the master, whose queues are still here
+        self._deleted_here: set[str] = set()  # topics that this slave was asked to delete: the master may have them
         self._offsets_not_before = float("-inf")
         self._wake = asyncio.Event()
         self.has_definitions = asyncio.Event()  # topics, groups and modes are the master's
         self.has_all = asyncio.Event()  # and the progress too
-        self.state = "no master is known yet"
+        self.state = NOT_FOLLOWED
         self.is_ours = False  # the master: it says when its log begins
         self.master_log: tuple[int, int] | None = None  # from where to where, as told last; ours say it each second
 
     def connected(self) -> None:
         """Fetch everything at once: the master is there, perhaps another one."""
+        self._forget()
+        self._wake.set()
+
+    def _forget(self) -> None:
+        """Forget what the master has told: one that comes back may have other tables."""
+        if self._held is not None:
+            self._deleted |= self._held.deleted
         self._known = self._held = None
+
+    def topic_deleted(self, name: str) -> None:
+        """Note that a topic was deleted here. Its queues go if the master has none of that name either; else it is
+        back after the next round, with its messages and the master's offsets."""
+        self._tables.commits.forget_topic(name)
+        self._deleted_here.add(name)
         self._wake.set()
 
     async def run(self) -> None:
@@ -133,12 +144,12 @@ class MetadataPull:
         address = self._master()
         self._tables.commits.store_changed()
         if address is None:
-            self.state = "no master is known yet"
+            self.state = NOT_FOLLOWED
             return PERIOD_S
         try:
             return await self.round(address)
         except PyroError as fault:
-            self._known = self._held = None  # a master that comes back may have other tables
+            self._forget()
             self.state = f"the tables of {address} cannot be fetched: {fault}"
             self._limited.warning("the master's tables cannot be fetched", master=address, why=str(fault))
             return PERIOD_S
@@ -149,7 +160,7 @@ class MetadataPull:
         CallFailed or Malformed: the master does not answer, or not sensibly."""
         told = await self._versions(address)
         await self._adopt_held()  # or a busy master's newer progress would always take its place
-        wanted = adoption.outdated(self._known, told)
+        wanted = adoption.outdated(self._known, told) | self._take_deleted_here()
         definitions = wanted & {*DEFINITIONS}
         await self._fetch_definitions(address, definitions)
         self._known = adoption.now_known(self._known, told, definitions)
@@ -162,6 +173,12 @@ class MetadataPull:
         if self._held is not None:
             self.state += f", progress once the log is here up to {self._held.end}"
         return JAVA_PERIOD_S if told is None else PERIOD_S
+
+    def _take_deleted_here(self) -> set[str]:
+        """Return what to fetch because topics were deleted here, whatever the master's versions say."""
+        deleted, self._deleted_here = self._deleted_here, set()
+        self._deleted |= deleted
+        return {TOPICS, OFFSETS} if deleted else set()
 
     def _wanted_progress(self, wanted: set[str]) -> set[str]:
         progress = wanted & {*PROGRESS}
@@ -197,34 +214,16 @@ class MetadataPull:
         self.master_log = start, end
         return end
 
-    async def _topics(self, address: str) -> Pages[TopicConfig]:
-        pages: Pages[TopicConfig] = Pages()
-        while not pages.is_whole:
-            wanted = GetAllTopicConfig(topic_seq=pages.next, data_version=_text(pages), max_topic_num=PAGE)
-            header, body = await ask(self._client, address, Code.GET_ALL_TOPIC_CONFIG, wanted)
-            pages.take(body.data_version, body.topic_config_table, header.total_topic_num)
-        return pages
-
-    async def _groups(self, address: str) -> tuple[Pages[SubscriptionGroupConfig], dict[str, dict[str, int]]]:
-        pages: Pages[SubscriptionGroupConfig] = Pages()
-        forbidden: dict[str, dict[str, int]] = {}
-        while not pages.is_whole:
-            wanted = GetAllSubscriptionGroup(group_seq=pages.next, data_version=_text(pages), max_group_num=PAGE)
-            header, body = await ask(self._client, address, Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, wanted)
-            pages.take(body.data_version, body.subscription_group_table, header.total_group_num)
-            forbidden = (forbidden if pages.entries else {}) | body.forbidden_table
-        return pages, forbidden
-
     # --- definitions ----------------------------------------------------------------------------------------------
 
     async def _fetch_definitions(self, address: str, wanted: set[str]) -> None:
         tables = self._tables
         if TOPICS in wanted:
             topics = tables.topics
-            deleted = await self._adopt(topics, await self._topics(address), topics.is_system)
+            deleted = await self._adopt(topics, await masters_topics(self._client, address), topics.is_system)
             self._deleted = {name for name in self._deleted | deleted if name not in topics}
         if GROUPS in wanted:
-            groups, forbidden = await self._groups(address)
+            groups, forbidden = await masters_groups(self._client, address)
             await self._adopt(tables.groups, groups, lambda name: False)
             tables.groups.adopt_forbidden(forbidden)
         if MODES in wanted:
@@ -255,29 +254,12 @@ class MetadataPull:
             _, levels = await ask(self._client, address, Code.GET_ALL_DELAY_OFFSET)
             held.levels = levels.offset_table
         if TIMER in wanted:
-            held.timer = await self._timer(address)
+            held.timer = await masters_timer(self._client, address)
         if COUNTS in wanted:
-            held.counts = await self._counts(address)
+            held.counts = await masters_counts(self._client, address)
         held.end = await self._log_end(address, told is not None)
         self._deleted = set()
         return held
-
-    async def _timer(self, address: str) -> TimerCheck | None:
-        """Return how far the master's timer is; None: it has none (timerWheelEnable=false of Java's)."""
-        try:
-            _, packed = await ask(self._client, address, Code.GET_TIMER_CHECK_POINT)
-        except CallRefused:
-            return None
-        check = read_packed(packed)
-        if check is None:
-            raise Malformed(f"{address} answered request 60 with {len(packed)} bytes: a timer's check point has 56")
-        return check
-
-    async def _counts(self, address: str) -> TimerMetrics | None:
-        try:
-            return (await ask(self._client, address, Code.GET_TIMER_METRICS))[1]
-        except CallRefused:
-            return None
 
     async def _adopt_held(self) -> None:
         """Take over what was held, if the log is here as far as it rests on it."""
@@ -307,8 +289,3 @@ class MetadataPull:
             commits.keep(key, left)
         if theirs.data_version is not None:
             offsets.version = theirs.data_version
-
-
-def _text(pages: Pages[C]) -> str:
-    """Return the version as Java's requests carry it."""
-    return "" if pages.version is None else encode_body(pages.version).decode()

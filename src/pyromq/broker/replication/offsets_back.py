@@ -30,11 +30,13 @@ async def take_back_offsets(
     identity: Identity,
     offsets: Offsets,
     queue_end: Callable[[str, int], int | None],
+    ensure_group: Callable[[str], object],
 ) -> int:
     """Return how many offsets were raised. A slave or name server that does not answer is passed over, with a line.
 
     `queue_end`: of topic and queue; None: there is no such queue. Offsets beyond it are lowered to it: what the slave
-    had and this log lost will be other messages."""
+    had and this log lost will be other messages. `ensure_group` is called with each group that came along: one that
+    first consumed at the slave is known here before a member of it comes."""
     raised = 0
     for address in await slaves_known(client, name_servers, identity):
         try:
@@ -42,7 +44,10 @@ async def take_back_offsets(
         except PyroError as fault:
             log.warning("offsets that clients committed to a slave are not known", slave=address, why=str(fault))
             continue
-        raised += sum(_raise(offsets, key, queues, queue_end) for key, queues in found.items())
+        for key, queues in found.items():
+            if count := _raise(offsets, key, queues, queue_end):
+                raised += count
+                ensure_group(key.partition(SEPARATOR)[2])
     if raised:
         log.info("offsets that clients committed to slaves are taken over", offsets=raised)
     return raised

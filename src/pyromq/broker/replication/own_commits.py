@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ...store.tables.json_tables import JsonTable
+from ..metadata.offsets import SEPARATOR
 from ..metadata.table_content import entry, section
 from .adoption import Queues
 
@@ -43,6 +44,11 @@ class OwnCommits:
         elif self._offsets.get(key) != queues:
             self._offsets[key] = dict(queues)
             self._changed.add(key)
+
+    def forget_topic(self, topic: str) -> None:
+        """Forget the commits of a topic that is deleted."""
+        for key in [key for key in self._offsets if key.startswith(topic + SEPARATOR)]:
+            self.keep(key, None)
 
     def clear(self) -> None:
         """Forget all of them: this broker leads, and they are its offsets."""

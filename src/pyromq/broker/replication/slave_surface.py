@@ -1,7 +1,8 @@
 """What a slave answers to requests that only its master may serve: everything that would change its log or its tables.
 
-A refusal names the master. Deletions succeed and do nothing: mqadmin asks slaves for them too, and what the master
-deletes goes here by itself.
+A refusal names the master. One change is made here too: mqadmin's `deleteSubGroup -c` asks slaves as well to delete the
+group's retry and dead letter topics (215), and ends at the first one that refuses. `metadata_pull.py` brings back what
+the master keeps.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Mapping
 from ...errors import RequestRefused
 from ...model.codes import ResponseCode
 from ...protocol.requests import RequestCode as Code
-from ...transport.dispatch import Handler, Reply, Request
+from ...transport.dispatch import Handler, Request
 
 SENDS = (
     Code.SEND_MESSAGE,
@@ -31,6 +32,7 @@ CHANGES = (
     Code.UPDATE_AND_CREATE_TOPIC_LIST,
     Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
     Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
+    Code.DELETE_SUBSCRIPTIONGROUP,
     Code.UPDATE_AND_GET_GROUP_FORBIDDEN,
     Code.SET_MESSAGE_REQUEST_MODE,
     Code.INVOKE_BROKER_TO_RESET_OFFSET,
@@ -41,27 +43,28 @@ CHANGES = (
     Code.DEAD_LETTERS,
 )
 ENDS = (Code.END_TRANSACTION, Code.RECALL_MESSAGE)  # Java's slaves answer these with 11
-DELETIONS = (Code.DELETE_TOPIC_IN_BROKER, Code.DELETE_SUBSCRIPTIONGROUP)
 
 
-def slave_surface(handlers: Mapping[int, Handler], master: Callable[[], str | None]) -> dict[int, Handler]:
-    """Return the handlers of a slave. `master` says where it is; None: nobody knows."""
+REFUSED = frozenset((*SENDS, *CHANGES, *ENDS))
 
-    def where() -> str:
-        return master() or "away"
+
+def slave_surface(
+    handlers: Mapping[int, Handler], master: Callable[[], str | None], *, is_elected: bool = False
+) -> dict[int, Handler]:
+    """Return the handlers of a slave. `master` says where it is; None: nobody knows.
+
+    `is_elected`: of a follower in an elected set, whose topics come with the log: it deletes none by itself."""
 
     def refused(code: int) -> Handler:
         def refuse(_: Request) -> None:
-            raise RequestRefused(f"this broker is a slave: its master, which serves this, is {where()}", code)
+            where = master() or "away"
+            raise RequestRefused(f"this broker is a slave: its master, which serves this, is {where}", code)
 
         return refuse
 
-    def deleted(_: Request) -> Reply:
-        return Reply(remark=f"this broker is a slave: what is deleted at its master, {where()}, goes here too")
-
+    own = (Code.DELETE_TOPIC_IN_BROKER,) if is_elected else ()
     return (
         {**handlers}
-        | {row.code: refused(ResponseCode.SERVICE_NOT_AVAILABLE) for row in (*SENDS, *CHANGES)}
+        | {row.code: refused(ResponseCode.SERVICE_NOT_AVAILABLE) for row in (*SENDS, *CHANGES, *own)}
         | {row.code: refused(ResponseCode.SLAVE_NOT_AVAILABLE) for row in ENDS}
-        | {row.code: deleted for row in DELETIONS}
     )

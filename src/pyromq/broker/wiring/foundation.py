@@ -31,7 +31,7 @@ from ..clients.producers import Producers
 from ..intake.intake import Intake
 from ..loop_quarantine import LoopQuarantine, put_released
 from ..messages.expired import Expired
-from ..metadata.attributes import QUEUE_TYPE
+from ..metadata.attributes import has_batch_queues
 from ..metadata.groups import Groups
 from ..metadata.offsets import Offsets
 from ..metadata.saving import NewTopics
@@ -73,7 +73,7 @@ class Tables:
 
     def is_batch_topic(self, name: str) -> bool:
         topic = self.topics.find(name)
-        return topic is not None and topic.attributes.get(QUEUE_TYPE) == "BatchCQ"
+        return topic is not None and has_batch_queues(topic.attributes)
 
     async def store_offsets(self) -> bool:
         """Hand changed offsets to their table once the log is on the medium. False: none have changed.

@@ -23,10 +23,11 @@ from ...proxy.clients.peers import CallPeer
 from ...proxy.config import ProxySettings
 from ...proxy.methods import methods
 from ...proxy.services import Services
-from ...proxy.statuses import no_route, refused
+from ...proxy.statuses import Denied, no_route, refused
 from ...transport.dispatch import Dispatcher, Request, await_answer
 from ...transport.peer import Peer
 from ..metadata.attributes import MESSAGE_TYPE
+from ..replication.slave_surface import REFUSED
 from .foundation import Foundation
 
 _REGISTER_S = 5.0
@@ -34,16 +35,31 @@ NORMAL = "NORMAL"  # a topic that names no type
 
 
 class LocalBackend:
-    """Event loop only. `lost` forgets what waits for a peer; `grpc_port` is known once the port is bound."""
+    """Event loop only. `lost` forgets what waits for a peer; `grpc_port` is known once the port is bound.
+
+    `master` says, on a slave, who serves instead. A client that asks a slave for a route would go on to send to it, so
+    it is told there."""
 
     def __init__(
-        self, base: Foundation, dispatch: Dispatcher, lost: Callable[[Peer], None], settings: ProxySettings
+        self,
+        base: Foundation,
+        dispatch: Dispatcher,
+        lost: Callable[[Peer], None],
+        settings: ProxySettings,
+        master: Callable[[], str | None] | None,
     ) -> None:
         self._base = base
         self._dispatch = dispatch
         self._lost = lost
         self._settings = settings
+        self._master = master
         self.grpc_port = 0
+
+    def _check_master(self) -> None:
+        if self._master is not None:
+            where = self._master() or "away"
+            text = f"this broker is a slave: use the gRPC endpoint of its master, which is {where}"
+            raise Denied(Code.HA_NOT_AVAILABLE, text)
 
     # --- requests -------------------------------------------------------------------------------------------------
 
@@ -61,6 +77,8 @@ class LocalBackend:
         own = self._base.live.config.broker_name
         if broker not in ("", own):
             raise refused(Code.INVALID_RECEIPT_HANDLE, f"cannot find broker {broker}")
+        if row in REFUSED:
+            self._check_master()
         return await self._ask(row, {} if header is None else header.to_fields(), body, peer, timeout_s)
 
     async def _ask(
@@ -109,7 +127,8 @@ class LocalBackend:
         return self.own_route(topic)
 
     def own_route(self, topic: str) -> TopicRouteData:
-        """Return the topic's queues of this broker alone. Denied if there is no such topic."""
+        """Return the topic's queues of this broker alone. Denied if there is no such topic, or a master elsewhere."""
+        self._check_master()
         found = self._base.topics.find(topic)
         if found is None:
             raise no_route(topic)
@@ -151,9 +170,15 @@ class LocalBackend:
 class GrpcParts:
     """The endpoint's services over this broker. Event loop only."""
 
-    def __init__(self, base: Foundation, dispatch: Dispatcher, lost: Callable[[Peer], None]) -> None:
+    def __init__(
+        self,
+        base: Foundation,
+        dispatch: Dispatcher,
+        lost: Callable[[Peer], None],
+        master: Callable[[], str | None] | None = None,
+    ) -> None:
         settings = base.environment.config.part(ProxySettings)
-        self.backend = LocalBackend(base, dispatch, lost, settings)
+        self.backend = LocalBackend(base, dispatch, lost, settings, master)
         self.services = Services(self.backend, settings, base.clock, base.environment.rng)
         self.methods = methods(self.services)
 

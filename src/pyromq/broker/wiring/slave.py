@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
+from ...protocol.bodies.replication import HAClientRuntimeInfo
 from ...transport.address import format_address, parse_address
 from ...transport.client import Connect, RemotingClient, connect_socket
 from ...transport.dispatch import Handler
@@ -15,6 +16,8 @@ from ..elected.role import FollowedReplica
 from ..registration import Identity
 from ..replication import adoption
 from ..replication.following.follower import Follower, FollowSettings, MasterPlace
+from ..replication.following.joining import no_master
+from ..replication.following.stream_ends import StreamTimes
 from ..replication.members import warn_of_another_master
 from ..replication.metadata_pull import MetadataPull, SlavesTables
 from ..replication.offsets_back import take_back_offsets
@@ -70,7 +73,10 @@ class SlaveTableParts:
         self.commits.clear()
         name_servers = self._base.environment.config.namesrv_addr
         await warn_of_another_master(client, name_servers, identity)
-        await take_back_offsets(client, name_servers, identity, self._base.offsets, self._queue_end)
+        await take_back_offsets(client, name_servers, identity, self._base.offsets, self._queue_end, self._ensure_group)
+
+    def _ensure_group(self, name: str) -> None:
+        self._base.groups.ensure(name, self._base.live.config)
 
     async def close_tables(self) -> None:
         await self._save.close()
@@ -125,6 +131,7 @@ class SlaveParts:
             ),
             find=self._find,
             look=naming.registration.announce,
+            no_master=self._no_master,
             joined=self._joined,
         )
 
@@ -142,6 +149,12 @@ class SlaveParts:
         host, port = parse_address(self._ha_master)
         return MasterPlace(format_address(host, port - 1), self._ha_master)
 
+    def _no_master(self) -> str:
+        told = self._naming.registration.master()
+        if told is not None:
+            return f"the master {told.master_addr} tells no HA port: set haMasterAddress to it"
+        return no_master(self._naming.identity, self._naming.registration.state())
+
     def _followed(self) -> str | None:
         """Return the master whose log comes: tables of another one are not taken over."""
         place = self.follower.place
@@ -153,9 +166,10 @@ class SlaveParts:
 
     def around(self, handlers: Mapping[int, Handler]) -> dict[int, Handler]:
         """Return the handlers of a slave."""
-        return slave_surface(handlers, self._master_address)
+        return slave_surface(handlers, self.master, is_elected=not isinstance(self.follower, Follower))
 
-    def _master_address(self) -> str | None:
+    def master(self) -> str | None:
+        """Return the master's address; None: nobody knows."""
         place = self.follower.place
         return None if place is None else place.address
 
@@ -175,6 +189,18 @@ class SlaveParts:
             await clock.sleep(EXPIRE_S)
             if self.tables.is_ours and self.tables.master_log is not None:
                 await retention.drop_before(self.tables.master_log[0])
+
+    def progress(self) -> HAClientRuntimeInfo:
+        """Return how far this slave is, as 907 shows it."""
+        place = self.follower.place
+        times = self.follower.times if isinstance(self.follower, Follower) else StreamTimes()
+        return HAClientRuntimeInfo(
+            master_addr=None if place is None else place.ha_address,
+            max_offset=self._base.store.commit_log.end,
+            last_read_timestamp=times.heard_ms,
+            last_write_timestamp=times.reported_ms,
+            transferred_byte_in_second=times.rate.in_last_second(self._base.clock.monotonic()),
+        )
 
     def figures(self) -> dict[str, str]:
         """Return what runtime information (28) says of a slave."""

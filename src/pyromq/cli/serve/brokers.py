@@ -50,6 +50,10 @@ class BrokerHome:
     grpc_port: int | None = None  # the same, -1 opens none; None: as far from 8081 as the broker's port from 10911
     role: Mapping[str, str] = field(default_factory=dict)  # as variables of its environment
 
+    @property
+    def is_slave(self) -> bool:
+        return "PYROMQ_BROKER_BROKER_ID" in self.role
+
 
 def places(
     data: Path, count: int, host: str, port: int, grpc_port: int | None = None, slaves: int = 0

@@ -30,7 +30,7 @@ from ...transport.self_signed import with_certificate
 from ...transport.settings import TransportSettings
 from ..terminal.called import as_called
 from ..terminal.printing import print_text
-from .brokers import BrokerProcess, check_apart, check_single, places, run_brokers
+from .brokers import BrokerHome, BrokerProcess, check_apart, check_single, places, run_brokers
 from .setting_options import load_daemon
 from .stopping import stop_on_signals
 
@@ -62,6 +62,9 @@ Topics are made by the first send to them, but not by 5.x clients:
 GRPC = """\
   5.x clients (gRPC):   endpoints {address}
 """
+SLAVES = """\
+A send is answered once a slave has it too; consumers go on at the slave while its master is away:
+  pyromq mqadmin haStatus -c {cluster} -n {namesrv}"""
 REFUSES = """\
 Unlike Java's broker, this one refuses a consumer that subscribes otherwise than its group
 (refuseConflictingSubscriptions)."""
@@ -152,7 +155,7 @@ def up(
         clock, environment = SystemClock(), _as_variables(SMALL) | inherited | given
         await run_brokers(
             [BrokerProcess(home, namesrv_address, flags, environment, clock) for home in homes],
-            lambda addresses: _welcome(namesrv_address, folder, store.config, ", ".join(addresses)),
+            lambda addresses: _welcome_all(namesrv_address, folder, store.config, homes, addresses),
             stop_wanted,
         )
 
@@ -219,6 +222,18 @@ async def beside_name_server(
     finally:
         stop_names.set()
         await name_server
+
+
+def _welcome_all(
+    namesrv_address: str, data: Path, config: BrokerConfig, homes: list[BrokerHome], addresses: list[str]
+) -> None:
+    """Say where several brokers are, each slave with its master."""
+    copies = dict.fromkeys((home.name for home in homes), "")
+    for home, address in zip(homes, addresses, strict=True):
+        copies[home.name] += f" with slave {address}" if home.is_slave else address
+    _welcome(namesrv_address, data, config, ", ".join(copies.values()))
+    if any(home.is_slave for home in homes):
+        print_text(as_called(SLAVES).format(namesrv=namesrv_address, cluster=config.broker_cluster_name))
 
 
 def _welcome(namesrv_address: str, data: Path, config: BrokerConfig, brokers: str, grpc: Sequence[str] = ()) -> None:

@@ -25,7 +25,7 @@ from ...protocol.requests import RequestCode
 from ..connect.answers import bad_answer
 from ..connect.session import Session
 from ..core.routing import Route
-from ..errors import NoBroker, Refused, TimedOut, Unreachable
+from ..errors import Refused, TimedOut, Unreachable
 from ..received import give_topic_back
 from ..subscription import Filter
 
@@ -36,6 +36,20 @@ PULL_BYTES = 256 << 10
 PLAIN_BYTES = 100 << 20  # of one answer, once its bodies are decompressed
 AWAY_S = 5.0
 REREAD_S = 1.0  # for a name server's answer, while a replica that could be read waits
+_SLAVE_REFUSES = "[REJECTREQUEST]"  # in the remark of a slave without slaveReadEnable, Java's and ours
+
+
+class _NotRead(Refused):
+    """A slave lets nobody read, and its master is away."""
+
+    @classmethod
+    def of(cls, slave: str, master: str | None) -> _NotRead:
+        away = "no master is registered" if master is None else f"the master {master} is away"
+        return cls(
+            f"{away}, and its slave {slave} lets nobody read",
+            hint="Set slaveReadEnable=true on master and slave to read there meanwhile, or bring the master back",
+            address=slave,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,26 +96,23 @@ class Puller:
         route = await self._session.route(queue.topic)
         preferred = self._session.reader(route, queue, self._suggested.get(queue, MASTER_ID))
         address = self._available(route, queue, preferred)
-        try:
-            result = await self._pull_from(route, address, request)
-        except (Unreachable, TimedOut):
-            self._away_until[address] = self._session.clock.monotonic() + AWAY_S
-            await self._session.routes.reread(queue.topic, REREAD_S)
-            route = await self._session.route(queue.topic)
-            preferred = self._session.reader(route, queue)
-            other = self._available(route, queue, preferred)
-            if other == address:
-                raise
-            address, result = other, await self._pull_from(route, other, request)
+        asked = {address}
+        while True:
+            try:
+                result = await self._pull_from(route, address, request)
+                break
+            except (Unreachable, TimedOut, _NotRead):
+                self._away_until[address] = self._session.clock.monotonic() + AWAY_S
+                await self._session.routes.reread(queue.topic, REREAD_S)
+                route = await self._session.route(queue.topic)
+                address = self._available(route, queue, self._session.reader(route, queue))
+                if address in asked:
+                    raise
+                asked.add(address)
         is_refusal = result.status is Pulled.NO_MATCH and result.next_offset == request.offset
         if is_refusal and address != route.master(queue.broker_name):
             await self._session.routes.reread(queue.topic, REREAD_S)
-            raise NoBroker(
-                f"the master of broker {queue.broker_name!r} is away, and {address}, which could stand in, may not be "
-                "read",
-                hint="Set slaveReadEnable=true on the slave to read from it meanwhile",
-                address=address,
-            )
+            raise _NotRead.of(address, route.master(queue.broker_name))
         return result
 
     def _available(self, route: Route, queue: MessageQueue, preferred: str) -> str:
@@ -118,13 +129,19 @@ class Puller:
     async def _pull_from(self, route: Route, address: str, request: PullRequest) -> PullResult:
         queue, offset, wanted = request.queue, request.offset, request.wanted
         commit = request.commit if request.commit is not None and address == route.master(queue.broker_name) else -1
-        answer = await self._session.ask(
-            address,
-            RequestCode.PULL_MESSAGE,
-            self._fields(request, commit),
-            timeout_s=request.hold_s + _ANSWER_S,
-            expected=PULL_CODES,
-        )
+        try:
+            answer = await self._session.ask(
+                address,
+                RequestCode.PULL_MESSAGE,
+                self._fields(request, commit),
+                timeout_s=request.hold_s + _ANSWER_S,
+                expected=PULL_CODES,
+            )
+        except Refused as refusal:
+            master = route.master(queue.broker_name)
+            if address == master or _SLAVE_REFUSES not in refusal.remark:
+                raise
+            raise _NotRead.of(address, master) from refusal
         pulled = PullAnswer.of(answer.code, answer.header, offset)
         self._suggested[queue] = pulled.suggested_broker
         self.ends[queue] = pulled.max_offset

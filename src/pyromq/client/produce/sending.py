@@ -59,9 +59,11 @@ class SendResult(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendPolicy:
-    """`retries` on top of the first attempt; `timeout_s` for all of them together."""
+    """`retries` on top of the first attempt; `timeout_s` for all of them together.
 
-    timeout_s: float = 3.0
+    A SYNC_MASTER answers after slaveTimeout, 3 s, if its slaves are late: that answer should be heard."""
+
+    timeout_s: float = 3.5
     retries: int = 2
     retry_not_ok: bool = False  # also repeat a message that was stored, but not flushed or copied in time
     avoid_slow_brokers: bool = True

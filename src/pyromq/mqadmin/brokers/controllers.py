@@ -174,8 +174,8 @@ def _print_slave(run: Run, info: HAClientRuntimeInfo) -> None:
     run.say("", f"#MasterAddr\t{java(info.master_addr)}")
     run.say(f"#CommitLogMaxOffset\t{info.max_offset}")
     run.say(f"#TransferSpeed(KB/s)\t{info.transferred_byte_in_second / 1024:.2f}")
-    run.say(f"#LastReadTime\t{when(info.last_read_timestamp)}")
-    run.say(f"#LastWriteTime\t{when(info.last_write_timestamp)}")
+    for name, moment in (("Read", info.last_read_timestamp), ("Write", info.last_write_timestamp)):
+        run.say(f"#Last{name}Time\t{when(moment) if moment else 'never'}")
     run.say(f"#MasterFlushOffset\t{info.master_flush_offset}")
 
 

@@ -65,16 +65,20 @@ def backup_store(
     clock: Clock,
     process_id: int,
     progress: Progress = lambda copied, whole: None,
+    leave_out: tuple[str, ...] = (),
 ) -> Backup:
-    """Copy the store. Blocking. When this returns the target is durable, and as a clean stop leaves it."""
-    done = _Copy(read_only(source), target, config, progress).run(process_id)
+    """Copy the store, but for names that begin as one to `leave_out`. Blocking. When this returns the target is
+    durable, and as a clean stop leaves it."""
+    done = _Copy(read_only(source), target, config, progress, leave_out).run(process_id)
     batch_topics = set(target.list(BATCH_QUEUES))
     MessageStore(target, config, clock, is_batch_topic=batch_topics.__contains__).close()
     return done
 
 
 class _Copy:
-    def __init__(self, source: Disk, target: Disk, config: StoreConfig, progress: Progress) -> None:
+    def __init__(
+        self, source: Disk, target: Disk, config: StoreConfig, progress: Progress, leave_out: tuple[str, ...]
+    ) -> None:
         refuse_unknown_kinds(source)
         if target.list():
             raise TargetNotEmpty(f"{target.root} is not empty: name a new folder for the backup")
@@ -82,6 +86,7 @@ class _Copy:
         self._target = target
         self._config = config
         self._progress = progress
+        self._left_out = (*_OF_THE_SOURCE, *leave_out)
         self._done = Backup()
         self._whole = 0
         self._folders: set[str] = set()
@@ -97,7 +102,7 @@ class _Copy:
         checkpoint = read_if_there(self._source, CHECKPOINT_FILE)
         end = self._end_of_log()
         others = [name for name in self._source.list() if name not in ("config", COMMIT_LOG, *_NOT_COPIED)]
-        names = [name for other in others for name in self._tree(other) if not name.startswith(_OF_THE_SOURCE)]
+        names = [name for other in others for name in self._tree(other) if not name.startswith(self._left_out)]
         self._whole = sum(self._size(name) for name in names) + end
         for name in names:
             self._copy(name)

@@ -25,15 +25,15 @@ from ..asking import ask
 from . import joining
 from .joining import Beginning, CannotFollow, MastersLog, OwnLog
 from .slave_stream import SlaveStream
-from .stream_ends import connected
+from .stream_ends import StreamTimes, connected
 
 log = logs.get("pyromq.broker")
 
 MOST_FAULTS = 3  # at one place of the log, then this slave stops following
 REPEAT_S = 60.0  # what stays wrong is said again and again
 PERIOD_S = 1.0  # while no master is known
+NOT_YET = "no master has been looked for yet"
 PAUSES = Reconnect(first_s=0.2, most_s=5.0)  # 5 s: Java's slave waits as long each time
-NOT_FOUND = "no master is known: none is registered under this broker's name"
 
 
 class MasterPlace(NamedTuple):
@@ -54,8 +54,8 @@ class FollowSettings:
 class Follower:
     """Event loop only.
 
-    `find` says where the master is, as far as anybody has told; `look` asks for it anew. `joined` is called when a
-    stream has begun."""
+    `find` says where the master is, as far as anybody has told; `look` asks for it anew; `no_master` says why nobody
+    has. `joined` is called when a stream has begun."""
 
     store: MessageStore
     identity: Identity
@@ -66,14 +66,16 @@ class Follower:
     settings: FollowSettings
     find: Callable[[], MasterPlace | None]
     look: Callable[[], None]
+    no_master: Callable[[], str]
     joined: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         self._limited = logs.Limited(log, self.clock, REPEAT_S)
-        self.state = NOT_FOUND
+        self.state = NOT_YET
         self.stopped: str | None = None  # why this slave does not follow any more
         self.place: MasterPlace | None = None
         self.is_connected = False
+        self.times = StreamTimes()
         self._failures = 0
         self._fault_at, self._faults = -1, 0
 
@@ -84,7 +86,7 @@ class Follower:
             if place != self.place:
                 self.place, self.stopped, self._faults = place, None, 0
             if place is None or self.stopped is not None:
-                self.state = self.stopped or NOT_FOUND
+                self.state = self.stopped or self.no_master()
                 self.look()
                 await self.clock.sleep(PERIOD_S)
                 continue
@@ -143,16 +145,21 @@ class Follower:
         beginning = joining.how_to_begin(master, own)
         following = self.store.following
         if beginning is Beginning.COMPARE:
-            theirs = await self._record(master.address, own.last)
-            joining.check_last(
-                master, own, self.store.commit_log.read(own.last, own.end - own.last)[: len(theirs)], theirs
-            )
+            await self.compare_last(master)
         elif beginning is Beginning.AT_START:
             following.begin_at(master.start)
         elif beginning is Beginning.FIRST_RECORD:
             first = await self._record(master.address, 0)
             following.begin_at(0)
             following.take(0, first)
+
+    async def compare_last(self, master: MastersLog) -> None:
+        """Compare the last record here, if there is one, with the master's at its place. CannotFollow: it differs."""
+        own = self._own_log()
+        if own.is_empty:
+            return
+        theirs = await self._record(master.address, own.last)
+        joining.check_last(master, own, self.store.commit_log.read(own.last, own.end - own.last)[: len(theirs)], theirs)
 
     async def _record(self, address: str, position: int) -> bytes:
         """Return the master's record at a position, as it is stored."""
@@ -168,7 +175,7 @@ class Follower:
 
     async def _stream(self, place: MasterPlace) -> None:
         stream = SlaveStream(self.store.following, self._reached, self.settings.heartbeat_s, self.settings.silence_s)
-        ends = await connected(stream, self.connect, place.ha_address, self.clock)
+        ends = await connected(stream, self.connect, place.ha_address, self.clock, self.times)
         log.info("following the master", master=place.address, ha=place.ha_address, position=stream.following.position)
         self.state, self.is_connected = f"following {place.address}", True
         self.joined()

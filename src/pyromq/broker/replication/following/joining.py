@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 from ....errors import Malformed, PyroError
 from ....model.wire_text import whole_number
-from ...registration import Identity
+from ...registration import REGISTERED, Identity
+
+FILE_SIZE = "mappedFileSizeCommitLog"
 
 
 class CannotFollow(PyroError):
@@ -52,12 +54,22 @@ class Beginning(Enum):
     AS_IT_IS = "there is nothing to compare"
 
 
+def read_settings(settings: bytes) -> dict[str, str]:
+    """Read a broker's answer to request 26."""
+    lines = settings.decode("utf-8", "replace").splitlines()
+    return {name: value for name, _, value in (line.partition("=") for line in lines)}
+
+
+def file_bytes(told: Mapping[str, str]) -> int | None:
+    """Return the size of log files, of a broker's settings; None: they do not say it."""
+    return whole_number(told.get(FILE_SIZE))
+
+
 def masters_log(address: str, settings: bytes, runtime: Mapping[str, str]) -> MastersLog:
     """Read a master's answers. Malformed: one of them lacks what a broker says there."""
-    lines = settings.decode("utf-8", "replace").splitlines()
-    told = {name: value for name, _, value in (line.partition("=") for line in lines)}
+    told = read_settings(settings)
     numbers = {
-        "mappedFileSizeCommitLog": whole_number(told.get("mappedFileSizeCommitLog")),
+        FILE_SIZE: file_bytes(told),
         "commitLogMinOffset": whole_number(runtime.get("commitLogMinOffset")),
         "commitLogMaxOffset": whole_number(runtime.get("commitLogMaxOffset")),
     }
@@ -70,7 +82,7 @@ def masters_log(address: str, settings: bytes, runtime: Mapping[str, str]) -> Ma
         told.get("brokerClusterName", ""),
         told.get("brokerName", ""),
         told.get("brokerRole", ""),
-        known["mappedFileSizeCommitLog"],
+        known[FILE_SIZE],
         known["commitLogMinOffset"],
         known["commitLogMaxOffset"],
     )
@@ -91,7 +103,7 @@ def check_master(master: MastersLog, own: Identity, log: OwnLog) -> None:
         raise CannotFollow(f"{master.address} is a slave itself: name its master by haMasterAddress")
     if master.file_bytes != log.file_bytes:
         remedy = (
-            "nothing is stored here yet, so set the same here"
+            "nothing is stored here yet, so start this slave again: it takes the master's then"
             if log.is_empty
             else "set the same here and move this store away: an empty slave gets everything from its master"
         )
@@ -128,3 +140,19 @@ def check_last(master: MastersLog, log: OwnLog, ours: bytes, theirs: bytes) -> N
             f"the record at {log.last} is another one at the master {master.address}: the logs have gone apart. Make "
             "this broker the master, or move its store away: an empty slave gets everything from its master"
         )
+
+
+def no_master(own: Identity, name_servers: Mapping[str, str]) -> str:
+    """Return what to say while nobody knows the master, and what to do. `name_servers`: each with what this broker's
+    registration there came to."""
+    if not name_servers:
+        return "no master is known: set namesrvAddr to the master's name servers, or haMasterAddress to its HA port"
+    asked = ", ".join(one for one, state in name_servers.items() if state == REGISTERED)
+    silent = "; ".join(f"{one} does not answer: {state}" for one, state in name_servers.items() if state != REGISTERED)
+    found = f"{asked} know{'' if ',' in asked else 's'} none" if asked else "no name server was reached"
+    rest = f" ({silent})" if silent else ""
+    return (
+        f"no master is known of broker {own.broker_name} in cluster {own.cluster}: {found}{rest}. Start the master "
+        f"with brokerName={own.broker_name}, brokerId=0 and these name servers, correct brokerName or namesrvAddr "
+        "here, or set haMasterAddress to its HA port"
+    )

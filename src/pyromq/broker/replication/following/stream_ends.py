@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import NoReturn, Protocol, cast
 
 from ....ambient import Clock
 from ....errors import ConnectionLost, PyroError
 from ....transport.client import Connect
+from ..leading.transfer_rate import TransferRate
 from .reporting import Reporting
 
 CONNECT_S = 5.0
@@ -34,6 +36,15 @@ class ReplicaStream(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class StreamTimes:
+    """When something went over a replica's streams, in wall-clock milliseconds (0: never), and how much came."""
+
+    heard_ms: int = 0
+    reported_ms: int = 0
+    rate: TransferRate = field(default_factory=TransferRate)
+
+
 class PortRefuses(ConnectionLost):
     """Nobody listens at the master's HA port: its process is gone."""
 
@@ -41,10 +52,11 @@ class PortRefuses(ConnectionLost):
 class StreamEnds(asyncio.Protocol):
     """Event loop only. Made by `connected`. `fault`: why the stream had to end."""
 
-    def __init__(self, stream: ReplicaStream, clock: Clock, address: str) -> None:
+    def __init__(self, stream: ReplicaStream, clock: Clock, address: str, times: StreamTimes | None = None) -> None:
         self._stream = stream
         self._clock = clock
         self._address = address
+        self._times = times or StreamTimes()
         self._transport: asyncio.Transport | None = None
         self._is_closed = False
         self.fault: PyroError | None = None
@@ -57,8 +69,11 @@ class StreamEnds(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self.fault is not None or self._is_closed:
             return  # what comes behind the end is not taken: nobody would be told of it
+        now = self._clock.monotonic()
+        self._times.heard_ms = self._clock.now_ms()
+        self._times.rate.note(now, len(data))
         try:
-            self._stream.receive(data, self._clock.monotonic())
+            self._stream.receive(data, now)
         except PyroError as fault:
             self.fault = fault
             self.close()
@@ -73,6 +88,7 @@ class StreamEnds(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         if data and self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
+            self._times.reported_ms = self._clock.now_ms()
 
     def connection_lost(self, _: Exception | None) -> None:
         self.lost.set()
@@ -121,9 +137,11 @@ class StreamEnds(asyncio.Protocol):
         raise self.fault or ConnectionLost(f"the master {self._address} has closed the connection")
 
 
-async def connected(stream: ReplicaStream, connect: Connect, address: str, clock: Clock) -> StreamEnds:
+async def connected(
+    stream: ReplicaStream, connect: Connect, address: str, clock: Clock, times: StreamTimes | None = None
+) -> StreamEnds:
     """Connect a stream to a master's HA port. ConnectionLost says why that cannot be; PortRefuses: nobody is there."""
-    ends = StreamEnds(stream, clock, address)
+    ends = StreamEnds(stream, clock, address, times)
     try:
         async with clock.timeout(CONNECT_S):
             await connect(address, ends)

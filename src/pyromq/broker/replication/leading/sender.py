@@ -17,7 +17,7 @@ from ....ambient import Clock, Timer
 from ....errors import ProtocolError
 from ..settings import ReplicationSettings
 from .log_source import PIECE_BYTES, LogSource
-from .sending_rate import SendingRate
+from .transfer_rate import TransferRate
 from .wires import CannotServe, Wires
 
 log = logs.get("pyromq.broker")
@@ -50,7 +50,7 @@ class LogSender(asyncio.Protocol):
         self.sent = -1  # up to here it was sent; negative before the first report
         self.begun_at = 0  # the first position that it was sent
         self.heard = clock.monotonic()
-        self.rate = SendingRate()
+        self.rate = TransferRate()
         self._source = source
         self._clock = clock
         self._warn = warn
