@@ -64,6 +64,11 @@ class SaveSoon:
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._save())
 
+    @property
+    def is_behind(self) -> bool:
+        """Return whether the table may have what is not on disk, and nobody has said so."""
+        return self._written < self.table.changes
+
     async def saved(self) -> None:
         """Wait until everything that changed before is on disk: then an administrator may be told."""
         await self._save_now()

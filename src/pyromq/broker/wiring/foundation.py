@@ -98,7 +98,7 @@ class Tables:
         while True:
             await self._clock.sleep(self._offsets_every_s)
             with suppress(PyroError):  # the store says what is wrong with its log; the offsets stay changed
-                if await self.store_offsets():
+                if await self.store_offsets() or self.offset_save.is_behind:  # somebody else has stored some
                     self.offset_save.changed()
 
     async def offsets_saved(self) -> None:

@@ -83,7 +83,9 @@ class FollowerTables:
             if name not in known
         }
         note = TablesNote(base.environment.disk)
-        self.following = TableFollowing(base.store, base.clock, note, {**known, **files}, self._saved)
+        self.following = TableFollowing(
+            base.store, base.clock, note, {**known, **files}, self._saved, base.environment.run_blocking
+        )
         timing.follow_counts()
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:

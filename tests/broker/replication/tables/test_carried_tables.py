@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pyromq.model.names import STATE_TOPIC
 from pyromq.protocol.bodies.topics import TopicConfig
+from pyromq.protocol.record import Record
+from pyromq.protocol.replication.table_records import TableRecordRefused
 from pyromq.protocol.requests import RequestCode as Code
+from pyromq.store.files.disk import read_whole
 from tests.broker.replication.tables.members import Members
 from tests.broker.virtual import Virtual
 
@@ -212,3 +218,55 @@ async def test_snapshots_let_members_begin_in_the_middle(tmp_path: Path) -> None
             follower.broker.store.following.begin_at(master.broker.store.commit_log.start)
             await members.stream(master, follower)
             assert "early" in follower.broker.topics
+
+
+async def test_a_record_that_is_none_stops_the_tables_and_is_named(tmp_path: Path) -> None:
+    members = Members(tmp_path)
+    async with members.master("a", gated=False) as master, members.follower("b") as follower:
+        host = master.broker.environment.store_host
+        junk = Record(topic=STATE_TOPIC, queue_id=0, body=b"junk", born_timestamp=1, born_host=host, store_host=host)
+        master.broker.store.put([junk])
+        await create(master, "behind")
+        await members.stream(master, follower)
+        assert follower.broker.follower_tables is not None
+        trouble = follower.broker.follower_tables.following.trouble
+        assert trouble is not None
+        assert re.search(r"record \d+ of rmq_sys_PYROMQ_STATE, at \d+: 4 bytes: a record of table changes has", trouble)
+        assert "behind" not in follower.broker.topics
+    with pytest.raises(TableRecordRefused, match="of rmq_sys_PYROMQ_STATE"):
+        async with members.master("b"):
+            raise AssertionError("it leads without a change of its tables")
+
+
+async def test_nobody_sends_to_the_topic(tmp_path: Path) -> None:
+    members = Members(tmp_path)
+    async with members.master("a", gated=False) as master:
+        assert (await master.send(topic=STATE_TOPIC)).code != 0
+
+
+@pytest.mark.parametrize(
+    ("killed", "gated", "knows"), [(False, False, True), (True, False, False), (False, True, False)]
+)
+async def test_only_a_clean_stop_with_everything_confirmed_leaves_no_doubt(
+    tmp_path: Path, killed: bool, gated: bool, knows: bool
+) -> None:
+    members = Members(tmp_path)
+    async with members.master("a", gated=False):
+        pass
+    async with members.master("a", gated=gated, killed=killed) as master:
+        master.broker.topics.put(TopicConfig(topic_name="orders"))
+        await members.clock.advance(2)
+    async with members.master("a", gated=False) as again:
+        assert again.broker.base.knows_what_left is knows
+        assert "orders" in again.broker.topics
+
+
+async def test_offsets_of_a_master_are_on_its_disk(tmp_path: Path) -> None:
+    members = Members(tmp_path)
+    async with members.master("a", gated=False) as master:
+        keeping = asyncio.ensure_future(master.broker.tables.keep_offsets())
+        await master.send()
+        await commit(master, 9)
+        await members.clock.advance(7)
+        keeping.cancel()
+        assert b'"T@G"' in read_whole(master.disk, "config/consumerOffset.json")

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 
 from .... import logs
-from ....ambient import Clock
+from ....ambient import Clock, RunBlocking
 from ....errors import PyroError
 from ....protocol.replication.table_records import TableRecordRefused
 from ....store.message_store import MessageStore
@@ -26,6 +27,7 @@ log = logs.get("pyromq.broker")
 AT_ONCE = 64  # records before others get their turn
 NOTED_EVERY_S = 5.0
 AGAIN_S = 5.0
+REPEAT_S = 60.0  # what stays wrong is said again and again
 
 
 class TableFollowing:
@@ -38,8 +40,10 @@ class TableFollowing:
         note: TablesNote,
         tables: Mapping[str, ReplicaTable],
         saved: Callable[[], Awaitable[None]],
+        run_blocking: RunBlocking,
     ) -> None:
-        self._store, self._clock, self._note = store, clock, note
+        self._store, self._clock, self._note, self._run_blocking = store, clock, note, run_blocking
+        self._limited = logs.Limited(log, clock, REPEAT_S)
         self._queue = StateQueue(store)
         self._tables, self._saved = tables, saved
         self._fold: Fold | None = None
@@ -74,7 +78,7 @@ class TableFollowing:
                 self.trouble = None
             except (TableRecordRefused, TableDamaged) as fault:
                 self.trouble = f"changes of the master's tables are not taken any more: {fault}"
-                log.error("changes of the master's tables are not taken any more", why=str(fault))
+                self._limited.warning("changes of the master's tables are not taken any more", why=str(fault))
                 await self._clock.sleep(AGAIN_S)
                 self._woken.set()
 
@@ -110,4 +114,5 @@ class TableFollowing:
         offset = self._fold.goes_on_at
         if offset != self._note.offset or self._note.role is not LastRole.FOLLOWED:
             await self._saved()
-            self._note.write(LastRole.FOLLOWED, offset, self._note.timers_doubtful)
+            write = partial(self._note.write, LastRole.FOLLOWED, offset, self._note.timers_doubtful)
+            await self._run_blocking(write)
