@@ -108,7 +108,9 @@ def json_with_bare_keys(body: bytes) -> Any:
     return json.loads(re.sub(rb"([{,]\s*)(\d+):", rb'\1"\2":', body))
 
 
-def register_broker(client: Client, name: str, topics: list[str], address: str = "127.0.0.1:10911") -> Answer:
+def register_broker(
+    client: Client, name: str, topics: list[str], address: str = "127.0.0.1:10911", ha: str = "127.0.0.1:10912"
+) -> Answer:
     """Register as a broker would; it stays known for as long as the connection is open."""
     table = {
         topic: {
@@ -126,7 +128,7 @@ def register_broker(client: Client, name: str, topics: list[str], address: str =
     version = {"counter": 1, "stateVersion": 0, "timestamp": 1_700_000_000_000}
     body = {"filterServerList": [], "topicConfigSerializeWrapper": {"dataVersion": version, "topicConfigTable": table}}
     fields = {"brokerName": name, "brokerAddr": address, "clusterName": "DefaultCluster", "brokerId": "0"}
-    fields |= {"haServerAddr": "127.0.0.1:10912", "compressed": "false", "bodyCrc32": "0"}
+    fields |= {"haServerAddr": ha, "compressed": "false", "bodyCrc32": "0"}
     return client.call(REGISTER_BROKER, fields, json.dumps(body).encode())
 
 

@@ -353,3 +353,19 @@ async def test_a_master_whose_log_begins_later_is_followed_from_there() -> None:
         assert_same(master.store, replica.store)
         assert load_epochs(replica.disk) == master.epochs.list
         assert read_whole(replica.disk, "epochFileCheckpoint") == read_whole(master.disk, "epochFileCheckpoint")
+
+
+async def test_what_each_replica_of_one_machine_lacks_is_wanted() -> None:
+    async with world() as here:
+        master = here.lead(members=(1, 2, 3))
+        replica, third = here.replica(), here.replica(me=3)
+        await here.following(replica)
+        put(master.store, "one")
+        await here.clock.settle()
+        had = master.store.commit_log.end
+        await here.cut_off(replica)
+        await here.following(third)
+        put(master.store, "two")
+        await here.clock.settle()
+        assert third.store.commit_log.end == master.store.commit_log.end > had
+        assert master.port.wanted_from() == had  # the one that has left, though another one is there from its host

@@ -127,6 +127,10 @@ class ElectedWire:
         return None if self._hello is None or self._hello.is_learner else self._hello.broker_id
 
     @property
+    def who(self) -> str | None:
+        return None if self._hello is None else f"replica {self._hello.broker_id}"
+
+    @property
     def has_news(self) -> bool:
         return self._told < self._streams.lead.confirmed
 

@@ -56,7 +56,7 @@ class HaPort:
         )
         self._checks: set[asyncio.Task[None]] = set()
         self.senders: list[LogSender] = []
-        self._away: dict[str, int] = {}  # by host: where slaves that have left will go on
+        self._away: dict[str, int] = {}  # by host or replica: where slaves that have left will go on
         self.member_hosts: list[str] = []  # of slaves, once for each; as they were known when somebody came last
 
     @property
@@ -114,7 +114,7 @@ class HaPort:
         if sender in self.senders:
             self.senders.remove(sender)
             if sender.sent >= 0 and len(self._away) < MOST_SLAVES:
-                self._away[parse_address(sender.address)[0]] = sender.needs_from
+                self._away[sender.who] = sender.needs_from
             self._watch()
             self._changed()
 
@@ -122,10 +122,11 @@ class HaPort:
         """Return from where on a slave still needs the log; None: nobody does.
 
         One that has left counts until it is `haHoldBytes` behind, or this broker starts again."""
-        here = {parse_address(sender.address)[0]: sender.needs_from for sender in self.senders if sender.is_streaming}
+        here = [(sender.who, sender.needs_from) for sender in self.senders if sender.is_streaming]
+        known = {who for who, _ in here}
+        needs = [position for _, position in here] + [self._away[who] for who in self._away.keys() - known]
         least = self._source.end - self.settings.ha_hold_bytes
-        needs = [position for position in (self._away | here).values() if position >= least]
-        return min(needs, default=None)
+        return min((position for position in needs if position >= least), default=None)
 
     # --- appends ----------------------------------------------------------------------------------------------------
 

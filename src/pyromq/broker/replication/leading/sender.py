@@ -15,6 +15,7 @@ from typing import Protocol, cast
 from .... import logs
 from ....ambient import Clock, Timer
 from ....errors import ProtocolError
+from ....transport.address import parse_address
 from ..settings import ReplicationSettings
 from .log_source import PIECE_BYTES, LogSource
 from .transfer_rate import TransferRate
@@ -103,6 +104,11 @@ class LogSender(asyncio.Protocol):
         self._stream, self._timer, self._reading = None, None, None
         self._wire.closed()
         self._owner.closed(self)
+
+    @property
+    def who(self) -> str:
+        """Return by what this slave is known when it comes back."""
+        return self._wire.who or parse_address(self.address)[0]
 
     @property
     def needs_from(self) -> int:

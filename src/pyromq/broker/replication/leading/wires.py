@@ -33,6 +33,11 @@ class SenderWire(Protocol):
     """One connection's protocol. Owns no socket; event loop only."""
 
     @property
+    def who(self) -> str | None:
+        """Return by what the slave is known when it comes back; None: by its host."""
+        ...
+
+    @property
     def has_news(self) -> bool:
         """Return whether the slave should hear something soon, though there is nothing more of the log."""
         ...
@@ -82,6 +87,7 @@ def bound_begin(report: int, source: LogSource) -> int:
 class ClassicWire:
     """Reports are all that a slave says; heads have a position and a length."""
 
+    who = None
     has_news = False
 
     def __init__(self, source: LogSource, settings: Callable[[], ReplicationSettings]) -> None:
