@@ -383,9 +383,14 @@ class BrokerConfig(PopSettings):
 
     @property
     def put_wait_s(self) -> float:
-        """Return how long a put waits for that. Slaves are given up by themselves (`copies.py`), before that."""
+        """Return how long a put waits for that. Slaves are given up by themselves (`copies.py`), before that.
+
+        The replicas of an elected set are not: what waits for them is told so in time, and stays unreadable."""
         if not self._is_sync_master:
             return self.sync_flush_timeout / 1000
+        if self.is_elected:
+            is_sync_flush = self.flush_mode is FlushMode.SYNC
+            return max(self.slave_wait_ms, self.sync_flush_timeout if is_sync_flush else 0) / 1000
         return max(self.sync_flush_timeout, self.slave_wait_ms + SPARE_MS) / 1000
 
     @property
@@ -431,7 +436,8 @@ class BrokerConfig(PopSettings):
     @property
     def is_elected(self) -> bool:
         """Return whether this broker is a replica of an elected set: then etcd is named."""
-        return bool(self.coordination.etcd_endpoints)
+        own: Any = self  # asked for every send
+        return bool(own.etcd_endpoints)
 
     @property
     def advertised_host(self) -> str:

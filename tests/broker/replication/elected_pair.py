@@ -35,8 +35,16 @@ class ActingLead:
         state = SetState(epoch, me, frozenset(members), minimum)
         self.acting = ActingSet(me, state, confirmed=confirmed, end=end)
         self.on_confirmed: list[Callable[[int], None]] = []
+        self.on_change: list[Callable[[], None]] = []
+        self.on_over: list[Callable[[], None]] = []
         self.heard_of: list[int] = []
         self.ended: list[int] = []
+
+    def end(self) -> None:
+        """Be deposed."""
+        self.is_over = True
+        for listener in self.on_over:
+            listener()
 
     @property
     def confirmed(self) -> int:
