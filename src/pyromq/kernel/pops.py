@@ -195,6 +195,11 @@ class PopTemplates(NamedTuple):
 class PopResumes(Protocol):
     """What the broker asks of a feed that has given it pops to hold. Many are resumed, then it is finished once."""
 
+    @property
+    def messages(self) -> int:
+        """Return how many were handed out since the start."""
+        ...
+
     def resume(self, frame: bytes, born_ms: int, is_last: bool) -> bytes | bool | None:
         """Look again for a pop, from its frame and when it was born. Return the answer, which leaves after `finish`;
         False: there is still nothing, and it waits on, unless `is_last`; None: Python's to look."""

@@ -136,13 +136,15 @@ class PopHandler:
             header = ticket.header
             self.held.wake(header.topic, header.consumer_group, header.queue_id)
 
-    def _retry(self, waiter: SuspendedPull[AnyPop]) -> None:
+    def _retry(self, waiter: SuspendedPull[AnyPop]) -> int:
+        """Return how many messages it got; one if that is not known, or was none."""
         pop = waiter.ticket
-        answered = self._resumed.search(pop, is_last=False) if isinstance(pop, KernelPop) else None
-        if answered is None:
-            self._again(pop, lambda ticket: self._found_or_back(waiter, ticket))
-        elif not answered:
+        found = self._resumed.search(pop, is_last=False) if isinstance(pop, KernelPop) else None
+        if found is None:
+            return self._again(pop, lambda ticket: self._found_or_back(waiter, ticket))
+        if not found:
             self.held.put_back(waiter)
+        return found or 1
 
     def _found_or_back(self, waiter: SuspendedPull[AnyPop], ticket: PopTicket) -> None:
         if ticket.records:
@@ -160,8 +162,9 @@ class PopHandler:
         else:
             answer(ticket.request, ticket.reply(ResponseCode.POLLING_TIMEOUT))
 
-    def _again(self, held: AnyPop, then: Callable[[PopTicket], None]) -> None:
-        """Check and look once more, as for a new request: topic, group or permission may be others by now."""
+    def _again(self, held: AnyPop, then: Callable[[PopTicket], None]) -> int:
+        """Check and look once more, as for a new request: topic, group or permission may be others by now. Return as
+        `_retry`."""
         self._resumed.finish()
         request = held.request
         try:
@@ -169,13 +172,14 @@ class PopHandler:
             pending = self._search(ticket)
         except Exception as fault:
             answer(request, failed(request, fault))
-            return
+            return 1
         if pending is None:
             then(ticket)
-            return
+            return len(ticket.records) or 1
         task = asyncio.ensure_future(self._again_later(ticket, pending, then))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return 1
 
     async def _again_later(
         self, ticket: PopTicket, pending: Awaitable[None], then: Callable[[PopTicket], None]

@@ -17,16 +17,18 @@ class Resumed:
         self._kernel: PopResumes | None = None
         self._answers: dict[FramePeer, list[bytes]] = {}
 
-    def search(self, pop: KernelPop, *, is_last: bool) -> bool | None:
-        """Return whether the kernel has an answer; None: it is Python's to look."""
+    def search(self, pop: KernelPop, *, is_last: bool) -> int | None:
+        """Return how many messages the kernel has found for it; None: it is Python's to look."""
         if pop.kernel is not self._kernel:
             self.finish()
             self._kernel = pop.kernel
+        before = pop.kernel.messages
         found = pop.kernel.resume(pop.frame, pop.born_ms, is_last)
-        if not isinstance(found, bytes):
-            return found
-        self._answers.setdefault(pop.peer, []).append(found)
-        return True
+        if found is None:
+            return None
+        if isinstance(found, bytes):
+            self._answers.setdefault(pop.peer, []).append(found)
+        return pop.kernel.messages - before
 
     def finish(self) -> None:
         """Write down, then answer. What is handed out stays so in memory if it cannot be written: it is tried again."""

@@ -55,15 +55,25 @@ class _Watched:
     ends: dict[int, int] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class _Wake:
+    """Messages that came, or were left. Who waits for them looks once: what one has not found is not there."""
+
+    pair: str
+    queue_id: int
+    messages: int  # that nobody has got yet
+    looks: int  # of those who waited then and have not looked
+
+
 class HeldPops(Generic[T]):
-    """Event loop only. `retry` looks again: it answers, or calls `put_back`. `end` answers, whatever is found. `finish`
-    is called after some of either, in the same turn."""
+    """Event loop only. `retry` looks again: it answers and returns how many messages it took (one if it cannot say), or
+    calls `put_back`. `end` answers, whatever is found. `finish` is called after some of either, in the same turn."""
 
     def __init__(
         self,
         clock: Clock,
         arrivals: Arrivals,
-        retry: Callable[[SuspendedPull[T]], None],
+        retry: Callable[[SuspendedPull[T]], int],
         end: Callable[[T], None],
         finish: Callable[[], None] = lambda: None,
     ) -> None:
@@ -73,7 +83,7 @@ class HeldPops(Generic[T]):
         self._watched: dict[str, _Watched] = {}
         self._queues: dict[str, set[int]] = {}  # by pair: queue numbers that somebody waits under, or did
         self._arrived: dict[tuple[str, int], int] = {}  # messages that came in this turn
-        self._woken: deque[tuple[str, int, int]] = deque()  # pair, queue and how many are to be woken, in later turns
+        self._woken: deque[_Wake] = deque()  # in later turns
         self._timer: Timer | None = None
         self._timer_at = 0.0
         self._is_closed = False
@@ -200,22 +210,20 @@ class HeldPops(Generic[T]):
     def _wake_later(self, pair: str, queue_id: int, messages: int) -> None:
         if not self._woken:
             asyncio.get_running_loop().call_soon(self._serve_woken)
-        self._woken.append((pair, queue_id, messages))
+        self._woken.append(_Wake(pair, queue_id, messages, self._held.count(pair, queue_id)))
 
     def _serve_woken(self) -> None:
         left = AT_ONCE
         try:
             while self._woken and left > 0:
-                pair, queue_id, messages = self._woken.popleft()
-                while messages > 0 and left > 0:
-                    waiter = self._held.take_first(pair, queue_id)
-                    if waiter is None:
-                        messages = 0
-                        break
-                    messages, left = messages - 1, left - 1
-                    self._retry(waiter)
-                if messages > 0:
-                    self._woken.appendleft((pair, queue_id, messages))
+                wake = self._woken[0]
+                waiter = self._held.take_first(wake.pair, wake.queue_id) if wake.messages > 0 and wake.looks else None
+                if waiter is None:
+                    self._woken.popleft()
+                    continue
+                left -= 1
+                wake.looks -= 1
+                wake.messages -= self._retry(waiter)
         finally:  # also if serving one failed
             self._finish()
             if self._woken:

@@ -107,9 +107,10 @@ class NotificationHandler:
         limits = (config.max_pop_polling_size, config.pop_polling_size)
         return self.held.add(place, wait_ms, ticket.request.peer, ticket, limits)
 
-    def _retry(self, waiter: SuspendedPull[NotificationTicket]) -> None:
+    def _retry(self, waiter: SuspendedPull[NotificationTicket]) -> int:
         if not self._answered(waiter.ticket):
             self.held.put_back(waiter)
+        return 1
 
     def _end(self, ticket: NotificationTicket) -> None:
         if not self._answered(ticket):
