@@ -28,7 +28,18 @@ ASKED = {
 MEMBERS = {
     "host": {
         *("born_host", "judge", "queue", "admit", "note_slow", "suspend", "note_pull", "read_counts"),
-        *("judge_pop", "judge_ack", "next_search", "give_back", "put_journal", "settled", "wake", "hold", "target"),
+        *(
+            "judge_pop",
+            "judge_ack",
+            "next_search",
+            "give_back",
+            "put_journal",
+            "is_journal_awaited",
+            "settled",
+            "wake",
+            "hold",
+            "target",
+        ),
     },
     "connection": {"notes", "address", "unfinished_sends", "unfinished", "answers_later"},
 }

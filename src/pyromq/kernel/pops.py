@@ -235,6 +235,11 @@ class PopHost(Protocol):
         2: too many wait, and Python shall say so."""
         ...
 
+    def is_journal_awaited(self) -> bool:
+        """Return whether somebody waits until Python has put the table's entries, or others come before them. If not,
+        they may stand in a record of the kernel."""
+        ...
+
     def put_journal(self) -> bool:
         """Put the table's entries by Python. False: they could not be put, and are kept."""
         ...

@@ -23,6 +23,7 @@ from .connection.pending_replies import FrameWriter, Passage, PendingReplies, Re
 from .dispatch import Answer, Handler, Reply, Request, RequestOf, await_answer, failed
 from .limits import Limits
 from .turns.fair_queue import PROPERTIES_FIELD, class_of
+from .turns.long_turns import LongTurns
 from .turns.turns import Turns
 
 log = logs.get("pyromq.transport")
@@ -54,6 +55,7 @@ class Service:
         self.feed = feed
         self.buffer = memoryview(bytearray(_RECEIVE_BYTES))
         self.turn_buffer = self.buffer[:_TURN_BYTES]
+        self.long_turns = LongTurns(clock)
         self.opened = opened
         self._closed = closed
         self._dispatch = dispatch

@@ -55,6 +55,29 @@ async def test_each_of_several_messages_wakes_one(broker: Virtual) -> None:
     assert sorted(body for answer in answers for body in bodies(popped(answer))) == ["0", "1", "2"]
 
 
+async def test_each_one_looks_once_however_many_messages_came(broker: Virtual) -> None:
+    handler = broker.broker.pop_parts.handler
+    tasks = [await held(broker, exp="other") for _ in range(3)]
+    assert (await broker.send("T", b"one")).code == 0  # how far the queue was is known by this one
+    await broker.clock.settle()
+    before = handler._looks
+    assert (await broker.send_batch([b"%d" % number for number in range(30)])).code == 0
+    await broker.clock.settle()
+    assert handler._looks == before + 3
+    assert not any(task.done() for task in tasks)
+    assert waiting(broker) == 3
+
+
+async def test_nobody_looks_for_what_others_have_got(broker: Virtual) -> None:
+    handler = broker.broker.pop_parts.handler
+    tasks = [await held(broker, maxMsgNums=16) for _ in range(4)]
+    before = handler._looks
+    assert (await broker.send_batch([b"%d" % number for number in range(30)])).code == 0
+    await broker.clock.settle()
+    assert [task.done() for task in tasks] == [True, True, False, False]
+    assert handler._looks <= before + 3  # and one for what the first had left
+
+
 async def test_what_is_left_wakes_the_next(broker: Virtual) -> None:
     first, second = await held(broker, maxMsgNums=2), await held(broker, maxMsgNums=2)
     assert (await broker.send_batch([b"0", b"1", b"2"])).code == 0

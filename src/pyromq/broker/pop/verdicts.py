@@ -110,6 +110,9 @@ class PopVerdicts:
         place = cast(tuple[str, str, int], verdict)
         return self._parts.handler.hold(place, born_ms + poll_ms, peer, ticket).value
 
+    def is_journal_awaited(self) -> bool:
+        return self._parts.handler.journal.is_awaited
+
     def put_journal(self) -> bool:
         return self._parts.handler.journal.put_now()
 

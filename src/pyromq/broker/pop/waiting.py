@@ -22,7 +22,8 @@ from ..metadata.offsets import SEPARATOR
 from ..reading.long_poll import Arrivals, LongPoll, SuspendedPull
 
 ANY_QUEUE = -1
-AT_ONCE = 64  # in a turn of the loop
+AT_ONCE = 64  # in a turn of the loop, if they take no longer than this:
+TURN_S = 0.0002
 MANY_BYTES = 256 << 20  # of requests that wait
 EARLY_MS = 50  # before the end of its time a pop is looked at once more and answered
 
@@ -213,9 +214,9 @@ class HeldPops(Generic[T]):
         self._woken.append(_Wake(pair, queue_id, messages, self._held.count(pair, queue_id)))
 
     def _serve_woken(self) -> None:
-        left = AT_ONCE
+        left, until = AT_ONCE, self._clock.monotonic() + TURN_S
         try:
-            while self._woken and left > 0:
+            while self._woken and left > 0 and self._clock.monotonic() <= until:
                 wake = self._woken[0]
                 waiter = self._held.take_first(wake.pair, wake.queue_id) if wake.messages > 0 and wake.looks else None
                 if waiter is None:

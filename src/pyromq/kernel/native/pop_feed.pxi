@@ -208,8 +208,8 @@ cdef class PopFeed:
                 self.is_refused = True
             elif not self.sends.is_gate_open() and not self.sends.host.admit():
                 self.is_refused = True
-            elif self.table.entries.used and not self.host.put_journal():
-                self.is_refused = True    # what Python has noted comes first
+            elif self.table.entries.used and self.host.is_journal_awaited() and not self.host.put_journal():
+                self.is_refused = True    # what Python has noted comes first; if nobody waits for that, it goes with ours
             elif self.tail is None or self.tail.is_removed:
                 self.tail = self.sends.host.queue(self.journal_topic, 0)
                 self.is_refused = self.tail is None
@@ -247,9 +247,9 @@ cdef class PopFeed:
         """Put one record for all of it; then offsets are committed. An error closes the connection: the entries stay."""
         cdef PopLane lane
         cdef list moved = []
-        cdef bint is_put = self.table.entries.used > 0
+        cdef bint is_put = self.table.entries.used > 0 and self.is_begun and not self.is_refused
         cdef int64_t base
-        if is_put and self.is_begun and not self.is_refused:
+        if is_put:
             try:
                 if not self.append() and not self.host.put_journal():
                     raise RuntimeError("what was popped and acknowledged cannot be written down now")
@@ -261,7 +261,7 @@ cdef class PopFeed:
             if base != lane.settled_base or lane.next != lane.settled_next:
                 lane.settled_base, lane.settled_next = base, lane.next
                 moved.append(lane.number)
-        if moved or self.acked_now or (is_put and self.dirty):
+        if moved or self.acked_now or is_put:
             self.host.settled(moved, self.acked_now, is_put)
         return 0
 

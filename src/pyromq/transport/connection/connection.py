@@ -18,6 +18,7 @@ from ...model.client_info import Language
 from ...protocol.command import RESPONSE_FLAG, Command
 from ..address import socket_address
 from ..tls import Opening, TlsSession
+from ..turns.long_turns import LONG_BYTES
 from ..turns.timeouts import NEVER, Watchdog
 from .calls import PendingCalls
 from .flow import FlowControl, Pause
@@ -58,6 +59,8 @@ class Connection(asyncio.BufferedProtocol):
         self._security = security or Security(opening, tls)
         self._source = source
         self._is_usual = False  # plain bytes, the first whole frames have come, and the last one had its end
+        self._answered = 0  # bytes of the kernel's answers in its last turn
+        self._postponed = b""  # came, and waits for the next pass of the loop
         self._inbox = Inbox(owner.limits.frame)
         self._calls = PendingCalls(owner.clock, self._timed_out)
         self._close_reason = "closed by the peer"
@@ -183,25 +186,49 @@ class Connection(asyncio.BufferedProtocol):
         return owner.buffer if self._inbox.needed > len(owner.turn_buffer) else owner.turn_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Serve bytes from the wire. Whatever is wrong with them ends this connection and nothing else."""
+        """Serve bytes from the wire, now or, where others have much to do too, in the next pass of the loop."""
         if not self.is_open:
             return
         owner = self._owner
-        self._watchdog.active_at = owner.clock.monotonic()
+        now = self._watchdog.active_at = owner.clock.monotonic()
         data = owner.buffer[:nbytes]
+        if nbytes + self._answered >= LONG_BYTES and owner.long_turns.must_wait(now):
+            self._postponed = bytes(data)
+            self._flow.pause(Pause.POSTPONED)
+            owner.long_turns.wait(self)
+            self._account(nbytes)
+        else:
+            self._take(data, now)
+
+    def take_postponed(self) -> None:
+        """Serve the bytes that were kept for this pass of the loop."""
+        data = memoryview(self._postponed)
+        self._forget_postponed()
+        if data and self.is_open:
+            self._flow.resume(Pause.POSTPONED)
+            self._take(data, self._owner.clock.monotonic())
+
+    def _take(self, data: memoryview, now: float) -> None:
+        """Serve bytes. Whatever is wrong with them ends this connection and nothing else."""
+        owner, self._answered = self._owner, 0
         try:
             if not self._is_usual:
                 self._receive_unfed(data)
             elif isinstance(fed := owner.feed(self, data), bytes):
                 if fed:  # nearly always all of it was the kernel's: then this is all that there is to do
+                    self._answered = len(fed)
                     self.send_now(fed)
             else:
                 self._receive(data, fed)
         except Exception as fault:
             self._receiving_failed(fault)
-        if nbytes >= len(owner.turn_buffer):
+        if len(data) >= len(owner.turn_buffer):
             # The buffer was full, so more is waiting: uvloop would read on for this connection, up to 32 times.
             self._flow.yield_turn()
+        if len(data) + self._answered < LONG_BYTES:
+            owner.long_turns.short_at = now
+        else:
+            owner.long_turns.ended(now)
 
     def begin(self, stream: asyncio.Transport, data: memoryview) -> None:
         """Take over a stream whose first bytes are these, in plain."""
@@ -246,7 +273,9 @@ class Connection(asyncio.BufferedProtocol):
             self.send_now(fed.ready)
         elif fed.ready:
             self.send_frames(fed.ready)
+        self._answered = len(fed.ready)
         if fed.waiting:
+            self._answered += sum(len(replies) for _, replies in fed.waiting)
             self._owner.reply_when_readable(self, fed.waiting)
         if commands:
             self._hand_out(commands, tail_before + len(data) - tail)
@@ -390,7 +419,12 @@ class Connection(asyncio.BufferedProtocol):
             if self._flow.count_unread() > limit:
                 self.violation("peer does not read", limit="write_max_bytes", value=limit)
 
+    def _forget_postponed(self) -> None:
+        size, self._postponed = len(self._postponed), b""
+        self._account(-size)
+
     def _drop_buffered(self) -> None:
+        self._forget_postponed()
         self._account(-self._inbox.drop())
         self._flow.drop_unread()
 

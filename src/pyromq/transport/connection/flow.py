@@ -23,6 +23,7 @@ class Pause(Enum):
     DRAINING = "a kernel goes on when Python has finished the sends that it has"
     PENDING_REPLIES = "many of its replies wait for the log"
     YIELDING = "others have their turn, until the next pass of the loop"
+    POSTPONED = "what came last is served in the next pass of the loop, since it takes long"
 
 
 _NONE: frozenset[Pause] = frozenset()

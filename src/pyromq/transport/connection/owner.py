@@ -10,6 +10,7 @@ from ...ambient import Clock
 from ...kernel.seam import Feed, PendingReply
 from ...protocol.command import Command
 from ..limits import Limits
+from ..turns.long_turns import LongTurns
 from .buffered_bytes import BufferedBytes
 
 C = TypeVar("C", contravariant=True)  # the connection, which imports this
@@ -25,6 +26,7 @@ class Owner(Protocol[C]):
     buffer: memoryview  # received bytes land here; shared, since they are dealt with before the next read
     turn_buffer: memoryview  # the part of it that a connection usually fills in its turn
     buffered: BufferedBytes
+    long_turns: LongTurns
 
     def opened(self, connection: C) -> bool:
         """Return whether to serve the connection; False: it is one too many."""

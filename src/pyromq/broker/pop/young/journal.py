@@ -98,6 +98,11 @@ class PopJournal:
         self._access.intake.put(record, partial(self._put, entries, waiting))
         self._access.intake.flush()
 
+    @property
+    def is_awaited(self) -> bool:
+        """Return whether anything rests on the next record, or belongs before what the table has."""
+        return bool(self._waiting or self._kept)
+
     def put_now(self) -> bool:
         """Put what the table has gathered, before a kernel adds to it. False: it could not be put, and is kept."""
         self.flush()

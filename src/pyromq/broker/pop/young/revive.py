@@ -31,8 +31,8 @@ from .lanes import Lanes
 log = logs.get("pyromq.broker")
 
 TICK_S = 0.1
-COPIED_AT_ONCE = 256  # messages in a turn of the loop that a kernel copies
-MESSAGES_AT_ONCE = 64  # and that are copied here, about two milliseconds; one check point at least
+COPIED_AT_ONCE = 192  # messages in a turn of the loop that a kernel copies
+MESSAGES_AT_ONCE = 32  # and that are copied here, about a millisecond; one check point at least
 SAID_AGAIN_S = 10.0
 
 
