@@ -32,7 +32,7 @@ log = logs.get("pyromq.broker")
 
 TICK_S = 0.1
 COPIED_AT_ONCE = 192  # messages in a turn of the loop that a kernel copies
-MESSAGES_AT_ONCE = 32  # and that are copied here, about a millisecond; one check point at least
+MESSAGES_AT_ONCE = 64  # and that are copied here, about two milliseconds; one check point at least
 SAID_AGAIN_S = 10.0
 
 
