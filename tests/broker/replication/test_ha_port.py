@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from pyromq.broker.replication.leading.ha_port import HaPort, is_allowed
-from pyromq.broker.replication.settings import ReplicationSettings
+from pyromq.broker.replication.leading.sender import GATHER_S
+from pyromq.broker.replication.settings import BrokerRole, ReplicationSettings
 from pyromq.protocol.replication.classic import Chunk, ChunkReader, encode_report
 from pyromq.testing.clock import ManualClock
 from pyromq.transport.memory import MemoryStream, pair
@@ -98,6 +99,7 @@ class World:
         for listener in self.on_append:
             listener()
         await self.clock.settle()
+        await self.clock.advance(GATHER_S)
 
 
 @asynccontextmanager
@@ -142,6 +144,20 @@ async def test_what_is_appended_follows_at_once_and_a_lone_master_pays_nothing()
         slave.stream.abort()
         await here.clock.settle()
         assert (here.on_append, here.port.senders) == ([], [])
+
+
+@pytest.mark.parametrize(("role", "count"), [(BrokerRole.ASYNC_MASTER, 2), (BrokerRole.SYNC_MASTER, 3)])
+async def test_appends_within_a_millisecond_leave_together_where_nobody_waits(role: BrokerRole, count: int) -> None:
+    async with world(broker_role=role) as here:
+        slave = await here.connect(2_500)
+        await here.append(10)
+        for _ in range(2):
+            here.log.end += 10
+            here.on_append[0]()
+            await here.clock.settle()
+        await here.clock.advance(GATHER_S)
+        assert len(slave.chunks) == count
+        assert slave.received == here.log.bytes_of(2_500, 30)
 
 
 @pytest.mark.parametrize("report", [2_501, 1 << 62, 999])

@@ -16,7 +16,7 @@ from .... import logs
 from ....ambient import Clock
 from ....transport.address import parse_address
 from ....transport.listening import Acceptor, Listening
-from ..settings import ReplicationSettings
+from ..settings import BrokerRole, ReplicationSettings
 from .log_source import LogSource
 from .sender import LogSender
 from .wires import ClassicWire, Wires
@@ -49,6 +49,7 @@ class HaPort:
         self._members = members
         self._changed = changed
         self._on_append = on_append
+        self._is_classic = wires is None
         self._wires = wires or (lambda end: ClassicWire(source, settings))
         self._warn = logs.Limited(log, clock, SAID_AGAIN_S)
         self._acceptor: Acceptor[LogSender] = Acceptor(
@@ -62,6 +63,11 @@ class HaPort:
     @property
     def settings(self) -> ReplicationSettings:
         return self._settings()
+
+    @property
+    def gathers(self) -> bool:
+        """Return whether no send waits for slaves: what is appended may leave a moment later."""
+        return self._is_classic and self.settings.broker_role is BrokerRole.ASYNC_MASTER
 
     def accept(self, listening: Listening) -> None:
         self._acceptor.accept_on(listening)

@@ -24,6 +24,7 @@ from .wires import CannotServe, Wires
 log = logs.get("pyromq.broker")
 
 WRITE_AHEAD_BYTES = 1 << 20  # kept for a slave that is slower than its master
+GATHER_S = 0.001  # of appends that leave together, where no send waits for slaves
 TURN_BYTES = 1 << 20  # to one slave in a turn of the loop: others want theirs
 
 
@@ -32,6 +33,11 @@ class SenderOwner(Protocol):
 
     @property
     def settings(self) -> ReplicationSettings: ...
+
+    @property
+    def gathers(self) -> bool:
+        """Return whether no send waits for slaves: what is appended may leave a moment later."""
+        ...
 
     def reported(self, sender: LogSender) -> None:
         """Note that a slave has told how far it is."""
@@ -172,9 +178,15 @@ class LogSender(asyncio.Protocol):
     # --- the stream -----------------------------------------------------------------------------------------------
 
     def pump_soon(self) -> None:
-        """Send what was appended, at the end of this turn of the loop."""
-        if not self._is_pumping and self._can_write and self.is_streaming and self._reading is None:
-            self._is_pumping = True
+        """Send what was appended, at the end of this turn of the loop. Where nobody waits for the slave: what came
+        within a millisecond together, since each piece costs both sides a turn."""
+        if self._is_pumping or not self._can_write or not self.is_streaming or self._reading is not None:
+            return
+        self._is_pumping = True
+        since_s = self._clock.monotonic() - self._wrote if self._owner.gathers else GATHER_S
+        if since_s < GATHER_S:
+            self._clock.call_later(GATHER_S - since_s, self._pump)
+        else:
             asyncio.get_running_loop().call_soon(self._pump)
 
     def pause_writing(self) -> None:
