@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from pyromq.admin.replicas import CONTROLLED, ELECTED, ReplicaStatus, SetReport, take_sync_state
+from pyromq.admin.replicas import CONTROLLED, ReplicaStatus, SetReport, take_sync_state
 from pyromq.cli.cluster.replicas import _chosen
 from pyromq.cli.cluster.set_reports import troubles
 from pyromq.cli.doctor.replica_checks import _controller, _in_sync, _lags
@@ -118,10 +118,6 @@ def test_what_would_lose_messages_is_refused(to: int, why: str) -> None:
 
 
 def test_sets_that_no_controller_leads_are_refused_with_what_to_do() -> None:
-    elected = led()
-    elected.kind = ELECTED
-    with pytest.raises(PyroError, match="chooses its master itself"):
-        _chosen(elected, None)
     with pytest.raises(PyroError, match="cannot be asked: nobody leads"):
         _chosen(led(trouble="nobody leads"), None)
     alone = led()

@@ -267,7 +267,9 @@ def test_another_controller_leads_when_the_first_is_gone_and_replaces_masters(tm
 def test_two_controllers_of_one_name_are_refused(tmp_path: Path) -> None:
     async def scene(world: World) -> None:
         with pytest.raises(ConfigError, match="the controller at n0:9877 has this name"):
-            await Leadership(world.store.member("x"), world.clock, "pyromq").join(ControllerPlace("n0", "elsewhere:1"))
+            await Leadership(world.store.member("x"), world.clock, "pyromq", "/pyromq").join(
+                ControllerPlace("n0", "elsewhere:1")
+            )
 
     play(tmp_path, scene)
 
@@ -291,6 +293,15 @@ def test_a_change_whose_answer_is_lost_is_settled_before_it_is_answered(tmp_path
 
     for seed in range(20):
         play(tmp_path / str(seed), scene)
+
+
+def test_all_keys_begin_with_the_prefix_of_the_settings(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await two_in_sync(world)
+        assert (await sync_state(world))["masterBrokerId"] == 1
+        assert {key.split("/")[1] for key in world.store.keys} == {"elsewhere"}
+
+    play(tmp_path, scene, etcd_prefix="/elsewhere")
 
 
 def test_without_its_store_a_controller_says_so(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from ..errors import RequestRefused
 from ..model.codes import ResponseCode as Code
 from .replica_set import ReplicaSet, decode_set
 
-ROOT = "/pyromq/"
 LEAF = "controlled"
 MOST_ATTEMPTS = 5  # of a change that others of the same set were faster than
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]{1,127}")
@@ -30,8 +29,9 @@ Decide = Callable[[ReplicaSet | None], ReplicaSet | None]
 
 
 class ControlledSet(NamedTuple):
-    """A set, and where it stands. `version` is ABSENT where there is none yet."""
+    """A set, and where it stands: below `root`. `version` is ABSENT where there is none yet."""
 
+    root: str
     cluster: str
     name: str
     content: ReplicaSet | None
@@ -39,14 +39,16 @@ class ControlledSet(NamedTuple):
 
     @property
     def key(self) -> str:
-        return f"{ROOT}{self.cluster}/{self.name}/{LEAF}"
+        return f"{self.root}{self.cluster}/{self.name}/{LEAF}"
 
 
 class ControlledSets:
     """Event loop only. Reads are as a majority of the store has them; CoordinationUnreachable where it has none."""
 
-    def __init__(self, coordination: Coordination) -> None:
+    def __init__(self, coordination: Coordination, prefix: str) -> None:
+        """`prefix`: what all keys begin with."""
         self._coordination = coordination
+        self._root = f"{prefix.rstrip('/')}/"
         self._clusters: dict[str, str] = {}  # by broker name, where it was found last
 
     async def find(self, name: str, cluster: str = "") -> ControlledSet:
@@ -66,12 +68,12 @@ class ControlledSets:
                 Code.CONTROLLER_INVALID_REQUEST,
             )
         if not found:
-            return ControlledSet("", name, None, ABSENT)
+            return ControlledSet(self._root, "", name, None, ABSENT)
         self._clusters[name] = found[0].cluster
         return found[0]
 
     async def all(self) -> list[ControlledSet]:
-        return list(_sets_in(await self._coordination.read(ROOT)))
+        return list(_sets_in(await self._coordination.read(self._root), self._root))
 
     async def change(self, name: str, cluster: str, decide: Decide) -> ControlledSet:
         """Change a set as `decide` says, which is asked again when others were faster. Return what stands then.
@@ -109,17 +111,17 @@ class ControlledSets:
         return await self._coordination.change({record.key: record.version}, puts, deletes)
 
     async def _read(self, cluster: str, name: str) -> ControlledSet:
-        record = ControlledSet(cluster, name, None, ABSENT)
+        record = ControlledSet(self._root, cluster, name, None, ABSENT)
         found = (await self._coordination.read(record.key)).keys.get(record.key)
         return record if found is None else _with(record, found)
 
 
-def _sets_in(snapshot: Snapshot) -> Iterator[ControlledSet]:
+def _sets_in(snapshot: Snapshot, root: str) -> Iterator[ControlledSet]:
     for key, found in snapshot.keys.items():
-        cluster, _, rest = key.removeprefix(ROOT).partition("/")
+        cluster, _, rest = key.removeprefix(root).partition("/")
         name, _, leaf = rest.partition("/")
         if leaf == LEAF:
-            yield _with(ControlledSet(cluster, name, None, ABSENT), found)
+            yield _with(ControlledSet(root, cluster, name, None, ABSENT), found)
 
 
 def _with(record: ControlledSet, found: StoredKey) -> ControlledSet:

@@ -39,14 +39,15 @@ class ControllerPlace(msgspec.Struct, frozen=True):
 class Leadership:
     """Event loop only. `keep` is the loop; what it found out last is in the properties."""
 
-    def __init__(self, coordination: Coordination, clock: Clock, group: str) -> None:
+    def __init__(self, coordination: Coordination, clock: Clock, group: str, prefix: str) -> None:
+        """`prefix`: what all keys begin with."""
         self.group = group
         self.leader: ControllerPlace | None = None
         self.peers: dict[str, ControllerPlace] = {}
         self._me: ControllerPlace | None = None  # until it has joined: its address is known when it listens
         self._coordination = coordination
         self._clock = clock
-        self._prefix = f"/pyromq/.controllers/{group}/"
+        self._prefix = f"{prefix.rstrip('/')}/.controllers/{group}/"
         self._lease: Lease | None = None
         self._until = float("-inf")  # monotonic: our lease lives at least as long
 

@@ -63,9 +63,11 @@ class Controller:
             tls=config.client_tls(),
             connect=connect,
         )
-        self._sets = ControlledSets(coordination)
+        self._sets = ControlledSets(coordination, config.coordination.etcd_prefix)
         self._heard = HeardBrokers(clock)
-        self.leadership = Leadership(coordination, clock, config.controller_dleger_group)
+        self.leadership = Leadership(
+            coordination, clock, config.controller_dleger_group, config.coordination.etcd_prefix
+        )
         self._elections = Elections(self._sets, self._heard, self.live, self._client, clock)
         self._failover = Failover(self._sets, self._heard, self._elections, self.leadership, self.live, clock)
         handlers = surface(

@@ -159,7 +159,7 @@ class ElectedMember:
     async def act(self) -> None:
         """Do what this replica's role wants now. Raises CoordinationUnreachable."""
         if self.master is not None:
-            await self.master.tend_set()
+            await (self.resign() if self._should_give_way() else self.master.tend_set())
         elif self.state is None:
             await self._found()
         else:
@@ -171,6 +171,15 @@ class ElectedMember:
         """Make the first state of the set, if nobody has."""
         if self.snapshot is not None and self.me == FOUNDER:
             await self._ask_to_lead(founding_state(self.me, self._minimum, self._clock.now_ms()), ABSENT, {})
+
+    def _should_give_way(self) -> bool:
+        """Return whether an administrator wants another replica as master, which can be it: it is in sync, and there.
+
+        Only about when: what a master may do, and who may become one, is judged as ever."""
+        if self.snapshot is None or self.state is None:
+            return False
+        wanted = self.keys.wanted_in(self.snapshot)
+        return wanted != self.me and wanted in self.state.in_sync and wanted in self.keys.seen_in(self.snapshot)
 
     def depose(self) -> None:
         """Stop leading, at once."""
@@ -200,7 +209,7 @@ class ElectedMember:
         )
 
     async def _campaign(self) -> None:
-        if self.snapshot is None or refusal(self.view()) is not None:
+        if self.snapshot is None or refusal(self.view()) is not None or self._should_give_way():
             return
         await self._clock.sleep(self._timings.rank_s * campaign_rank(self.view()))
         await self.learn()

@@ -2,6 +2,7 @@
 
     /pyromq/CLUSTER/NAME/state         epoch, master, in-sync set; changed by comparing its version
     /pyromq/CLUSTER/NAME/leader        who leads, under its lease
+    /pyromq/CLUSTER/NAME/wanted        whom an administrator wants as master, under a lease of seconds
     /pyromq/CLUSTER/NAME/alive/ID      how far a replica is, under its lease
     /pyromq/CLUSTER/NAME/replicas/ID   where a replica is reached, and which store it has
 
@@ -49,6 +50,15 @@ class SetKeys:
     @property
     def leader(self) -> str:
         return self.prefix + "leader"
+
+    @property
+    def wanted(self) -> str:
+        return self.prefix + "wanted"
+
+    def wanted_in(self, snapshot: Snapshot) -> int | None:
+        """Return the replica that an administrator wants as master now; None: nobody."""
+        found = snapshot.keys.get(self.wanted)
+        return None if found is None else whole_number(found.value.decode("ascii", "replace"))
 
     def alive(self, replica: int) -> str:
         return f"{self.prefix}alive/{replica}"

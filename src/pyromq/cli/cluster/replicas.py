@@ -46,8 +46,8 @@ async def status(shell: Shell, name: str | None) -> None:
 async def switch(shell: Shell, name: str, to: int | None, wait_s: float) -> None:
     """Make another replica of a broker name the master, after a preview.
 
-    Only replicas that are in sync can be chosen. Sends fail until the new master serves them: seconds. What the old
-    master of an Apache set acknowledged meanwhile may be lost (docs/controller.md)."""
+    Only replicas that are in sync can be chosen. The master of an elected set gives way in order, and loses nothing; in
+    controller mode sends fail for seconds, and what the old master acknowledges meanwhile may be lost."""
     (found,) = await set_reports(shell.calls, name)
     chosen = _chosen(found, to)
     plan = [
@@ -56,11 +56,16 @@ async def switch(shell: Shell, name: str, to: int | None, wait_s: float) -> None
         for one in found.replicas
     ]
     shell.about_to(f"make replica {chosen.id} ({chosen.address}) the master of {name}", plan)
-    now_ms = shell.session.clock.now_ms()
-    elected = await admin.replicas.elect(shell.calls, found.leader, found, chosen.id, now_ms)
-    shell.say(f"the controller has elected {elected.master_address}, epoch {elected.master_epoch}")
+    if found.kind == admin.replicas.ELECTED:
+        from .elected_sets import switch_elected
+
+        epoch: int | None = await switch_elected(found, chosen.id, wait_s)
+    else:
+        now_ms = shell.session.clock.now_ms()
+        epoch = (await admin.replicas.elect(shell.calls, found.leader, found, chosen.id, now_ms)).master_epoch
+    shell.say(f"{chosen.address} is elected, epoch {epoch}")
     await _until_it_leads(shell, chosen, wait_s)
-    shell.report({"broker": name, "master": chosen.id, "address": chosen.address, "epoch": elected.master_epoch})
+    shell.report({"broker": name, "master": chosen.id, "address": chosen.address, "epoch": epoch})
 
 
 def _chosen(found: SetReport, to: int | None) -> ReplicaStatus:
@@ -70,12 +75,8 @@ def _chosen(found: SetReport, to: int | None) -> ReplicaStatus:
             f"{found.name} has the master that configuration files name: stop it, and start a slave that has all of "
             "its log with brokerRole=SYNC_MASTER and brokerId=0 (docs/replication.md)"
         )
-    if found.kind == admin.replicas.ELECTED:
-        raise PyroError(
-            f"{found.name} chooses its master itself (elected set): stop the master in order, and another leads"
-        )
     if found.trouble:
-        raise PyroError(f"the controller of {found.name} cannot be asked: {found.trouble}")
+        raise PyroError(f"who of {found.name} is in sync cannot be asked: {found.trouble}")
     ready = [one for one in found.replicas if one.in_sync and one.answers and one.role != "master"]
     if to is None:
         if not ready:

@@ -11,7 +11,8 @@ from ...errors import PyroError
 from ...model.foreign_text import shell_word
 from ...model.wire_text import whole_number
 from ...text.values import size
-from ..cluster.set_reports import etcd_of, set_reports
+from ..cluster.elected_sets import etcd_of
+from ..cluster.set_reports import set_reports
 from .checked import BROKEN, GOOD, WARNING, CheckedCluster, CheckResult
 
 FAR_BEHIND = 256 << 20  # bytes: Java's haMaxGapNotInSync
