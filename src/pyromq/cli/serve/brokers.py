@@ -33,6 +33,7 @@ _DEATHS_S = 60.0
 _PAUSE_S = 1.0
 _READY = "pyromq broker ready on "
 _NUMBERED = re.compile(r"broker-(\d{1,4})(-slave-\d{1,4})?", re.ASCII)
+_REPLICA = re.compile(r"replica-\d", re.ASCII)
 
 # A set that loses nothing with one of its machines: a send is answered when a slave has it, and slaves are read.
 _MASTER = {"PYROMQ_BROKER_BROKER_ROLE": "SYNC_MASTER", "PYROMQ_BROKER_SLAVE_READ_ENABLE": "true"}
@@ -87,7 +88,7 @@ def places(
             "start as many brokers and slaves as before, or name another folder with --data"
         )
     return [
-        BrokerHome(name, data / folder, host, _port_of(port, number), grpc_port and _port_of(grpc_port, number), role)
+        BrokerHome(name, data / folder, host, next_port(port, number), grpc_port and next_port(grpc_port, number), role)
         for number, (folder, (name, role)) in enumerate(members.items())
     ]
 
@@ -102,19 +103,25 @@ def _members(count: int, slaves: int) -> dict[str, tuple[str, Mapping[str, str]]
     return found
 
 
-def _port_of(first: int, number: int) -> int:
+def next_port(first: int, number: int) -> int:
+    """Return the port of a broker by its place; one that is chosen freely stays so."""
     return first + number * PORT_STEP if first > 0 else first
 
 
 def check_apart(data: Path) -> None:
     """Raise DiskError if a broker that runs has its store around the folder or below it, and it is none of its own."""
     check_not_inside(data / "store")
-    check_not_above(data, lambda name: name == "store" or _NUMBERED.fullmatch(name) is not None)
+    check_not_above(data, lambda name: name == "store" or bool(_NUMBERED.fullmatch(name) or _REPLICA.fullmatch(name)))
 
 
 def check_single(data: Path) -> None:
     """Raise ConfigError if the folder is one of `--brokers`: a broker in `store` beside them would have none of it."""
     numbered = _numbered(data)
+    if replicas := sorted(one.name for one in data.glob("replica-*") if one.is_dir()):
+        raise ConfigError(
+            f"{data} holds {', '.join(replicas)} of an elected set, which would not be served: start them with "
+            f"--replicas {len(replicas)}, or name another folder with --data"
+        )
     if not numbered:
         return
     if (data / "store").exists():

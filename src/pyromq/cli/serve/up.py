@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -31,6 +32,7 @@ from ...transport.settings import TransportSettings
 from ..terminal.called import as_called
 from ..terminal.printing import print_text
 from .brokers import BrokerHome, BrokerProcess, check_apart, check_single, places, run_brokers
+from .replicas import etcd_beside, replica_homes
 from .setting_options import load_daemon
 from .stopping import stop_on_signals
 
@@ -97,13 +99,32 @@ _NAME_SERVERS = ("NAMESRV_ADDR", _VARIABLE.format("NAMESRV_ADDR"))
     metavar="N",
     help="With --brokers: so many slaves of each, a process each. Sends wait for one, and slaves are read.  [0]",
 )
+@click.option(
+    "--replicas",
+    type=int,
+    metavar="N",
+    help="One broker as an elected set of so many replicas, a process each, which choose their master; needs etcd.",
+)
+@click.option("--etcd", metavar="URL", help="With --replicas: the etcd to use.  [one is started, in the data folder]")
 @click.option("--insecure", is_flag=True, help="Allow an address other than loopback although there are no users.")
 def up(
-    data: str, host: str, advertise: str | None, brokers: int | None, slaves: int | None, insecure: bool, **ports: Any
+    data: str,
+    host: str,
+    advertise: str | None,
+    brokers: int | None,
+    slaves: int | None,
+    replicas: int | None,
+    etcd: str | None,
+    insecure: bool,
+    **ports: Any,
 ) -> None:
     """Run a name server and a broker, ready to use."""
     if slaves is not None and brokers is None:
         raise click.BadParameter("it needs --brokers: slaves are processes of their own", param_hint="--slaves")
+    if replicas is not None and brokers is not None:
+        raise click.BadParameter("it is one broker name: leave --brokers out", param_hint="--replicas")
+    if etcd is not None and replicas is None:
+        raise click.BadParameter("it needs --replicas: only an elected set uses etcd", param_hint="--etcd")
     if not data.strip():
         raise click.BadParameter("it is empty: name a folder, . for this one", param_hint="--data")
     folder = Path(data)
@@ -135,12 +156,15 @@ def up(
         | {"store_path_root_dir": "--data"},
     )
     check_apart(folder)
-    if brokers is None:
+    if brokers is None and replicas is None:
         check_single(folder)
         names, store = _with_one_certificate(names, store, folder)
         loop.run(serve(names, store, folder))
         return
-    homes = places(folder, brokers, host, ports["broker_port"], ports["grpc_port"], slaves or 0)
+    wanted = (host, ports["broker_port"], ports["grpc_port"])
+    homes = [] if brokers is None else places(folder, brokers, *wanted, slaves or 0)
+    if replicas is not None:
+        replica_homes(folder, replicas, *wanted, "")  # refused before anything is started
     names, store = _with_one_certificate(names, store, folder)
     given = _as_variables(
         {"allow_unauthenticated": insecure or None, "broker_ip1": advertise}
@@ -153,11 +177,16 @@ def up(
         # A name server of the environment is another one than theirs, and no news to anybody.
         inherited = {name: value for name, value in os.environ.items() if name not in _NAME_SERVERS}
         clock, environment = SystemClock(), _as_variables(SMALL) | inherited | given
-        await run_brokers(
-            [BrokerProcess(home, namesrv_address, flags, environment, clock) for home in homes],
-            lambda addresses: _welcome_all(namesrv_address, folder, store.config, homes, addresses),
-            stop_wanted,
-        )
+        async with AsyncExitStack() as stack:
+            served = homes
+            if replicas is not None:
+                endpoints = await stack.enter_async_context(etcd_beside(etcd, folder, clock))
+                served = replica_homes(folder, replicas, *wanted, endpoints)
+            await run_brokers(
+                [BrokerProcess(home, namesrv_address, flags, environment, clock) for home in served],
+                lambda addresses: _welcome_all(namesrv_address, folder, store.config, served, addresses),
+                stop_wanted,
+            )
 
     loop.run(beside_name_server(names, store.config.advertised_host, several))
 
