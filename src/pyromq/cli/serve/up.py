@@ -259,7 +259,8 @@ def _welcome_all(
     """Say where several brokers are, each slave with its master."""
     copies = dict.fromkeys((home.name for home in homes), "")
     for home, address in zip(homes, addresses, strict=True):
-        copies[home.name] += f" with slave {address}" if home.is_slave else address
+        before = copies[home.name] and copies[home.name] + ", "  # another replica of an elected set
+        copies[home.name] = f"{copies[home.name]} with slave {address}" if home.is_slave else before + address
     _welcome(namesrv_address, data, config, ", ".join(copies.values()))
     if any(home.is_slave for home in homes):
         print_text(as_called(SLAVES).format(namesrv=namesrv_address, cluster=config.broker_cluster_name))
