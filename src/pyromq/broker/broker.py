@@ -309,6 +309,8 @@ class Broker:
         a change of roles, after which this broker registers in another one.
         """
         try:
+            if self.master_tables is not None:
+                self.master_tables.leave()
             await self._stop_serving(is_leaving=is_leaving)
             if self.follower_tables is not None:  # whose tables are the log's: nobody else writes into them
                 await self.follower_tables.close()

@@ -63,6 +63,10 @@ class MasterTables:
         except TimeoutError:
             raise PyroError("the set has not confirmed what was carried forward from a log file") from None
 
+    def leave(self) -> None:
+        """Let nobody wait for the set any more."""
+        self._recorder.leave()
+
     def stopped(self) -> None:
         """Note, once the tables are written, that they are what the log says, if the set has all of it. Blocking."""
         store = self._base.store

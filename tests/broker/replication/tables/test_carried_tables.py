@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pyromq.errors import RequestRefused
 from pyromq.model.names import STATE_TOPIC
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.record import Record
@@ -62,6 +63,18 @@ async def test_a_change_that_is_not_confirmed_in_time_is_no_success(tmp_path: Pa
         answer = await asked
         assert answer.code == 14
         assert "the members of the set have not confirmed it in time" in str(answer.remark)
+
+
+async def test_nobody_waits_for_the_set_when_the_broker_stops(tmp_path: Path) -> None:
+    members = Members(tmp_path)
+    async with members.master("a", killed=True) as master:
+        asked = asyncio.ensure_future(create(master, "orders"))
+        await members.clock.settle()
+        await master.halt()
+        await master.broker.stop()
+        assert (await asked).code == 14
+        with pytest.raises(RequestRefused, match="have not confirmed it in time"):
+            await master.broker.tables.topic_save.saved()
 
 
 async def test_a_send_to_a_new_topic_waits_for_the_topic(tmp_path: Path) -> None:

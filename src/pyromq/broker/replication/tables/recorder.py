@@ -43,6 +43,8 @@ class TableRecorder:
         self._changes: dict[tuple[str, str, str | int | None], TableChange] = {}  # not in the log yet, in order
         self._is_due = self._is_silent = False
         self._writing_snapshot = asyncio.Lock()
+        self._waiting: set[asyncio.Future[None]] = set()  # for records to be confirmed
+        self._is_over = False
         self._end = 0  # of the last record, in the log
         self.snapshot = NO_SNAPSHOT  # offset of the newest whole one
         self.snapshot_bytes = self.bytes_since = 0
@@ -150,20 +152,36 @@ class TableRecorder:
 
     async def confirmed(self) -> None:
         """Return once all that was put is readable. RequestRefused: it is not in time, and may still be or never."""
-        if self._access is None:
+        if self._access is None or self._access.store.readable.value >= self._end:
             return
-        end = self._end
+        waiting = asyncio.ensure_future(self._access.store.readable.reached(self._end))
+        self._waiting.add(waiting)
         try:
+            if self._is_over:
+                waiting.cancel()
             async with self._clock.timeout(CONFIRM_S):
-                await self._access.store.readable.reached(end)
+                await asyncio.wait({waiting})
+            if not waiting.cancelled():
+                waiting.result()
+                return
         except TimeoutError:
-            raise RequestRefused(
-                "changed here, but the members of the set have not confirmed it in time: it counts if they do, and is "
-                "gone if another member takes over before that. Ask again",
-                ResponseCode.SERVICE_NOT_AVAILABLE,
-            ) from None
+            pass
         except StoreNotWritable as fault:
             raise refusal(fault) from None
+        finally:
+            self._waiting.discard(waiting)
+            waiting.cancel()
+        raise RequestRefused(
+            "changed here, but the members of the set have not confirmed it in time: it counts if they do, and is gone "
+            "if another member takes over before that. Ask again",
+            ResponseCode.SERVICE_NOT_AVAILABLE,
+        )
+
+    def leave(self) -> None:
+        """Let nobody wait any more for what is not confirmed: this broker stops, or does not lead any more."""
+        self._is_over = True
+        for waiting in self._waiting:
+            waiting.cancel()
 
     # --- snapshots ------------------------------------------------------------------------------------------------
 
