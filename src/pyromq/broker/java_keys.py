@@ -67,16 +67,22 @@ _REFUSED = (
         "aclEnable=false authenticationEnabled=false authorizationEnabled=false migrateAuthFromV1Enabled=false",
     ),
     RefusedKeys(
-        "there are no elected sets and no acting masters yet, so sends would wait for other copies than this asks for",
+        "elected sets go by etcd and have no such choices, and there are no acting masters, so sends would wait for "
+        "other copies than this asks for",
         "name the copies by inSyncReplicas and minInSyncReplicas, or do without it",
         """
         totalReplicas=1 allAckInSyncStateSet=false enableAutoInSyncReplicas=false enableSlaveActingMaster=false
         enableRemoteEscape=false duplicationEnable=false asyncLearner=false""",
     ),
     RefusedKeys(
-        "there is no controller and no DLedger log yet, so no master would be elected",
-        "run a single master",
-        "enableControllerMode=false enableDLegerCommitLog=false",
+        "a broker is no member of a set that a controller leads yet, so no master would be elected",
+        "let etcd lead the set (etcdEndpoints, docs/elected-sets.md)",
+        "enableControllerMode=false",
+    ),
+    RefusedKeys(
+        "there is no DLedger log, so no master would be elected",
+        "let etcd lead the set (etcdEndpoints, docs/elected-sets.md)",
+        "enableDLegerCommitLog=false",
     ),
     RefusedKeys(
         "only RocketMQ's file store and JSON tables are read and written, so data kept by RocksDB would be missing",

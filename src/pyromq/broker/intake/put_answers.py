@@ -21,11 +21,11 @@ def late_reply(config: BrokerConfig, fields: dict[str, str], code: ResponseCode)
         few = f"stored, but fewer than {slaves} slaves are in sync (inSyncReplicas)"
         return Reply(ResponseCode.SLAVE_NOT_AVAILABLE, few, fields=fields)
     if code == ResponseCode.FLUSH_SLAVE_TIMEOUT and config.is_elected:
-        late = (
+        unconfirmed = (
             f"not confirmed by the in-sync set within {config.slave_wait_ms} ms (slaveTimeout): it is readable once it "
             "is, and may be lost if another replica leads before"
         )
-        return Reply(ResponseCode.FLUSH_SLAVE_TIMEOUT, late, fields=fields)
+        return Reply(ResponseCode.FLUSH_SLAVE_TIMEOUT, unconfirmed, fields=fields)
     if code == ResponseCode.FLUSH_SLAVE_TIMEOUT:
         late = f"stored, but not on {slaves} slaves within {config.slave_wait_ms} ms (slaveTimeout)"
         return Reply(ResponseCode.FLUSH_SLAVE_TIMEOUT, late, fields=fields)
