@@ -14,8 +14,9 @@ import click
 import pytest
 
 from pyromq.broker.config import BrokerConfig
+from pyromq.broker.java_keys import BROKER_KEYS
 from pyromq.cli.main import cli, main
-from pyromq.config import settings_of
+from pyromq.config import examine_file, settings_of
 from pyromq.namesrv.config import NamesrvConfig
 from tests.house.source import ROOT
 from tests.support import require
@@ -68,6 +69,20 @@ def test_the_broker_counts_as_started_once_it_answers() -> None:
     (check,) = entries(ROOT / "deploy" / "pyromq-broker.service", "ExecStartPost")
     (asked,) = re.findall(rf"{PROGRAM} ([^;]*);", check)
     assert understood(shlex.split(asked)).params["quiet"] is True
+
+
+def test_master_and_slave_have_settings_that_fit_each_other() -> None:
+    both = []
+    for name in ("master", "slave"):
+        found = examine_file(ROOT / "deploy" / f"{name}.conf", BrokerConfig, BROKER_KEYS)
+        assert [one.error for one in found if one.error] == []
+        both.append({one.key: one.value for one in found})
+    master, slave = both
+    assert all(master[key] == slave[key] for key in ("brokerClusterName", "brokerName", "namesrvAddr"))
+    assert (master["brokerRole"], slave["brokerRole"]) == ("SYNC_MASTER", "SLAVE")
+    assert master["haAllow"] == slave["brokerIP1"]
+    (check,) = entries(ROOT / "deploy" / "pyromq-slave.service", "ExecStartPost")
+    assert f"127.0.0.1:{slave['listenPort']}" in check
 
 
 def test_systemd_waits_longer_for_a_stop_than_the_broker_does_for_requests() -> None:
