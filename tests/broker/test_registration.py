@@ -104,6 +104,7 @@ class Setting:
             self.identity,
             addresses,
             lambda: RegistrationFacts(self.version, self.topics),
+            rng=random.Random(1),
             period_s=30,
             timeout_s=24,
             frame_bytes=frame_bytes,

@@ -17,7 +17,7 @@ from dataclasses import KW_ONLY, dataclass, field
 import msgspec
 
 from .. import logs
-from ..ambient import Clock
+from ..ambient import Clock, Random
 from ..errors import CallFailed, CallRefused, PyroError, RequestTooLarge
 from ..model.codes import ResponseCode
 from ..model.topic import MASTER_ID, Perm
@@ -121,6 +121,7 @@ class BrokerRegistration:
     name_servers: Sequence[str]
     facts: Callable[[], RegistrationFacts]
     _: KW_ONLY
+    rng: Random
     period_s: float
     timeout_s: float
     frame_bytes: int = FrameLimits().frame_bytes
@@ -177,12 +178,16 @@ class BrokerRegistration:
             await self._pause(server, failures)
 
     async def _pause(self, server: _NameServer, failures: int) -> None:
-        """Wait until the period is over or something is to be told; after a failure the retry keeps its distance."""
+        """Wait until the period is over or something is to be told; after a failure the retry keeps its distance.
+
+        A thousand brokers lose a name server at the same moment: chance parts them, when they retry and later.
+        """
         if failures:  # a power of many is no float any more
-            await self.clock.sleep(min(LAST_RETRY_S, FIRST_RETRY_S * 2.0 ** min(failures - 1, 16)))
+            full_s = min(LAST_RETRY_S, FIRST_RETRY_S * 2.0 ** min(failures - 1, 16))
+            await self.clock.sleep(full_s * (0.5 + 0.5 * self.rng.random()))
             return
         with suppress(TimeoutError):
-            async with self.clock.timeout(self.period_s):
+            async with self.clock.timeout(self.period_s * (0.9 + 0.1 * self.rng.random())):
                 await server.wake.wait()
 
     def _complain(self, server: _NameServer, fault: Exception) -> None:

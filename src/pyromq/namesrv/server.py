@@ -75,8 +75,9 @@ class NameServer:
             KvHandlers(self._kv),
             SettingsHandlers(self.live, run_blocking),
         )
+        self.dispatch = Dispatcher(LoopHolds(clock, config.limits().loop_hold_ms).around(handlers), slices=slices)
         self.server = Server(
-            Dispatcher(LoopHolds(clock, config.limits().loop_hold_ms).around(handlers), slices=slices),
+            self.dispatch,
             clock=clock,
             limits=config.limits(budget.memory_bytes),
             tls=config.server_tls(),

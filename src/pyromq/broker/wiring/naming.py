@@ -55,6 +55,7 @@ class Naming:
             identity,
             config.namesrv_addr,
             self._facts,
+            rng=environment.rng,
             period_s=config.register_name_server_period / 1000,
             timeout_s=config.register_broker_timeout_mills / 1000,
             # Name servers have the default.

@@ -42,19 +42,25 @@ class NameServers:
         self._addresses = list(config.name_servers)  # the one that answered last in front
         rng.shuffle(self._addresses)  # each client settles on one, all share the load
 
-    async def route(self, topic: str) -> Route:
-        """Return the route as a name server knows it now. TopicNotFound, NoBroker, NoNameServer, or Refused."""
-        try:
-            return await self._ask_route(topic)
-        except NoBroker:  # unless the topic was made between the question for its route and the one for all topics
-            return await self._ask_route(topic)
+    async def route(self, topic: str, *, explain: bool = True) -> Route:
+        """Return the route as a name server knows it now. TopicNotFound, NoBroker, NoNameServer, or Refused.
 
-    async def _ask_route(self, topic: str) -> Route:
+        `explain`: where there is none, all topics are asked for, to tell why. Who asks again and again does without:
+        the list of a large cluster has megabytes.
+        """
+        try:
+            return await self._ask_route(topic, explain)
+        except NoBroker:  # unless the topic was made between the question for its route and the one for all topics
+            return await self._ask_route(topic, explain)
+
+    async def _ask_route(self, topic: str, explain: bool) -> Route:
         wanted = GetRouteInfo(topic=topic, accept_standard_json_only=True)
         expected = (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST)
         answer = await self.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, wanted, expected=expected)
         address = answer.address
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            if not explain:
+                raise TopicNotFound(f"{address} has no route of {topic!r}", address=address, code=answer.code)
             raise await self._not_found(topic, address)
         try:
             route = route_of(topic, answer.body)

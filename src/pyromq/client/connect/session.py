@@ -79,7 +79,7 @@ class Session:
         self.outages = Outages(clock, lambda: self.heartbeats.has_groups)
         self.name_servers = NameServers(self.transport, config, rng, self.outages)
         self.routes = KnownRoutes(clock, rng, self._ask_route, self._learned, self._is_being_made)
-        self.new_topics = KeyedTopics(clock, self.ask, self.name_servers.route, self.routes.learn)
+        self.new_topics = KeyedTopics(clock, self.ask, self._ask_briefly, self.routes.learn)
         self._announced: set[str] = set()  # topics whose brokers shall know us before we send there, or if we never do
         self.heartbeats = Heartbeats(self.client_id, config, clock, rng, self.ask, self.routes.brokers)
         self._tasks = Tasks(self._died)
@@ -276,7 +276,10 @@ class Session:
         return await self.routes.read(topic)
 
     async def _ask_route(self, topic: str) -> Route:
-        return await self.name_servers.route(topic)
+        return await self.name_servers.route(topic, explain=topic not in self.routes)
+
+    async def _ask_briefly(self, topic: str) -> Route:
+        return await self.name_servers.route(topic, explain=False)
 
     def _is_being_made(self, topic: str) -> bool:
         return self.new_topics.being_made(topic) is not None

@@ -53,7 +53,7 @@ class _Routes:
         self._calls = calls
         self._config = config
 
-    async def route(self, topic: str) -> Route:
+    async def route(self, topic: str, *, explain: bool = True) -> Route:
         if is_retry(topic):
             raise TopicNotFound(f"{topic!r} is its endpoint's own affair")
         request = v2.QueryRouteRequest(topic=v2.Resource(name=topic), endpoints=endpoints_of(self._config.name_servers))
