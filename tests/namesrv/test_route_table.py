@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pyromq.errors import RequestRefused
+from pyromq.model.topic import Perm
 from pyromq.namesrv.registration import MinBrokerChange
 from pyromq.namesrv.route_table import RouteTable
 from pyromq.protocol.bodies.route import QueueData
@@ -186,6 +187,42 @@ def test_an_id_goes_to_another_address_unless_that_one_is_of_an_older_epoch() ->
     assert "state version 3" in late.ignored
     assert table.members("broker-a") == {0: "new:1"}
     assert table.version("DefaultCluster", "old:1") is None
+
+
+def test_an_elected_slave_takes_the_masters_place_and_the_deposed_one_cannot_take_it_back() -> None:
+    """The old master hangs: its connection stays, and it knows nothing of the election."""
+    table = RouteTable()
+    for broker_id, address in ((0, "a:1"), (2, "b:1"), (3, "c:1")):
+        table.register(registration(broker_id=broker_id, address=address, version=version(state=1)), 0)
+    elected = table.register(registration(broker_id=0, address="b:1", ha_address="b:2", version=version(2, 2)), 0)
+    assert {(one.broker_id, one.address) for one in elected.displaced} == {(0, "a:1"), (2, "b:1")}
+    assert table.members("broker-a") == {0: "b:1", 3: "c:1"}
+    for attempt in (version(1, 1), version(9, 1)):  # also with topics that are newer by their own counter
+        assert table.register(registration(address="a:1", version=attempt), 0).ignored is not None
+    table.unregister([("broker-a", "a:1")])
+    table.channel_lost("channel of a:1")
+    assert not table.heartbeat("DefaultCluster", "a:1", 0)
+    assert table.members("broker-a") == {0: "b:1", 3: "c:1"}
+    route = table.route("TopicA")
+    assert route is not None
+    assert route.queue_datas[0].perm & Perm.WRITE
+    back = table.register(registration(broker_id=1, address="a:1", version=version(1, 1)), 0)
+    assert (back.master_address, back.ha_address) == ("b:1", "b:2")
+    assert table.members("broker-a") == {0: "b:1", 1: "a:1", 3: "c:1"}
+
+
+def test_while_a_set_elects_its_topics_stay_writable_and_their_brokers_have_no_master() -> None:
+    """So clients know that keys belong there, and wait. Acting masters have another way: nothing is written then."""
+    table = RouteTable()
+    for broker_id in (0, 1, 2):
+        table.register(registration(broker_id=broker_id, version=version(state=1)), 0)
+    table.channel_lost("channel of broker-a-0:10911")
+    route = table.route("TopicA")
+    assert route is not None
+    assert route.queue_datas[0].perm & Perm.WRITE
+    assert sorted(route.broker_datas[0].broker_addrs) == [1, 2]
+    table.register(registration(broker_id=0, address="broker-a-2:10911", version=version(2, 2)), 0)
+    assert table.members("broker-a") == {0: "broker-a-2:10911", 1: "broker-a-1:10911"}
 
 
 def test_a_slave_that_wrongly_claims_to_be_master_is_ignored_and_taken_out() -> None:

@@ -1,4 +1,4 @@
-"""A large cluster on virtual time: the real name server, the real registration of brokers, the real sessions of clients.
+"""A large cluster on virtual time: the real name server, the real registration of brokers, real sessions of clients.
 
 Brokers themselves are stand-ins that take heartbeats and sends: what they do with messages is measured elsewhere. Every
 client has one topic, a producer that sends now and then, and heartbeats; a third of the brokers are replicas.

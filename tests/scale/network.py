@@ -1,7 +1,8 @@
 """A network of function calls on virtual time: servers with one core each, and who talks to them.
 
-A request costs its server so much time, and waits for those that came before it. A server may be away, where connections
-are refused at once, or gone with its machine, where nobody hears anything. What passes is counted for each second.
+A request costs its server so much time, and waits for those that came before it. A server may be away, where
+connections are refused at once, or gone with its machine, where nobody hears anything. What passes is counted for each
+second.
 """
 
 from __future__ import annotations

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from pyromq.client.connect import heartbeats, session
 from tests.scale.cluster import Size
 from tests.scale.scenarios import SCENARIOS, run
 
+ROUTE = "GET_ROUTEINFO_BY_TOPIC"
 SMALL = Size(brokers=30, topics=500, clients=200)
 
 
@@ -28,9 +30,12 @@ def test_the_same_seed_takes_the_same_steps(tmp_path: Path) -> None:
     assert first == second
 
 
-def test_only_clients_of_lost_brokers_ask_more(tmp_path: Path) -> None:
-    """Each of them a few times, and not for as long as the name server believes that the brokers are there."""
-    quiet = run("steady load", SMALL, tmp_path)
-    lost = run("a rack lost", SMALL, tmp_path)
-    before, worst = quiet.before["name servers"].requests, lost.worst["name servers"].requests
-    assert worst < before + SMALL.clients * 2 / 20 * 4  # brokers in twenty that are lost, of each topic four
+def test_clients_that_do_not_tire_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would ask for routes every second for as long as a lost broker is in them: two minutes."""
+    tiring = run("a rack lost", SMALL, tmp_path).kinds[ROUTE]
+    for module in (session, heartbeats):
+        monkeypatch.setattr(module, "growing_pause_s", lambda first_s, *_: first_s)
+    tireless = run("a rack lost", SMALL, tmp_path).kinds[ROUTE]
+    usual = SMALL.clients * 190 / 27  # of each client one in 27 to 30 s
+    assert tiring < 1.25 * usual
+    assert tireless > 1.25 * tiring
