@@ -195,7 +195,8 @@ def test_mqadmin_deletes_a_group_with_its_topics_on_both(pair: Pair, admin: java
     eventually(lambda: _has_topic(pair.slave.address, retries), "the slave knows the topic")
     printed = admin.run("deleteSubGroup", "-n", pair.servers, "-c", CLUSTER, "-g", "GID_back", "-r", "true")
     assert "success" in printed
-    assert "Exception" not in printed, printed
+    if not isinstance(pair.master, java.Broker):  # Java's fails behind the deletion if it has no timers, as here
+        assert "Exception" not in printed, printed
     for address in (pair.master.address, pair.slave.address):
         eventually(partial(_lacks_topic, address, retries), "the topic is gone")
     refused = wire.ask(pair.slave.address, DELETE_GROUP, {"groupName": "GID_other", "cleanOffset": "true"})
