@@ -82,6 +82,10 @@ class Block(msgspec.Struct, array_like=True):
         self.acked |= 1 << self.offsets.index(offset)
         return True
 
+    def is_passed_by(self, pop_time: int, offset: int) -> bool:
+        """Return whether that pop had more than this, which is all acked: a reset has forgotten the rest."""
+        return not self.is_by_group and self.pop_time == pop_time and self.offsets[-1] < offset and not self.ends_at
+
     def change(self, offset: int, visible_at: int) -> None:
         """Set when a message may be given again; what the block does not have changes nothing."""
         if offset in self.offsets:

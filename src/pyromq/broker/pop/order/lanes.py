@@ -95,8 +95,8 @@ class HeldQueues:
         if position is None or offset < position:
             return OrderAck.NEEDLESS
         block = self.table.find(lane)
-        if block is None:
-            return self._ack_unknown(lane, position, offset)
+        if block is None or block.is_passed_by(pop_time, offset):
+            return self._ack_unknown(lane, position, pop_time, offset)
         if block.is_by_group:
             return self._ack_in_group(lane, block, pop_time, offset)
         if block.pop_time != pop_time:
@@ -115,11 +115,13 @@ class HeldQueues:
         self._changed(lane, block)
         return OrderAck.NOTED
 
-    def _ack_unknown(self, lane: OrderLane, position: int, offset: int) -> OrderAck:
-        """Go on behind a message whose block is forgotten. Java goes on behind any: what lies before would be lost."""
+    def _ack_unknown(self, lane: OrderLane, position: int, pop_time: int, offset: int) -> OrderAck:
+        """Go on behind a message whose block is forgotten. Java goes on behind any: what lies before would be lost.
+
+        A block that is acked stands for it, so that a kill does not take the ack back."""
         if offset != position:
             return OrderAck.NEEDLESS
-        self.move(lane, offset + 1)
+        self._changed(lane, Block(pop_time, 0, (offset,), self.clock.now_ms(), acked=1))
         return OrderAck.NOTED
 
     def change(self, lane: OrderLane, pop_time: int, offset: int, visible_at: int) -> bool:
