@@ -31,7 +31,7 @@ from pyromq.kernel.choice import is_built  # noqa: E402
 JAVA_WARM_UP_S, WARM_UP_S = 15, 2
 FILLED = 40_000  # messages that are received
 FIGURES = ("rate", "p50_us", "p99_us", "cpu_us")
-COME_S = 20  # for thousands of clients to come, and to be looked at whole by their first heartbeat
+COME_S = 10  # for thousands of clients to come
 
 
 class Row(NamedTuple):
@@ -50,7 +50,7 @@ ROWS = {
         "gRPC receive 32, ack each", "receive -g {group} -c 4 -w 1 -n 32", own_topic=True, fill=True
     ),
     "grpc-e2e": Row("gRPC end to end at 5,000/s", "e2e -g {group} -c 4 -w 4 -r 5000 -s 128", own_topic=True),
-    "grpc-idle": Row("gRPC clients idle, telemetry and heartbeats", "idle -g idle -c {clients}"),
+    "grpc-idle": Row("gRPC clients idle, telemetry and heartbeats", "idle -g idle -c {clients} -b {beat}"),
 }
 
 
@@ -107,19 +107,27 @@ def loaded(load: Path, endpoint: Endpoint, options: str, seconds: float, topic: 
 
 
 def rested(load: Path, endpoint: Endpoint, options: str, chosen: argparse.Namespace) -> dict[str, Any]:
-    """CPU and memory while clients rest: from when all have come on."""
+    """CPU and memory while clients rest: from when all have come on, heartbeat by heartbeat."""
     memory = endpoint.resident_mb()
-    seconds = COME_S + 4 * chosen.seconds
+    seconds = COME_S + (chosen.beats + 1) * chosen.beat
     command = [str(load), *options.split(), "-t", "Bench", "-a", endpoint.address, "-d", str(seconds)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         time.sleep(COME_S)
         before, begun = endpoint.cpu_s(), time.monotonic()
-        time.sleep(3 * chosen.seconds)
+        grown = [middle_growth(endpoint, memory, chosen.beat) for _ in range(chosen.beats)]
         spent, took = endpoint.cpu_s() - before, time.monotonic() - begun
-        grown = endpoint.resident_mb() - memory
         found: dict[str, Any] = json.loads(process.communicate()[0])
     errors = found["codes"] + found["statuses"]
     return {**found, "cpu_percent": 100 * spent / took, "grown_mb": grown, "errors": errors}
+
+
+def middle_growth(endpoint: Endpoint, memory: float, seconds: float) -> float:
+    """Return the median over some seconds, in MB: at any moment a few clients are awake."""
+    seen = []
+    for _ in range(20):
+        time.sleep(seconds / 20)
+        seen.append(endpoint.resident_mb() - memory)
+    return statistics.median(seen)
 
 
 def make_topic(mqload: Path, endpoint: Endpoint, topic: str) -> None:
@@ -144,7 +152,7 @@ def run_row(name: str, row: Row, load: Path, mqload: Path, served: list[Endpoint
             group = f"g{turn}-{int(time.time())}"
             if row.own_topic:
                 make_group(one, group)
-            options = row.options.format(group=group, clients=chosen.clients)
+            options = row.options.format(group=group, clients=chosen.clients, beat=chosen.beat)
             if name == "grpc-idle":
                 runs[one.name].append(rested(load, one, options, chosen))
             else:
@@ -159,10 +167,11 @@ def run_row(name: str, row: Row, load: Path, mqload: Path, served: list[Endpoint
 
 def show(runs: dict[str, list[dict[str, Any]]], is_idle: bool, clients: int) -> None:
     if is_idle:
-        print("| server | clients | CPU, % of a core | KB a client | refused |\n|---|---|---|---|---|")
+        print("| server | clients | CPU, % of a core | KB a client, by heartbeats | refused |\n|---|---|---|---|---|")
         for server, (rest,) in runs.items():
-            each = rest["grown_mb"] * 1024 / clients
-            print(f"| {server} | {clients} | {rest['cpu_percent']:.1f} | {each:.1f} | {rest['errors']} |", flush=True)
+            each = [f"{after}: {mb * 1024 / clients:.1f}" for after, mb in enumerate(rest["grown_mb"], 1)]
+            shown = ", ".join(one for after, one in enumerate(each, 1) if after in (1, len(each)) or after % 5 == 0)
+            print(f"| {server} | {clients} | {rest['cpu_percent']:.1f} | {shown} | {rest['errors']} |", flush=True)
         return
     print("| server | a second | of Java | p50 us | p99 us | of Java | CPU us each | of Java | refused |")
     print("|---|---|---|---|---|---|---|---|---|")
@@ -187,6 +196,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=2, help="after one to warm up; the median counts")
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--clients", type=int, default=5000, help="of grpc-idle")
+    parser.add_argument("--beat", type=float, default=10, help="seconds between two heartbeats of a client")
+    parser.add_argument("--beats", type=int, default=5, help="heartbeats of each client, of grpc-idle")
     parser.add_argument("--no-java", action="store_true")
     parser.add_argument("--no-python", action="store_true")
     parser.add_argument("--folder", help="where stores lie meanwhile")

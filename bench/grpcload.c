@@ -12,7 +12,8 @@
  *          ends when every receive finds nothing, or after -d seconds; seconds and latencies are of the acks
  * e2e    : half of the connections send at a fixed rate, the others receive as push consumers do (renewed by the server)
  *          and ack; latency from due time to receipt
- * idle   : clients with a telemetry stream and a heartbeat each 10 s, ten in a group (-g and a number)
+ * idle   : clients with a telemetry stream and a heartbeat each 10 s (-b), ten in a group (-g and a number); their
+ *          heartbeats are spread over that time, or come at one moment (-T)
  * Request ids, dates and time-outs change from call to call, as real clients' do. Prints one JSON line: calls, messages,
  * seconds, rates, latency percentiles in microseconds, codes other than 20000 and gRPC statuses other than 0.
  */
@@ -50,8 +51,8 @@ static uint32_t *histogram;
 static long samples, calls_done, messages, sent_messages, acks, empty, codes_bad, statuses_bad, resets, last_bad;
 static unsigned long long serial;
 static char host[64] = "127.0.0.1";
-static int port = 8081, clients = 4, window = 16, size = 128, per_receive = 32, stop_sending, is_push;
-static double seconds = 10, rate; static long most;
+static int port = 8081, clients = 4, window = 16, size = 128, per_receive = 32, stop_sending, is_push, is_together;
+static double seconds = 10, beat_s = 10, rate; static long most;
 static const char *topic = "Bench", *group = "grpcload", *mode;
 static double started, last_at;
 static uint8_t *body; static int epfd; static call *spare; static double next_due;
@@ -266,7 +267,11 @@ static int take(conn *c) {
   return n < 0 ? 0 : nghttp2_session_mem_recv(c->s, chunk, n) < 0 ? -1 : 0;
 }
 static void fill(conn *c, double at) {
-  if (!strcmp(mode, "idle")) { if (c->ready && at >= c->beat) { heartbeat(c); c->beat = at + 10; flush(c); } return; }
+  if (!strcmp(mode, "idle")) {
+    if (c->ready && !c->beat) c->beat = at + (is_together ? 0 : beat_s * c->number / clients);
+    if (c->ready && at >= c->beat) { heartbeat(c); flush(c); while (c->beat <= at) c->beat += beat_s; }
+    return;
+  }
   if (c->is_sender) while (!rate && !stop_sending && c->inflight < window && (!most || sent_messages < most)) send_one(c, at);
   else while (c->ready && c->inflight < window && !(stop_sending && empty)) receive_one(c);
   flush(c);
@@ -277,11 +282,12 @@ int main(int argc, char **argv) {
   int o; nghttp2_session_callbacks *cb; struct epoll_event evs[512]; struct rlimit many = {65536, 65536};
   if (argc < 2) { fprintf(stderr, "see the comment at the top of grpcload.c\n"); return 2; }
   mode = argv[1]; optind = 2; is_push = !strcmp(mode, "e2e");
-  while ((o = getopt(argc, argv, "a:t:g:c:w:s:d:n:r:N:")) > 0) switch (o) {
+  while ((o = getopt(argc, argv, "a:t:g:c:w:s:d:n:r:N:b:T")) > 0) switch (o) {
     case 'a': if (sscanf(optarg, "%63[^:]:%d", host, &port) != 2) { fprintf(stderr, "-a host:port\n"); return 2; } break;
     case 't': topic = optarg; break; case 'g': group = optarg; break; case 'c': clients = atoi(optarg); break;
     case 'w': window = atoi(optarg); break; case 's': size = atoi(optarg); break; case 'd': seconds = atof(optarg); break;
     case 'n': per_receive = atoi(optarg); break; case 'r': rate = atof(optarg); break; case 'N': most = atol(optarg); break;
+    case 'b': beat_s = atof(optarg); break; case 'T': is_together = 1; break;
     default: return 2;
   }
   if (clients < 1 || clients > MAXC || size < 1) { fprintf(stderr, "-c from 1 to %d, -s from 1\n", MAXC); return 2; }
@@ -298,12 +304,13 @@ int main(int argc, char **argv) {
     if (strcmp(mode, "send")) settings(&conns[i]);
     flush(&conns[i]);
   }
+  int is_idle = !strcmp(mode, "idle");
   double start = started = now(), end = start + seconds, at; next_due = start + 0.2;
   for (int turn = 0; (at = now()) < end; turn++) {
     int open = rate > 0 && senders;
     for (; open && next_due <= at && (!most || sent_messages < most); next_due += 1 / rate) send_one(&conns[turn++ % senders], next_due);
-    for (int i = 0; i < clients; i++) if (turn % 64 == 0 || clients <= 64) fill(&conns[i], at);
-    int n = epoll_wait(epfd, evs, 512, open ? 0 : 100);
+    for (int i = 0; i < clients; i++) if (turn % 64 == 0 || clients <= 64 || is_idle) fill(&conns[i], at);
+    int n = epoll_wait(epfd, evs, 512, open ? 0 : is_idle ? 5 : 100);
     if (open && !n) usleep(100);
     for (int i = 0; i < n; i++) {
       conn *c = evs[i].data.ptr;

@@ -167,3 +167,17 @@ def rest(http2: ModuleType, session: Any) -> None:
 def anonymous_bytes() -> int:
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("RssAnon"))
+
+
+def test_request_ids_and_dates_of_heartbeats_fill_little(http2: ModuleType) -> None:
+    """HPACK's table has 4 KB of them in the end; dozens of headers are the same but for their text."""
+    chance = random.Random(5)
+    peer, session = connected(http2)
+    for stream in range(1, 121, 2):
+        request_id = f"{chance.getrandbits(64):016x}-{chance.getrandbits(72):018x}"
+        peer.call(stream, b"beat", x_mq_request_id=request_id, x_mq_date_time=f"20261118T12{stream:04}Z")
+        exchange(peer, session)
+        session.finish(stream, 0)
+        peer.hear(session.take_output())
+        rest(http2, session)
+    assert session.resting_bytes < 4096

@@ -36,6 +36,7 @@ cdef struct Block:
     uint32_t next             # of a free one
 
 
+cdef uint32_t first_block = (sizeof(Place) + 7) & ~7   # where it begins
 cdef Place *free_places[PLACES_AT_ONCE]
 cdef int free_count = 0
 cdef Place *spare_places = NULL   # places that sessions left beyond those, each with the next in its first bytes
@@ -65,7 +66,7 @@ cdef Place *take_place() noexcept nogil:
             free_count = PLACES_AT_ONCE
         free_count -= 1
         place = free_places[free_count]
-    place.used = (sizeof(Place) + 7) & ~7
+    place.used = first_block
     return place
 
 

@@ -387,7 +387,7 @@ cdef class Http2Session:
             self.wake()
 
     cdef void wake(self) noexcept:
-        unpack(self.place, self.kept, self.kept_n)
+        unpack(self.place, self.kept)
         free(self.kept)
         self.kept = NULL
         self.join_awake()

@@ -45,7 +45,7 @@ class GrpcClient:
     request_timeout_ms: int = 0
     topics: frozenset[str] = frozenset()
     consumes: tuple[Consumes, ...] = ()
-    registered_at: float = -inf  # with all of it
+    fresh_until: float = -inf  # a broker knows all of it; -inf: it is no member of its groups
     stream: Call | None = None  # of telemetry: the newest is the one that commands go to
     nonces: dict[str, asyncio.Future[v2.TelemetryCommand]] | None = None  # of questions that are not answered yet
     grace: Timer | None = None

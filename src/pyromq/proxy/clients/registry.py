@@ -27,7 +27,10 @@ from .peers import ClientPeer
 from .refusals import Refusals
 
 NO_SETTINGS = "cannot find client settings for this client"
-WHOLE_AGAIN_S = 60.0  # a heartbeat says only that the client is there; so often all that it said before is looked at
+# A heartbeat says only that the client is there. All that it said before is looked at so often: not by all clients
+# that came together in one moment, whose passing objects would be Python's memory from then on.
+WHOLE_AGAIN_S = 60.0, 120.0
+_GOLDEN = 0.6180339887  # multiples of it, each less its whole part, lie evenly between 0 and 1
 FORGOTTEN_S = 120.0  # without a word, after it has left its groups; as brokers wait for heartbeats
 SETTINGS_WITHIN_S = 1.0  # a receive may come before the settings of a client that has just reconnected
 
@@ -48,6 +51,7 @@ class Clients:
         self._gone = gone
         self._grace_s = grace_s
         self._by_id: dict[str, GrpcClient] = {}
+        self._looked_at = 0.0  # where between soonest and latest the last client is looked at whole again
         self._spawn = spawn
         self._refusals = Refusals(clock, lambda client: spawn(self.terminate(client)))
         self._awaited: dict[str, asyncio.Event] = {}
@@ -153,8 +157,7 @@ class Clients:
 
     def is_renewed(self, client: GrpcClient) -> bool:
         """Take a heartbeat where nothing has changed; False: `renew` must look."""
-        is_fresh = self._clock.monotonic() - client.registered_at < WHOLE_AGAIN_S
-        return is_fresh and self._backend.renew(client.peer)
+        return self._clock.monotonic() < client.fresh_until and self._backend.renew(client.peer)
 
     async def renew(self, client: GrpcClient) -> None:
         """Take a heartbeat: the client is there with all that it said before. One from elsewhere is ours too then."""
@@ -173,14 +176,16 @@ class Clients:
         if answer.code != 0:
             raise self._refused(client, answer)
         self._refusals.clear(client.client_id)
-        client.registered_at = now
+        self._looked_at = (self._looked_at + _GOLDEN) % 1
+        soonest, latest = WHOLE_AGAIN_S
+        client.fresh_until = now + soonest + (latest - soonest) * self._looked_at
 
     def _refused(self, client: GrpcClient, answer: Command) -> Denied:
         """Return a broker's refusal. A client whose group does not take it gets no messages until that agrees."""
         if not answer.body:
             return from_broker(answer.code, answer.remark)
         why = answer.remark or "its group does not take this client"
-        client.registered_at = -inf
+        client.fresh_until = -inf
         self._forget(client)
         self._refusals.note(client, why)
         return Denied(Code.FORBIDDEN, why)
@@ -237,7 +242,7 @@ class Clients:
         client.grace = None
         if client.stream is None:
             self._gone(client)
-            client.registered_at = -inf
+            client.fresh_until = -inf
             groups = [one.group for one in client.consumes]
             self._spawn(self._backend.unregister(client.peer, client.client_id, groups, []))
             client.grace = self._clock.call_later(FORGOTTEN_S, self._silence_over, client)
@@ -245,7 +250,7 @@ class Clients:
     def _silence_over(self, client: GrpcClient) -> None:
         """Forget a client that has left its groups and was not heard of since. Others are the broker's to watch."""
         client.grace = None
-        if client.stream is None and client.registered_at == -inf:
+        if client.stream is None and client.fresh_until == -inf:
             self._forget(client)
 
     def with_stream(self, topic: str) -> GrpcClient | None:

@@ -53,7 +53,7 @@ class ServerCall:
         self.is_over = False
         self.task: asyncio.Task[None] | None = None
         self._headers = headers
-        self._messages: list[bytes] = []  # nearly always one at most
+        self._messages: tuple[bytes, ...] = ()  # nearly always one at most, and none for hours
         self._waiting_bytes = 0
         self.received_bytes = 0  # of all messages so far
         self._half_closed = False
@@ -85,7 +85,7 @@ class ServerCall:
 
     def next_message(self) -> bytes:
         """Take the first of the messages that wait."""
-        message = self._messages.pop(0)
+        message, self._messages = self._messages[0], self._messages[1:]
         self._waiting_bytes -= len(message)
         return message
 
@@ -107,7 +107,7 @@ class ServerCall:
 
     def message_came(self, message: bytes) -> None:
         """Keep a message until the handler receives it. GrpcError if too many wait."""
-        self._messages.append(message)
+        self._messages += (message,)
         self._waiting_bytes += len(message)
         self.received_bytes += len(message)
         if len(self._messages) > 1 and (
@@ -126,7 +126,7 @@ class ServerCall:
             raise GrpcError(GrpcStatus.INTERNAL, "Half-closed without a request")
         if len(self._messages) > 1:
             raise GrpcError(GrpcStatus.INTERNAL, "Too many requests")
-        return self._messages.pop()
+        return self.next_message()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

@@ -29,7 +29,7 @@ from .sessions import RestUnused
 log = logs.get("pyromq.transport")
 
 _STOPS = "this server is stopping: use another one, or try again later"
-_REST_S = 0.25  # a session that nobody used for so long, or twice, rests
+_REST_S = 0.1  # a session that nobody used for so long, or twice, rests
 _NEXT_S = 0.01  # between two parts of many
 _KNOWN = {rpc.path for rpc in RPCS.values()}
 
