@@ -21,7 +21,7 @@ from ..store.files.real_disk import RealDisk
 from ..store.recovery.claim import claimed
 from ..store.recovery.store_state import read_store_state
 from ..supervision import Loops
-from ..transport.address import format_address
+from ..transport.address import format_address, parse_address
 from .broker_life import BrokerLife, LifeParts
 from .config import BrokerConfig
 from .daemon_loops import until
@@ -119,7 +119,7 @@ def _claim(config: BrokerConfig, disk: RealDisk, ports: Ports) -> Claim:
     host = config.advertised_host
     return Claim(
         name=SetName(config.broker_cluster_name, config.broker_name),
-        address=format_address(host, int(ports.main.address.rpartition(":")[2])),
+        address=format_address(host, parse_address(ports.main.address)[1]),
         ha_address=format_address(host, ports.ha_port),
         epochs=epochs,
         has_records=synced > 0,

@@ -15,6 +15,7 @@ from ... import logs
 from ...ambient import Clock, Random
 from ...coordination.store import ABSENT, Coordination, CoordinationUnreachable, Put, Snapshot, Verdict
 from ...errors import ConnectionLost
+from ...model.wire_text import whole_number
 from ..election.candidacy import (
     CampaignView,
     ReplicaSeen,
@@ -136,7 +137,7 @@ class ElectedMember:
     def _leader(self) -> int | None:
         """Return who holds `leader`, as far as is known; None: nobody."""
         found = None if self.snapshot is None else self.snapshot.keys.get(self.keys.leader)
-        return None if found is None else int(found.value)
+        return None if found is None else whole_number(found.value)
 
     # --- roles -------------------------------------------------------------------------------------------------------
 
