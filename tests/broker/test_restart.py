@@ -173,18 +173,19 @@ async def test_a_topic_on_its_way_out_has_no_offset_on_disk_once_its_queues_are_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A kill at that moment would leave the topic, queues that begin anew, and an offset that skips their messages."""
+    at_removal: list[str] = []
+    remove = QueueTable.remove_topic
+
+    def note(queues: QueueTable, topic: str) -> None:
+        at_removal.append((tmp_path / "config" / "consumerOffset.json").read_text())
+        remove(queues, topic)
+
+    monkeypatch.setattr(QueueTable, "remove_topic", note)  # first: a broker may keep the method
     async with running_broker(tmp_path) as broker:
         await broker.send()
         await broker.pull(offset=1, commitOffset=1, sysFlag=5)
         await broker.broker.tables.offsets_saved()
-        at_removal: list[str] = []
-        remove = QueueTable.remove_topic
-
-        def note(queues: QueueTable, topic: str) -> None:
-            at_removal.append((tmp_path / "config" / "consumerOffset.json").read_text())
-            remove(queues, topic)
-
-        monkeypatch.setattr(QueueTable, "remove_topic", note)
+        assert "T@G" in (tmp_path / "config" / "consumerOffset.json").read_text()
         assert (await broker.call(RequestCode.DELETE_TOPIC_IN_BROKER, topic="T")).code == 0
         assert at_removal
         assert not any("T@G" in text for text in at_removal)
