@@ -35,9 +35,7 @@ def test_each_key_of_a_broker_file_is_told_with_its_effect(tmp_path: Path) -> No
     assert result.exit_code == 1
     told = {entry["key"]: entry for entry in map(json.loads, result.output.splitlines())}
     assert told["brokerClusterName"]["error"] is None
-    assert told["duplicationEnable"]["error"].startswith(
-        "duplicationEnable = true is refused: there are no elected sets"
-    )
+    assert told["duplicationEnable"]["error"].startswith("duplicationEnable = true is refused: elected sets go by etcd")
     assert told["sendMessageThreadPoolNums"]["effect"].startswith("has no effect: ")
     assert told["flushDiskTyp"]["error"] == "unknown key 'flushDiskTyp': did you mean 'flushDiskType'?"
     assert told["flushDiskTyp"]["where"] == f"{file} line 4"
