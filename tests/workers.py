@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 # By name of the unit, longest first: folders that one worker runs in one go.
 WHOLE: dict[str, tuple[str, ...]] = {
@@ -37,3 +38,19 @@ class Units(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         return unit_of(nodeid)
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Return the test at which a worker ended, if any, and leave what it had not come to for the others.
+
+        xdist would also hand out that test once more, and units in which nothing is left: nobody ever says that he is
+        done with one of these, and the suite waits for it without an end.
+        """
+        workload = self.assigned_work.pop(node)
+        left = [(unit, test) for unit, tests in workload.items() for test, is_done in tests.items() if not is_done]
+        if not left:
+            return None
+        for unit, test in left[1:]:
+            self.workqueue.setdefault(unit, {})[test] = False
+        for other in self.nodes:
+            self._reschedule(other)
+        return left[0][1]

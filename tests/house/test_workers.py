@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,3 +58,33 @@ def test_what_goes_together(nodeid: str, unit: str) -> None:
 
 def test_whole_folders_come_before_files() -> None:
     assert [order_of(f"tests/{folder}/test_x.py::test") for folder in ("interop", "pipelines", "broker")] == [0, 1, 3]
+
+
+def test_a_suite_whose_worker_ends_runs_all_the_rest_once_and_comes_to_its_end(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(
+        "from tests import workers\n\n\n"
+        "def pytest_xdist_make_scheduler(config, log):\n"
+        "    return workers.Units(config, log)\n"
+    )
+    for name in "abcd":
+        (tmp_path / f"test_{name}.py").write_text(
+            "import os\n\nimport pytest\n\n\n"
+            "@pytest.mark.parametrize('number', range(6))\n"
+            "def test_one(number, request):\n"
+            "    with open('ran', 'a') as ran:\n"
+            "        ran.write(request.node.nodeid + '\\n')\n"
+            f"    if {name!r} == 'c' and number == 3:\n"
+            "        os._exit(1)\n"
+        )
+    told = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n", "2", "-p", "no:cacheprovider", "."],
+        cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+        | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert re.search(r"1 failed, 23 passed", told.stdout), told.stdout + told.stderr
+    ran = (tmp_path / "ran").read_text().splitlines()
+    assert sorted(ran) == sorted({f"test_{name}.py::test_one[{number}]" for name in "abcd" for number in range(6)})

@@ -20,6 +20,7 @@ from tests.kernel.http2_peer import Peer, framed
 from tests.support import require
 
 PAGE = resource.getpagesize()
+LOOKS = 1000  # each packs 64 sessions: far more than other tests can have left
 
 
 @pytest.fixture
@@ -28,9 +29,12 @@ def http2() -> ModuleType:
     module = choice.native_http2()
     require(module is not None, "HTTP/2 is not built natively here: make native (it needs libnghttp2-dev)")
     assert module is not None
-    while module.rest_unused() is not Rest.ALL:
-        pass
-    return module
+    for _ in range(LOOKS):
+        if module.rest_unused() is Rest.ALL:
+            return module
+    awake = [other for other in gc.get_objects() if isinstance(other, module.Http2Session) and not other.is_resting]
+    holders = [{type(holder) for holder in gc.get_referrers(other) if holder is not awake} for other in awake]
+    pytest.fail(f"sessions of other tests do not rest; they are held by {holders}")
 
 
 def exchange(peer: Peer, session: Any) -> list[Any]:
@@ -57,6 +61,15 @@ def test_a_session_rests_when_it_was_not_used_between_two_looks(http2: ModuleTyp
     assert not session.is_resting
     assert http2.rest_unused() is Rest.ALL
     assert session.is_resting
+
+
+def test_a_session_whose_connection_is_gone_is_not_waited_for(http2: ModuleType) -> None:
+    peer, session = connected(http2)
+    peer.h2.ping(b"12345678")
+    session.receive(peer.said())  # its answer is never taken
+    session.lose()
+    assert http2.rest_unused() is Rest.ALL
+    assert not session.is_resting
 
 
 def test_a_session_wakes_for_bytes_and_for_answers_and_has_forgotten_nothing(http2: ModuleType) -> None:

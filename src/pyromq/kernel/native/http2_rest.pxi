@@ -275,6 +275,9 @@ def rest_unused():
     while at != NULL:
         session = <Http2Session>at
         at = session.after
+        if session.is_over:
+            session.leave_awake()   # nothing wakes it again, however long somebody holds it
+            continue
         if session.used == sweep:
             continue
         if rested == MOST_PACKED:
