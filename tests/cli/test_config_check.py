@@ -167,14 +167,14 @@ def test_an_error_that_comes_from_another_is_not_named(tmp_path: Path) -> None:
     file = tmp_path / "broker.conf"
     file.write_text("bindAddress=0.0.0.0\nbrokerIP1=192.0.2.7\n")
     told = {entry["key"]: entry["error"] for entry in map(json.loads, check(file, "--json").output.splitlines())}
-    assert told["bindAddress"].startswith("bindAddress = 0.0.0.0: beyond loopback")
+    assert told["bindAddress"].startswith("bindAddress = 0.0.0.0: other machines")
     assert told["brokerIP1"] is None
 
 
 def test_flags_of_the_daemon_count_where_they_are_named(tmp_path: Path) -> None:
     file = tmp_path / "broker.conf"
     file.write_text("bindAddress=0.0.0.0\nbrokerIP1=192.0.2.7\n")
-    assert "start it with --insecure, or set allowUnauthenticated=true" in check(file).output
+    assert "start it with --insecure, or set" in check(file).output
     assert check(file, "--insecure").exit_code == 0
     file.write_text("bindAddress=0.0.0.0\n")
     assert "start it with --insecure, or set" in check(file, "--daemon", "namesrv").output

@@ -41,7 +41,7 @@ def test_a_change_takes_effect_and_survives_a_restart(file: Path, tmp_path: Path
         ("scanNotActiveBrokerInterval=0", "must be at least 1"),
         ("scanNotActiveBrokerInterval=99999999999999999999", "must be from 1 to 2147483647"),
         ("scanNotActiveBrokerIntervl=5", "did you mean 'scanNotActiveBrokerInterval'"),
-        ("listenPort=5", "listenPort cannot be changed while running; these can: allowUnauthenticated, scanNot"),
+        ("listenPort=5", "listenPort cannot be changed while running: set it in the configuration file and start"),
         ("serverWorkerThreads=5", "serverWorkerThreads cannot be changed while running"),
         ("scanNotActiveBrokerInterval=7\nlistenPort=5", "listenPort cannot be changed"),
     ],

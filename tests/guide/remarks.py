@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 SOURCE = Path(__file__).parents[2] / "src" / "pyromq"
-ROOMS = ("broker", "namesrv", "controller", "transport", "protocol", "model")
+ROOMS = ("broker", "namesrv", "controller", "transport", "protocol", "model", "config")
 REFUSALS = {"RequestRefused", "Malformed", "illegal"}
 MAKERS = {
     "_above",

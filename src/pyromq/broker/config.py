@@ -23,7 +23,7 @@ from ..store.layout import COMMIT_LOG, how_to_link
 from ..store.log.retention import RetentionConfig
 from ..store.timer.timer_store import TimerSettings
 from ..store.timer.timer_wheel import SLOTS
-from ..transport.address import parse_address
+from ..transport.address import is_loopback, parse_address, refuse_strangers
 from ..transport.settings import TransportSettings
 from .pop.settings import PopSettings
 from .replication.settings import BrokerRole, ReplicationSettings
@@ -31,7 +31,6 @@ from .replication.settings import BrokerRole, ReplicationSettings
 T = TypeVar("T")
 
 SPARE_MS = 1_000  # sends wait longer than their slaves are waited for
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def _host_name() -> str:
@@ -353,11 +352,8 @@ class BrokerConfig(PopSettings):
                 f"storePathCommitLog = {self.store_path_commit_log}: the log is in {commit_log} here "
                 f"(storePathRootDir); {how_to_link(commit_log, self.store_path_commit_log)}"
             )
-        if not self.is_loopback and not self.allow_unauthenticated:
-            raise ConfigError(
-                f"bindAddress = {self.bind_address}: beyond loopback anybody could read and write, since there are no "
-                "users yet; on a trusted network start it with --insecure, or set allowUnauthenticated=true"
-            )
+        if not self.allow_unauthenticated:
+            refuse_strangers(self.bind_address)
         if self.broker_ip1 is not None and self.broker_ip1 != self.bind_address and self.is_loopback:
             raise ConfigError(
                 f"brokerIP1 = {self.broker_ip1}: clients would be sent there, but the broker listens on "
@@ -411,7 +407,7 @@ class BrokerConfig(PopSettings):
 
     @property
     def is_loopback(self) -> bool:
-        return self.bind_address in LOOPBACK or self.bind_address.startswith("127.")
+        return is_loopback(self.bind_address)
 
     def client_table_bytes(self, memory_bytes: int) -> int:
         """Return what may be kept of all heartbeats on a machine with so much memory."""

@@ -41,6 +41,8 @@ def with_changes(config: C, text: str, source: str, keys: JavaKeys) -> tuple[C, 
     ConfigError says why they may not be so, NotLive that a restart is needed."""
     check_length(text)
     findings = examine_properties(text, source, type(config), keys)
+    if not findings:
+        raise ConfigError(f"{source} has no key=value line")
     if (error := first_error(findings)) is not None:
         raise ConfigError(error)
     for one in findings:
@@ -48,7 +50,10 @@ def with_changes(config: C, text: str, source: str, keys: JavaKeys) -> tuple[C, 
             raise NotLive(f"{one.key} cannot be changed while running: it {one.effect}")
         if not one.setting.live:
             can = ", ".join(may_change(type(config)))
-            raise NotLive(f"{one.key} cannot be changed while running; these can: {can}")
+            raise NotLive(
+                f"{one.key} cannot be changed while running: set it in the configuration file and start again; these "
+                f"can: {can}"
+            )
     fields: dict[str, Any] = {one.setting.name: one.parsed for one in findings if one.setting is not None}
     changed: C = dataclasses.replace(config, **fields)  # type: ignore[type-var]
     return changed, {one.key: one.value for one in findings}

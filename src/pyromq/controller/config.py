@@ -12,7 +12,7 @@ from ..config import IgnoredKeys, JavaKeys, RefusedKeys, check_ranges, setting
 from ..config.parts import including, part_of
 from ..coordination.settings import CoordinationSettings
 from ..errors import ConfigError
-from ..transport.address import format_address, is_loopback, parse_address
+from ..transport.address import format_address, parse_address, refuse_strangers
 from ..transport.java_keys import CLIENT_KEYS, SERVER_KEYS, TLS_KEYS
 from ..transport.settings import TransportSettings
 
@@ -78,12 +78,8 @@ class ControllerConfig(TransportSettings):
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        if not self.allow_unauthenticated and not is_loopback(self.bind_address):
-            raise ConfigError(
-                f"bindAddress = {self.bind_address}: other machines might reach it, and there are no users and "
-                "permissions yet; listen on 127.0.0.1, or, in a trusted network, start it with --insecure, or set "
-                "allowUnauthenticated=true"
-            )
+        if not self.allow_unauthenticated:
+            refuse_strangers(self.bind_address)
         if "/" in self.controller_dleger_group + self.controller_dleger_self_id or not self.controller_dleger_group:
             raise ConfigError(
                 f"controllerDLegerGroup = {self.controller_dleger_group}, controllerDLegerSelfId = "

@@ -4,10 +4,9 @@ and to forget replicas (1011)."""
 from __future__ import annotations
 
 from .. import logs
-from ..config import Live, NotLive, properties
-from ..config.live import check_length
-from ..errors import ConfigError, RequestRefused
-from ..model.codes import ResponseCode as Code
+from ..config import Live, properties
+from ..config.over_wire import SOURCE, checked_change
+from ..errors import RequestRefused
 from ..protocol.bodies.replication import BrokerReplicasInfo, ReplicaIdentity, ReplicasInfo
 from ..protocol.headers.replication import CleanBrokerData, GetMetadataInfoAnswer
 from ..transport.dispatch import Reply, Request, RequestOf
@@ -107,18 +106,8 @@ class OperatorRequests:
     def change_settings(self, request: Request) -> Reply:
         """Answer 1009, once all of it or nothing is in effect and in the overlay file."""
         text = request.raw_body.decode("utf-8", "replace")
-        try:
-            check_length(text)
-            keys = [entry.key for entry in properties.parse(text, "the request")]
-            if not self._live.config.black_list.isdisjoint(keys):
-                raise RequestRefused("Can not update config in black list.", Code.NO_PERMISSION)
-            changed = self._live.change(text, "the request")
-        except NotLive as fault:
-            raise RequestRefused(str(fault), Code.NO_PERMISSION) from None
-        except ConfigError as fault:
-            raise RequestRefused(str(fault), Code.INVALID_PARAMETER) from None
-        except OSError as fault:
-            path = self._live.config.overlay_path
-            raise RequestRefused(f"not changed: cannot write {path}: {fault.strerror or fault}") from None
+        config = self._live.config
+        with checked_change(text, config.black_list, config.overlay_path):
+            changed = self._live.change(text, SOURCE)
         log.warning("settings changed", by=request.peer.address, **changed)
         return Reply()

@@ -9,7 +9,7 @@ from ..config import check_ranges, setting
 from ..config.parts import including, part_of
 from ..errors import ConfigError
 from ..proxy.config import NO_PORT, PORT, ProxySettings
-from ..transport.address import is_loopback
+from ..transport.address import refuse_strangers
 from ..transport.settings import TransportSettings
 
 
@@ -84,12 +84,8 @@ class GatewayConfig(TransportSettings):
         check_ranges(self)
         if not self.namesrv_addr:
             raise ConfigError("namesrvAddr is empty: name the cluster's name servers, host:port separated by ;")
-        if not self.allow_unauthenticated and not is_loopback(self.bind_address):
-            raise ConfigError(
-                f"bindAddress = {self.bind_address}: other machines might reach it, and there are no users and "
-                "permissions yet; listen on 127.0.0.1, or, in a trusted network, start it with --insecure, or set "
-                "allowUnauthenticated=true"
-            )
+        if not self.allow_unauthenticated:
+            refuse_strangers(self.bind_address)
 
     @property
     def port(self) -> int:

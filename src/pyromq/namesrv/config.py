@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..config import IgnoredKeys, JavaKeys, RefusedKeys, check_ranges, setting
-from ..errors import ConfigError
-from ..transport.address import is_loopback
+from ..transport.address import refuse_strangers
 from ..transport.java_keys import CLIENT_KEYS, SERVER_KEYS, TLS_KEYS
 from ..transport.settings import TransportSettings
 
@@ -74,12 +73,8 @@ class NamesrvConfig(TransportSettings):
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        if not self.allow_unauthenticated and not is_loopback(self.bind_address):
-            raise ConfigError(
-                f"bindAddress = {self.bind_address}: other machines might reach it, and there are no users and "
-                "permissions yet; listen on 127.0.0.1, or, in a trusted network, start it with --insecure, or set "
-                "allowUnauthenticated=true"
-            )
+        if not self.allow_unauthenticated:
+            refuse_strangers(self.bind_address)
 
     @property
     def overlay_path(self) -> Path:

@@ -49,6 +49,15 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def refuse_strangers(bind_address: str) -> None:
+    """Raise ConfigError where other machines reach a listener at this address: nobody is asked who they are."""
+    if not is_loopback(bind_address):
+        raise ConfigError(
+            f"bindAddress = {bind_address}: other machines might reach it, and there are no users and permissions yet; "
+            "listen on 127.0.0.1, or, in a trusted network, start it with --insecure, or set allowUnauthenticated=true"
+        )
+
+
 def host_of(address: str) -> str:
     """Return the part that the connections of one machine share."""
     return address.rpartition(":")[0]

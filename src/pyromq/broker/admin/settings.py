@@ -9,10 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ... import logs
-from ...config import Live, NotLive, properties
-from ...config.live import check_length
-from ...errors import ConfigError, RequestRefused
-from ...model.codes import ResponseCode
+from ...config import Live, properties
+from ...config.over_wire import SOURCE, checked_change
+from ...errors import RequestRefused
 from ...protocol.bodies.body import DataVersion, encode_body
 from ...protocol.headers.admin import GetBrokerConfigAnswer
 from ...store.log.retention import RetentionConfig
@@ -50,18 +49,8 @@ class SettingsAdmin:
             text = request.raw_body.decode()
         except UnicodeDecodeError as fault:
             raise RequestRefused(f"the body is no UTF-8 at byte {fault.start}") from None
-        try:
-            check_length(text)
-            if not BLACK_LIST.isdisjoint(entry.key for entry in properties.parse(text, "the request")):
-                raise RequestRefused("Can not update config in black list.", ResponseCode.NO_PERMISSION)
-            changed = self.live.change(text, "the request")
-        except NotLive as fault:
-            raise RequestRefused(str(fault), ResponseCode.NO_PERMISSION) from None
-        except ConfigError as fault:
-            raise RequestRefused(str(fault), ResponseCode.INVALID_PARAMETER) from None
-        except OSError as fault:
-            path = self.live.config.overlay_path
-            raise RequestRefused(f"not changed: cannot write {path}: {fault.strerror or fault}") from None
+        with checked_change(text, BLACK_LIST, self.live.config.overlay_path):
+            changed = self.live.change(text, SOURCE)
         self.version = next_version(self.version, self.now_ms())
         log.warning("settings changed over the wire", peer=request.peer.address, **changed)
         self.changed(set(changed))

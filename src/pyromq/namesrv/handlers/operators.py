@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from ... import logs
-from ...config import Live, may_change, properties, settings_of
-from ...config.live import check_length
-from ...errors import ConfigError, RequestRefused
+from ...config import Live, properties
+from ...config.over_wire import SOURCE, checked_change
+from ...errors import RequestRefused
 from ...model.codes import ResponseCode
 from ...protocol.bodies.route import KVTable
 from ...protocol.headers import namesrv as headers
@@ -73,34 +73,10 @@ class SettingsHandlers:
     async def change(self, request: Request) -> Reply:
         """Answer 318, once all of it or nothing is in effect and in the overlay file."""
         text = request.raw_body.decode("utf-8", "replace")
+        config = self._live.config
         async with self._one_at_a_time:
-            self._check_allowed(text)
             changed: dict[str, str] = {}
-            try:
-                await self._run_blocking(lambda: changed.update(self._live.change(text)))
-            except ConfigError as fault:
-                raise RequestRefused(str(fault), ResponseCode.INVALID_PARAMETER) from None
-            except OSError as fault:
-                path = self._live.config.overlay_path
-                raise RequestRefused(f"not changed: cannot write {path}: {fault.strerror or fault}") from None
+            with checked_change(text, config.black_list, config.overlay_path):
+                await self._run_blocking(lambda: changed.update(self._live.change(text, SOURCE)))
         log.warning("settings changed", by=request.peer.address, **changed)
         return Reply()
-
-    def _check_allowed(self, text: str) -> None:
-        try:
-            check_length(text)
-            keys = [entry.key for entry in properties.parse(text, "request")]
-        except ConfigError as fault:
-            raise RequestRefused(str(fault), ResponseCode.INVALID_PARAMETER) from None
-        if not keys:
-            raise RequestRefused("the body has no key=value line", ResponseCode.INVALID_PARAMETER)
-        if not self._live.config.black_list.isdisjoint(keys):
-            raise RequestRefused("Can not update config in black list.", ResponseCode.NO_PERMISSION)
-        fixed = {one.java for one in settings_of(NamesrvConfig).values() if not one.live}
-        for key in keys:
-            if key in fixed:
-                raise RequestRefused(
-                    f"{key} needs a restart: set it in the configuration file and start again; these can be changed "
-                    f"while running: {', '.join(may_change(NamesrvConfig))}",
-                    ResponseCode.NO_PERMISSION,
-                )
