@@ -104,3 +104,19 @@ async def test_a_topic_that_a_broker_has_already_stays_as_it_is(cluster: Cluster
     assert has.requests(RequestCode.UPDATE_AND_CREATE_TOPIC) == []
     (create,) = lacks.requests(RequestCode.UPDATE_AND_CREATE_TOPIC)
     assert (create.fields["topic"], create.fields["writeQueueNums"], create.fields["perm"]) == ("T", "4", "6")
+
+
+async def test_a_new_topic_is_sent_to_as_soon_as_its_brokers_have_a_master(cluster: Cluster) -> None:
+    """Replicas of an elected set register before one of them leads: the route of then is not kept for sends."""
+    broker = cluster.broker("a", TBW102=8)
+    cluster.replicas["a"] = {2: broker.address}
+    client = await cluster.client()
+    async with client.producer() as producer:
+        sending = asyncio.create_task(producer.send("T", "x"))
+        await cluster.clock.advance(0.5)
+        was_early = sending.done()
+        cluster.replicas["a"] = {0: broker.address, 2: "a:10921"}
+        await cluster.clock.advance(1.0)
+        is_sent = sending.done()
+        sending.cancel()
+    assert (was_early, is_sent) == (False, True)

@@ -19,11 +19,11 @@ from ..machine.budget import Budget
 from ..protocol.replication.epochs import EpochList
 from ..store.cutting import begin_cut, plan_cut
 from ..store.epochs import EpochFile
-from ..store.files.real_disk import RealDisk
-from ..store.log.thread_flusher import thread_flusher
+from ..store.files.disk import Disk
+from ..store.log.thread_flusher import ThreadFlusher
 from ..store.message_store import MessageStore
 from ..store.recovery.claim import claimed
-from ..transport.client import connect_socket
+from ..transport.client import Connect
 from .broker import Broker
 from .config import BrokerConfig
 from .elected.boot_notes import save_boot_note
@@ -56,9 +56,11 @@ class LifeParts:
     loaded: Loaded[BrokerConfig]
     clock: Clock
     rng: Random
-    disk: RealDisk
+    disk: Disk
+    flusher: Callable[[], ThreadFlusher | None]  # of one life
     run_blocking: RunBlocking
     budget: Callable[[], Budget]  # of one life
+    connect: Connect
     ports: Ports
     timings: Timings
     places: Callable[[], dict[int, ReplicaPlace]]
@@ -194,8 +196,9 @@ class BrokerLife:
             clock=parts.clock,
             rng=parts.rng,
             disk=parts.disk,
-            flusher=thread_flusher(parts.disk),
+            flusher=parts.flusher(),
             run_blocking=parts.run_blocking,
+            connect=parts.connect,
             budget=parts.budget(),
             tls_folder=parts.loaded.config.tls_folder,
             ports=parts.ports.copied(),
@@ -265,7 +268,7 @@ class BrokerLife:
             heartbeat_s=timings.heartbeat_s, silence_s=timings.silence_s, after_flush=self.acks_synced
         )
         try:
-            stream = await join(connect_socket, place.ha_address, self._me, self._parts.clock, settings)
+            stream = await join(self._parts.connect, place.ha_address, self._me, self._parts.clock, settings)
         except PortRefuses as refusal:
             raise MasterRefuses(str(refusal)) from None
         return LifeStream(self, stream, place)

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,18 @@ from .. import logs
 from ..ambient import Clock, RunBlocking
 from ..config import Loaded
 from ..coordination.etcd import EtcdCoordination
-from ..coordination.store import CoordinationUnreachable
+from ..coordination.store import Coordination, CoordinationUnreachable
 from ..errors import ConfigError, PyroError
 from ..machine.budget import Budget
 from ..store.epochs import load_epochs
+from ..store.files.disk import Disk
 from ..store.files.real_disk import RealDisk
+from ..store.log.thread_flusher import ThreadFlusher, thread_flusher
 from ..store.recovery.claim import claimed
 from ..store.recovery.store_state import read_store_state
 from ..supervision import Loops
 from ..transport.address import format_address, parse_address
+from ..transport.client import Connect, connect_socket
 from .broker_life import BrokerLife, LifeParts
 from .config import BrokerConfig
 from .daemon_loops import until
@@ -39,6 +43,20 @@ KNOWN_WITHIN_S = 1.0  # a name server that does not answer holds nobody up
 REPEAT_S = 60.0
 TIMINGS = Timings(silence_s=3.0)
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What a replica's process finds around it: `tests/cluster` has simulated ones."""
+
+    disk: Disk
+    boot_id: str  # another one after each boot of the system
+    run_blocking: RunBlocking
+    flusher: Callable[[], ThreadFlusher | None]
+    budget: Callable[[], Budget]
+    ports: Ports
+    connect: Connect
+    coordination: Coordination
 
 
 async def serve_elected(
@@ -59,28 +77,57 @@ async def serve_elected(
     _check_role(config)
     async with AsyncExitStack() as stack:
         coordination = await stack.enter_async_context(EtcdCoordination(config.coordination.etcd(), clock))
-        version = await coordination.check()
+        log.info("the coordination store is there", etcd=await coordination.check())
         ports = await bind_ports(config)
         stack.callback(ports.close)
+        machine = Machine(
+            disk=disk,
+            boot_id=_boot_id(),
+            run_blocking=run_blocking,
+            flusher=lambda: thread_flusher(disk),
+            budget=budget,
+            ports=ports,
+            connect=connect_socket,
+            coordination=coordination,
+        )
+        await take_part(loaded, machine, clock=clock, rng=rng, ready=ready, stop_wanted=stop_wanted)
+    log.info("broker stopped")
+
+
+async def take_part(
+    loaded: Loaded[BrokerConfig],
+    machine: Machine,
+    *,
+    clock: Clock,
+    rng: random.Random,
+    ready: Callable[[str], None],
+    stop_wanted: asyncio.Event,
+    make_member: Callable[..., ElectedMember] = ElectedMember,
+) -> None:
+    """Be a replica of the set until a stop is wanted. Raises as `serve_elected`. `make_member`: for simulations."""
+    config, disk, coordination = loaded.config, machine.disk, machine.coordination
+    async with AsyncExitStack() as stack:
         keys = set_keys(config)
-        me = await claim_replica(coordination, keys, disk, _claim(config, disk, ports), rng)
-        log.info("this broker is a replica of an elected set", replica=me, keys=keys.prefix, etcd=version)
+        me = await claim_replica(coordination, keys, disk, _claim(config, disk, machine.ports), rng)
+        log.info("this broker is a replica of an elected set", replica=me, keys=keys.prefix)
         parts = LifeParts(
             loaded=loaded,
             clock=clock,
             rng=rng,
             disk=disk,
-            run_blocking=run_blocking,
-            budget=budget,
-            ports=ports,
+            flusher=machine.flusher,
+            run_blocking=machine.run_blocking,
+            budget=machine.budget,
+            connect=machine.connect,
+            ports=machine.ports,
             timings=TIMINGS,
             places=lambda: _places(member, keys),
-            note=begin_boot_note(disk, _boot_id(), acks_synced=config.replication.ha_ack_after_flush),
+            note=begin_boot_note(disk, machine.boot_id, acks_synced=config.replication.ha_ack_after_flush),
         )
         life = BrokerLife(parts, me)
         following = FollowingTasks(clock, life.failed)
         minimum = config.replication.elected_minimum
-        member = ElectedMember(
+        member = make_member(
             me, life, coordination, keys, clock, rng, following.spawn, minimum=minimum, timings=TIMINGS
         )
         address = await life.open()
@@ -88,11 +135,9 @@ async def serve_elected(
         stack.push_async_callback(following.close)
         stack.push_async_callback(_leave, member)
         await until(stop_wanted, [*_loops(member, clock), _announce(life, address, ready, stop_wanted), _raised(life)])
-    log.info("broker stopped")
 
 
 def _boot_id() -> str:
-    """Return what is another one after each boot of the system."""
     return BOOT_ID.read_text().strip()
 
 
@@ -110,7 +155,7 @@ def _check_role(config: BrokerConfig) -> None:
         )
 
 
-def _claim(config: BrokerConfig, disk: RealDisk, ports: Ports) -> Claim:
+def _claim(config: BrokerConfig, disk: Disk, ports: Ports) -> Claim:
     if ports.ha is None:
         raise ConfigError("the port for other replicas cannot be bound: name a free one by haListenPort")
     ports.ha.listen()  # who connects while this replica is about to lead waits, and does not find it gone

@@ -47,6 +47,7 @@ log = logs.get("pyromq.client")
 AnyHeader = Header | dict[str, str] | None
 
 AUTO_CREATED_QUEUES = 4
+PATTERN_S = 3.0  # for one more look who makes new topics
 FAREWELL_S = 0.2  # for answers of a master that was replaced
 VIP_STEP = 2  # brokers serve producers on a second port, so much below the first
 
@@ -240,6 +241,9 @@ class Session:
         except TopicNotFound as missing:
             try:
                 pattern = await self.route(names.AUTO_CREATE_TOPIC)
+                if not pattern.writable:  # its masters may be there by now
+                    await self.routes.reread(names.AUTO_CREATE_TOPIC, PATTERN_S)
+                    pattern = await self.route(names.AUTO_CREATE_TOPIC)
             except TopicNotFound:
                 raise missing from None
             route = _inherited(topic, pattern)
