@@ -119,7 +119,7 @@ coverage: $(DEV) $(NATIVE) java peers
 # Programs that tests/interop talks to. Without PYROMQ_CI=1 tests that miss one say so and are skipped.
 peers:
 ifeq ($(PYROMQ_CI),1)
-	@scripts/debian java=openjdk-17-jdk-headless javac=openjdk-17-jdk-headless mvn=maven node=nodejs npm=npm go=golang-go openssl=openssl mkfs.ext4=e2fsprogs mkfs.xfs=xfsprogs etcd=etcd-server
+	@scripts/debian java=openjdk-17-jdk-headless javac=openjdk-17-jdk-headless mvn=maven node=nodejs npm=npm go=golang-go openssl=openssl mkfs.ext4=e2fsprogs mkfs.xfs=xfsprogs etcd=etcd-server ip=iproute2 nft=nftables nsenter=util-linux gcc=gcc
 endif
 
 lint: $(DEV)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def require_etcd() -> None:
 
 @dataclass
 class EtcdMember:
-    """One process of etcd; `options` are added to its command line."""
+    """One process of etcd; `options` are added to its command line, `within` makes it one that runs in another host."""
 
     name: str
     folder: Path
@@ -30,13 +30,15 @@ class EtcdMember:
     options: Sequence[str] = ()
     scheme: str = "http"
     program: Program | None = None
+    host: str = "127.0.0.1"
+    within: Callable[[Sequence[str | Path]], Sequence[str | Path]] = tuple
 
     @property
     def endpoint(self) -> str:
-        return f"{self.scheme}://127.0.0.1:{self.client_port}"
+        return f"{self.scheme}://{self.host}:{self.client_port}"
 
     def start(self) -> None:
-        own, peer = self.endpoint, f"http://127.0.0.1:{self.peer_port}"
+        own, peer = self.endpoint, f"http://{self.host}:{self.peer_port}"
         command: list[str | Path] = [
             "etcd", "--name", self.name, "--data-dir", self.folder / self.name,
             "--listen-client-urls", own, "--advertise-client-urls", own,
@@ -44,7 +46,7 @@ class EtcdMember:
             "--initial-cluster", self.cluster, "--heartbeat-interval", str(ELECTION_MS // 5),
             "--election-timeout", str(ELECTION_MS), "--logger", "zap", "--unsafe-no-fsync", *self.options,
         ]  # fmt: skip
-        self.program = Program(command, name=f"etcd {self.name}")
+        self.program = Program(self.within(command), name=f"etcd {self.name}")
 
     def wait_ready(self) -> None:
         self.running.wait_for("serving client traffic")
