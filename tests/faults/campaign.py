@@ -56,7 +56,7 @@ def table(done: list[Finished]) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for name in sorted({name for each in done for name in each.gaps}):
         found = sorted(gap for each in done for gap in each.gaps.get(name, ()))
-        whole = sorted(gap for each in done for gap in each.whole_s.get(name, ()))
+        whole = sorted(gap for each in done for gap in each.whole_s.get(name, ())) or [0.0]
         row = {
             "fault": name,
             "times": len(found),

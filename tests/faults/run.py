@@ -94,7 +94,7 @@ def carry_out(plan: Plan, folder: Path | None = None) -> Finished:
         load.wait_for("^sending$")
         whole_s: dict[str, list[float]] = {}
         try:
-            _break_things(room, plan, logs, whole_s)
+            _break_things(room, plan, logs, whole_s, stalls)
             verdict = _end(room, load, logs)
         except (NotInTime, ProgramFailed, subprocess.TimeoutExpired) as fault:
             verdict = Verdict(broken=[f"the set did not come back: {fault}"])
@@ -106,7 +106,7 @@ def carry_out(plan: Plan, folder: Path | None = None) -> Finished:
     return Finished(plan.seed, verdict, gaps(sends, undisturbed), whole_s, time.monotonic() - began)
 
 
-def _break_things(room: Room, plan: Plan, logs: Path, whole_s: dict[str, list[float]]) -> None:
+def _break_things(room: Room, plan: Plan, logs: Path, whole_s: dict[str, list[float]], stalls: StallWatch) -> None:
     rng = Random(plan.seed)
     ends_at = None if plan.seconds is None else time.monotonic() + plan.seconds
     left = list(plan.names)
@@ -125,11 +125,14 @@ def _break_things(room: Room, plan: Plan, logs: Path, whole_s: dict[str, list[fl
         mended = time.monotonic()
         room.wait_whole()
         ended = time.monotonic()
-        whole_s.setdefault(name, []).append(ended - mended)
+        is_disturbed = stalls.is_in(began, ended)
+        if not is_disturbed:
+            whole_s.setdefault(name, []).append(ended - mended)
         event: Event = {"fault": name, "began": began, "mended": mended, "ended": ended}
         with (logs / "faults.jsonl").open("a") as file:
             file.write(json.dumps(event) + "\n")
-        plan.say(f"{name}: {mended - began:.1f} s, whole {ended - mended:.1f} s later")
+        note = " (this machine stood still)" if is_disturbed else ""
+        plan.say(f"{name}: {mended - began:.1f} s, whole {ended - mended:.1f} s later{note}")
 
 
 def _end(room: Room, load: Program, logs: Path) -> Verdict:

@@ -39,6 +39,7 @@ FOUNDER = 1  # the replica that makes the first state of a set
 LEARN_AGAIN_S = 0.2
 RESIGN_S = 1.0  # for the others to have all of the log, and for the store to hear of it
 RESIGN_POLL_S = 0.005
+REPEAT_S = 60.0  # between two lines that say the same
 
 Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
@@ -76,6 +77,7 @@ class ElectedMember:
         self._heard_at = float("-inf")
         self._refused: tuple[int, float] | None = None  # the epoch whose master's port refused, and when
         self._may_follow = False  # of an amnesiac replica: the store knows that its log may grow
+        self._limited = logs.Limited(log, clock, REPEAT_S)
         self._stirred = asyncio.Event()  # something changed that the next look should see at once
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
@@ -335,10 +337,11 @@ class ElectedMember:
             self._heard_at = self._clock.monotonic()
             if self.is_followed(stream):
                 await self._take(stream)
-        except MasterRefuses:
-            self._refused = state.epoch, self._clock.monotonic()
-        except (ConnectionLost, CoordinationUnreachable):
-            pass
+        except (ConnectionLost, CoordinationUnreachable) as fault:
+            if isinstance(fault, MasterRefuses):
+                self._refused = state.epoch, self._clock.monotonic()
+            why = str(fault) or type(fault).__name__
+            self._limited.warning("the master cannot be followed now", master=state.master, epoch=state.epoch, why=why)
         finally:
             if stream is not None:
                 stream.close()
