@@ -86,6 +86,31 @@ def built(folder: Path, name: str) -> Path:
     return compiled(ROOT / "bench" / f"{name}.c", folder)
 
 
+def use_memory_once(gigabytes: float) -> None:
+    """Write to so much memory and give it back.
+
+    Pages that a virtual machine has never used cost a fault at its host, which would count for whichever server is the
+    first to have them in its page cache: 1.5 us a message of 128 bytes here, as much as half of the broker's own work.
+    """
+    size = int(gigabytes * (1 << 30))
+    writer = f"import mmap\nheld = mmap.mmap(-1, {size})\nfor at in range(0, {size}, 4096): held[at] = 1"
+    subprocess.run([sys.executable, "-c", writer], check=True)
+
+
+@contextmanager
+def burning(share: float) -> Iterator[None]:
+    """Have a process beside that does nothing but to take this share of a core, in turns of a millisecond."""
+    code = (
+        f"import time\nwhile True:\n    until = time.perf_counter() + {share / 1000}\n"
+        f"    while time.perf_counter() < until: pass\n    time.sleep({max(0.0, 1 - share) / 1000})"
+    )
+    with subprocess.Popen([sys.executable, "-c", code]) as process:
+        try:
+            yield
+        finally:
+            process.kill()
+
+
 @contextmanager
 def started(name: str, command: Sequence[str | Path], kernel: str = "") -> Iterator[Server]:
     begun = time.monotonic()

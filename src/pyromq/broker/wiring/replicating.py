@@ -31,13 +31,15 @@ def copies_of(base: Foundation) -> OtherCopies:
     """Return what a master's sends wait for besides its own disk."""
     store, live, role = base.store, base.live, base.environment.elected
     if role is not None and role.mastership is not None:
-        copies = ElectedCopies(store, role.mastership, role.mastership.acting.state.minimum)
-        role.mastership.on_change.append(copies.judge)
-        role.mastership.on_over.append(copies.give_up)
-        return copies
-    return SlaveCopies(
-        store, base.clock, lambda: live.config.part(ReplicationSettings), lambda: store.commit_log.end, store.on_append
+        elected = ElectedCopies(store, role.mastership, role.mastership.acting.state.minimum)
+        role.mastership.on_change.append(elected.judge)
+        role.mastership.on_over.append(elected.give_up)
+        return elected
+    copies = SlaveCopies(
+        store, base.clock, live.config.part(ReplicationSettings), lambda: store.commit_log.end, store.on_append
     )
+    live.watch(lambda config: copies.use_settings(config.part(ReplicationSettings)))
+    return copies
 
 
 class ReplicatingParts:

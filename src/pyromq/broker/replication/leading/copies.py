@@ -60,7 +60,7 @@ class SlaveCopies:
         self,
         store: ConfirmedLog,
         clock: Clock,
-        settings: Callable[[], ReplicationSettings],
+        settings: ReplicationSettings,
         end: Callable[[], int],
         on_append: list[Callable[[], None]],
     ) -> None:
@@ -75,7 +75,7 @@ class SlaveCopies:
         self.on_change: list[Callable[[], None]] = []
         self.on_give_up: list[Callable[[], None]] = []  # a classic master is never deposed
         self.standing = SyncStanding()
-        self.is_sync = settings().broker_role is BrokerRole.SYNC_MASTER
+        self.is_sync = settings.broker_role is BrokerRole.SYNC_MASTER
         if self.is_sync:
             on_append.append(self._appended)
 
@@ -101,6 +101,10 @@ class SlaveCopies:
             for listener in self.on_change:
                 listener()
 
+    def use_settings(self, settings: ReplicationSettings) -> None:
+        """Give up what is appended from now on after the time that these say."""
+        self._settings = settings
+
     def _say(self, standing: SyncStanding) -> None:
         facts = {"in_sync": standing.in_sync, "needed": standing.needed}
         if standing.is_short:
@@ -124,7 +128,7 @@ class SlaveCopies:
             begun, deadline, _ = self._marks.pop()
             self._marks.append((begun, deadline, end))
             return
-        seconds = self._settings().slave_timeout / 1000
+        seconds = self._settings.slave_timeout / 1000
         self._marks.append((now, now + seconds, end))
         if self._timer is None:
             self._timer = self._clock.call_later(seconds, self._expire)

@@ -8,7 +8,7 @@ from typing import Protocol
 from ....ambient import RunBlocking
 from ....store.log.commit_log import CommitLog
 
-PIECE_BYTES = 256 << 10  # read at once; a slave may get it in smaller chunks
+PIECE_BYTES = 64 << 10  # read at once; a slave may get it in smaller chunks
 
 
 class LogSource(Protocol):

@@ -23,9 +23,9 @@ from .wires import CannotServe, Wires
 
 log = logs.get("pyromq.broker")
 
-WRITE_AHEAD_BYTES = 1 << 20  # kept for a slave that is slower than its master
+WRITE_AHEAD_BYTES = 128 << 10  # kept for a slave that is slower than its master
 GATHER_S = 0.001  # of appends that leave together, where no send waits for slaves
-TURN_BYTES = 1 << 20  # to one slave in a turn of the loop: others want theirs
+TURN_BYTES = 64 << 10  # to one slave in a turn of the loop: others want theirs
 
 
 class SenderOwner(Protocol):
@@ -205,7 +205,8 @@ class LogSender(asyncio.Protocol):
         turn_end = self.sent + TURN_BYTES
         while self.is_streaming and self._can_write and self._reading is None and self.sent < self._source.end:
             if self.sent >= turn_end:
-                self.pump_soon()
+                self._is_pumping = True
+                asyncio.get_running_loop().call_soon(self._pump)
                 return
             allowed = self._allowed()
             if not allowed:
