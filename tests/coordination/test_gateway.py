@@ -166,6 +166,24 @@ async def test_a_chunked_answer_is_put_together() -> None:
     assert peer.connections == 1
 
 
+async def test_a_watch_goes_on_elsewhere_once_its_member_does_not_answer_calls() -> None:
+    """A member that is cut off says nothing on a watch, which is what a quiet set looks like, too."""
+
+    def watched(revision: int) -> bytes:
+        line = b'{"result":{"header":{"revision":"%d"},"events":[{}]}}\n' % revision
+        return chunked(line).removesuffix(b"0\r\nGrpc-Trailer: x\r\n\r\n")
+
+    silent = Scripted(lambda path: watched(7) if path == "/v3/watch" else None)
+    well = Scripted(lambda path: watched(9) if path == "/v3/watch" else whole(EMPTY))
+    async with served(silent, well, attempt_s=0.2) as store, asyncio.timeout(10):
+        watch = store.watch("/set/", 1)
+        assert await anext(watch) == 7
+        following = asyncio.ensure_future(anext(watch))
+        await store.read("/set/")
+        assert await following == 9
+        await watch.aclose()
+
+
 async def test_lines_of_a_watch_may_be_cut_anywhere() -> None:
     line = b'{"result":{"header":{"revision":"%d"},"events":[{}]}}\n'
     text = b'{"result":{"header":{"revision":"7"},"created":true}}\n' + line % 9 + line % 12

@@ -19,7 +19,7 @@ from random import Random
 
 from tests.faults.hosts import what_is_missing
 from tests.faults.kinds import FAULTS
-from tests.faults.run import Finished, Plan, carry_out
+from tests.faults.run import FLUSHED, Finished, Plan, carry_out
 
 
 def chosen(words: str) -> list[str]:
@@ -46,7 +46,7 @@ def planned(seed: int, options: argparse.Namespace, names: list[str]) -> Plan:
         usable,
         seconds=None if options.each else options.minutes * 60,
         together=options.together,
-        settings={"haAckAfterFlush": "true"} if is_flushed else {},
+        settings=FLUSHED if is_flushed else {},
         say=lambda line: print(f"  {line}", file=sys.stderr, flush=True),
     )
 

@@ -148,6 +148,11 @@ def gap_s(acked_at: list[float], began: float, ended: float) -> float:
     return max(near, default=ended - began)
 
 
+def acked_within(sends: list[Event], began: float, ended: float) -> int:
+    """Return how many sends were acknowledged in this span."""
+    return sum(event["event"] == "ack" and began < event["at"] < ended for event in sends)
+
+
 def gaps(sends: list[Event], faults: list[Event]) -> dict[str, list[float]]:
     """Return the longest gap around each fault, by its name."""
     acked_at = sorted(event["at"] for event in sends if event["event"] == "ack")

@@ -22,8 +22,9 @@ READY = r"pyromq broker ready on "
 
 # Small files, and none of them goes before its time, however full the disk is: whatever is lost then is a fault.
 SETTINGS = {
-    "mappedFileSizeCommitLog": str(4 << 20),
+    "mappedFileSizeCommitLog": str(1 << 20),
     "mappedFileSizeConsumeQueue": str(20 * 1000),
+    "maxHashSlotNum": "1000",
     "maxIndexNum": "4000",
     "cleanFileForciblyEnable": "false",
     "duplicateWindowEnable": "true",

@@ -70,6 +70,12 @@ class Room:
         places = {replica: place.address for replica, place in KEYS.places_in(found).items()}
         return (None if stored is None else decode_state(stored.value)), places
 
+    def epoch(self) -> int:
+        """Return the epoch that etcd has. Raises CoordinationUnreachable."""
+        state, _ = self.known()
+        assert state is not None
+        return state.epoch
+
     def master(self) -> Node:
         """Return the machine whose broker leads, as etcd has it."""
         state, places = self.known()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from tests.faults.checker import Event, Verdict, gaps, judge, read_events
+from tests.faults.checker import Event, Verdict, acked_within, gaps, judge, read_events
 from tests.faults.kinds import FAULTS
 from tests.faults.replicas import compare_replicas
 from tests.faults.room import LIMIT_S, NotInTime, Room, running_room
@@ -22,6 +22,8 @@ from tests.interop.peers.process import Program, ProgramFailed
 from tests.support import ROOT
 
 CALM_S = 1.0  # between two faults, at least
+# Settings by which not even a power cut of all machines loses anything; syncs are frequent, since sends wait for them.
+FLUSHED = {"haAckAfterFlush": "true", "flushIntervalCommitLog": "20", "flushCommitLogLeastPages": "0"}
 
 
 class StallWatch:
@@ -66,6 +68,7 @@ class Finished:
     gaps: dict[str, list[float]]
     whole_s: dict[str, list[float]]  # from the end of a fault until all replicas are in sync
     seconds: float = 0.0
+    events: list[Event] = field(default_factory=list)  # a fault each, with the set's epochs before and after it
 
 
 @dataclass
@@ -76,6 +79,7 @@ class Plan:
     names: Sequence[str]
     seconds: float | None = None
     together: int = 1  # so many faults at a time, at most
+    length_s: float | None = None  # of each fault; None: by chance, as the kind says
     settings: dict[str, str] = field(default_factory=dict)
     say: Callable[[str], None] = lambda line: None
 
@@ -102,8 +106,10 @@ def carry_out(plan: Plan, folder: Path | None = None) -> Finished:
             (logs / f"broker-{node.name}.log").write_text("\n".join(node.written()))
         (logs / "load.log").write_text("\n".join(load.lines))
         sends, faults = read_events(logs / "sends.jsonl"), read_events(logs / "faults.jsonl")
-    undisturbed = [event for event in faults if not stalls.is_in(event["began"], event["ended"])]
-    return Finished(plan.seed, verdict, gaps(sends, undisturbed), whole_s, time.monotonic() - began)
+    for event in faults:
+        event["acked"] = acked_within(sends, event["began"] + CALM_S, event["mended"])
+    undisturbed = [event for event in faults if not event["disturbed"]]
+    return Finished(plan.seed, verdict, gaps(sends, undisturbed), whole_s, time.monotonic() - began, faults)
 
 
 def _break_things(room: Room, plan: Plan, logs: Path, whole_s: dict[str, list[float]], stalls: StallWatch) -> None:
@@ -116,12 +122,13 @@ def _break_things(room: Room, plan: Plan, logs: Path, whole_s: dict[str, list[fl
         else:
             names = rng.sample(plan.names, min(len(plan.names), rng.randint(1, plan.together)))
         time.sleep(CALM_S)
-        name = "+".join(names)
+        name, epoch = "+".join(names), room.epoch()
         began = time.monotonic()
         with ExitStack() as broken:
             for each in names:
                 broken.enter_context(FAULTS[each].break_it(room, rng))
-            time.sleep(max(rng.uniform(FAULTS[each].least_s, FAULTS[each].most_s) for each in names))
+            by_chance_s = max(rng.uniform(FAULTS[each].least_s, FAULTS[each].most_s) for each in names)
+            time.sleep(by_chance_s if plan.length_s is None else plan.length_s)
         mended = time.monotonic()
         room.wait_whole()
         ended = time.monotonic()
@@ -129,6 +136,7 @@ def _break_things(room: Room, plan: Plan, logs: Path, whole_s: dict[str, list[fl
         if not is_disturbed:
             whole_s.setdefault(name, []).append(ended - mended)
         event: Event = {"fault": name, "began": began, "mended": mended, "ended": ended}
+        event |= {"epochs": [epoch, room.epoch()], "disturbed": is_disturbed}
         with (logs / "faults.jsonl").open("a") as file:
             file.write(json.dumps(event) + "\n")
         note = " (this machine stood still)" if is_disturbed else ""

@@ -48,6 +48,7 @@ class GatewayCalls:
         self.addresses = settings.addresses
         self._certificates = Certificates(settings.tls or ClientTls()) if settings.is_encrypted else None
         self._idle: dict[str, list[HttpConnection]] = {address: [] for address in self.addresses}
+        self._streams: dict[str, set[HttpConnection]] = {address: set() for address in self.addresses}
         self._first = 0  # the place of the member that is asked first
         self._token = ""
         self._is_closed = False
@@ -86,6 +87,7 @@ class GatewayCalls:
             async with self._clock.timeout(self._settings.attempt_s):
                 connection = await self._connected(address)
                 headers = await self._headers(connection)
+            self._streams[address].add(connection)
             lines = connection.stream(path, msgspec.json.encode(request), headers)
             while True:
                 async with self._clock.timeout(self._settings.watch_silence_s):
@@ -103,6 +105,7 @@ class GatewayCalls:
             raise
         finally:
             if connection is not None:
+                self._streams[address].discard(connection)
                 connection.close()
 
     async def get(self, address: str, path: str) -> bytes:
@@ -114,7 +117,12 @@ class GatewayCalls:
         return answer.body if answer.status == 200 else b""
 
     def turn_away(self, address: str) -> None:
-        """Ask the next member first from now on, unless that has been decided meanwhile."""
+        """Ask the next member first from now on, unless that has been decided meanwhile.
+
+        Its streams end, since a member that does not answer calls says nothing on these, either: they go on elsewhere
+        at once, and not when they were silent for long."""
+        for connection in self._streams[address]:
+            connection.close()
         if self.addresses[self._first] == address:
             self._first = (self._first + 1) % len(self.addresses)
 
