@@ -7,8 +7,8 @@ import gc
 
 import pytest
 
-from pyromq.broker import daemon
 from pyromq.broker.daemon_loops import until
+from pyromq.machine.garbage import settled
 
 
 def test_what_stands_when_the_broker_is_ready_is_left_out_of_collections(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -16,7 +16,7 @@ def test_what_stands_when_the_broker_is_ready_is_left_out_of_collections(monkeyp
     monkeypatch.setattr(gc, "collect", lambda: collected.append(gc.get_freeze_count()))
     gc.unfreeze()
     try:
-        with daemon._settled():
+        with settled():
             assert collected == [0]  # what is garbage already is not kept
             assert gc.get_freeze_count() > 1000
         assert gc.get_freeze_count() == 0

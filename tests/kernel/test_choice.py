@@ -16,6 +16,11 @@ from pyromq.kernel import choice
 from tests.support import require
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_loaded() -> None:
+    choice._load.cache_clear()
+
+
 @pytest.mark.parametrize(
     ("wanted", "built", "serves"),
     [("", True, "native"), ("", False, "python"), ("python", True, "python"), ("native", True, "native")],
@@ -52,7 +57,6 @@ def test_what_is_installed_without_one_names_a_compiler_and_no_makefile(
 def test_a_kernel_of_other_sources_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(choice.VARIABLE, "native")
     require(choice.is_built(), "the native kernel is not built here: make native")
-    assert choice.native() is not None
     monkeypatch.setattr(choice, "sources_mark", lambda _: "another")
     with pytest.raises(ConfigError, match=r"built from other sources .*make native.*PYROMQ_KERNEL=python"):
         choice.native()

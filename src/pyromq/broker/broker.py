@@ -92,7 +92,7 @@ class Broker:
                 refuse_elected(disk)
             refuse_missing_tables(disk)
             if tls_folder is not None:
-                loaded = _with_certificate(loaded, tls_folder, clock)
+                loaded = with_own_certificate(loaded, tls_folder, clock)
             transport = loaded.config.part(TransportSettings)
             transport.check_tls()  # a start that ends by it leaves the store as it was
             if loaded.config.replication.is_slave and elected is None:
@@ -359,7 +359,8 @@ class Broker:
         self.clients.filters.clean(self.live.config.filter_data_clean_time_span)
 
 
-def _with_certificate(loaded: Loaded[BrokerConfig], folder: Path, clock: Clock) -> Loaded[BrokerConfig]:
+def with_own_certificate(loaded: Loaded[BrokerConfig], folder: Path, clock: Clock) -> Loaded[BrokerConfig]:
+    """Return the configuration with the broker's own certificate, where it has none and shall have one."""
     config = loaded.config
     hosts = (config.advertised_host, config.bind_address)
     return with_certificate("broker", loaded, config.part(TransportSettings), folder, hosts, clock.now_ms())

@@ -16,6 +16,7 @@ from ..ambient import Clock, Random, RunBlocking
 from ..config import Loaded
 from ..errors import ConnectionLost
 from ..machine.budget import Budget
+from ..machine.garbage import uncollected
 from ..protocol.replication.epochs import EpochList
 from ..store.cutting import begin_cut, plan_cut
 from ..store.epochs import EpochFile
@@ -191,19 +192,19 @@ class BrokerLife:
             mastership=mastership,
             followed=self.followed,
         )
-        broker = await Broker.open(
-            self._in_role(is_master=mastership is not None),
-            clock=parts.clock,
-            rng=parts.rng,
-            disk=parts.disk,
-            flusher=parts.flusher(),
-            run_blocking=parts.run_blocking,
-            connect=parts.connect,
-            budget=parts.budget(),
-            tls_folder=parts.loaded.config.tls_folder,
-            ports=parts.ports.copied(),
-            elected=role,
-        )
+        with uncollected():
+            broker = await Broker.open(
+                self._in_role(is_master=mastership is not None),
+                clock=parts.clock,
+                rng=parts.rng,
+                disk=parts.disk,
+                flusher=parts.flusher(),
+                run_blocking=parts.run_blocking,
+                connect=parts.connect,
+                budget=parts.budget(),
+                ports=parts.ports.copied(),
+                elected=role,
+            )
         self._broker, self._mastership = broker, mastership
         self._epochs = EpochFile(parts.disk, broker.store.commit_log)
         if mastership is not None:
@@ -241,7 +242,8 @@ class BrokerLife:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
         self._readable = max(self._readable, broker.store.readable.value)
-        await broker.stop(is_leaving=is_leaving)
+        with uncollected():
+            await broker.stop(is_leaving=is_leaving)
         commit_log = broker.store.commit_log
         self._bounds = ClosedLog(commit_log.start, commit_log.end)
         self._synced = self._bounds.end

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import random
-from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 
 from .. import logs
 from ..ambient import Clock
 from ..config import Loaded
 from ..machine.budget import Budget, budget_of_process
+from ..machine.garbage import settled
 from ..machine.helper_threads import helper_threads
 from ..protocol.json import load_dialect
 from ..store.files.real_disk import RealDisk
@@ -59,6 +59,7 @@ async def run(
         disk = RealDisk(config.store_path_root_dir, create=True, spares=SPARE_FILES)
         stack.callback(disk.close)
         if config.is_elected:
+            stack.enter_context(settled())  # not a life that may be over soon, but what all of them use
             await serve_elected(
                 loaded,
                 clock=clock,
@@ -85,7 +86,7 @@ async def run(
         if shared is None:
             budget.log_shares()
         log_certificate("broker", broker.environment.transport)
-        stack.enter_context(_settled())
+        stack.enter_context(settled())
 
         async def announce() -> None:
             await broker.naming.registration.registered(KNOWN_WITHIN_S)  # clients find its topics then
@@ -96,14 +97,3 @@ async def run(
 
         await until(stop_wanted, [*broker.loops(), announce()])
     log.info("broker stopped")
-
-
-@contextmanager
-def _settled() -> Iterator[None]:
-    """Exclude what exists now from garbage collection, which would stop the event loop while it visits all that."""
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()

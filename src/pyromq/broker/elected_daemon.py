@@ -26,6 +26,7 @@ from ..store.recovery.store_state import read_store_state
 from ..supervision import Loops
 from ..transport.address import format_address, parse_address
 from ..transport.client import Connect, connect_socket
+from .broker import with_own_certificate
 from .broker_life import BrokerLife, LifeParts
 from .config import BrokerConfig
 from .daemon_loops import until
@@ -90,6 +91,7 @@ async def serve_elected(
             connect=connect_socket,
             coordination=coordination,
         )
+        loaded = with_own_certificate(loaded, config.tls_folder, clock)
         await take_part(loaded, machine, clock=clock, rng=rng, ready=ready, stop_wanted=stop_wanted)
     log.info("broker stopped")
 

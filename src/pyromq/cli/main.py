@@ -19,6 +19,7 @@ import click
 
 from .. import __version__
 from ..errors import PyroError
+from ..machine.garbage import uncollected
 from ..model.foreign_text import one_line
 from ..text.extras import install_command
 from ..text.screen import screen_width, wrapped
@@ -30,7 +31,6 @@ from .terminal.tree import (
     HelpFormatter,
     Resolved,
     Tree,
-    importing,
     log_options,
     show_usage,
     take_given,
@@ -96,7 +96,7 @@ class LazyTree(Tree):
         if name not in COMMANDS:
             return None
         module, attribute, _ = COMMANDS[name]
-        with importing():
+        with uncollected():
             command = cast(click.Command, getattr(import_module(f".{module}", __package__), attribute))
             if ctx.resilient_parsing:  # a shell completes
                 from .terminal.names import complete_names

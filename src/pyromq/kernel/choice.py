@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import struct
 import zlib
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -95,6 +96,7 @@ def http2_name() -> str:
     return "nghttp2" if native_http2() is not None else "h2"
 
 
+@cache
 def _load(name: str) -> ModuleType:
     spec = find_spec(name)
     try:

@@ -23,13 +23,14 @@ import click
 from ... import admin
 from ...client.errors import BadAnswer
 from ...errors import CallFailed, Malformed
+from ...machine.garbage import uncollected
 from ...text import tables
 from ...text.tables import Row
 from .interrupts import confirm
 from .options import cluster_options, together
 from .printing import columns, print_lines, print_prose, print_text, print_wrapped, to_json
 from .profiles import Reach, take_reach
-from .tree import importing, unknown
+from .tree import unknown
 
 if TYPE_CHECKING:
     from ...admin.calls import Calls
@@ -193,7 +194,7 @@ def changes(function: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
 def ask(function: Callable[..., Awaitable[T]], reach: Reach, timeout: float, own: dict[str, Any], **flags: bool) -> T:
     """Run the coroutine function with a Shell of its own. For what is no command of `talks` itself."""
-    with importing():
+    with uncollected():
         import asyncio
 
         from ...admin.calls import Calls

@@ -6,10 +6,8 @@ handed on to it, and a command that does not know the option says so. Every grou
 
 from __future__ import annotations
 
-import gc
 import re
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import click
@@ -135,18 +133,6 @@ def _set_up_logging(ctx: click.Context, option: click.Parameter, value: str | No
     from ... import logs  # not at the top: --version and --help need no logging
 
     logs.configure(chosen.get("log_level", "info"), cast(logs.LogFormat, chosen.get("log_format", "text")))
-
-
-@contextmanager
-def importing() -> Iterator[None]:
-    """Import without searches for garbage in between: modules are none, and the searches take time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 class Fail(click.ClickException):
