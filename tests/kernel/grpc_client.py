@@ -16,8 +16,10 @@ from tests.transport.support import ADDRESS, BytesPeer, join
 class Client:
     """Its calls are numbered from 1. `window`: what the server may send of one answer before it is asked for more."""
 
-    def __init__(self, life: Virtual, client_id: str = "client-1", window: int | None = None) -> None:
-        near, far = pair(PEER, ADDRESS)
+    def __init__(
+        self, life: Virtual, client_id: str = "client-1", window: int | None = None, address: str = PEER
+    ) -> None:
+        near, far = pair(address, ADDRESS)
         life.broker.servers[0].attach_unknown(far)
         self.bytes, self.peer, self.life, self._next = join(near, BytesPeer), Peer(window), life, 1
         self.metadata = {"x_mq_client_id": client_id, "x_mq_language": "JAVA", "x_mq_client_version": "5.2.0"}
@@ -91,6 +93,15 @@ class Client:
             subscription=v2.Subscription(group=v2.Resource(name=group), subscriptions=entries),
         )
         settings.request_timeout.FromSeconds(3)
+        stream = self.begin("Telemetry", v2.TelemetryCommand(settings=settings), end=False)
+        await self.settle()
+        assert v2.TelemetryCommand.FromString(self.raw(stream)[0]).status.code == v2.Code.OK
+        return stream
+
+    async def produce(self, *topics: str) -> int:
+        """Open a telemetry stream with a producer's settings."""
+        publishing = v2.Publishing(topics=[v2.Resource(name=topic) for topic in topics])
+        settings = v2.Settings(client_type=v2.ClientType.PRODUCER, publishing=publishing)
         stream = self.begin("Telemetry", v2.TelemetryCommand(settings=settings), end=False)
         await self.settle()
         assert v2.TelemetryCommand.FromString(self.raw(stream)[0]).status.code == v2.Code.OK

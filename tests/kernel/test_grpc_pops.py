@@ -5,29 +5,22 @@ from __future__ import annotations
 import asyncio
 import gzip
 import zlib
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from pyromq.broker.wiring import grpc_sends
 from pyromq.kernel import choice
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.grpc import v2
 from pyromq.protocol.grpc.v2 import Code
 from pyromq.store.config import FlushMode
-from pyromq.testing.clock import ManualClock
-from pyromq.transport import server as serving
-from pyromq.transport.http2.session import ServerSession
-from tests.broker.virtual import Virtual, virtual_broker
+from tests.broker.virtual import Virtual
 from tests.kernel.grpc_client import Client, ack, change, wish
-from tests.kernel.twins import choose, contents, native_module, ready
+from tests.kernel.grpc_served import A, served
+from tests.kernel.twins import contents
 from tests.support import require
-
-A = TopicConfig(topic_name="A", read_queue_nums=3, write_queue_nums=3)
 
 
 @pytest.fixture(autouse=True)
@@ -43,37 +36,6 @@ class Lived(NamedTuple):
     answers: list[tuple[str, list[bytes]]]
     files: dict[str, bytes]
     counts: tuple[int, int, int, int]  # received, acked, changed, odd
-
-
-class Served(NamedTuple):
-    life: Virtual
-    pops: list[Any]
-
-    def counts(self) -> tuple[int, int, int, int]:
-        found = [(one.received, one.acked, one.changed, one.odd) for one in self.pops]
-        received, acked, changed, odd = (sum(each) for each in zip(*found, strict=True)) if found else (0, 0, 0, 0)
-        return received, acked, changed, odd
-
-
-@asynccontextmanager
-async def served(folder: Path, by_kernel: bool = True, **settings: Any) -> AsyncIterator[Served]:
-    with pytest.MonkeyPatch.context() as patch:
-        choose(patch, native_module())
-        if not by_kernel:
-            patch.setattr(grpc_sends, "native_http2", lambda: None)
-            patch.setattr(serving, "session_maker", lambda: ServerSession)
-        taken: list[Any] = []
-        serve = serving.Server.serve_hot
-
-        def serve_hot(server: serving.Server, sends: Any) -> None:
-            taken.append(sends.pops)
-            serve(server, sends)
-
-        patch.setattr(serving.Server, "serve_hot", serve_hot)
-        async with virtual_broker(folder, clock=ManualClock(1_700_000_000_000), **settings) as life:
-            await ready(life)
-            life.broker.topics.put(A)
-            yield Served(life, taken)
 
 
 async def begin(client: Client, request: Any) -> None:

@@ -149,6 +149,17 @@ def test_the_whole_walk(place: Place, client: Client) -> None:
     assert done.status.code == Code.OK
 
 
+def test_heartbeats_of_a_client_that_says_nothing_new(place: Place, client: Client) -> None:
+    consumers = v2.HeartbeatRequest(group=v2.Resource(name="beaters"), client_type=ClientType.SIMPLE_CONSUMER)
+    assert client.ask("Heartbeat", consumers).status.code == Code.UNRECOGNIZED_CLIENT_TYPE
+    client.telemetry(consumer_settings("beaters", "Normals"))
+    statuses = [client.ask("Heartbeat", consumers).status for _ in range(50)]
+    assert [(one.code, one.message) for one in statuses] == [(Code.OK, "OK")] * 50
+    illegal = v2.HeartbeatRequest(group=v2.Resource(name="no group"))
+    assert client.ask("Heartbeat", illegal).status.code == Code.ILLEGAL_CONSUMER_GROUP
+    assert client.ask("Heartbeat", consumers).status.code == Code.OK
+
+
 def test_a_restart_and_a_kill_lose_and_repeat_nothing(place: Place, client: Client) -> None:
     client.telemetry(producer_settings("Normals"))
     client.telemetry(consumer_settings("stayers", "Normals"))

@@ -30,12 +30,7 @@ class Caller:
     @property
     def language(self) -> Language:
         """Return the language. ValueError in Java's words: few calls need it, those refuse an unknown one."""
-        found = _LANGUAGES.get(self.language_name)
-        if found is None:
-            raise ValueError(
-                f"No enum constant org.apache.rocketmq.remoting.protocol.LanguageCode.{self.language_name}"
-            )
-        return found
+        return language_of(self.language_name)
 
     @property
     def known_language(self) -> Language | None:
@@ -44,6 +39,13 @@ class Caller:
     def remaining_ms(self, monotonic: float) -> int | None:
         """Return how long the client still waits; None for ever."""
         return None if self.deadline is None else max(0, int((self.deadline - monotonic) * 1000))
+
+
+def language_of(name: str) -> Language:
+    found = _LANGUAGES.get(name)
+    if found is None:
+        raise ValueError(f"No enum constant org.apache.rocketmq.remoting.protocol.LanguageCode.{name}")
+    return found
 
 
 def caller_of(call: Call) -> Caller:

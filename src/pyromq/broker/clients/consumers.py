@@ -146,9 +146,10 @@ class Consumers(Watched):
 
     def renew(self, peer: Peer, now: float) -> bool:
         """Note a heartbeat of a connection that says nothing new. False: it is a member of no group."""
-        if peer not in self._groups_of:
+        groups = self._groups_of.of(peer)
+        if not groups:
             return False
-        for name in self._groups_of.of(peer):
+        for name in groups:
             self._groups[name].members[peer].seen = now
         self._heard[peer] = now
         return True

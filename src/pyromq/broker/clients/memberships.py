@@ -16,9 +16,6 @@ class Memberships:
         self._groups: dict[Peer, AbstractSet[str]] = {}
         self._alone: dict[str, tuple[frozenset[str], int]] = {}  # the set of one group, and how many have it
 
-    def __contains__(self, peer: Peer) -> bool:
-        return peer in self._groups
-
     def of(self, peer: Peer) -> AbstractSet[str]:
         """Return the groups of a connection; none where it is in no group."""
         return self._groups.get(peer, _NONE)

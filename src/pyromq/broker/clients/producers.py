@@ -51,9 +51,10 @@ class Producers:
 
     def renew(self, peer: Peer, now: float, now_ms: int) -> bool:
         """Note a heartbeat of a connection that says nothing new. False: it is a member of no group."""
-        if peer not in self._groups_of:
+        groups = self._groups_of.of(peer)
+        if not groups:
             return False
-        for group in self._groups_of.of(peer):
+        for group in groups:
             member = self._groups[group][peer]
             member.seen, member.seen_ms = now, now_ms
         self._heard[peer] = now

@@ -6,7 +6,10 @@ authorised the listener has no feed, and all sends go to the RPC.
 
 from __future__ import annotations
 
+from functools import partial
+
 from ...kernel.choice import native_http2
+from ...kernel.grpc_beats import BeatRules
 from ...kernel.grpc_sends import SendRules, TopicRules
 from ...kernel.seam import Feed, feed_nothing
 from ...model.message import Property
@@ -14,6 +17,7 @@ from ...proxy.config import ProxySettings
 from ...proxy.messages.limits import RESERVED
 from ...proxy.methods import PATH
 from ...proxy.queues import write_queues
+from ...proxy.rpc.clients import RENEWED, renews
 from ...proxy.rpc.send import answer_of, is_checked, takes_kind
 from ...proxy.statuses import OK, Denied
 from ...transport.server import Server
@@ -23,6 +27,8 @@ from ..pop.waiting import HeldPops
 from .foundation import Foundation
 from .grpc import GrpcParts
 from .grpc_pops import GrpcPopVerdicts
+
+BEATS = BeatRules(PATH + "Heartbeat", RENEWED.SerializeToString())
 
 # Users may set them, and they say more than a property of theirs does.
 _MEANINGFUL = (Property.SHARDING_KEY, Property.TRACE_CONTEXT, Property.TRAN_MSG, "__transferflag")
@@ -82,4 +88,5 @@ def serve_plain_calls(base: Foundation, grpc: GrpcParts, held: HeldPops[AnyPop],
         if feed is not feed_nothing:
             sends = GrpcSendVerdicts(base, grpc, feed, native.HotSends).kernel
             sends.serve_pops(GrpcPopVerdicts(base, grpc, held, native.HotPops).kernel)
+            sends.serve_beats(native.HotBeats(partial(renews, grpc.services), BEATS))
             server.serve_hot(sends)

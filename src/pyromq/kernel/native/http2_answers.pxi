@@ -13,7 +13,7 @@ cdef int hot_method(Http2Session s, Headers headers) noexcept:
     cdef int method = HOT_SEND
     cdef Text found
     if not is_path(headers, s.hot.path):
-        method = NOT_HOT if s.hot.pops is None else s.hot.pops.method_of(headers)
+        method = s.hot.method_of(headers)
     if method == NOT_HOT or not headers.find(METHOD, &found) or not same(found, b"POST", 4):
         return NOT_HOT
     if not headers.find(TYPE, &found) or found.n < 16 or memcmp(found.at, b"application/grpc", 16) != 0:
@@ -60,6 +60,9 @@ cdef bint offer_hot(Http2Session s, HttpCall call) except -1:
         request.at, request.n = call.request.at + 5, call.request.n - 5
         if call.method == HOT_SEND:
             if s.hot.offer(call.stream, request, s.remote):
+                return True
+        elif call.method == HOT_BEAT:
+            if s.hot.beats.offer(s, call, request):
                 return True
         elif s.hot.pops.offer(s, call, request):
             return True

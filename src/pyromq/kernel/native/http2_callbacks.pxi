@@ -279,7 +279,7 @@ cdef ssize_t read_answer(
                 call_is_taken(s, call)
             if call.is_finishing:
                 flags[0] |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM
-                status = b"%d" % call.status
+                status = b"%d" % call.status if call.status else b"0"
                 check(nghttp2_submit_trailer(session, stream, fields, status_fields(fields, status, call.text)))
                 call.is_ended = True
     except BaseException as fault:

@@ -8,7 +8,7 @@ cdef enum:
     MOST_WAITING = 4 << 20    # bytes that wait for the peer's windows: above that the RPC serves, which waits too
 
 cdef enum:
-    NOT_HOT = 0, HOT_SEND = 1, HOT_RECEIVE = 2, HOT_ACK = 3, HOT_CHANGE = 4
+    NOT_HOT = 0, HOT_SEND = 1, HOT_RECEIVE = 2, HOT_ACK = 3, HOT_CHANGE = 4, HOT_BEAT = 5
 
 cdef struct Receive:
     Text group, topic, broker, expression

@@ -39,6 +39,7 @@ cdef class HotSends:
     cdef Buffer burst, text
     cdef readonly int64_t taken           # messages that were answered without Python
     cdef readonly HotPops pops            # receives, acks and changes; None: Python serves them
+    cdef readonly HotBeats beats          # heartbeats; None: Python serves them
 
     def __init__(self, host, feed, rules):
         self.host, self.feed, self.grants = host, feed, {}
@@ -51,6 +52,16 @@ cdef class HotSends:
     def serve_pops(self, HotPops pops not None):
         """Serve receives, acks and changes, too."""
         self.pops = pops
+
+    def serve_beats(self, HotBeats beats not None):
+        """Answer heartbeats, too, that say nothing new."""
+        self.beats = beats
+
+    cdef int method_of(self, Headers headers) noexcept:
+        """Which method besides sends a path is, of those that are served; NOT_HOT: none."""
+        if self.beats is not None and is_path(headers, self.beats.path):
+            return HOT_BEAT
+        return NOT_HOT if self.pops is None else self.pops.method_of(headers)
 
     def use(self, rules):
         self.path, self.ok_status = rules.path.encode(), rules.ok_status

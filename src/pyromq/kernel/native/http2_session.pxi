@@ -149,7 +149,7 @@ cdef class Http2Session:
         return told
 
     def serve_hot(self, HotSends hot not None, peer, str remote not None):
-        """Serve plain sends without Python from now on. `remote` is the client's address."""
+        """Serve plain calls without Python from now on. `remote` is the client's address."""
         self.hot, self.peer, self.remote = hot, peer, remote.encode("ascii", "replace")
 
     def take_parked(self):

@@ -195,7 +195,8 @@ class Http2Connection(asyncio.BufferedProtocol):
             self._receive(data)
 
     def _receive(self, data: memoryview | bytes) -> None:
-        for event in self._session.receive(data):
+        events = self._session.receive(data)
+        for event in events:
             kind = type(event)
             if kind is MessageArrived:
                 self._message_came(cast(MessageArrived, event))
@@ -213,13 +214,15 @@ class Http2Connection(asyncio.BufferedProtocol):
         if self._room:
             self._wake_senders()
         self._is_unflushed = True
-        self._service.serve_arrived()
+        if events:
+            self._service.serve_arrived()
         self.flush()
 
     def _hot_calls_ended(self) -> None:
         self._active_at = self._service.clock.monotonic()
-        self._deadlines.end("opening_s")
-        self._deadlines.end("frame_s")
+        if self._deadlines.deadlines:
+            self._deadlines.end("opening_s")
+            self._deadlines.end("frame_s")
 
     def _call_began(self, event: CallBegun) -> None:
         self._deadlines.end("opening_s")

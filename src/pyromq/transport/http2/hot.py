@@ -1,5 +1,5 @@
 """Calls that the kernel serves without an event: plain sends, receives, acks and changes, fed to the broker's own feed
-(`kernel/grpc_sends.py`, `kernel/grpc_pops.py`).
+(`kernel/grpc_sends.py`, `kernel/grpc_pops.py`), and heartbeats that say nothing new (`kernel/grpc_beats.py`).
 
 A connection asks its lane after each read what became of them. Answers that wait for the log are parked with those of
 remoting connections of the same listener, and leave in the same order. Event loop only.
