@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -90,7 +91,11 @@ class Node:
         self.broker.wait_for(READY)
 
     def restart(self) -> None:
-        """Start the broker again until it serves: as a supervisor does, when it ends because etcd does not answer."""
+        """Start the broker again until it serves: as a supervisor does, when it ends because etcd does not answer.
+
+        One that runs already is left alone: another fault had killed it, too."""
+        if self.is_up:
+            return
         for attempt in count(1):
             self.start()
             try:
@@ -110,18 +115,22 @@ class Node:
             self._program = None
 
     def stop(self) -> None:
-        """SIGTERM for the broker, and wait for its end."""
-        self.broker.signal(signal.SIGTERM)
-        self.broker.wait(60)
+        """SIGTERM for the broker, and wait for its end; SIGKILL for one that another fault keeps from ending."""
+        if self.is_up:
+            self.broker.signal(signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                self.broker.wait(60)
         self.kill()
 
     def pause(self) -> None:
         """Send SIGSTOP to the broker."""
-        self.broker.signal(signal.SIGSTOP)
+        if self.is_up:
+            self.broker.signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         """Send SIGCONT to the broker."""
-        self.broker.signal(signal.SIGCONT)
+        if self.is_up:
+            self.broker.signal(signal.SIGCONT)
 
     def cut_power(self) -> None:
         """Kill all that runs here, and lose what the broker did not sync. Etcd's own files stay: it is not on trial."""
@@ -129,9 +138,14 @@ class Node:
         self.etcd.kill()
         self.disk.cut_power()
 
+    def start_etcd(self) -> None:
+        """Start the member of etcd, unless it runs."""
+        if self.etcd.program is None:
+            self.etcd.start()
+
     def boot(self) -> None:
         """Start all that runs here."""
-        self.etcd.start()
+        self.start_etcd()
         self.restart()
 
     def written(self) -> list[str]:

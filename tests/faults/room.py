@@ -54,6 +54,9 @@ class Room:
     client: Host
     folder: Path
 
+    def __post_init__(self) -> None:
+        self._led = next(iter(self.nodes.values()))
+
     @property
     def name_server(self) -> str:
         return f"{self.client.address}:{NAME_SERVER_PORT}"
@@ -77,10 +80,12 @@ class Room:
         return state.epoch
 
     def master(self) -> Node:
-        """Return the machine whose broker leads, as etcd has it."""
-        state, places = self.known()
-        assert state is not None
-        return next(node for node in self.nodes.values() if node.address == places[state.master])
+        """Return the machine whose broker leads, as etcd has it, or had it when it answered last."""
+        with suppress(CoordinationUnreachable):
+            state, places = self.known()
+            assert state is not None
+            self._led = next(node for node in self.nodes.values() if node.address == places[state.master])
+        return self._led
 
     def followers(self) -> list[Node]:
         """Return the other machines."""
