@@ -74,6 +74,7 @@ class ElectedMember:
         self.master: Mastership | None = None
         self.stream: FollowedStream | None = None
         self.following: asyncio.Task[None] | None = None
+        self._connecting: int | None = None  # the epoch whose master is about to be followed, and has not answered yet
         self._heard_at = float("-inf")
         self._refused: tuple[int, float] | None = None  # the epoch whose master's port refused, and when
         self._may_follow = False  # of an amnesiac replica: the store knows that its log may grow
@@ -317,8 +318,12 @@ class ElectedMember:
 
     def _follow_named(self) -> None:
         named = self.followed_state()
-        if named is not None and named.master != self.me and (self.following is None or self.following.done()):
+        if named is None or named.master == self.me:
+            return
+        if self.following is None or self.following.done():
             self.following = self._spawn(self._follow(named))
+        elif self._connecting is not None and self._connecting != named.epoch:
+            self.following.cancel()  # a master that is cut off would be waited for, while another leads
 
     def followed_state(self) -> SetState | None:
         """Return the state whose master is followed: the one that the store has, as far as is known."""
@@ -327,7 +332,7 @@ class ElectedMember:
     async def _follow(self, state: SetState) -> None:
         stream = None
         try:
-            stream = self.stream = await self.life.connect(state.master, state.epoch)
+            stream = self.stream = await self._connected(state)
             if not await self._may_follow_anybody():
                 return
             found = self.cut_for(stream)
@@ -349,6 +354,13 @@ class ElectedMember:
                 self.stream = None
             self._may_follow = False
             self._stirred.set()
+
+    async def _connected(self, state: SetState) -> FollowedStream:
+        self._connecting = state.epoch
+        try:
+            return await self.life.connect(state.master, state.epoch)
+        finally:
+            self._connecting = None
 
     async def _may_follow_anybody(self) -> bool:
         """Return whether this replica may change its log: an amnesiac one says so first, and waits until it is done."""
