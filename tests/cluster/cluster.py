@@ -40,6 +40,7 @@ class Cluster:
         names = tuple(each.address for each in self.name_servers)
         self.brokers = [BrokerMachine(around, number, names, **settings) for number in (1, 2, 3)]
         self.clients = [ClientMachine(around, number, names) for number in (1, 2)]
+        self.settings = settings
         self._trace = hashlib.sha256(b"%d" % seed)
 
     def start(self) -> None:

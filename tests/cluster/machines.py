@@ -216,6 +216,10 @@ class NameServerMachine:
         path = around.folder / f"kv{number}.json"
         self._loaded = Loaded(NamesrvConfig(kv_config_path=path, bind_address="0.0.0.0", allow_unauthenticated=True))
 
+    @property
+    def is_up(self) -> bool:
+        return self.process is not None and not self.process.is_over
+
     def start(self) -> None:
         network = self.around.network
         network.powered.add(self.host)

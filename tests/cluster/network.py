@@ -105,6 +105,13 @@ class SimulatedStream(MemoryStream):
     def owner(self) -> SimulatedProcess:
         return self._owner
 
+    def join(self, protocol: asyncio.BaseProtocol) -> None:
+        """Serve this end by a protocol from now on. The other end may be gone already."""
+        self.set_protocol(protocol)
+        protocol.connection_made(self)
+        if self._lost:
+            self._step(protocol.connection_lost, None)
+
 
 class _Backlog:
     """A port of the system: who has connected, and was not accepted yet. Closed with its last socket."""
@@ -203,9 +210,7 @@ class Network:
         """Return the call by which a process on this host connects."""
 
         async def connect(address: str, protocol: asyncio.BaseProtocol) -> None:
-            near = await self._connected(owner, host, address)
-            near.set_protocol(protocol)
-            protocol.connection_made(near)
+            (await self._connected(owner, host, address)).join(protocol)
 
         return connect
 
@@ -260,7 +265,5 @@ class SocketCalls:
         listening.read_by(None)
 
     async def connect_accepted_socket(self, factory: Callable[[], asyncio.BaseProtocol], sock: SimulatedSocket) -> None:
-        stream, protocol = sock.stream, factory()
-        assert stream is not None
-        stream.set_protocol(protocol)
-        protocol.connection_made(stream)
+        assert sock.stream is not None
+        sock.stream.join(factory())

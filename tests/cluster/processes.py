@@ -12,6 +12,7 @@ import contextvars
 import heapq
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from itertools import count
 from typing import Any, TypeVar
 
 from pyromq.ambient import Random, Timer
@@ -79,6 +80,17 @@ class SimulatedProcess:
         self.tasks.clear()
 
 
+class _NumberedTask(asyncio.Task[T]):
+    """A task whose place in sets is by its number, not by where it lies in memory: the same seed, the same order."""
+
+    def __init__(self, number: int, *args: Any, **more: Any) -> None:
+        self._number = number
+        super().__init__(*args, **more)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 class _Step(asyncio.Handle):
     """A callback of a process."""
 
@@ -107,6 +119,10 @@ class ProcessLoop(VirtualLoop):
     _ready: Any
     _scheduled: list[asyncio.TimerHandle]
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._task_numbers = count()
+
     def _call_soon(
         self, callback: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context | None
     ) -> asyncio.Handle:
@@ -131,7 +147,7 @@ class ProcessLoop(VirtualLoop):
         return timer
 
     def create_task(self, coro: Any, *, name: object = None, context: contextvars.Context | None = None) -> Any:
-        task = super().create_task(coro, name=name, context=context)
+        task: asyncio.Task[Any] = _NumberedTask(next(self._task_numbers), coro, loop=self, name=name, context=context)
         process = _OWN.get() if context is None else context.get(_OWN)
         if process is not None:
             process.tasks[task] = None

@@ -91,6 +91,11 @@ class BrokerLife:
         return self._broker
 
     @property
+    def is_open(self) -> bool:
+        """Return whether a broker serves now: there is none within a change of roles."""
+        return self._broker is not None
+
+    @property
     def store(self) -> MessageStore:
         return self.broker.store
 
