@@ -26,6 +26,7 @@ from ...proxy.services import Services
 from ...proxy.statuses import Denied, no_route, refused
 from ...transport.dispatch import Dispatcher, Request, await_answer
 from ...transport.peer import Peer
+from ..config import BrokerConfig
 from ..metadata.attributes import MESSAGE_TYPE
 from ..replication.slave_surface import REFUSED
 from .foundation import Foundation
@@ -181,6 +182,29 @@ class GrpcParts:
         self.backend = LocalBackend(base, dispatch, lost, settings, master)
         self.services = Services(self.backend, settings, base.clock, base.environment.rng)
         self.methods = methods(self.services)
+        self._base = base
+        base.groups.watch(self._group_changed)
+        base.topics.watch(self._topic_changed)
+        base.live.watch(self._settings_changed)
+
+    def _group_changed(self, name: str) -> None:
+        if name not in self._base.groups:
+            self._expire_members(name)
+
+    def _topic_changed(self, topic: str) -> None:
+        if names.is_retry(topic) and self._base.topics.find(topic) is None:
+            self._expire_members(topic.removeprefix(names.RETRY_PREFIX))
+
+    def _expire_members(self, group: str) -> None:
+        """Have the next heartbeats of a group's members make again what was deleted, as whole ones do."""
+        found = self._base.consumers.find(group)
+        for member in () if found is None else found.members.values():
+            self.services.clients.expire(member.client_id)
+
+    def _settings_changed(self, config: BrokerConfig) -> None:
+        """Have all clients checked by the new ones."""
+        for client in self.services.clients:
+            self.services.clients.expire(client.client_id)
 
     async def close(self) -> None:
         """Give back what clients hold."""

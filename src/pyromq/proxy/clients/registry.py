@@ -27,9 +27,10 @@ from .peers import ClientPeer
 from .refusals import Refusals
 
 NO_SETTINGS = "cannot find client settings for this client"
-# A heartbeat says only that the client is there. All that it said before is looked at so often: not by all clients
-# that came together in one moment, whose passing objects would be Python's memory from then on.
-WHOLE_AGAIN_S = 60.0, 120.0
+# A heartbeat says only that the client is there. All that it said before is looked at where something that it rests on
+# is gone (`expire`), and so often: not by all clients that came together in one moment, whose passing objects would
+# be Python's memory from then on.
+WHOLE_AGAIN_S = 240.0, 480.0
 _GOLDEN = 0.6180339887  # multiples of it, each less its whole part, lie evenly between 0 and 1
 FORGOTTEN_S = 120.0  # without a word, after it has left its groups; as brokers wait for heartbeats
 SETTINGS_WITHIN_S = 1.0  # a receive may come before the settings of a client that has just reconnected
@@ -158,6 +159,12 @@ class Clients:
     def is_renewed(self, client: GrpcClient) -> bool:
         """Take a heartbeat where nothing has changed; False: `renew` must look."""
         return self._clock.monotonic() < client.fresh_until and self._backend.renew(client.peer)
+
+    def expire(self, client_id: str) -> None:
+        """Look at a client whole when its next heartbeat comes."""
+        client = self._by_id.get(client_id)
+        if client is not None:
+            client.fresh_until = min(client.fresh_until, 0.0)
 
     async def renew(self, client: GrpcClient) -> None:
         """Take a heartbeat: the client is there with all that it said before. One from elsewhere is ours too then."""
