@@ -12,9 +12,12 @@ import sys
 
 import pytest
 
+from tests.cluster.planted import BUGS
+from tests.cluster.storm import run_storm
 from tests.support import ROOT
 
 SEEDS, CHUNK = 60, 20
+QUICK_SEEDS = 20
 
 
 def campaign(first: int, seeds: int, *more: str) -> str:
@@ -38,3 +41,8 @@ def test_the_same_seed_takes_the_same_steps() -> None:
     once, again = campaign(0, 3, "--traces"), campaign(0, 3, "--traces")
     assert once == again
     assert len(set(once.splitlines())) == 4
+
+
+@pytest.mark.parametrize("bug", sorted(BUGS))
+def test_a_planted_bug_is_found(bug: str) -> None:
+    assert any(run_storm(seed, BUGS[bug]).violation is not None for seed in range(QUICK_SEEDS))
