@@ -7,25 +7,25 @@ from dataclasses import dataclass
 
 from ... import logs
 from ...ambient import Clock
-from ...coordination.store import ChangeOutcome, Coordination, Put, Verdict
+from ...coordination.store import ChangeOutcome, Verdict
 from ...errors import ProtocolError
 from ..election.acting_set import ActingSet
 from ..election.membership import SetProposal, next_set
 from ..election.set_state import SetState
 from .seams import ReplicaLog, Timings
-from .set_keys import SetKeys
 
 log = logs.get("pyromq.broker")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """What a master is given by its member. `take_state` tells of a change that is done, `learn` reads the store."""
+    """What a master is given by its member. `ask` wants another in-sync set, by the version that it is to replace.
+
+    `take_state` tells of a change that is done, `learn` looks what the set is now."""
 
     me: int
     life: ReplicaLog
-    coordination: Coordination
-    keys: SetKeys
+    ask: Callable[[SetState, int], Awaitable[ChangeOutcome]]
     clock: Clock
     timings: Timings
     take_state: Callable[[SetState, int], None]
@@ -153,8 +153,7 @@ class Mastership:
         return not proposal.needs_sync or self.seat.life.synced >= self.acting.confirmed
 
     async def ask(self, state: SetState) -> ChangeOutcome:
-        key = self.seat.keys.state
-        return await self.seat.coordination.change({key: self.version}, [Put(key, state.encode())])
+        return await self.seat.ask(state, self.version)
 
     def note_outcome(self, outcome: ChangeOutcome, state: SetState) -> None:
         if outcome.verdict is Verdict.DONE and not self.is_over:
