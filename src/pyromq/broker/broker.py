@@ -84,7 +84,7 @@ class Broker:
         `tls_folder`: where a certificate is kept that the broker makes for itself; without it none is made.
         `tables_in_log`: the log carries the tables, as it does in an elected set. `ports`: bound already, and the
         broker's to close. `elected`: its role in an elected set."""
-        tables_in_log = tables_in_log or elected is not None
+        tables_in_log = tables_in_log or (elected is not None and elected.carries_tables)
         with ExitStack() as undo:
             lock = claim_store(disk)  # first: the tables of a store that another process has are not even read
             undo.callback(lock.release)
@@ -150,7 +150,7 @@ class Broker:
         self.slave: SlaveParts | None = None
         if environment.is_slave:
             self.slave = SlaveParts(base, self.naming, self.slave_tables, self.pull_parts, connect)
-        elif environment.elected is None:
+        elif not environment.tables_in_log:
             self.naming.before_first = self.slave_tables.lead
         self.replicating = ReplicatingParts(base, self.naming, self.copies, ports.ha)
         self.pop_parts = PopParts(base, self.sends, self.pull_parts, self.balance.modes)

@@ -17,6 +17,8 @@ from ..config import Loaded
 from ..errors import ConnectionLost
 from ..machine.budget import Budget
 from ..machine.garbage import uncollected
+from ..protocol.bodies.replication import SyncStateSet
+from ..protocol.headers.replication import ElectedMaster
 from ..protocol.replication.epochs import EpochList
 from ..store.cutting import begin_cut, plan_cut
 from ..store.epochs import EpochFile
@@ -66,6 +68,7 @@ class LifeParts:
     timings: Timings
     places: Callable[[], dict[int, ReplicaPlace]]
     note: BootNote
+    told: Callable[[ElectedMaster, SyncStateSet], None] | None = None  # what a controller says; None: there is none
 
 
 class BrokerLife:
@@ -196,6 +199,8 @@ class BrokerLife:
             members=lambda: [place.address for place in parts.places().values()],
             mastership=mastership,
             followed=self.followed,
+            epochs_now=lambda: self.epochs,
+            told=parts.told,
         )
         with uncollected():
             broker = await Broker.open(

@@ -25,6 +25,7 @@ from ..store.timer.timer_store import TimerSettings
 from ..store.timer.timer_wheel import SLOTS
 from ..transport.address import is_loopback, parse_address, refuse_strangers
 from ..transport.settings import TransportSettings
+from .elected.controlled.settings import ControllerModeSettings
 from .pop.settings import PopSettings
 from .replication.settings import BrokerRole, ReplicationSettings
 
@@ -44,6 +45,7 @@ def _host_name() -> str:
 @including(ProxySettings)
 @including(ReplicationSettings)
 @including(CoordinationSettings)
+@including(ControllerModeSettings)
 @including(RetentionConfig, live=True)
 class BrokerConfig(PopSettings):
     """Times are milliseconds where the name says so or Java's key is known for it."""
@@ -431,9 +433,18 @@ class BrokerConfig(PopSettings):
 
     @property
     def is_elected(self) -> bool:
-        """Return whether this broker is a replica of an elected set: then etcd is named."""
+        """Return whether this broker is a replica of a set whose master is elected, over etcd or by a controller."""
         own: Any = self  # asked for every send
-        return bool(own.etcd_endpoints)
+        return bool(own.etcd_endpoints or own.enable_controller_mode)
+
+    @property
+    def controller_mode(self) -> ControllerModeSettings:
+        return self.part(ControllerModeSettings)
+
+    @property
+    def is_controlled(self) -> bool:
+        """Return whether a controller says who is master of this broker's set."""
+        return self.controller_mode.enable_controller_mode
 
     @property
     def advertised_host(self) -> str:

@@ -22,6 +22,7 @@ from ..transport.self_signed import log_certificate
 from ..transport.settings import TransportSettings
 from .broker import Broker
 from .config import BrokerConfig
+from .controlled_daemon import serve_controlled
 from .daemon_loops import until
 from .elected_daemon import serve_elected
 
@@ -60,7 +61,8 @@ async def run(
         stack.callback(disk.close)
         if config.is_elected:
             stack.enter_context(settled())  # not a life that may be over soon, but what all of them use
-            await serve_elected(
+            serve = serve_controlled if config.is_controlled else serve_elected
+            await serve(
                 loaded,
                 clock=clock,
                 rng=rng,

@@ -75,7 +75,7 @@ async def serve_elected(
 
     Raises ConfigError, CoordinationRefused or CoordinationUnreachable, which say why this replica cannot take part."""
     config = loaded.config
-    _check_role(config)
+    refuse_fixed_role(config)
     async with AsyncExitStack() as stack:
         coordination = await stack.enter_async_context(EtcdCoordination(config.coordination.etcd(), clock))
         log.info("the coordination store is there", etcd=await coordination.check())
@@ -83,7 +83,7 @@ async def serve_elected(
         stack.callback(ports.close)
         machine = Machine(
             disk=disk,
-            boot_id=_boot_id(),
+            boot_id=boot_id(),
             run_blocking=run_blocking,
             flusher=lambda: thread_flusher(disk),
             budget=budget,
@@ -136,10 +136,11 @@ async def take_part(
         stack.push_async_callback(life.close)
         stack.push_async_callback(following.close)
         stack.push_async_callback(_leave, member)
-        await until(stop_wanted, [*_loops(member, clock), _announce(life, address, ready, stop_wanted), _raised(life)])
+        await until(stop_wanted, [*_loops(member, clock), *serving(life, address, ready, stop_wanted)])
 
 
-def _boot_id() -> str:
+def boot_id() -> str:
+    """Return what is another one after each boot of the system."""
     return BOOT_ID.read_text().strip()
 
 
@@ -148,26 +149,33 @@ def set_keys(config: BrokerConfig) -> SetKeys:
     return SetKeys(f"{config.coordination.etcd_prefix.rstrip('/')}/{config.broker_cluster_name}/{config.broker_name}/")
 
 
-def _check_role(config: BrokerConfig) -> None:
+def refuse_fixed_role(config: BrokerConfig) -> None:
+    """Raise ConfigError for the configuration of a classic slave: a replica is given its role."""
     role, number = config.replication.broker_role, config.replication.broker_id
     if role is BrokerRole.SLAVE or number:
         raise ConfigError(
-            f"brokerRole = {role.value}, brokerId = {number}: a replica of an elected set (etcdEndpoints) is given "
-            "both by its set; leave them out"
+            f"brokerRole = {role.value}, brokerId = {number}: a replica of a set whose master is elected "
+            "(etcdEndpoints, enableControllerMode) is given both by its set; leave them out"
         )
 
 
-def _claim(config: BrokerConfig, disk: Disk, ports: Ports) -> Claim:
+def addresses(config: BrokerConfig, ports: Ports) -> tuple[str, str]:
+    """Return where clients and where other replicas reach this one; the port for those listens from here on."""
     if ports.ha is None:
         raise ConfigError("the port for other replicas cannot be bound: name a free one by haListenPort")
     ports.ha.listen()  # who connects while this replica is about to lead waits, and does not find it gone
+    host = config.advertised_host
+    return format_address(host, parse_address(ports.main.address)[1]), format_address(host, ports.ha_port)
+
+
+def _claim(config: BrokerConfig, disk: Disk, ports: Ports) -> Claim:
+    address, ha_address = addresses(config, ports)
     with claimed(disk):
         epochs, synced = load_epochs(disk), read_store_state(disk).synced or 0
-    host = config.advertised_host
     return Claim(
         name=SetName(config.broker_cluster_name, config.broker_name),
-        address=format_address(host, parse_address(ports.main.address)[1]),
-        ha_address=format_address(host, ports.ha_port),
+        address=address,
+        ha_address=ha_address,
         epochs=epochs,
         has_records=synced > 0,
     )
@@ -184,6 +192,13 @@ def _loops(member: ElectedMember, clock: Clock) -> list[Coroutine[Any, Any, None
         keep("watch of the elected set", member.keep_watching),
         keep("role in the elected set", member.keep_role),
     ]
+
+
+def serving(
+    life: BrokerLife, address: str, ready: Callable[[str], None], stop_wanted: asyncio.Event
+) -> list[Coroutine[Any, Any, None]]:
+    """Return what ends with the daemon besides its loops: `ready` is called, and faults of lives are raised."""
+    return [_announce(life, address, ready, stop_wanted), _raised(life)]
 
 
 async def _announce(life: BrokerLife, address: str, ready: Callable[[str], None], stop_wanted: asyncio.Event) -> None:

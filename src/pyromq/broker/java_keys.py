@@ -71,13 +71,8 @@ _REFUSED = (
         "other copies than this asks for",
         "name the copies by inSyncReplicas and minInSyncReplicas, or do without it",
         """
-        totalReplicas=1 allAckInSyncStateSet=false enableAutoInSyncReplicas=false enableSlaveActingMaster=false
+        totalReplicas=1 enableAutoInSyncReplicas=false enableSlaveActingMaster=false
         enableRemoteEscape=false duplicationEnable=false asyncLearner=false""",
-    ),
-    RefusedKeys(
-        "a broker is no member of a set that a controller leads yet, so no master would be elected",
-        "let etcd lead the set (etcdEndpoints, docs/elected-sets.md)",
-        "enableControllerMode=false",
     ),
     RefusedKeys(
         "there is no DLedger log, so no master would be elected",
@@ -189,17 +184,17 @@ _IGNORED = {
         rocksdbWalFileRollingThreshold=1073741824 useSeparateStorePathForRocksdbCQ=false maxRocksDBIndexQueryDays=7
         realTimePersistRocksDBConfig=true persistConsumerOffsetIncrementally=false statRocksDBCQIntervalSec=10
         popConsumerKVServiceLog=false""",
-    "it belongs to elected sets and acting masters, which are off": """
-        haMaxTimeSlaveNotCatchup=15000 skipPreOnline=false syncBrokerMemberGroupPeriod=1000
-        syncBrokerMetadataPeriod=5000 maxSlaveResendLength=268435456 syncFromLastFile=false
+    "it belongs to acting masters, which are off, or to Java's own way of electing": """
+        skipPreOnline=false syncBrokerMemberGroupPeriod=1000
+        maxSlaveResendLength=268435456 syncFromLastFile=false
         syncMasterFlushOffsetWhenStartup=false
-        enableSplitMetadata=true splitMetadataSize=2000 brokerHeartbeatInterval=1000 sendHeartbeatTimeoutMillis=1000
+        enableSplitMetadata=true splitMetadataSize=2000 sendHeartbeatTimeoutMillis=1000
         brokerNotActiveTimeoutMillis=10000 cleanOfflineBrokerInterval=30000 forwardTimeout=3000""",
     "it belongs to the controller or DLedger, which are off": """
-        controllerAddr= controllerHeartBeatTimeoutMills=10000 syncControllerMetadataPeriod=10000
-        checkSyncStateSetPeriod=5000 brokerElectionPriority=2147483647 fetchNamesrvAddrInterval=10000
+        checkSyncStateSetPeriod=5000 fetchNamesrvAddrInterval=10000
         storePathDLedgerCommitLog= storePathEpochFile= storePathBrokerIdentity= preferredLeaderId= dLegerGroup=
         dLegerPeers= dLegerSelfId=""",
+    "sends of a master that is elected wait for every member of the in-sync set": "allAckInSyncStateSet=false",
     "it belongs to users and permissions, which are off": """
         authConfigPath=
         authenticationProvider=org.apache.rocketmq.auth.authentication.provider.DefaultAuthenticationProvider

@@ -28,6 +28,7 @@ from .admin.runtime import RuntimeInfo
 from .admin.settings import SettingsAdmin
 from .admin.topics import TopicAdmin
 from .clients.offset_handlers import OffsetHandlers
+from .elected.set_handlers import SetHandlers
 from .messages.dead_letters import DeadLetterAdmin
 from .messages.inspection import Inspection
 from .messages.message_life import MessageLife
@@ -43,7 +44,7 @@ from .wiring.serving import PullParts, SendParts
 from .wiring.slave import SlaveTableParts
 from .wiring.stored_pops import StoredPopParts
 
-SERVED = (ServedBy.BROKER, ServedBy.RELAYED)
+SERVED = (ServedBy.BROKER, ServedBy.RELAYED, ServedBy.CONTROLLED)
 
 # Requests that the fast port does not serve: they may wait long, and producers have it for themselves.
 NOT_ON_FAST_PORT = {
@@ -104,6 +105,7 @@ def surface(parts: Parts) -> dict[int, Handler]:
     connection = ConnectionAdmin(*view, base.producers, base.clients.popped)
     settings = SettingsAdmin(live, now_ms, address, _settings_changed(parts))
     absent = AbsentFeatures(saved)
+    in_set = SetHandlers(base.environment.elected, parts.naming.identity, lambda: store.commit_log.end)
     upkeep = Maintenance(*view, base.storage.retention)
     cold_reads = ColdReadAdmin(live, parts.pulls.cold_reads, store.commit_log)
     dead_letters = DeadLetterAdmin(live, store, parts.retries.dead_letters, now_ms)
@@ -179,7 +181,8 @@ def surface(parts: Parts) -> dict[int, Handler]:
         bind(Code.EXCHANGE_BROKER_HA_INFO, parts.replication.exchange),
         bind(Code.GET_BROKER_HA_STATUS, parts.replication.show),
         bind(Code.RESET_MASTER_FLUSH_OFFSET, parts.replication.reset),
-        bind(Code.GET_BROKER_EPOCH_CACHE, absent.epochs),
+        bind(Code.GET_BROKER_EPOCH_CACHE, in_set.epochs),
+        bind(Code.NOTIFY_BROKER_ROLE_CHANGED, in_set.take_notice),
         bind(Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, absent.compare_queues),
         bind(Code.EXPORT_ROCKSDB_CONFIG_TO_JSON, absent.export_tables),
         bind(Code.CLEAN_EXPIRED_CONSUMEQUEUE, upkeep.clean_expired_queues),

@@ -49,7 +49,7 @@ class ServedBy(Enum):
     CLIENT = "brokers send it to clients, nobody sends it to brokers"
     CONTROLLER = "the controller answers it"
     # Nobody, and why:
-    CONTROLLED = "controllers send it to brokers that they lead, which is not there yet"
+    CONTROLLED = "controllers send it to brokers that they lead"
     NOBODY = "RocketMQ 5.5.0 has the number and no handler either"
     POP = "pop consumption is not there yet: consume by pulling (a push consumer does)"
     REPLICATION = "replication is not there yet: this broker is a lone master"

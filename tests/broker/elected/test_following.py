@@ -11,9 +11,10 @@ from typing import Any, cast
 import pytest
 
 from pyromq.broker.elected.life import Life
-from pyromq.broker.elected.member import REPEAT_S, ElectedMember
+from pyromq.broker.elected.member import ElectedMember
 from pyromq.broker.elected.seams import FollowedStream, MasterRefuses, Timings
 from pyromq.broker.elected.set_keys import SetKeys
+from pyromq.broker.elected.set_member import REPEAT_S
 from pyromq.broker.election.set_state import SetState
 from pyromq.coordination.store import Coordination
 from pyromq.errors import ConnectionLost

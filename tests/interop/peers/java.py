@@ -173,6 +173,28 @@ class NameServer:
         self.program.kill()
 
 
+class Controller:
+    """Java's controller on a loopback port, alone in its group: it listens when constructed, and leads soon."""
+
+    def __init__(self, version: str, home: Path, settings: Mapping[str, str] | None = None) -> None:
+        self.address = f"127.0.0.1:{free_broker_port()}"
+        merged = {
+            "controllerDLegerGroup": "group1",
+            "controllerDLegerPeers": f"n0-{self.address}",  # for brokers too
+            "controllerDLegerSelfId": "n0",
+            "controllerStorePath": str(home / "controller"),
+            "mappedFileSize": str(1 << 20),
+            **(settings or {}),
+        }
+        conf = _write_properties(home / "conf" / "controller.conf", merged)
+        main = "org.apache.rocketmq.controller.ControllerStartup"
+        self.program = start(version, main, ["-c", conf], home=home)
+        self.program.wait_for(r"The Controller Server boot success")
+
+    def kill(self) -> None:
+        self.program.kill()
+
+
 class Broker:
     """Java's broker, ready when constructed: it listens, and has tried to register with its name servers."""
 

@@ -20,9 +20,6 @@ class AbsentFeatures:
 
     tables: Mapping[str, Callable[[], Awaitable[None]]]
 
-    def epochs(self, request: Request) -> Reply:
-        raise RequestRefused("this request only for controllerMode ")
-
     def compare_queues(self, request: Request) -> Reply:
         """Answer 354: queues in RocksDB with those in files."""
         return Reply(body=CheckRocksdbCqWriteResult(check_status=CANNOT, check_result=NOTHING_TO_COMPARE))

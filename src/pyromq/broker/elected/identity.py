@@ -48,7 +48,7 @@ async def claim_replica(coordination: Coordination, keys: SetKeys, disk: Disk, c
 
     Raises CoordinationUnreachable if nobody answers."""
     store_id = _store_id(disk, rng)
-    known = _known_number(disk, claim.name)
+    known = known_number(disk, claim.name)
     place = ReplicaPlace(claim.address, claim.ha_address, store_id)
     while True:
         found = await coordination.read(keys.prefix)
@@ -70,8 +70,13 @@ async def claim_replica(coordination: Coordination, keys: SetKeys, disk: Disk, c
         if outcome.verdict is Verdict.DONE:
             break
     if known is None:
-        replace_durably(disk, IDENTITY_FILE, f"{claim.name.cluster}#{claim.name.broker}#{number}".encode())
+        keep_number(disk, claim.name, number)
     return number
+
+
+def keep_number(disk: Disk, name: SetName, number: int) -> None:
+    """Keep the number of this store, durably, in Java's file."""
+    replace_durably(disk, IDENTITY_FILE, f"{name.cluster}#{name.broker}#{number}".encode())
 
 
 def _store_id(disk: Disk, rng: Random) -> str:
@@ -84,7 +89,7 @@ def _store_id(disk: Disk, rng: Random) -> str:
     return made
 
 
-def _known_number(disk: Disk, name: SetName) -> int | None:
+def known_number(disk: Disk, name: SetName) -> int | None:
     """Return the number that this store has; None: it has none yet. Raises ConfigError for that of another set."""
     content = read_if_there(disk, IDENTITY_FILE)
     if content is None:

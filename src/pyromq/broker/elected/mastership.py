@@ -125,9 +125,13 @@ class Mastership:
 
     # --- the set -----------------------------------------------------------------------------------------------------
 
-    def wanted(self) -> SetProposal | None:
+    def gone(self) -> set[int]:
+        """Return the members of the acting set that cannot be waited for any longer."""
         now, grace_s = self.seat.clock.monotonic(), self.seat.timings.grace_s
-        gone = {one for one in self.acting.members if now - self._heard.get(one, self._began) > grace_s}
+        return {one for one in self.acting.members if now - self._heard.get(one, self._began) > grace_s}
+
+    def wanted(self) -> SetProposal | None:
+        gone = self.gone()
         return next_set(self.acting, gone, [one for one in self.followers if one not in gone])
 
     async def tend_set(self) -> None:

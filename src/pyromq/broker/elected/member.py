@@ -234,7 +234,7 @@ class ElectedMember(SetMember):
     async def _ask_for_set(self, state: SetState, version: int) -> ChangeOutcome:
         return await self._coordination.change({self.keys.state: version}, [Put(self.keys.state, state.encode())])
 
-    async def tell_resigned(self, master: Mastership) -> None:
+    async def announce_resignation(self, master: Mastership) -> None:
         await self._coordination.change({self.keys.state: master.version}, deletes=[self.keys.leader])
 
     # --- following ---------------------------------------------------------------------------------------------------

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ...protocol.bodies.replication import SyncStateSet
+from ...protocol.headers.replication import ElectedMaster
 from ...protocol.replication.epochs import EpochList
 from .mastership import Mastership
 from .set_keys import ReplicaPlace
@@ -31,10 +33,19 @@ class FollowedReplica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectedRole:
-    """`mastership` is None for a follower. `members`: addresses of all replicas of the set, for the HA port."""
+    """`mastership` is None for a follower. `members`: addresses of all replicas of the set, for the HA port.
+
+    `told` takes a controller's notices of who is master. None: no controller leads this set."""
 
     me: int
     epochs: EpochList  # of the log; the newest one is the mastership's
     members: Callable[[], list[str]]
     mastership: Mastership | None = None
     followed: FollowedReplica = field(default_factory=FollowedReplica)
+    epochs_now: Callable[[], EpochList] | None = None  # a follower's grow; None: `epochs` are all
+    told: Callable[[ElectedMaster, SyncStateSet], None] | None = None
+
+    @property
+    def carries_tables(self) -> bool:
+        """Return whether the log carries the tables: a set with a controller may have members that are Java's."""
+        return self.told is None

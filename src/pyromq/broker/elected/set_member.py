@@ -1,6 +1,6 @@
 """What every member of a set does, whoever decides who leads it: follows the master that the state names, and leads.
 
-`member.py` decides with the others over the coordination store; `broker/controlled/` goes by what a controller says.
+`member.py` decides with the others over the coordination store; `controlled/` goes by what a controller says.
 The log, and the broker that serves it in its present role, are behind `Life` (life.py).
 """
 
@@ -56,7 +56,7 @@ class SetMember:
         """Return what a mastership of this replica is given."""
         raise NotImplementedError
 
-    async def tell_resigned(self, master: Mastership) -> None:
+    async def announce_resignation(self, master: Mastership) -> None:
         """Tell the others that they may elect: this replica gives way. Raises CoordinationUnreachable."""
         raise NotImplementedError
 
@@ -111,7 +111,7 @@ class SetMember:
             async with self._clock.timeout(RESIGN_S):
                 while master.confirmed < self.life.end and not master.is_over:
                     await self._clock.sleep(RESIGN_POLL_S)
-                await self.tell_resigned(master)
+                await self.announce_resignation(master)
         if self.master is master:
             self.depose()
 

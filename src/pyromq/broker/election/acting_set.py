@@ -98,6 +98,12 @@ class ActingSet:
         self._undecided.append(in_sync)
         self._leaving = self.members - in_sync
 
+    def refuse(self) -> None:
+        """Note that whoever decides has looked at a change and will not make it, nor one that was sent before."""
+        self._undecided.clear()
+        self._leaving = frozenset()
+        self._advance()
+
     def settle(self, state: SetState) -> None:
         """Take over a state that replaced the one that all changes so far had expected: none of them can come now.
 

@@ -56,10 +56,17 @@ async def with_masters_file_size(
 
 async def masters_file_size(client: RemotingClient, config: BrokerConfig) -> int | None:
     """Return the size of the master's log files; None, with a line, if it cannot be asked."""
+    return await file_size_at(client, config, lambda: _master(client, config))
+
+
+async def file_size_at(
+    client: RemotingClient, config: BrokerConfig, find: Callable[[], Awaitable[str | None]]
+) -> int | None:
+    """Return the size of the log files of the master that is found; None, with a line, if it cannot be asked."""
     try:
-        address = await _master(client, config)
+        address = await find()
         if address is None:
-            raise joining.CannotFollow("no name server knows a master of this name, or none answers")
+            raise joining.CannotFollow("nobody knows a master of this name, or nobody answers")
         _, settings = await ask(client, address, Code.GET_BROKER_CONFIG, timeout_s=TIMEOUT_S)
         return joining.file_bytes(joining.read_settings(settings))
     except PyroError as fault:

@@ -67,7 +67,7 @@ class ReplicationSettings:
         low=1,
         high=100,
         live=True,
-        help="copies that must be possible, or sends are refused; not given: 1 under SYNC_MASTER, 2 in an elected set",
+        help="copies that must be possible, or sends are refused; not given: 1, and 2 in a set elected over etcd",
     )
     ha_flow_control_enable: bool = setting(False, live=True, help="hold the stream to slaves to the rate below")
     max_ha_transfer_byte_in_second: int = setting(
@@ -134,6 +134,11 @@ class ReplicationSettings:
     def elected_minimum(self) -> int:
         """Return the members that the in-sync set of an elected set has at least."""
         return ELECTED_MINIMUM if self.min_in_sync_replicas is None else self.min_in_sync_replicas
+
+    @property
+    def controlled_minimum(self) -> int:
+        """Return the members that the in-sync set must have where a controller leads: one, unless it is said."""
+        return self.classic_minimum
 
     @property
     def needed_copies(self) -> int:

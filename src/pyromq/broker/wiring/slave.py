@@ -72,7 +72,8 @@ class SlaveTableParts:
         """Begin as master: what clients committed to slaves meanwhile counts, and nothing here waits for a master."""
         self.commits.clear()
         name_servers = self._base.environment.config.namesrv_addr
-        await warn_of_another_master(client, name_servers, identity)
+        if self._base.environment.elected is None:
+            await warn_of_another_master(client, name_servers, identity)
         await take_back_offsets(client, name_servers, identity, self._base.offsets, self._queue_end, self._ensure_group)
 
     def _ensure_group(self, name: str) -> None:
@@ -166,7 +167,7 @@ class SlaveParts:
 
     def around(self, handlers: Mapping[int, Handler]) -> dict[int, Handler]:
         """Return the handlers of a slave."""
-        return slave_surface(handlers, self.master, is_elected=not isinstance(self.follower, Follower))
+        return slave_surface(handlers, self.master, is_elected=self._base.environment.tables_in_log)
 
     def master(self) -> str | None:
         """Return the master's address; None: nobody knows."""

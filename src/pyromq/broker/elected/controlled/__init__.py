@@ -1,0 +1,1 @@
+"""Makes a broker one replica of a set whose master a controller names: Java's, or `pyromq controller`."""
