@@ -289,7 +289,7 @@ class BrokerLife:
         """Follow a stream with the present life's store, until it ends."""
         assert self._epochs is not None
         followed, store, tables = self.followed, self.store, self.broker.follower_tables
-        followed.begin(place)
+        followed.begin(place, stream.times)
 
         def stirred() -> None:
             if tables is not None:

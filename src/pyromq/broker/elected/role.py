@@ -4,12 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from ...protocol.bodies.replication import SyncStateSet
 from ...protocol.headers.replication import ElectedMaster
 from ...protocol.replication.epochs import EpochList
 from .mastership import Mastership
 from .set_keys import ReplicaPlace
+
+
+class BytesComing(Protocol):
+    """How much comes of a master's log."""
+
+    def in_last_second(self, now: float) -> int: ...
+
+
+class FollowedTimes(Protocol):
+    """When something went over the stream, in wall-clock milliseconds; 0: never."""
+
+    @property
+    def heard_ms(self) -> int: ...
+
+    @property
+    def reported_ms(self) -> int: ...
+
+    @property
+    def rate(self) -> BytesComing: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -20,9 +40,11 @@ class FollowedReplica:
     is_connected: bool = False
     state: str = "no master is known yet"
     joined: Callable[[], None] = lambda: None
+    times: FollowedTimes | None = None  # of the stream that began last
 
-    def begin(self, place: ReplicaPlace) -> None:
+    def begin(self, place: ReplicaPlace, times: FollowedTimes) -> None:
         """Note that the stream of this master has begun."""
+        self.times = times
         self.place, self.is_connected, self.state = place, True, f"following {place.address}"
         self.joined()
 

@@ -194,7 +194,7 @@ class SlaveParts:
     def progress(self) -> HAClientRuntimeInfo:
         """Return how far this slave is, as 907 shows it."""
         place = self.follower.place
-        times = self.follower.times if isinstance(self.follower, Follower) else StreamTimes()
+        times = self.follower.times or StreamTimes()
         return HAClientRuntimeInfo(
             master_addr=None if place is None else place.ha_address,
             max_offset=self._base.store.commit_log.end,

@@ -24,7 +24,7 @@ from ...election.joining import LogCut, cut_to_follow
 from .elected_stream import ElectedStream, FollowedLog
 from .follower import FollowSettings
 from .joining import CannotFollow
-from .stream_ends import StreamEnds, connected
+from .stream_ends import StreamEnds, StreamTimes, connected
 
 log = logs.get("pyromq.broker")
 
@@ -78,6 +78,11 @@ class JoinedStream:
         """Return where the master's log ended when it welcomed this replica."""
         assert self._stream.welcome is not None
         return self._stream.welcome.end
+
+    @property
+    def times(self) -> StreamTimes:
+        """Return when something went over this stream."""
+        return self._ends.times
 
     def close(self) -> None:
         """End the stream. Nothing is taken or reported from here on; `follow` raises."""

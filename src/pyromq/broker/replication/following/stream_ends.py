@@ -56,7 +56,7 @@ class StreamEnds(asyncio.Protocol):
         self._stream = stream
         self._clock = clock
         self._address = address
-        self._times = times or StreamTimes()
+        self.times = times or StreamTimes()
         self._transport: asyncio.Transport | None = None
         self._is_closed = False
         self.fault: PyroError | None = None
@@ -70,8 +70,8 @@ class StreamEnds(asyncio.Protocol):
         if self.fault is not None or self._is_closed:
             return  # what comes behind the end is not taken: nobody would be told of it
         now = self._clock.monotonic()
-        self._times.heard_ms = self._clock.now_ms()
-        self._times.rate.note(now, len(data))
+        self.times.heard_ms = self._clock.now_ms()
+        self.times.rate.note(now, len(data))
         try:
             self._stream.receive(data, now)
         except PyroError as fault:
@@ -88,7 +88,7 @@ class StreamEnds(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         if data and self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
-            self._times.reported_ms = self._clock.now_ms()
+            self.times.reported_ms = self._clock.now_ms()
 
     def connection_lost(self, _: Exception | None) -> None:
         self.lost.set()
