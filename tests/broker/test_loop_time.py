@@ -100,6 +100,7 @@ QUESTIONS: dict[int, dict[str, Any]] = {
     Code.GET_BROKER_HA_STATUS: {},
     Code.RESET_MASTER_FLUSH_OFFSET: {"masterFlushOffset": "0"},
     Code.GET_BROKER_EPOCH_CACHE: {},
+    Code.NOTIFY_BROKER_ROLE_CHANGED: {"masterEpoch": 1},
     Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS: OF_TOPIC,
     Code.CLEAN_EXPIRED_CONSUMEQUEUE: {},
     Code.CLEAN_UNUSED_TOPIC: {},
@@ -151,6 +152,7 @@ def heartbeat() -> bytes:
 
 
 BODIES: dict[int, bytes] = {
+    Code.NOTIFY_BROKER_ROLE_CHANGED: b'{"syncStateSet":[1],"syncStateSetEpoch":1}',
     Code.HEART_BEAT: heartbeat(),
     Code.CHECK_CLIENT_CONFIG: b'{"clientId":"c1","group":"group-007","subscriptionData":{"topic":"T","subString":"*"}}',
     Code.LOCK_BATCH_MQ: LOCKS,

@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from .... import logs
 from ....ambient import Clock, Random
 from ....coordination.store import ChangeOutcome
 from ....errors import CallFailed
@@ -28,9 +27,6 @@ from .controllers import Controllers, NamedMaster
 from .mastership import ControlledMastership
 from .settings import ControllerModeSettings
 
-log = logs.get("pyromq.broker")
-
-REPEAT_S = 60.0
 HANG_UP_S = 2.0  # for a master that has to make place for this replica
 ELECT_AGAIN_S = 1.0
 
@@ -66,7 +62,6 @@ class ControlledMember(SetMember):
     ) -> None:
         super().__init__(me, life, clock, rng, spawn, timings)
         self._controllers, self._own = controllers, own
-        self._limited = logs.Limited(log, clock, REPEAT_S)
         self.named: NamedMaster | None = None  # what a controller said last
         self.places: dict[int, ReplicaPlace] = {}
         self._followed = 0  # the replica whose stream there is, or was last
