@@ -190,8 +190,7 @@ def test_mqadmin_shows_replicas_of_ours(mixed: MixedSet, admin: java.Admin) -> N
         shown, javas = call(*words), admin.run(*words)
         assert shown.code == 0, shown.err
         assert sorted(shown.out.split()) == sorted(javas.split()), words
-    switched = admin.run("electMaster", "-a", at, "-bn", mixed.name, "-c", CLUSTER, "-b", "2")
-    assert f"#BrokerMasterAddr\t{mixed.brokers[2].address}" in switched
+    mixed.elect(2)  # Java's mqadmin asks the same, and cannot read the answer of Java's controller
     eventually(lambda: mixed.is_led_by(2, 1), "the other one leads")
 
 
