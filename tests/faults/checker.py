@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 Event = dict[str, Any]
+NEAR_S = 0.5
 MOST = 5  # of each kind that are told
 
 
@@ -143,8 +144,10 @@ def _judge_consumers(
 
 
 def gap_s(acked_at: list[float], began: float, ended: float) -> float:
-    """Return the longest time between two acknowledged sends that has a part in this span; times are sorted."""
-    near = [later - earlier for earlier, later in pairwise(acked_at) if later > began and earlier < ended]
+    """Return the longest time between two acknowledged sends that begins in this span; times are sorted.
+
+    What began earlier is of the fault before, but for the moment in which this one was made."""
+    near = [later - earlier for earlier, later in pairwise(acked_at) if began - NEAR_S < earlier < ended]
     return max(near, default=ended - began)
 
 

@@ -118,9 +118,10 @@ def test_what_may_be_is_counted_alone() -> None:
     assert (verdict.duplicates, verdict.unknown, verdict.retried, verdict.redelivered) == (1, 1, 1, 1)
 
 
-def test_a_gap_is_the_longest_wait_that_touches_the_fault() -> None:
+def test_a_gap_is_the_longest_wait_that_begins_with_the_fault() -> None:
     acked_at = [0.0, 1.0, 1.5, 4.0, 4.1, 9.0]
     assert gap_s(acked_at, began=1.2, ended=3.0) == 2.5
+    assert gap_s(acked_at, began=3.0, ended=4.05) == pytest.approx(0.1)  # the one before is of another fault
     assert gap_s([], began=1.0, ended=3.0) == 2.0
     sends = [{"event": "ack", "at": at} for at in acked_at]
     assert gaps(sends, [{"fault": "kill", "began": 4.05, "ended": 5.0}]) == {"kill": [pytest.approx(4.9)]}
