@@ -94,6 +94,9 @@ class SimulatedStream(MemoryStream):
         if power:
             self._is_gone = self._lost = self._closing = self.was_reset = True
             self._unsent.clear()
+            self._delivery_is_due = False  # a step of the ended process was to take it
+            if self.other.get_write_buffer_size():
+                self.deliver_soon()
         else:
             self._closing = True
             self.other.deliver_soon()
