@@ -240,3 +240,17 @@ def test_a_proxy_s_file_of_our_own(tmp_path: Path) -> None:
         "--store-path-root-dir: a proxy has no store"
         in check(file, "--daemon", "proxy", "--store-path-root-dir", "x").output
     )
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "why"),
+    [("127.0.0.1:2379", "write each address of etcd as"), ("http://a:1,http://b:1", "is no address")],
+)
+def test_addresses_of_etcd_are_checked_with_their_line(tmp_path: Path, endpoints: str, why: str) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text(f"brokerName=a\netcdEndpoints={endpoints}\n")
+    result = check(file, "--daemon", "broker", "--json")
+    assert result.exit_code == 1
+    told = {entry["key"]: entry for entry in map(json.loads, result.output.splitlines())}
+    assert told["etcdEndpoints"]["error"].startswith(f"etcdEndpoints = {endpoints}: ")
+    assert why in told["etcdEndpoints"]["error"]

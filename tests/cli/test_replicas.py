@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from pyromq.admin.replicas import CONTROLLED, ReplicaStatus, SetReport, take_sync_state
+from pyromq.admin.replicas import CONTROLLED, ELECTED, ReplicaStatus, SetReport, take_sync_state
 from pyromq.cli.cluster.replicas import _chosen
 from pyromq.cli.cluster.set_reports import troubles
 from pyromq.cli.doctor.replica_checks import _controller, _in_sync, _lags
@@ -143,6 +143,17 @@ def test_a_controllers_word_has_its_ids_and_replicas_that_no_name_server_knows()
     ]
     assert (found.epoch, found.switched_ms, found.switched_why, found.in_sync) == (7, 5, "w", [2])
     assert troubles(found) == ["replica 1 does not answer"]
+
+
+def test_the_minimum_is_known_while_etcd_is_away() -> None:
+    assert SetReport("c", "a", [], ELECTED).minimum == 2
+    assert SetReport("c", "a", [], ELECTED, settings={"minInSyncReplicas": "3"}).minimum == 3
+    assert SetReport("c", "a", [], CONTROLLED).minimum == 1
+
+
+def test_several_that_are_away_are_named_together() -> None:
+    away = [ReplicaStatus(number, f"{number}:1", "slave") for number in (2, 5)]
+    assert troubles(SetReport("c", "a", away))[1:] == ["replicas 2, 5 do not answer"]
 
 
 def test_too_few_in_sync_and_far_behind_are_said() -> None:

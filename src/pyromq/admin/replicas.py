@@ -68,7 +68,8 @@ class SetReport:
     @property
     def minimum(self) -> int:
         """Return minInSyncReplicas of its brokers."""
-        return whole_number(self.settings.get("minInSyncReplicas")) or 1
+        unless_said = 2 if self.kind == ELECTED else 1
+        return whole_number(self.settings.get("minInSyncReplicas")) or unless_said
 
 
 async def report(calls: Calls, places: Sequence[BrokerPlace]) -> SetReport:

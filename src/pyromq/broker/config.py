@@ -339,7 +339,8 @@ class BrokerConfig(PopSettings):
         StoreConfig.__post_init__(self)  # no super(): a class with slots is made anew by the decorator
         check_ranges(self)
         self.part(RetentionConfig)  # checks what it declares
-        self.part(ReplicationSettings)  # so does this
+        self.part(ReplicationSettings)  # so do these
+        self.part(CoordinationSettings)
         for key, name in (("brokerClusterName", self.broker_cluster_name), ("brokerName", self.broker_name)):
             if (fault := names.topic_fault(name)) is not None:
                 raise ConfigError(f"{key} = {name}: a topic has this name, but {fault}")

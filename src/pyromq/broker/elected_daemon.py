@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack, suppress
@@ -42,6 +43,8 @@ log = logs.get("pyromq.broker")
 
 KNOWN_WITHIN_S = 1.0  # a name server that does not answer holds nobody up
 REPEAT_S = 60.0
+LEAST_PAUSE_S, MOST_PAUSE_S = 0.05, 2.0  # between tries to follow that fail here
+FAULTS_APART_S = 5.0  # then the next one counts as the first
 TIMINGS = Timings(silence_s=3.0)
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -222,9 +225,14 @@ async def _leave(member: ElectedMember) -> None:
 
 
 class FollowingTasks:
-    """The tasks in which a member follows: what ends one of them is said, and the member tries again."""
+    """The tasks in which a member follows: what ends one of them is said, and the member tries again.
+
+    It does so at once, since the store is closed at each change of roles, but not for ever: a follower whose disk is
+    full would connect many times a second, each time to be sent what it cannot keep."""
 
     def __init__(self, clock: Clock, failed: asyncio.Future[None]) -> None:
+        self._clock = clock
+        self._pause_s, self._failed_at = 0.0, -math.inf
         self._limited = logs.Limited(log, clock, REPEAT_S)
         self._failed = failed
         self._tasks: set[asyncio.Task[None]] = set()
@@ -241,9 +249,18 @@ class FollowingTasks:
             await part
         except PyroError as fault:
             self._limited.warning("the master is not followed now", why=str(fault))
+            await self._clock.sleep(self._next_pause())
         except Exception as fault:
             if not self._failed.done():
                 self._failed.set_exception(fault)
+
+    def _next_pause(self) -> float:
+        """Return how long to wait before the next try: nothing at first, then more with each fault that follows."""
+        now = self._clock.monotonic()
+        is_another = now - self._failed_at < FAULTS_APART_S
+        self._pause_s = min(MOST_PAUSE_S, max(LEAST_PAUSE_S, 2 * self._pause_s)) if is_another else 0.0
+        self._failed_at = now
+        return self._pause_s
 
     async def close(self) -> None:
         """End what is left of them."""

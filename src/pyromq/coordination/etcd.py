@@ -90,7 +90,9 @@ class EtcdCoordination:
                 continue
             found[_checked_version(text, address)] = text
         if not found:
-            raise CoordinationUnreachable(f"no member of etcd answered: {'; '.join(faults)}")
+            raise CoordinationUnreachable(
+                f"no member of etcd answered: {'; '.join(faults)}. Is it running there? Else correct etcdEndpoints"
+            )
         await self.read("/pyromq/")  # credentials and the gateway
         return found[min(found)]
 

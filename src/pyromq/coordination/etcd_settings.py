@@ -23,13 +23,12 @@ class EtcdSettings:
 
     def __post_init__(self) -> None:
         if not self.endpoints:
-            raise ConfigError("no address of etcd is named: write http://host:2379, several divided by commas")
+            raise ConfigError("no address of etcd is named: write http://host:2379, several with ; between")
         schemes = {urlsplit(endpoint).scheme for endpoint in self.endpoints}
         if schemes - {"http", "https"}:
-            text = ", ".join(self.endpoints)
-            raise ConfigError(f"{text}: write each address of etcd as http://host:2379 or https://host:2379")
+            raise ConfigError("write each address of etcd as http://host:2379 or https://host:2379, with ; between")
         if len(schemes) > 1:
-            raise ConfigError(f"{', '.join(self.endpoints)}: all addresses of etcd have to be http, or all https")
+            raise ConfigError("all addresses of etcd have to be http, or all https")
         if self.tls is not None and schemes == {"http"}:
             raise ConfigError("TLS is set for etcd, but its addresses begin with http: write https://host:2379")
         if bool(self.user) != bool(self.password):

@@ -185,7 +185,11 @@ class GatewayCalls:
         try:
             reader, writer = await asyncio.open_connection(host, port, ssl=context, limit=MOST_LINE_BYTES)
         except (OSError, ssl.CertificateError) as fault:
-            raise _NotConnected(f"cannot connect to etcd at {address}: {fault}") from None
+            why = str(fault) or "it closed the connection"
+            hint = (
+                "" if context is None or isinstance(fault, ConnectionRefusedError) else " (by https://: is it http://?)"
+            )
+            raise _NotConnected(f"cannot connect to etcd at {address}: {why}{hint}") from None
         return HttpConnection(reader, writer, address)
 
 

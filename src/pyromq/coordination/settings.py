@@ -25,6 +25,13 @@ class CoordinationSettings:
     etcd_cert_path: Path | None = setting(None, help="the certificate that we show to etcd")
     etcd_key_path: Path | None = setting(None, help="and its key")
 
+    def __post_init__(self) -> None:
+        if self.etcd_endpoints:
+            try:
+                EtcdSettings(endpoints=self.etcd_endpoints)
+            except ConfigError as fault:
+                raise ConfigError(f"etcdEndpoints = {';'.join(self.etcd_endpoints)}: {fault}") from None
+
     def etcd(self) -> EtcdSettings:
         """Return how etcd is reached. ConfigError if no member is named, or what is named does not fit together."""
         if not self.etcd_endpoints:

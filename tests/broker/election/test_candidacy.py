@@ -108,8 +108,13 @@ def test_reads_of_a_master_that_is_cut_off(heard: list[int], over_s: float, stop
 
 
 def test_a_state_is_kept_as_it_was() -> None:
-    state = replace(STATE, written_by=1, written_ms=1_700_000_000_000)
+    state = replace(STATE, written_by=1, written_ms=1_700_000_000_000, elected_ms=1_600_000_000_000)
     assert decode_state(state.encode()) == state
+    assert state.with_set([1, 2], 1_800_000_000_000).elected_ms == state.elected_ms  # no other master
+
+
+def test_a_state_of_before_says_no_time_of_its_election() -> None:
+    assert decode_state(STATE.encode().replace(b',"electedMs":0', b"")).elected_ms == 0
 
 
 @pytest.mark.parametrize(

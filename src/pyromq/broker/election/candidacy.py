@@ -109,6 +109,7 @@ def elected_state(view: CampaignView, now_ms: int) -> SetState:
         set_epoch=view.state.set_epoch + 1,
         written_by=view.me,
         written_ms=now_ms,
+        elected_ms=now_ms,
     )
 
 
@@ -116,4 +117,12 @@ def founding_state(me: int, minimum: int, now_ms: int) -> SetState:
     """Return the first state of a set, for a key that is absent. Others join when they have caught up.
 
     Until they are as many as the minimum, sends are refused: nothing is acknowledged that one replica alone has."""
-    return SetState(epoch=1, master=me, in_sync=frozenset({me}), minimum=minimum, written_by=me, written_ms=now_ms)
+    return SetState(
+        epoch=1,
+        master=me,
+        in_sync=frozenset({me}),
+        minimum=minimum,
+        written_by=me,
+        written_ms=now_ms,
+        elected_ms=now_ms,
+    )

@@ -14,7 +14,8 @@ from ...errors import ProtocolError
 class SetState:
     """Who is master of which epoch, and the in-sync set: all that was ever acknowledged is in each member's log.
 
-    `minimum`: the set is never made smaller than this. `written_by` and `written_ms` are for people."""
+    `minimum`: the set is never made smaller than this. `written_by`, `written_ms` and
+    `elected_ms`, which stays while the master does, are for people."""
 
     epoch: int
     master: int
@@ -23,6 +24,7 @@ class SetState:
     set_epoch: int = 1  # grows with each change of the set
     written_by: int = 0
     written_ms: int = 0
+    elected_ms: int = 0  # 0: written before there was this field
 
     def __post_init__(self) -> None:
         if self.epoch < 1 or self.set_epoch < 1 or self.minimum < 1 or self.master not in self.in_sync:
@@ -46,6 +48,7 @@ class SetState:
             "setEpoch": self.set_epoch,
             "writtenBy": self.written_by,
             "writtenMs": self.written_ms,
+            "electedMs": self.elected_ms,
         }
         return msgspec.json.encode(fields)
 
@@ -58,6 +61,7 @@ class _Stored(msgspec.Struct, rename="camel"):
     set_epoch: int
     written_by: int = 0
     written_ms: int = 0
+    elected_ms: int = 0
 
 
 def decode_state(content: bytes) -> SetState:
@@ -74,4 +78,5 @@ def decode_state(content: bytes) -> SetState:
         set_epoch=found.set_epoch,
         written_by=found.written_by,
         written_ms=found.written_ms,
+        elected_ms=found.elected_ms,
     )

@@ -48,7 +48,8 @@ async def add_elected_state(found: SetReport) -> None:
         found.trouble = str(fault)
         return
     found.epoch, found.set_epoch = state.epoch, state.set_epoch
-    found.switched_ms, found.switched_why = state.written_ms, f"written by replica {state.written_by}"
+    found.switched_ms = state.elected_ms or None
+    found.switched_why = f"replica {state.master} {'founded the set' if state.epoch == 1 else 'was elected by its set'}"
     found.settings["minInSyncReplicas"] = str(state.minimum)
     by_address = {one.address: one for one in found.replicas}
     for replica, place in sorted(places.items()):

@@ -74,7 +74,8 @@ def troubles(found: SetReport) -> list[str]:
         worries.append("it has no master")
     away = [str(one.id) for one in found.replicas if not one.answers]
     if away:
-        worries.append(f"replica {', '.join(away)} does not answer")
+        one = len(away) == 1
+        worries.append(f"replica{'' if one else 's'} {', '.join(away)} {'does' if one else 'do'} not answer")
     known = [one for one in found.replicas if one.in_sync is not None]
     if known and len(found.in_sync) < found.minimum:
         worries.append(f"{len(found.in_sync)} in sync, and minInSyncReplicas is {found.minimum}: sends are refused")

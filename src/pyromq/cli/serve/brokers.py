@@ -2,7 +2,8 @@
 
 Nothing is shared between them but the name server: that is how RocketMQ scales out. With slaves each broker is one of
 several processes of its name, which copy its log. One that dies is reported and
-started again on its own port; one that keeps dying, or does not start, ends all with an error that says so.
+started again on its own port, for as long as it only lacks somebody who does not answer (etcd); one that keeps dying,
+or does not start for another reason, ends all with an error that says so.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ...ambient import Clock
 from ...errors import ConfigError, PyroError
 from ...store.recovery.nesting import check_not_above, check_not_inside
 from ...transport.address import format_address, parse_address
+from ..terminal.exits import NO_ANSWER
 
 log = logs.get("pyromq.up")
 
@@ -38,6 +40,14 @@ _REPLICA = re.compile(r"replica-\d", re.ASCII)
 # A set that loses nothing with one of its machines: a send is answered when a slave has it, and slaves are read.
 _MASTER = {"PYROMQ_BROKER_BROKER_ROLE": "SYNC_MASTER", "PYROMQ_BROKER_SLAVE_READ_ENABLE": "true"}
 _SLAVE = {"PYROMQ_BROKER_BROKER_ROLE": "SLAVE", "PYROMQ_BROKER_SLAVE_READ_ENABLE": "true"}
+
+
+class NotStarted(PyroError):
+    """A broker has ended before it took connections."""
+
+    def __init__(self, name: str, code: int) -> None:
+        super().__init__(f"{name} did not start: exit code {code}, its own words are above")
+        self.code = code
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +175,7 @@ class BrokerProcess:
     _is_stopping: bool = field(default=False, init=False)
 
     async def start(self) -> str:
-        """Start the broker and return its address once it takes connections. PyroError if it ends before."""
+        """Start the broker and return its address once it takes connections. NotStarted if it ends before."""
         place = self.place
         self._process = process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "pyromq.cli.serve.child", str(os.getpid()), "broker"),
@@ -180,13 +190,15 @@ class BrokerProcess:
         assert process.stdout is not None
         line = (await process.stdout.readline()).decode()
         if not line.startswith(_READY):
-            raise PyroError(f"{place.name} did not start: exit code {await process.wait()}, its own words are above")
+            raise NotStarted(place.name, await process.wait())
         address = line.removeprefix(_READY).split()[0]
         self.place = replace(place, port=parse_address(address)[1])  # the next life has the same
         return address
 
     async def watch(self) -> None:
-        """Start the broker again after each death, until it is stopped. PyroError if it dies too often."""
+        """Start the broker again after each death, until it is stopped. PyroError if it dies too often.
+
+        NotStarted if it does not start, and trying again does not help."""
         deaths: list[float] = []
         while True:
             assert self._process is not None
@@ -198,10 +210,23 @@ class BrokerProcess:
             if len(deaths) >= _DEATHS:
                 raise PyroError(f"{self.place.name} ended {_DEATHS} times within {_DEATHS_S:.0f} s, {_how(code)}")
             log.error("a broker ended and is started again", broker=self.place.folder.name, how=_how(code))
+            await self._start_again()
+
+    async def _start_again(self) -> None:
+        """Start it until it takes connections: while etcd does not answer, the others of its set go on without it."""
+        while True:
             await self.clock.sleep(_PAUSE_S)
-            if not self._is_stopping:
+            if self._is_stopping:
+                return
+            try:
                 await self.start()
+            except NotStarted as fault:
+                if fault.code != NO_ANSWER:
+                    raise
+                log.error("a broker could not start and is tried again", broker=self.place.folder.name)
+            else:
                 log.warning("the broker is back", broker=self.place.folder.name, port=self.place.port)
+                return
 
     async def stop(self) -> None:
         """Stop the broker in order, for as long as that takes."""

@@ -9,21 +9,25 @@ import asyncio
 import shutil
 import socket
 from asyncio.subprocess import DEVNULL, Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+from ... import logs
 from ...ambient import Clock
 from ...coordination.etcd import EtcdCoordination
 from ...coordination.etcd_settings import EtcdSettings
 from ...errors import CallFailed, ConfigError, PyroError
 from .brokers import MOST_PORT, PORT_STEP, BrokerHome, next_port
 
+log = logs.get("pyromq.up")
+
 NAME = "broker-a"
 LEAST, MOST = 2, 7
 ENDPOINTS = "PYROMQ_BROKER_ETCD_ENDPOINTS"
 START_S = 20.0
 STOP_S = 5.0
+PAUSE_S = 1.0
 
 
 def replica_homes(data: Path, count: int, host: str, port: int, grpc_port: int | None, etcd: str) -> list[BrokerHome]:
@@ -71,18 +75,38 @@ async def etcd_beside(named: str | None, data: Path, clock: Clock) -> AsyncItera
             "--etcd http://HOST:2379"
         )
     client, peer = (f"http://127.0.0.1:{port}" for port in _free_ports())
-    process = await asyncio.create_subprocess_exec(
+    command = [
         program,
         *("--name", "pyromq", "--data-dir", str(data / "etcd"), "--initial-cluster", f"pyromq={peer}"),
         *("--listen-client-urls", client, "--advertise-client-urls", client),
         *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--logger", "zap"),
-        stdin=DEVNULL,
-        stdout=DEVNULL,
-        stderr=DEVNULL,
-    )
+    ]
+    process = await _run(command)
+    watch: asyncio.Task[None] | None = None
     try:
         await _serves(client, process, clock)
+        watch = asyncio.create_task(_keep_running(process, command, clock))
         yield client
+    finally:
+        if watch is None:
+            await _end(process, clock)
+        else:
+            watch.cancel()
+            await asyncio.wait([watch])
+
+
+async def _run(command: Sequence[str]) -> Process:
+    return await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL)
+
+
+async def _keep_running(process: Process, command: Sequence[str], clock: Clock) -> None:
+    """Start etcd again whenever it ends, until this task is cancelled; then end it."""
+    try:
+        while True:
+            code = await process.wait()
+            log.error("etcd ended and is started again: nobody can be elected meanwhile", code=code)
+            await clock.sleep(PAUSE_S)
+            process = await _run(command)
     finally:
         await _end(process, clock)
 
