@@ -77,8 +77,8 @@ async def serve_controlled(
             return
         log.info("this broker is a replica of a set that a controller leads", replica=me, controller=controllers.leader)
         with claimed(disk):
-            find = partial(_master, controllers, address)
-            loaded = await with_masters_file_size(loaded, disk, partial(file_size_at, client, config, find))
+            asked = partial(_masters_file_size, client, controllers, config, address)
+            loaded = await with_masters_file_size(loaded, disk, asked)
         loaded = with_own_certificate(loaded, config.tls_folder, clock)
         timings = _timings(config)
 
@@ -159,10 +159,20 @@ async def _enrolled(
     return None
 
 
-async def _master(controllers: Controllers, own: str) -> str | None:
-    """Return the address of the set's master; None: there is none, or this broker is it."""
-    found = (await controllers.named()).address
-    return found if found != own else None
+async def _masters_file_size(
+    client: RemotingClient, controllers: Controllers, config: BrokerConfig, own: str
+) -> int | None:
+    """Return the size of the master's log files; None: there is no other broker that leads, or it does not say."""
+    try:
+        master = (await controllers.named()).address
+    except CallFailed as fault:
+        log.warning("no controller says who is master: an empty replica begins with its own file size", why=str(fault))
+        return None
+
+    async def find() -> str:
+        return master
+
+    return None if master in ("", own) else await file_size_at(client, config, find)
 
 
 async def _ha_address(client: RemotingClient, master: str) -> str:
