@@ -14,6 +14,9 @@ import pyromq
 from pyromq.cli.main import cli
 from tests.elected.elected_set import NAME, ElectedSet, elected_set
 from tests.elected.test_failover import eventually, first_send, has_acked, received, send_until
+from tests.interop import wire
+
+RUNTIME = 28
 
 
 def run(members: ElectedSet, *words: str) -> Result:
@@ -28,6 +31,15 @@ def status(members: ElectedSet) -> dict[str, Any]:
 async def is_well(members: ElectedSet) -> bool:
     found = await asyncio.to_thread(status, members)
     return found["inSync"] == [1, 2, 3] and "troubles" not in found
+
+
+async def is_told(members: ElectedSet) -> bool:
+    """Return whether the runtime information of each replica says what its role is and how it goes."""
+    bodies = [(await asyncio.to_thread(wire.ask, one.address, RUNTIME)).body for one in members.brokers]
+    tables = [wire.json_with_bare_keys(body)["table"] for body in bodies]
+    masters = [table for table in tables if table.get("pyromqSlavesInSync") == "2"]
+    followers = [table for table in tables if table.get("pyromqTables") == "carried by the log"]
+    return len(masters) == 1 and len(followers) == 2
 
 
 async def switch_under_load(members: ElectedSet) -> None:
@@ -53,6 +65,7 @@ async def switch_under_load(members: ElectedSet) -> None:
         assert state.master == to
         assert await received(client, acked) >= acked
         await eventually(members.is_whole)
+        await eventually(partial(is_told, members))
 
 
 def test_a_set_is_shown_and_switched_under_load(tmp_path: Path) -> None:

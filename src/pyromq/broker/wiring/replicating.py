@@ -98,7 +98,10 @@ class ReplicatingParts:
         senders = [sender for sender in self.port.senders if sender.is_streaming]
         if not senders and not self._copies.is_sync:
             return {}
-        end, in_sync = self._base.store.commit_log.end, self._copies.standing.in_sync
+        end, role = self._base.store.commit_log.end, self._base.environment.elected
+        in_sync = self._copies.standing.in_sync
+        if role is not None and role.mastership is not None:
+            in_sync = len(role.mastership.acting.state.in_sync) - 1
         behind = max((end - sender.acked for sender in senders), default=0)
         return {
             "pyromqSlaves": str(len(senders)),

@@ -207,7 +207,8 @@ class SlaveParts:
         """Return what runtime information (28) says of a slave."""
         log_end, there = self._base.store.commit_log.end, self.tables.master_log
         behind = {} if there is None else {"pyromqBehindMaster": str(max(0, there[1] - log_end))}
-        return {"pyromqFollows": self.follower.state, "pyromqTables": self.tables.state} | behind
+        tables = "carried by the log" if self._base.environment.tables_in_log else self.tables.state
+        return {"pyromqFollows": self.follower.state, "pyromqTables": tables} | behind
 
     def trouble(self) -> str | None:
         """Return why this slave does not follow; None while it does."""
