@@ -50,6 +50,7 @@ ON_PURPOSE = {
     (Code.REMOVE_COLD_DATA_FLOW_CTR_CONFIG, 0, 1),
     (Code.RESUME_CHECK_HALF_MESSAGE, 0, 1),  # a message that is no half
     (Code.UPDATE_BROKER_CONFIG, 0, 16),  # a key that is not live
+    (Code.NOTIFY_BROKER_ROLE_CHANGED, 0, 1),  # a broker that no controller leads: Java says yes and does nothing
     (Code.CHANGE_MESSAGE_INVISIBLETIME, 0, 208),  # a message that nobody here has popped
 }
 NOT_HERE = {code for code, row in ROWS.items() if row.by not in SERVED}

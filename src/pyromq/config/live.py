@@ -41,8 +41,6 @@ def with_changes(config: C, text: str, source: str, keys: JavaKeys) -> tuple[C, 
     ConfigError says why they may not be so, NotLive that a restart is needed."""
     check_length(text)
     findings = examine_properties(text, source, type(config), keys)
-    if not findings:
-        raise ConfigError(f"{source} has no key=value line")
     if (error := first_error(findings)) is not None:
         raise ConfigError(error)
     for one in findings:

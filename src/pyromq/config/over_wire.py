@@ -20,7 +20,10 @@ def checked_change(text: str, black_list: AbstractSet[str], overlay: Path) -> It
     """Refuse a change that may not be made, before it is tried, and one that fails, with the answer that says why."""
     try:
         check_length(text)
-        if not black_list.isdisjoint(entry.key for entry in properties.parse(text, SOURCE)):
+        keys = [entry.key for entry in properties.parse(text, SOURCE)]
+        if not keys:
+            raise RequestRefused("the request has no key=value line", ResponseCode.INVALID_PARAMETER)
+        if not black_list.isdisjoint(keys):
             raise RequestRefused("Can not update config in black list.", ResponseCode.NO_PERMISSION)
         yield
     except NotLive as fault:

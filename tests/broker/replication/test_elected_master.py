@@ -50,7 +50,12 @@ class Elected(Running):
 async def elected_master(
     folder: Path, members: tuple[int, ...] = (1, 2), slave_timeout: int = 60_000, **settings: Any
 ) -> AsyncIterator[Elected]:
-    own = {"broker_name": "a", "listen_port": 0, "store_path_root_dir": folder, "etcd_endpoints": ("127.0.0.1:1",)}
+    own = {
+        "broker_name": "a",
+        "listen_port": 0,
+        "store_path_root_dir": folder,
+        "etcd_endpoints": ("http://127.0.0.1:1",),
+    }
     role = {"broker_role": BrokerRole.SYNC_MASTER, "slave_timeout": slave_timeout, "min_in_sync_replicas": 2}
     config = BrokerConfig(**(SMALL | own | role | settings))
     disk, clock = RealDisk(folder, create=True), SystemClock()

@@ -47,7 +47,7 @@ log = logs.get("pyromq.client")
 AnyHeader = Header | dict[str, str] | None
 
 AUTO_CREATED_QUEUES = 4
-PATTERN_S = 3.0  # for one more look who makes new topics
+PATTERN_S = 1.0  # for one more look who makes new topics
 FAREWELL_S = 0.2  # for answers of a master that was replaced
 VIP_STEP = 2  # brokers serve producers on a second port, so much below the first
 
