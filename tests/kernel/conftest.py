@@ -13,9 +13,11 @@ from tests.kernel import twins
 # where the Python kernel serves there are no such sessions.
 collect_ignore = (
     [
+        "test_grpc_beats.py",
         "test_grpc_broker.py",
         "test_grpc_pops.py",
         "test_grpc_pops_fuzz.py",
+        "test_hot_beats.py",
         "test_hot_sends.py",
         "test_http2_fuzz.py",
         "test_http2_rest.py",
