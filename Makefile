@@ -15,7 +15,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
-EXTRAS := --extra fast --extra compress
+POSTGRES := $(firstword $(wildcard /usr/lib/postgresql/*/bin/postgres) postgres)
+EXTRAS := --extra fast --extra compress --extra dashboard
 T ?= tests
 B ?= $(sort $(wildcard bench/*.py))
 PYTEST_ARGS ?=
@@ -119,7 +120,7 @@ coverage: $(DEV) $(NATIVE) java peers
 # Programs that tests/interop talks to. Without PYROMQ_CI=1 tests that miss one say so and are skipped.
 peers:
 ifeq ($(PYROMQ_CI),1)
-	@scripts/debian java=openjdk-17-jdk-headless javac=openjdk-17-jdk-headless mvn=maven node=nodejs npm=npm go=golang-go openssl=openssl mkfs.ext4=e2fsprogs mkfs.xfs=xfsprogs etcd=etcd-server ip=iproute2 nft=nftables nsenter=util-linux gcc=gcc
+	@scripts/debian java=openjdk-17-jdk-headless javac=openjdk-17-jdk-headless mvn=maven node=nodejs npm=npm go=golang-go openssl=openssl mkfs.ext4=e2fsprogs mkfs.xfs=xfsprogs etcd=etcd-server promtool=prometheus ip=iproute2 nft=nftables nsenter=util-linux gcc=gcc mariadbd=mariadb-server redis-server=redis-server $(POSTGRES)=postgresql chromium=chromium
 endif
 
 lint: $(DEV)
@@ -137,10 +138,12 @@ docs: $(DOCS)
 	@$(BIN)/mkdocs build --strict
 	@echo "documentation: site/index.html"
 
-# Exact versions with hashes for every platform and Python that we support; run it to move to newer ones.
+# Exact versions with hashes for every platform and Python that we support; run it to move to newer ones. After a new
+# dependency `make lock UPGRADE=` keeps the versions of all others.
+UPGRADE ?= --upgrade
 lock: $(DEV)
 	@$(INSTALL) uv
-	@compile="$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade"; \
+	@compile="$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes $(UPGRADE)"; \
 	export UV_CUSTOM_COMPILE_COMMAND="make lock"; \
 	$$compile pyproject.toml requirements/build.in $(EXTRAS) -o requirements/core.txt && \
 	$$compile pyproject.toml $(EXTRAS) -c requirements/core.txt -o requirements/run.txt && \

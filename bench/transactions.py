@@ -27,12 +27,13 @@ ONEWAY = 2
 BODY = bytes(128)
 TOPIC, GROUP = "BenchTx", "PID_bench"
 CHECK_MS = 5000
+COMPACT = json.JSONEncoder(separators=(",", ":"))  # as clients write it: our kernel takes no other
 ALIVE_S = 30  # who is silent for two minutes is taken for dead
 
 
 def frame(code: int, opaque: int, fields: dict[str, str], body: bytes = b"", flag: int = 0) -> bytes:
     header: dict[str, Any] = {"code": code, "flag": flag, "language": "JAVA", "opaque": opaque, "version": 513}
-    packed = json.dumps(header | {"extFields": fields, "serializeTypeCurrentRPC": "JSON"}).encode()
+    packed = COMPACT.encode(header | {"extFields": fields, "serializeTypeCurrentRPC": "JSON"}).encode()
     return struct.pack(">ii", 4 + len(packed) + len(body), len(packed)) + packed + body
 
 

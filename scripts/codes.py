@@ -14,7 +14,8 @@ HEAD = """\
 
 Made from `src/pyromq/protocol/requests.py` by `python scripts/codes.py`. A code that a broker does not serve is
 answered with REQUEST_CODE_NOT_SUPPORTED (3) and the reason as remark. Codes from 30001 on are known to our brokers
-alone. *Access* is what ACL 2.0 asks for: an action on a topic, a group or the cluster; nothing checks it yet.
+alone. *Access* is what ACL 2.0 asks for: an action on a topic, a group or the cluster. Servers ask for
+it once they have users ([users and permissions](access.md)).
 
 | code | name | request: header, body | answer: header, body | class | access | served by |
 |---|---|---|---|---|---|---|
@@ -25,6 +26,7 @@ SERVED = {
     ServedBy.NAME_SERVER: "name server",
     ServedBy.CLIENT: "client",
     ServedBy.CONTROLLER: "controller",
+    ServedBy.USERS: "broker; name server, once it has users",
 }
 WHERE = {NameIn.SERVER: "", NameIn.MESSAGE: " of the message", NameIn.ALL: ", each of them"}
 

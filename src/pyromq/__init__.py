@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     from .client.produce.transactions import Transaction as Transaction
     from .client.received import Received as Received
     from .client.subscription import Filter as Filter
-    from .client.subscription import sql as sql
     from .client.subscription import tag as tag
     from .client.values import Codec as Codec
     from .client.values import DescribingCodec as DescribingCodec
@@ -81,6 +80,8 @@ if TYPE_CHECKING:
     from .model.group import ConsumeFromWhere as ConsumeFromWhere
     from .protocol.bodies.keyed import MessageQueue as MessageQueue
     from .protocol.compression import Compression as Compression
+    from .query.front import arrow as arrow
+    from .query.front import sql as sql
     from .transport.tls import ClientTls as ClientTls
     from .transport.tls import Verify as Verify
 
@@ -109,7 +110,7 @@ _FROM = {
     "client.consume.push_consumer": "PushConsumer",
     "client.received": "Received",
     "client.produce.sending": "SendPolicy SendResult SendStatus",
-    "client.subscription": "Filter sql tag",
+    "client.subscription": "Filter tag",
     "client.values": "Codec DescribingCodec Json",
     "codecs.avro": "Avro",
     "codecs.protobuf": "Protobuf",
@@ -121,6 +122,7 @@ _FROM = {
     "model.group": "ConsumeFromWhere",
     "protocol.bodies.keyed": "MessageQueue",
     "protocol.compression": "Compression",
+    "query.front": "arrow sql",
     "transport.tls": "ClientTls Verify",
 }
 _MODULE_OF = {name: module for module, names in _FROM.items() for name in names.split()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
@@ -104,6 +105,11 @@ def pause(seconds: float) -> None:
 def system_random() -> random.Random:
     """Return a generator seeded by the operating system, for the composition roots."""
     return random.Random()
+
+
+def secret_word() -> str:
+    """Return 256 bits that nobody can guess, as a word for links and cookies: what `system_random` gives can be."""
+    return secrets.token_urlsafe(32)
 
 
 def seeded_random(seed: int) -> random.Random:

@@ -15,6 +15,7 @@ class FakePeer:
         self.language: Language | None = Language.JAVA
         self.version = version
         self.is_open = True
+        self.identity: str | None = None
         self.sent: list[Command] = []
         self.answers: list[Command] = []
         self.closed_for: str | None = None

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pyromq.ambient import Clock, SystemClock
+from pyromq.audit.log import AuditLog
 from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
 from pyromq.machine.budget import Budget
@@ -102,12 +103,14 @@ class Running:
 
 @asynccontextmanager
 async def running_broker(folder: Path, clock: Clock | None = None, **settings: Any) -> AsyncIterator[Running]:
+    """`audit` among the settings: the audit log, if there is one."""
+    audit: AuditLog | None = settings.pop("audit", None)
     config = BrokerConfig(
         **(SMALL | {"broker_name": "broker-a", "listen_port": 0, "store_path_root_dir": folder} | settings)
     )
     clock = clock or SystemClock()
     disk = RealDisk(folder, create=True)
-    life = await InProcessBroker.start(config, clock=clock, disk=disk, budget=Budget(memory_bytes=1 << 34))
+    life = await InProcessBroker.start(config, clock=clock, disk=disk, budget=Budget(memory_bytes=1 << 34), audit=audit)
     received: list[Command] = []
 
     def receive(request: Request) -> Reply:

@@ -47,6 +47,14 @@ POP: dict[str, Any] = OF_TOPIC | {"consumerGroup": "group-007", "queueId": -1}
 RECEIPT: dict[str, Any] = POP | {"queueId": 0, "extraInfo": "1 1700000000000 60000 0 0 broker-a 0 1", "offset": 1}
 WAIT: dict[str, Any] = {"pollTime": 0, "bornTime": 0}
 
+OF_USER: dict[str, Any] = {"username": "user-007"}
+OF_SUBJECT: dict[str, Any] = {"subject": "User:user-007"}
+USER = b'{"username":"user-007","password":"secret","userType":"Normal"}'
+POLICIES = (
+    b'{"subject":"User:user-007","policies":[{"policyType":"Custom","entries":'
+    b'[{"resource":"Topic:topic-0007","actions":["Pub","Sub"],"decision":"Allow"}]}]}'
+)
+
 LOCKS = b'{"consumerGroup":"group-007","clientId":"c1","mqSet":[{"brokerName":"a","queueId":0,"topic":"topic-0007"}]}'
 
 # What is asked of the set, by code. Those that change something change it to the same again, or a topic of many.
@@ -56,6 +64,10 @@ QUESTIONS: dict[int, dict[str, Any]] = {
     Code.HEART_BEAT: {},
     Code.TABLE_VERSIONS: {},
     Code.OWN_COMMITS: {},
+    Code.SNAPSHOT: {},
+    Code.QUOTAS: {},
+    Code.SET_QUOTA: {},
+    Code.DELETE_QUOTA: {"kind": "topic", "name": "topic-0007"},
     Code.VIEW_MESSAGE_BY_ID: {"offset": 0},
     Code.CHECK_CLIENT_CONFIG: {},
     Code.UNREGISTER_CLIENT: {"clientID": "nobody", "consumerGroup": "group-007"},
@@ -125,6 +137,16 @@ QUESTIONS: dict[int, dict[str, Any]] = {
     Code.QUERY_ASSIGNMENT: {},
     Code.SET_MESSAGE_REQUEST_MODE: {},
     Code.GET_ALL_MESSAGE_REQUEST_MODE: {},
+    Code.AUTH_CREATE_USER: OF_USER,
+    Code.AUTH_UPDATE_USER: OF_USER,
+    Code.AUTH_GET_USER: OF_USER,
+    Code.AUTH_LIST_USER: {"filter": "user"},
+    Code.AUTH_CREATE_ACL: OF_SUBJECT,
+    Code.AUTH_UPDATE_ACL: OF_SUBJECT,
+    Code.AUTH_GET_ACL: OF_SUBJECT,
+    Code.AUTH_LIST_ACL: {"subjectFilter": "user"},
+    Code.AUTH_DELETE_ACL: OF_SUBJECT,
+    Code.AUTH_DELETE_USER: OF_USER,
     RequestCode.INSPECT: {},
     RequestCode.MESSAGE_LIFE: OF_TOPIC | {"id": "key-7"},
     RequestCode.HALF_MESSAGES: {},
@@ -159,6 +181,7 @@ BODIES: dict[int, bytes] = {
     Code.UNLOCK_BATCH_MQ: LOCKS,
     Code.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: b"group-007=1000",
     Code.REMOVE_COLD_DATA_FLOW_CTR_CONFIG: b"group-007",
+    Code.SET_QUOTA: b'{"kind":"topic","name":"topic-0007","limits":{"queues":4}}',
     Code.UPDATE_BROKER_CONFIG: b"maxMessageSize=4194304",
     Code.BATCH_ACK_MESSAGE: b'{"acks":[{"b":"/w==","c":"group-007","it":60000,"pt":1700000000000,"q":0,"r":"0","rq":0,'
     b'"so":1,"t":"topic-0007"}],"brokerName":"broker-a"}',
@@ -166,6 +189,10 @@ BODIES: dict[int, bytes] = {
     b'"strategyName":"AVG","topic":"topic-0007"}',
     Code.SET_MESSAGE_REQUEST_MODE: b'{"consumerGroup":"group-007","mode":"POP","popShareQueueNum":0,'
     b'"topic":"topic-0007"}',
+    Code.AUTH_CREATE_USER: USER,
+    Code.AUTH_UPDATE_USER: USER,
+    Code.AUTH_CREATE_ACL: POLICIES,
+    Code.AUTH_UPDATE_ACL: POLICIES,
 }
 # Served by others' tests of what they cost, or passed on to a client that is not there.
 NOT_ASKED = {

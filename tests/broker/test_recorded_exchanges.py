@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from pyromq.access.users import User, UserType
 from pyromq.broker.surface import SERVED
 from pyromq.protocol.requests import ROWS
 from pyromq.protocol.requests import RequestCode as Code
+from pyromq.protocol.row import ServedBy
 from tests.broker.running import Running, running_broker
 from tests.broker.test_golden_answers import GOLDEN, AtTheCapture
 from tests.support import golden_store
@@ -54,6 +56,9 @@ ON_PURPOSE = {
     (Code.CHANGE_MESSAGE_INVISIBLETIME, 0, 208),  # a message that nobody here has popped
 }
 NOT_HERE = {code for code, row in ROWS.items() if row.by not in SERVED}
+OF_USERS = {code for code, row in ROWS.items() if row.by is ServedBy.USERS}  # one story, told below
+# What a Java broker says that was given no authenticationMetadataProvider. Ours has users from the start.
+WITHOUT_USERS = ("An system error occurred", "java.lang.IllegalStateException: The authorizationMetadataProvider")
 
 
 def exchanges() -> dict[int, list[tuple[dict[str, Any], dict[str, Any]]]]:
@@ -95,7 +100,7 @@ def is_comparable(request: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize(
     "code",
-    sorted(set(EXCHANGES) & ROWS.keys() - NOT_HERE - NEEDS_LIVE_CLIENTS),
+    sorted(set(EXCHANGES) & ROWS.keys() - NOT_HERE - NEEDS_LIVE_CLIENTS - OF_USERS),
     ids=lambda c: ROWS[c].name,
 )
 async def test_the_recorded_requests_get_the_recorded_codes(broker: Running, code: int) -> None:
@@ -108,3 +113,19 @@ async def test_the_recorded_requests_get_the_recorded_codes(broker: Running, cod
         answer = await broker.client.call(broker.address, command, 20)
         if (code, response["code"], answer.code) not in ON_PURPOSE:
             assert answer.code == response["code"], (request["header"], response["remark"], answer.remark)
+
+
+async def test_the_recorded_requests_about_users_get_the_recorded_codes(broker: Running) -> None:
+    """Each recorded client's in its order, by opaque: who is changed is made before, and deleted at the end."""
+    boss = User("boss", ("secret",), UserType.SUPER)
+    broker.broker.base.access.table.directory.create(boss)  # as by the recording's initAuthenticationUser
+    told = [pair for code in OF_USERS for pair in EXCHANGES[code] if not has_no_users(pair[1])]
+    for request, response in sorted(told, key=lambda pair: pair[0]["header"]["opaque"]):
+        (command,) = FrameDecoder().feed(base64.b64decode(request["frame_b64"]))
+        answer = await broker.client.call(broker.address, command, 20)
+        assert answer.code == response["code"], (request["header"], response["remark"], answer.remark)
+    assert {request["requestCode"] for request, _ in told} == OF_USERS
+
+
+def has_no_users(response: dict[str, Any]) -> bool:
+    return (response["remark"] or "").startswith(WITHOUT_USERS)

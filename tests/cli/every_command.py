@@ -32,6 +32,7 @@ TABLE = r"""
 ? cluster status                                           => master +127.0.0.1:\d+ +yes +yes
 [1] cluster status broker-z                                => there is no broker 'broker-z'
 [78] cluster switch broker-a --yes                         => the master that configuration files
+[78] cluster forget broker-a 2 --yes                       => nobody keeps a list of the slaves
 [1] cluster brokers Nowhere                                => there is no cluster 'Nowhere'
 [2] cluster list -n 127.0.0.1:1 --timeout 1                => no name server answers
 topic create orders --queues 4                             => orders +broker-a +4 +4 +rw
@@ -90,6 +91,10 @@ topic perm orders rw --yes                                 => orders +broker-a +
 ? msg get orders ID                                        => keys +order-1
 [1] msg get orders none                                    => no message none of topic orders is known here
 [1] msg get order order-1                                  => there is no topic 'order'
+? sql 'SELECT count(*) AS n FROM orders'                  => 3
+? sql 'SELECT keys FROM orders WHERE queueId >= 0'         => order-1
+[78] sql 'SELECT * FROM order'                             => syntax error
+[78] sql 'SELECT * FROM nowhere'                           => there is no topic 'nowhere'
 ? msg export orders --tag created                          => "body": "hello"
 msg export orders FOLDER/orders.jsonl                      => orders +\S+ +3
 [1] msg export order                                       => Closest: 'orders'
@@ -108,6 +113,14 @@ msg replay orders --tag created -g billing --yes --json    => "sent": 1
 [1] msg replay orders --tag none -g billing --yes          => no message of orders fits
 ? msg trace traced-1                                       => traced-1
 [1] msg trace none                                         => no trace of none
+OURS quota set topic:orders queues=16 --yes                => topic:orders +\S+ +queues=16
+OURS quota set user:alice connections=9 --yes --json       => "limits": "connections=9"
+OURS [64] quota set orders queues=16 --yes                 => it is KIND:NAME
+OURS ? quota list                                          => topic:orders
+OURS [1] quota list -b broker-z                            => there is no broker 'broker-z'
+OURS quota delete topic:orders --yes                       => topic:orders
+OURS quota delete user:alice --yes --json                  => "of": "user:alice"
+OURS [1] quota delete topic:orders --yes                   => there is no quota of topic:orders
 ? group list                                               => billing +0
 [64] group list --nope                                     => No such option
 ? group describe billing                                   => group +billing

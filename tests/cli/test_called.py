@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import pyromq.cli.doctor
+import pyromq.admin.checkup
 from pyromq.cli import main
 from pyromq.cli.terminal.called import COMMANDS, as_called
 
@@ -65,7 +65,7 @@ def test_examples_of_help_can_be_typed() -> None:
 
 
 def test_no_cure_of_doctor_goes_without_a_question_or_removes_a_file() -> None:
-    texts = {path.name: path.read_text() for path in Path(pyromq.cli.doctor.__path__[0]).glob("*_checks.py")}
+    texts = {path.name: path.read_text() for path in Path(pyromq.admin.checkup.__path__[0]).glob("*_checks.py")}
     assert len(texts) >= 2
     for name, text in texts.items():
         assert not re.search(r"--yes|-y\b|\brm\b|\bremove\b", text), name

@@ -9,10 +9,10 @@ from typing import Any, cast
 import pytest
 
 from pyromq.admin.calls import Calls
+from pyromq.admin.checkup import mode_checks, order_checks, server_checks, topic_checks
+from pyromq.admin.checkup.checked import CheckedCluster, CheckResult
 from pyromq.admin.cluster import BrokerPlace
 from pyromq.broker.clients.subscriptions import Conflict
-from pyromq.cli.doctor import mode_checks, order_checks, server_checks, topic_checks
-from pyromq.cli.doctor.checked import CheckedCluster, CheckResult
 from pyromq.client.connect.answers import Answer
 from pyromq.client.connect.session import Session
 from pyromq.client.errors import TimedOut, Unreachable, refused

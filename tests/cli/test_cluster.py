@@ -13,11 +13,11 @@ import pytest
 from click.testing import CliRunner
 
 from pyromq import admin
+from pyromq.access.signatures import Signer
 from pyromq.admin.calls import Calls
-from pyromq.cli.doctor.server_checks import broker_now_ms
+from pyromq.admin.checkup.server_checks import broker_now_ms
 from pyromq.cli.main import cli
 from pyromq.cli.terminal.shell import Shell
-from pyromq.client.connect.signing import Signer
 from pyromq.client.received import Received
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.command import Command

@@ -28,6 +28,11 @@ def check(path: Path, *options: str) -> Result:
     return CliRunner().invoke(cli, ["config", "check", str(path), *options], env={"COLUMNS": "200"})
 
 
+def in_one_line(result: Result) -> str:
+    """What was printed, wherever the terminal's width broke it."""
+    return " ".join(result.output.split())
+
+
 def test_each_key_of_a_broker_file_is_told_with_its_effect(tmp_path: Path) -> None:
     file = tmp_path / "broker.conf"
     file.write_text(BROKER_CONF)
@@ -174,10 +179,10 @@ def test_an_error_that_comes_from_another_is_not_named(tmp_path: Path) -> None:
 def test_flags_of_the_daemon_count_where_they_are_named(tmp_path: Path) -> None:
     file = tmp_path / "broker.conf"
     file.write_text("bindAddress=0.0.0.0\nbrokerIP1=192.0.2.7\n")
-    assert "start it with --insecure, or set" in check(file).output
+    assert "start it with --insecure, or set" in in_one_line(check(file))
     assert check(file, "--insecure").exit_code == 0
     file.write_text("bindAddress=0.0.0.0\n")
-    assert "start it with --insecure, or set" in check(file, "--daemon", "namesrv").output
+    assert "start it with --insecure, or set" in in_one_line(check(file, "--daemon", "namesrv"))
     assert check(file, "--daemon", "namesrv", "--insecure").exit_code == 0
     assert "set brokerIP1" in check(file, "--insecure").output  # the flag permits, it does not name an address
     file.write_text(f"storePathCommitLog={tmp_path}/store/commitlog\n")
@@ -240,6 +245,23 @@ def test_a_proxy_s_file_of_our_own(tmp_path: Path) -> None:
         "--store-path-root-dir: a proxy has no store"
         in check(file, "--daemon", "proxy", "--store-path-root-dir", "x").output
     )
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ("brokerRole=SLAVE\nbrokerId=1\netcdEndpoints=http://a:2379", "leave them out"),
+        ("brokerRole=SLAVE\nbrokerId=1\nenableControllerMode=true\ncontrollerAddr=a:9878", "leave them out"),
+        ("enableControllerMode=true\ncontrollerAddr=a:9878\netcdEndpoints=http://a:2379", "leave one of them out"),
+        ("haTls=required\ntls.server.mode=disabled", "there is no certificate for it"),
+    ],
+)
+def test_roles_that_no_replica_can_have_are_refused_as_at_the_start(tmp_path: Path, lines: str, why: str) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text(f"brokerName=a\n{lines}\n")
+    result = check(file)
+    assert result.exit_code == 1
+    assert why in " ".join(result.output.split())
 
 
 @pytest.mark.parametrize(

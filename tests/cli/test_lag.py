@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyromq.cli.group.lag import Load, advise
+from pyromq.admin.progress.advice import Load, advise
 
 
 @pytest.mark.parametrize(

@@ -5,20 +5,22 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from pyromq.admin.checkup.replica_checks import _controller, _in_sync, _lags
 from pyromq.admin.replicas import CONTROLLED, ELECTED, ReplicaStatus, SetReport, take_sync_state
 from pyromq.cli.cluster.replicas import _chosen
 from pyromq.cli.cluster.set_reports import troubles
-from pyromq.cli.doctor.replica_checks import _controller, _in_sync, _lags
 from pyromq.cli.main import cli
 from pyromq.errors import PyroError
 from pyromq.protocol.bodies.replication import ReplicaIdentity, ReplicasInfo
 from tests.interop.peers import ours
 from tests.interop.waiting import eventually
+from tests.transport.certificates import Authority
 
 
 class Pair:
@@ -73,6 +75,21 @@ def test_doctor_looks_at_replicas(pair: Pair) -> None:
     assert any("pair, replica 1 and this machine agree" in row["text"] for row in rows if row["check"] == "clock")
 
 
+def test_doctor_says_why_a_slave_does_not_follow(pair: Pair, tmp_path: Path) -> None:
+    checks = {"tls.client.authServer": "true", "tls.client.trustCertPath": str(Authority(tmp_path, "other").file)}
+    settings = {"brokerRole": "SLAVE", "brokerId": "2", "haTls": "on"} | checks
+    other = ours.Broker(tmp_path / "other", [pair.name_server.address], settings, name="pair")
+    try:
+        eventually(lambda: "tls.client.trustCertPath" in pair.run("inspect", "-b", other.address).stdout, "it tried")
+        shown = pair.run("doctor", "--json").stdout
+    finally:
+        other.stop()
+    broken = [row for row in map(json.loads, shown.splitlines()) if row["state"] == "broken"]
+    (found,) = [row["text"] for row in broken if row["check"] == "replica"]
+    assert f"replica 2 of pair at {other.address} does not follow: " in found
+    assert "name who did, tls.client.trustCertPath" in found
+
+
 def test_a_pair_of_configured_roles_is_not_switched_by_a_command(pair: Pair) -> None:
     refused = pair.run("cluster", "switch", "pair", "--yes")
     assert refused.exit_code != 0
@@ -106,6 +123,11 @@ def led(**other: Any) -> SetReport:
 def test_who_has_the_most_of_those_in_sync_is_chosen() -> None:
     assert _chosen(led(), None).id == 3
     assert _chosen(led(), 2).id == 2
+    own = led()
+    own.kind = ELECTED
+    assert _chosen(own, None).id == 2, "it loses nothing, and what runs on changes who has the most"
+    own.replicas[1].lag = 1 << 30
+    assert _chosen(own, None).id == 3
 
 
 @pytest.mark.parametrize(

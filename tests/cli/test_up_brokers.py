@@ -92,7 +92,7 @@ async def test_a_cluster_of_two_serves_mends_itself_and_stops_as_one(
         for pid in after.values():
             with pytest.raises(ProcessLookupError):
                 os.kill(pid, 0)
-    assert sorted(one.name for one in (tmp_path / "data").iterdir()) == ["broker-0", "broker-1", "tls"]
+    assert sorted(one.name for one in (tmp_path / "data").iterdir()) == ["broker-0", "broker-1", "namesrv", "tls"]
 
 
 async def test_one_that_does_not_start_ends_all_with_its_reason(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from pyromq.access.signatures import Signer
 from pyromq.client.client import connect
 from pyromq.client.config import ClientConfig, with_namespace, without_namespace
-from pyromq.client.connect.signing import Signer
 from pyromq.client.received import Received
 from pyromq.errors import ConfigError
 from pyromq.model.group import ConsumeFromWhere

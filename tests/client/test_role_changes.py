@@ -12,6 +12,7 @@ from pyromq.ambient import SystemClock
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.replication.settings import BrokerRole
 from pyromq.client.client import Client
+from pyromq.client.consume.group_calls import BrokerOffsets
 from pyromq.client.errors import NoBroker, Refused
 from pyromq.client.produce.producer import Producer
 from pyromq.client.produce.sending import SendPolicy, SendStatus
@@ -19,6 +20,7 @@ from pyromq.client.received import Received
 from pyromq.machine.budget import Budget
 from pyromq.model.codes import ResponseCode
 from pyromq.model.group import ConsumeFromWhere
+from pyromq.protocol.bodies.keyed import MessageQueue
 from pyromq.protocol.requests import RequestCode
 from pyromq.store.files.real_disk import RealDisk
 from pyromq.testing.in_process import InProcessBroker
@@ -316,3 +318,18 @@ async def until_in_sync(producer: Producer) -> None:
 async def send_in_order(producer: Producer, key: str, count: int) -> None:
     for number in range(count):
         await producer.send("T", [key, number], order_key=key)
+
+
+async def test_offsets_that_a_slave_was_told_are_told_to_the_next_master_too(cluster: Cluster, client: Client) -> None:
+    """A follower of an elected set keeps none of its own: the next master would not hear of them."""
+    queue = MessageQueue(broker_name="a", queue_id=1, topic="T")
+    cluster.replicas["a"] = {1: "a2:10911"}
+    await client.session.read_route("T")
+    offsets = BrokerOffsets(client.session, "G")
+    slave = cluster.slaves["a"]
+    assert await offsets.save({queue: 7}) == {}
+    assert len(slave.requests(RequestCode.UPDATE_CONSUMER_OFFSET)) == 1
+    promote(cluster)
+    await cluster.clock.advance(1)
+    assert await offsets.save({queue: 7}) == {queue: 7}  # the route was read again for that
+    assert len(slave.requests(RequestCode.UPDATE_CONSUMER_OFFSET)) == 2

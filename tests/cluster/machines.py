@@ -47,6 +47,14 @@ SETTINGS: dict[str, Any] = SMALL_FILES | {
 }
 
 
+EPOCH_MS = 1_700_000_000_000  # of clocks that are right, when a run begins
+
+
+def seconds_of(wall_ms: int) -> float:
+    """Return the time outside at which a clock that is right says this."""
+    return (wall_ms - EPOCH_MS) / 1000
+
+
 class MachineClock:
     """The clock of one machine: it may run fast or slow, and its wall clock may jump, or stand."""
 
@@ -64,7 +72,7 @@ class MachineClock:
         return self._running_ms() if self._stands_at is None else self._stands_at
 
     def _running_ms(self) -> int:
-        return 1_700_000_000_000 + self._step_ms + round(self.monotonic() * 1000)
+        return EPOCH_MS + self._step_ms + round(self.monotonic() * 1000)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds / self._rate)
@@ -180,8 +188,13 @@ class BrokerMachine:
                 self.disk = self.disk.kill()
 
     async def _run_blocking(self, call: Callable[[], T]) -> T:
-        """Run a call of the disk; it takes its time."""
-        await asyncio.sleep(self.around.rng.random() ** 4 * 0.02)
+        """Run a call of the disk; it takes its time. As in a helper thread, it is done though its caller is cancelled:
+        else what a flush had planned to sync would be synced by nobody."""
+        try:
+            await asyncio.sleep(self.around.rng.random() ** 4 * 0.02)
+        except asyncio.CancelledError:
+            call()
+            raise
         return call()
 
     def kill(self) -> None:

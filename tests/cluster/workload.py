@@ -14,6 +14,7 @@ from pyromq.client.produce.producer import Producer
 from pyromq.client.produce.sending import SendPolicy, SendStatus
 from pyromq.client.received import Received
 from tests.cluster.history import ClientHistory, MessagePlace
+from tests.cluster.machines import seconds_of
 
 PLAIN, KEYED, LATER, TRANSACTED, POPPED = "plain", "keyed", "later", "transacted", "popped"
 KEYS = ("k0", "k1", "k2")
@@ -133,11 +134,16 @@ class Workload:
                 except Error:
                     await asyncio.sleep(0.2)
                     continue
-                until = self._now() + INVISIBLE_S - 1
                 for message in found:
-                    await self._take(message, until)
+                    await self._take(message)
 
-    async def _take(self, message: Popped, until: float) -> None:
+    async def _take(self, message: Popped) -> None:
+        """Handle a message, and acknowledge most of them.
+
+        It is invisible to others from when the broker took it on, not from when we have it: an answer that was long on
+        its way may come when the message is about to be given out again. Its acknowledgement is taken, and promises
+        nothing then."""
+        until = seconds_of(message.receipt.pop_time) + INVISIBLE_S - 1
         self.history.pop(message.body)
         if self.rng.random() < 0.2:
             return  # it comes again
@@ -145,5 +151,5 @@ class Workload:
             await message.ack()
         except Error:
             return
-        if self._now() < until:  # else it may be visible again already
+        if self._now() < until:
             self.history.pop_acked.add(message.body)

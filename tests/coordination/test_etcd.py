@@ -8,6 +8,7 @@ import json
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -228,6 +229,18 @@ async def test_users_and_their_passwords(tmp_path: Path) -> None:
             cluster.members[0].wait_ready()  # which has forgotten our token
             assert (await readable(store, "a")).keys["a"].value == b"1"
             assert await anext(store.watch("a", 1)) > 1
+
+
+async def test_an_expired_certificate_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    require_etcd()
+    authority = Authority(tmp_path, "ours")
+    late = authority.issue("late", until=datetime(2021, 1, 1, tzinfo=UTC))
+    options = ["--cert-file", str(late.certificate), "--key-file", str(late.key)]
+    with EtcdCluster(tmp_path, options=options, scheme="https") as cluster:
+        settings = EtcdSettings(endpoints=cluster.endpoints, tls=ClientTls(ca=authority.file))
+        async with EtcdCoordination(settings, CLOCK) as store:
+            with pytest.raises(CoordinationUnreachable, match=r"certificate has expired.*Renew etcd's certificate"):
+                await store.check()
 
 
 async def test_tls_and_who_it_is_that_answers(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ async def switch_under_load(members: ElectedSet) -> None:
 
 
 def test_a_set_is_shown_and_switched_under_load(tmp_path: Path) -> None:
-    with elected_set(tmp_path) as members:
+    with elected_set(tmp_path, {"haTls": "required"}) as members:
         asyncio.run(switch_under_load(members))
         checks = run(members, "doctor", "--json").stdout
         states = {row["check"]: row["state"] for row in map(json.loads, checks.splitlines())}

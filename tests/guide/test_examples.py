@@ -31,6 +31,10 @@ PRINTS = {
     "ask_and_reply": ["squares: 0 1 4 9 16"],
     "ordered_by_key": ["ann: created, paid, packed, sent", "bob: created, paid, packed, sent"],
     "share_slow_work": ["rendered city, sea, wood; each once: True"],
+    "forget_changed_rows": [
+        "items pen and ink are in the cache",
+        "forgotten: 1 (update), 2 (delete); items are now pencil and None",
+    ],
     "replay_blocking": ["sent 100 readings", "sum of all values: 4950"],
 }
 

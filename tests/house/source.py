@@ -12,16 +12,17 @@ SRC = ROOT / "src"
 
 # The house, from the ground up. A room may import rooms of lower levels only; `docs/architecture.md` draws the same.
 LEVELS: list[tuple[str, ...]] = [
-    ("errors",),
+    ("errors", "alerts"),
     ("ambient", "files", "model"),
     ("config", "logs", "text"),
-    ("protocol", "supervision", "machine"),
-    ("kernel",),
+    ("protocol", "supervision", "machine", "audit"),
+    ("kernel", "access"),
     ("store", "transport"),
-    ("proxy", "coordination"),
+    ("proxy", "coordination", "metrics"),
     ("namesrv", "broker", "client", "controller"),
     ("gateway", "admin", "spark", "middleware", "codecs", "app"),
-    ("dashboard", "pipelines"),
+    ("cdc",),
+    ("dashboard", "pipelines", "query"),
     ("cli", "mqadmin", "testing"),
     ("__main__",),
 ]
@@ -32,6 +33,7 @@ NEVER = {
     "model": {"config", "logs", "ambient", "files"},
     "protocol": {"config", "logs", "machine", "ambient", "files"},
     "kernel": {"config", "logs", "machine", "files"},
+    "access": {"machine", "supervision"},
     "proxy": {"store"},
     "coordination": {"store", "kernel"},
     "gateway": {"broker", "namesrv", "store"},
@@ -41,6 +43,8 @@ NEVER = {
     "middleware": {"broker", "namesrv"},
     "codecs": {"broker", "namesrv"},
     "app": {"broker", "namesrv"},
+    "query": {"broker", "namesrv"},
+    "cdc": {"broker", "namesrv", "store"},
 }
 
 

@@ -10,12 +10,11 @@ from tests.house.source import LEVEL, LEVELS, NEVER, ROOT, Module, dependencies,
 
 CODE = modules()
 
-# Inside broker/ each folder is a capability. Administration looks into all of them; the way into the log (intake/), the
-# tables of metadata/ and clients/, the counters of stats/, the expressions of filters/ and the rules of election/ may
-# be handed to everybody.
-# Otherwise capabilities meet in the log. wiring/ is the composition root's: it makes the parts of all of them, and
-# nobody but broker.py and surface.py knows it.
-BROKER_LOOKS_INTO_ALL = ("admin", "messages", "wiring")
+# Inside broker/ each folder is a capability. Administration and metrics look into all of them; the way into the log
+# (intake/), the tables of metadata/ and clients/, the counters of stats/, the expressions of filters/ and the rules
+# of election/ may be handed to everybody. Otherwise capabilities meet in the log. wiring/ is the composition root's:
+# it makes the parts of all of them, and nobody but broker.py and surface.py knows it.
+BROKER_LOOKS_INTO_ALL = ("admin", "messages", "metrics", "wiring")
 BROKER_SHARED = ("intake", "metadata", "clients", "filters", "reading", "stats", "election")
 
 

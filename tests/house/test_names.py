@@ -29,6 +29,7 @@ OTHER_SIZES = {
     "broker/filters": "one capability, and no other is near it",
     "broker/retries": "one capability, and no other is near it",
     "client/tracing": "one capability, and no other is near it",
+    "dashboard": "its composition root; all else is in its folders",
     "kernel/native": "the parts of one Cython module",
     "namesrv/handlers": "one file for each kind of caller",
     "spark/connect": "what tasks reach brokers by",

@@ -22,6 +22,7 @@ ALLOWED = {
     "pyromq.model.filters.comparing": "numbers of an expression, read already",
     "pyromq.model.filters.conversions": "SQL92 reads numbers by Java's rules, with bounds of its own",
     "pyromq.model.filters.parser": "SQL92, literals that its tokens have matched and bounded",
+    "pyromq.query.filters": "places of columns, which Arrow wrote itself a moment ago",
     "pyromq.protocol.fastjson": "four hexadecimal digits that a pattern has matched",
     "pyromq.protocol.json": "a place in a text, that a pattern has matched",
     "pyromq.coordination.http": "hexadecimal digits that a pattern has matched, at most 8",

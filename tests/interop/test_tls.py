@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from pyromq.cli.main import cli
 
 from . import wire
-from .conftest import is_known, needed
-from .peers import cache, java, ours
+from .conftest import is_known
+from .peers import java, ours
 from .peers.process import ProgramFailed
 from .waiting import eventually
 
@@ -21,23 +22,11 @@ pytestmark = pytest.mark.interop
 
 @pytest.fixture(scope="module")
 def certificate(home: Callable[[str], Path]) -> dict[str, str]:
-    """The settings that name a self-signed certificate and its key."""
+    """The settings that name a certificate of `pyromq tls init`: key and certificate in one file."""
     folder = home("certificate")
-    settings = {"tls.server.certPath": str(folder / "cert.pem"), "tls.server.keyPath": str(folder / "key.pem")}
-    command = [
-        needed(partial(cache.tool, "openssl", "openssl")),
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-days",
-        "2",
-    ]
-    command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
-    command += ["-out", settings["tls.server.certPath"], "-keyout", settings["tls.server.keyPath"]]
-    subprocess.run(command, check=True, capture_output=True)
-    return settings
+    made = CliRunner().invoke(cli, ["tls", "init", "--dir", str(folder), "broker"])
+    assert made.exit_code == 0, made.output
+    return dict.fromkeys(("tls.server.certPath", "tls.server.keyPath"), str(folder / "broker.pem"))
 
 
 @pytest.fixture(scope="module", params=["permissive", "enforcing"])

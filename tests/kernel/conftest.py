@@ -30,6 +30,7 @@ collect_ignore = (
 
 BOTH = (
     "test_native_send",
+    "test_detours",
     "test_native_pull",
     "test_verdicts",
     "test_pull_verdicts",

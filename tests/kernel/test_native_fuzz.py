@@ -17,6 +17,8 @@ from pyromq.protocol.batch import BatchEntry
 from pyromq.protocol.command import Encoding
 from pyromq.testing.clock import ManualClock
 from tests.broker.virtual import virtual_broker
+from tests.kernel.test_detours import delayed, half
+from tests.kernel.test_half_ends import end, places
 from tests.kernel.test_native_send import batch, send
 from tests.kernel.twins import PEER, choose, contents, native_module, ready
 from tests.protocol.fuzz import _mutate
@@ -76,6 +78,23 @@ async def test_mutated_sends(tmp_path: Path, seed: int) -> None:
     assert not different, (frames[different[0]], ours[different[0]], theirs[different[0]])
     assert our_files == their_files
     assert by_kernel > CASES // 20
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_mutated_messages_that_wait_and_commits(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    halves = [half(number, body=b"x" * number) for number in range(1, 60)]
+    first = [*(delayed(100 + level, level) for level in (1, 2)), *halves]
+    known = await places(tmp_path, first)
+    ends = [end(number, *known[number], encoding=[*Encoding][number % 2]) for number in range(1, 60)]
+    plain = [*ends, *(make(9, encoding=encoding) for make in (delayed, half) for encoding in Encoding)]
+    frames = first + [mutated(rng, rng.choice(plain)) if rng.random() < 0.8 else rng.choice(plain) for _ in range(300)]
+    ours, our_files, by_kernel = await answers(tmp_path, frames, native_module())
+    theirs, their_files, _ = await answers(tmp_path, frames, None)
+    different = [number for number in range(len(frames)) if ours[number] != theirs[number]]
+    assert not different, (frames[different[0]], ours[different[0]], theirs[different[0]])
+    assert our_files == their_files
+    assert by_kernel > len(halves) + 30
 
 
 async def test_bytes_that_are_out_of_step(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ async def test_a_batch_becomes_records_of_its_own(tmp_path: Path, encoding: Enco
         (send(properties="UNIQ_KEY\x01u\x02KEYS\x01  a  b \x02"), True),
         (send(properties="UNIQ_KEY\x01u\x02KEYS\x01\x02TAGS\x01\x02"), True),
         (send(properties="UNIQ_KEY\x01u\x02WAIT\x01false\x02"), True),
-        (send(properties="UNIQ_KEY\x01u\x02DELAY\x013\x02"), False),
+        (send(properties="UNIQ_KEY\x01u\x02DELAY\x013\x02"), False),  # the queue has to be made first
         (send(properties="UNIQ_KEY\x01u\x02XDELAY\x013\x02"), True),
         (send(properties="UNIQ_KEY\x01u\x02TRAN_MSG\x01true\x02"), False),
         (send(properties="UNIQ_KEY\x01u\x02TIMER_DELAY_SEC\x011\x02"), False),

@@ -18,7 +18,7 @@ KERNEL = SRC / "pyromq" / "kernel"
 
 # What the native kernel asks of values whose type it does not know, and why each is no way into a higher room.
 ASKED = {
-    "host": "the broker's side: SendHost, PullHost, PopHost and CopyHost of kernel/sends.py, pulls.py and pops.py",
+    "host": "the broker's side: SendHost, EndHost, PullHost, PopHost, CopyHost of kernel/sends.py, pulls.py, pops.py",
     "connection": "whose bytes these are: FeedConnection of kernel/seam.py",
     "settings": "SendSettings of kernel/sends.py: numbers and bytes",
     "fed": "Fed of kernel/seam.py, what the feed of another kind made of its frames",
@@ -39,6 +39,7 @@ MEMBERS = {
             "wake",
             "hold",
             "target",
+            "note_committed",
         ),
     },
     "connection": {"notes", "address", "unfinished_sends", "unfinished", "answers_later"},

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from pyromq.protocol.frame import encode_frame
 from pyromq.protocol.requests import RequestCode
 from pyromq.store.config import FlushMode
 from pyromq.transport.connection.flow import Pause
-from pyromq.transport.dispatch import Dispatcher
+from pyromq.transport.dispatch import Request
 from tests.broker.virtual import Virtual, virtual_broker
 from tests.kernel.test_native_send import send
 from tests.kernel.twins import PEER, choose, native_module, ready
@@ -190,8 +189,8 @@ async def test_a_loop_that_runs_late_is_said_by_python(tmp_path: Path) -> None:
 async def test_where_requests_must_be_authorised_there_are_no_verdicts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = []
-    monkeypatch.setattr(listeners, "Dispatcher", partial(Dispatcher, authorise=lambda request: asked.append(request)))
+    asked: list[Request] = []
+    monkeypatch.setattr(listeners, "allow_all", asked.append)
     async with native_life(tmp_path) as one:
         await one.write(numbered(1))
         assert (one.codes, one.bodies(), one.by_kernel) == ({1: 0}, ["1"], 0)

@@ -47,6 +47,7 @@ class Daemon(Running):
         super().__init__(cast(Any, None), address, client, [])
         self.process = process
         self.others = others
+        self._idle: list[IdlePeers] = []
 
     async def end(self) -> str:
         """A clean stop; returns what it wrote to its log."""
@@ -59,6 +60,15 @@ class Daemon(Running):
         """What `pyromq inspect` shows."""
         found: dict[str, Any] = json.loads(bytes((await self.call(RequestCode.INSPECT)).body))
         return found
+
+    def idle_peers(self, port: int | None = None) -> IdlePeers:
+        """At its own port, or at another one. They go at the latest when the daemon does, also where a test fails."""
+        self._idle.append(IdlePeers(port or int(self.address.rpartition(":")[2])))
+        return self._idle[-1]
+
+    async def let_go(self) -> None:
+        for idle in self._idle:
+            await idle.go()
 
     @asynccontextmanager
     async def another(self) -> AsyncIterator[Running]:
@@ -100,7 +110,11 @@ async def _serving(
             raise AssertionError(f"it did not start: {line}{errors.decode()}")
         *others, address = found.groups()
         async with RemotingClient(clock=SystemClock(), rng=random.Random(1)) as client:
-            yield Daemon(process, address, client, others)
+            daemon = Daemon(process, address, client, others)
+            try:
+                yield daemon
+            finally:
+                await daemon.let_go()
     finally:
         if process.returncode is None:
             with suppress(ProcessLookupError):

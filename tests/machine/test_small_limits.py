@@ -14,7 +14,7 @@ from pyromq.machine.descriptors import divide
 from pyromq.model.codes import ResponseCode
 from pyromq.protocol.requests import RequestCode
 from tests.broker.running import Running
-from tests.machine.daemons import Daemon, IdlePeers, both, broker, free_port, name_server, sent_all, start
+from tests.machine.daemons import Daemon, both, broker, free_port, name_server, sent_all, start
 from tests.support import require
 
 TOPICS = [f"Topic{number}" for number in range(30)]
@@ -40,7 +40,7 @@ async def test_idle_connections_up_to_the_descriptor_limit_keep_nobody_from_send
     shares, fast_port = divide(limit, queue_files=1024), free_port()
     async with broker(tmp_path, kernel, {FILES: limit}, fast_port, FLUSH_MODE="SYNC_FLUSH") as one:
         await sent_all(one, TOPICS[:1])
-        main, fast = IdlePeers(int(one.address.rpartition(":")[2])), IdlePeers(fast_port)
+        main, fast = one.idle_peers(), one.idle_peers(fast_port)
         await main.come(limit + 20)
         kept = shares.connections // 8  # for the other listener
         assert await main.left(shares.connections - kept - 1) == shares.connections - kept - 1
@@ -73,7 +73,7 @@ async def test_idle_connections_at_a_name_server_keep_nobody_from_asking(tmp_pat
     shares = divide(limit)
     async with name_server(tmp_path, {FILES: limit}) as one:
         assert (await one.call(RequestCode.PUT_KV_CONFIG, namespace="N", key="k", value="1")).code == 0
-        idle = IdlePeers(int(one.address.rpartition(":")[2]))
+        idle = one.idle_peers()
         await idle.come(limit + 20)
         assert await idle.left(shares.connections - 1) == shares.connections - 1
         assert (await one.call(RequestCode.PUT_KV_CONFIG, namespace="N", key="k", value="2")).code == 0
@@ -88,7 +88,7 @@ async def test_idle_connections_at_one_of_two_daemons_in_a_process_leave_the_oth
     shares = divide(128, queue_files=1024)
     async with both(tmp_path, {FILES: 128}) as (name_server_address, one):
         await sent_all(one, TOPICS[:1])
-        idle = IdlePeers(int(name_server_address.rpartition(":")[2]))
+        idle = one.idle_peers(int(name_server_address.rpartition(":")[2]))
         await idle.come(120)
         kept = shares.connections // 8  # for each of the broker's three listeners
         registered = 1  # the broker is connected to the name server too
@@ -110,7 +110,7 @@ async def test_peers_that_fill_the_address_space_are_cut_off_and_the_broker_live
     limits = {resource.RLIMIT_AS: 384 << 20}
     async with broker(tmp_path, kernel, limits, HELD_BYTES=held, COMMIT_LOG_FILE_BYTES=32 << 20) as one:
         await sent_all(one, TOPICS[:1])
-        stalled = IdlePeers(int(one.address.rpartition(":")[2]))
+        stalled = one.idle_peers()
         await stalled.come(50, struct.pack(">iI", 16 << 20, 100) + bytes((16 << 20) - 100))
         for _ in range(20):
             await sent_all(one, TOPICS[:5])
@@ -132,7 +132,7 @@ async def test_peers_that_fill_the_address_space_are_cut_off_and_the_broker_live
 
 async def test_peers_that_fill_the_address_space_of_a_name_server_are_cut_off(tmp_path: Path) -> None:
     async with name_server(tmp_path, {resource.RLIMIT_AS: 256 << 20}, HELD_BYTES=1 << 40) as one:
-        stalled = IdlePeers(int(one.address.rpartition(":")[2]))
+        stalled = one.idle_peers()
         await stalled.come(40, struct.pack(">iI", 16 << 20, 100) + bytes((16 << 20) - 100))
         for number in range(20):
             put = await one.call(RequestCode.PUT_KV_CONFIG, namespace="N", key=number, value="v" * 1000)
@@ -168,8 +168,7 @@ async def test_ten_thousand_idle_connections(tmp_path: Path, kernel: str) -> Non
         async with broker(tmp_path, kernel, {FILES: 16_000}) as one:
             await sent_all(one, TOPICS[:1])
             before = memory_of(one.process.pid)
-            port = int(one.address.rpartition(":")[2])
-            first, second = IdlePeers(port), IdlePeers(port)
+            first, second = one.idle_peers(), one.idle_peers()
             for idle in (first, second):
                 await idle.come(5_000)
             assert await seen_connections(one, 10_001)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pyromq.model.client_info import version_name
 from pyromq.mqadmin import printing
 from pyromq.mqadmin.messages import text
 from pyromq.mqadmin.topics.topics import attribute_map, topic_text
@@ -31,7 +32,7 @@ from .stand_in import StandIn, standing_in
     ],
 )
 def test_names_of_versions(number: int, name: str) -> None:
-    assert printing.version_name(number) == name
+    assert version_name(number) == name
 
 
 def test_times_past_the_calendar_are_in_words() -> None:

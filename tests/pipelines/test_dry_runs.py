@@ -56,6 +56,8 @@ REFUSED = {
     "dedup FOLDER/y --topic TOPIC --within soon": "within = 'soon'",
     "dedup FILE/y --topic TOPIC": "is no folder; name another one",
     "dedup FOLDER/y --topic TOPIC --to closed": "'closed' has no queue that can be written",
+    "cdc-redis FILE/y --topic TOPIC --redis unix://FOLDER/none": "is no folder; name another one",
+    "cdc-redis FOLDER/y --topic TOPIC --redis unix://FOLDER/none": "FOLDER/none cannot be used",
     "search --topic TOPIC --where nonsense=1": "nonsense",
     "search --topic TOPIC --body-pattern (": "(",
     "search --archive FOLDER/none --key k": "holds no archive",

@@ -111,6 +111,7 @@ class SimulatedPeer:
 
     language = Language.PYTHON
     version = 0
+    identity: str | None = None
 
     def __init__(self, link: Link, server: Server) -> None:
         self.link = link

@@ -25,6 +25,7 @@ class Checker:
         self.promised: list[Record] = []
         self.holders: list[tuple[frozenset[int], ...]] = []  # the sets one of which keeps each record, when promised
         self._lost_by: list[set[int]] = []  # who lost it by a power cut since
+        self._lost: dict[int, dict[int, Record]] = {}  # what power cuts took of each replica, by place
         self._acking: dict[int, int] = {}
         self._readable: dict[int, int] = {}
         self._forgetful: set[int] = set()  # lost their power, and have not caught up since
@@ -45,8 +46,13 @@ class Checker:
         for place in range(len(self.promised), upto):
             self.promised.append(log[place])
             self.holders.append(tuple(possible))
-            self._lost_by.append(set())
+            self._lost_by.append({each for each in self._lost if self._has_lost(each, place, log[place])})
         self.check()
+
+    def _has_lost(self, replica: int, place: int, record: Record) -> bool:
+        """Return whether a power cut took the record from a replica, whose report of it was still on its way then."""
+        log = self._disks[replica].log
+        return self._lost[replica].get(place) == record and log[place : place + 1] != [record]
 
     def ack(self, replica: int, epoch: int, position: int, record: Record, possible: Sequence[frozenset[int]]) -> None:
         self.acks += 1
@@ -78,6 +84,7 @@ class Checker:
 
     def lose_power(self, replica: int, before: list[Record], *, acks_synced: bool) -> None:
         end = len(self._disks[replica].log)
+        self._lost.setdefault(replica, {}).update(enumerate(before[end:], end))
         for place in range(end, len(self.promised)):
             if before[place : place + 1] == [self.promised[place]]:
                 self._lost_by[place].add(replica)
@@ -89,13 +96,18 @@ class Checker:
         self._forgetful.discard(replica)
         self.check()
 
-    def lead(self, replica: int) -> None:
-        """A replica becomes master: it has all that was promised, unless the power took that from all who had it."""
+    def lead(self, replica: int, epoch: int) -> None:
+        """A replica begins its epoch: it has all that was promised, unless the power took that from all who had it.
+
+        One that stood still since it was elected may begin after a later epoch has. What that one promised does not
+        count here: nobody acknowledges anything to the old one any more.
+        """
         self.elections += 1
         log = self._disks[replica].log
-        if log[: len(self.promised)] != self.promised:
+        before = [record for record in self.promised if record.epoch < epoch]  # epochs only grow along a log
+        if log[: len(before)] != before:
             first = self._first_difference(log)
-            for place in range(first, len(self.promised)):
+            for place in range(first, len(before)):
                 if not any(holders <= self._lost_by[place] for holders in self.holders[place]):
                     had = [sorted(holders) for holders in self.holders[place]]
                     lost = sorted(self._lost_by[place])

@@ -83,7 +83,7 @@ class SimulatedLife:
         await replica.of(replica.world.clock.sleep(replica.world.rng.random() * 0.02))
         replica.save_epochs(replica.begun_epochs(epoch))
         replica.world.note(f"{replica.me} begins epoch {epoch} at {replica.disk.end}")
-        replica.world.checker.lead(replica.me)
+        replica.world.checker.lead(replica.me, epoch)
 
     async def lead(self, mastership: Mastership) -> None:
         replica = self._replica

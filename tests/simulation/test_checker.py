@@ -31,7 +31,7 @@ def checker(disks: dict[int, ReplicaDisk]) -> Checker:
 def test_a_good_history(checker: Checker) -> None:
     checker.ack(1, 1, 3, RECORDS[3], BOTH)
     checker.show(2, 4)
-    checker.lead(2)
+    checker.lead(2, 2)
 
 
 def test_two_masters_of_one_epoch(checker: Checker) -> None:
@@ -76,7 +76,17 @@ def test_readable_that_sinks(checker: Checker) -> None:
 
 def test_a_leader_without_a_record(checker: Checker) -> None:
     with pytest.raises(Violation, match="3 leads without"):
-        checker.lead(3)
+        checker.lead(3, 2)
+
+
+def test_a_leader_that_a_later_one_has_followed_already(disks: dict[int, ReplicaDisk]) -> None:
+    state = SetState(epoch=3, master=3, in_sync=frozenset({3}), minimum=1)
+    checker = Checker(disks, lambda: state)
+    disks[3].log += [*RECORDS[:4], Record(3, 99)]
+    checker.promise(3, 3, 5, [frozenset({3})])
+    checker.lead(2, 2)
+    with pytest.raises(Violation, match="2 leads without"):
+        checker.lead(2, 4)
 
 
 def test_a_loss_that_nobody_could_help(checker: Checker, disks: dict[int, ReplicaDisk]) -> None:
@@ -85,7 +95,7 @@ def test_a_loss_that_nobody_could_help(checker: Checker, disks: dict[int, Replic
         del disks[number].log[2:]
         checker.lose_power(number, before, acks_synced=False)
     with pytest.raises(AllowedLoss):
-        checker.lead(1)
+        checker.lead(1, 2)
 
 
 def test_a_loss_that_one_could_have_helped(checker: Checker, disks: dict[int, ReplicaDisk]) -> None:
@@ -93,4 +103,15 @@ def test_a_loss_that_one_could_have_helped(checker: Checker, disks: dict[int, Re
     del disks[1].log[2:]
     checker.lose_power(1, before, acks_synced=False)
     with pytest.raises(Violation, match=r"which \[\[1, 2\]\] had and only \[1\] lost"):
-        checker.lead(1)
+        checker.lead(1, 2)
+
+
+def test_a_loss_of_what_is_promised_by_a_report_from_before(checker: Checker, disks: dict[int, ReplicaDisk]) -> None:
+    before = list(disks[2].log)
+    del disks[2].log[4:]
+    checker.lose_power(2, before, acks_synced=False)
+    checker.promise(1, 1, 5, BOTH)
+    del disks[1].log[4:]
+    checker.lose_power(1, [*RECORDS], acks_synced=False)
+    with pytest.raises(AllowedLoss):
+        checker.lead(1, 2)

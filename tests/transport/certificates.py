@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 BEGIN = datetime(2020, 1, 1, tzinfo=UTC)
+END = BEGIN + timedelta(days=36_500)
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Authority:
         self.file = folder / f"{name}.pem"
         self.file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
-    def issue(self, name: str, *, host: str = "127.0.0.1", password: str | None = None) -> Pair:
+    def issue(self, name: str, *, host: str = "127.0.0.1", password: str | None = None, until: datetime = END) -> Pair:
         key = ec.generate_private_key(ec.SECP256R1())
         alternative: x509.GeneralName
         try:
@@ -44,7 +45,7 @@ class Authority:
         except ValueError:
             alternative = x509.DNSName(host)
         certificate = (
-            _builder(_name(name), self._name, key)
+            _builder(_name(name), self._name, key, until)
             .add_extension(x509.SubjectAlternativeName([alternative]), critical=False)
             .sign(self._key, hashes.SHA256())
         )
@@ -63,7 +64,9 @@ def _name(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, until: datetime = END
+) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -71,5 +74,5 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivate
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(BEGIN)
-        .not_valid_after(BEGIN + timedelta(days=36_500))
+        .not_valid_after(until)
     )

@@ -17,9 +17,9 @@ from pyromq.ambient import SystemClock
 from pyromq.config import Loaded
 from pyromq.errors import ConfigError, ConnectionLost
 from pyromq.model.codes import ResponseCode
+from pyromq.transport.certificates.self_signed import FILE, FOR_CLIENTS, VALID, log_certificate, with_certificate
 from pyromq.transport.client import RemotingClient
 from pyromq.transport.dispatch import Dispatcher
-from pyromq.transport.self_signed import FILE, FOR_CLIENTS, VALID, log_certificate, with_certificate
 from pyromq.transport.server import Server
 from pyromq.transport.settings import TransportSettings
 from pyromq.transport.tls import ClientCertificates, ClientTls, TlsMode, Verify
@@ -125,7 +125,7 @@ def test_daemons_that_start_at_the_same_moment_have_one_certificate(tmp_path: Pa
         import sys
         from pathlib import Path
         from pyromq.config import Loaded
-        from pyromq.transport.self_signed import with_certificate
+        from pyromq.transport.certificates.self_signed import with_certificate
         from pyromq.transport.settings import TransportSettings
         import cryptography.x509
         settings = TransportSettings()
@@ -157,7 +157,7 @@ def test_a_later_start_does_not_load_what_makes_certificates(tmp_path: Path) -> 
         import sys
         from pathlib import Path
         from pyromq.config import Loaded
-        from pyromq.transport.self_signed import with_certificate
+        from pyromq.transport.certificates.self_signed import with_certificate
         from pyromq.transport.settings import TransportSettings
         settings = TransportSettings()
         found = with_certificate("broker", Loaded(settings), settings, Path(sys.argv[1]), [], int(sys.argv[2]))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from . import messages as messages
     from . import offsets as offsets
     from . import proxies as proxies
+    from . import quotas as quotas
     from . import replicas as replicas
     from . import search as search
     from . import settings as settings

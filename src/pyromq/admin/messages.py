@@ -23,6 +23,7 @@ log = logs.get("pyromq.admin")
 
 TOOLS_GROUP = "TOOLS_CONSUMER"  # a group of the system: reading as it leaves no trace
 PAGE = 32  # what brokers give at most, unless they are asked for less
+GIVEN_UP = "given up"  # the state, in its life, of a message whose transaction nobody decided
 FOR_EVER_MS = (1 << 63) - 1
 _NOTHING = (ResponseCode.QUERY_NOT_FOUND, ResponseCode.NO_MESSAGE, ResponseCode.TOPIC_NOT_EXIST)
 

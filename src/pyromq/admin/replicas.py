@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..client.errors import Error
 from ..errors import CallFailed
 from ..model.wire_text import whole_number
 from ..protocol.bodies.replication import HARuntimeInfo, ReplicasInfo
-from ..protocol.headers.replication import ElectedMaster, ElectMaster
+from ..protocol.headers.replication import CleanBrokerData, ElectedMaster, ElectMaster
 from ..protocol.requests import RequestCode
 from . import settings
 from .calls import Calls
-from .cluster import BrokerPlace
+from .cluster import BrokerPlace, brokers
 
 CLASSIC, CONTROLLED, ELECTED = "classic", "controller", "elected"
 
@@ -31,6 +31,7 @@ class ReplicaStatus:
     bytes_per_second: int | None = None  # that it takes from its master now
     epoch: int | None = None
     in_sync: bool | None = None
+    is_alive: bool | None = None  # of an elected set: it says in etcd that it is there
 
     @property
     def caught_up_in_s(self) -> float | None:
@@ -187,6 +188,18 @@ async def sync_state(calls: Calls, controller: str, name: str) -> ReplicasInfo |
     return answer.body.replicas_info_table.get(name)
 
 
+async def forget(calls: Calls, controller: str, found: SetReport, replica: int, now_ms: int) -> None:
+    """Let the controller that leads forget a replica that is gone for good. Refused if it is there."""
+    wanted = CleanBrokerData(
+        cluster_name=found.cluster,
+        broker_name=found.name,
+        broker_controller_ids_to_clean=str(replica),
+        is_clean_living_broker=False,
+        invoke_time=now_ms,
+    )
+    await calls.ask(controller, RequestCode.CLEAN_BROKER_DATA, wanted)
+
+
 async def elect(calls: Calls, controller: str, found: SetReport, replica: int, now_ms: int) -> ElectedMaster:
     """Let the controller that leads make a replica the master. Refused if it cannot be."""
     wanted = ElectMaster(
@@ -197,3 +210,22 @@ async def elect(calls: Calls, controller: str, found: SetReport, replica: int, n
         invoke_time=now_ms,
     )
     return (await calls.ask(controller, RequestCode.CONTROLLER_ELECT_MASTER, wanted)).header
+
+
+ReadElectedState = Callable[[SetReport], Awaitable[None]]  # adds what the members of an elected set wrote in etcd
+
+
+async def reports(calls: Calls, read_elected: ReadElectedState | None, name: str | None = None) -> list[SetReport]:
+    """Return how each set of replicas is, or the one of this name. Without `read_elected` nobody asks etcd."""
+    places = await brokers(calls)
+    sets = []
+    for cluster, known in sorted({(place.cluster, place.name) for place in places}):
+        if name in (None, known):
+            found = await report(calls, [place for place in places if (place.cluster, place.name) == (cluster, known)])
+            if found.kind == ELECTED:
+                if read_elected is None:
+                    found.trouble = "its state is in etcd, which this program does not read"
+                else:
+                    await read_elected(found)
+            sets.append(found)
+    return sets

@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from .. import logs
+from ..access.settings import AccessSettings
+from ..access.signatures import inner_sign
 from ..ambient import Clock, RunBlocking
+from ..audit.log import AuditLog
 from ..config import Live, Loaded
 from ..machine.budget import Budget
 from ..store.files.disk import Disk, DiskLock
@@ -24,10 +27,12 @@ from ..store.recovery.claim import claim_store, refuse_elected
 from ..store.recovery.store_state import refuse_missing_tables
 from ..supervision import Loops
 from ..transport.address import format_address, parse_address
+from ..transport.certificates.self_signed import with_certificate
 from ..transport.client import Connect, RemotingClient
 from ..transport.peer import Peer
-from ..transport.self_signed import with_certificate
 from ..transport.settings import TransportSettings
+from ..transport.turns.access_audit import AccessAudit
+from ..transport.turns.auditing import Auditing
 from .admin.runtime import RuntimeInfo
 from .config import BrokerConfig
 from .elected.role import ElectedRole
@@ -35,7 +40,7 @@ from .java_keys import BROKER_KEYS
 from .metadata.retry_topics import restore_retry_topics
 from .replication.file_size import masters_file_size, with_masters_file_size
 from .replication.tables.recorder import TableRecorder
-from .surface import Parts, surface
+from .surface import Parts, inspection, surface
 from .wiring.balancing import BalanceParts
 from .wiring.delivery import RetryParts, TimingParts, TransactionParts
 from .wiring.environment import Environment
@@ -44,6 +49,7 @@ from .wiring.grpc import GrpcParts
 from .wiring.grpc_pops import OpenMessages, leaving
 from .wiring.grpc_sends import serve_plain_calls
 from .wiring.listeners import Feeding, InjectedFaults, Listeners, Ports, bind_ports
+from .wiring.metering import MetricsParts
 from .wiring.naming import Naming
 from .wiring.popping import PopParts
 from .wiring.replicating import ReplicatingParts, copies_of
@@ -78,12 +84,13 @@ class Broker:
         tables_in_log: bool = False,
         ports: Ports | None = None,
         elected: ElectedRole | None = None,
+        audit: AuditLog | None = None,
     ) -> Broker:
         """Take the store's lock, bind the ports and recover the store. ConfigError or StoreError says why not.
 
         `tls_folder`: where a certificate is kept that the broker makes for itself; without it none is made.
         `tables_in_log`: the log carries the tables, as it does in an elected set. `ports`: bound already, and the
-        broker's to close. `elected`: its role in an elected set."""
+        broker's to close. `elected`: its role in an elected set. `audit`: administrative calls are written there."""
         tables_in_log = tables_in_log or (elected is not None and elected.carries_tables)
         with ExitStack() as undo:
             lock = claim_store(disk)  # first: the tables of a store that another process has are not even read
@@ -96,7 +103,8 @@ class Broker:
             transport = loaded.config.part(TransportSettings)
             transport.check_tls()  # a start that ends by it leaves the store as it was
             if loaded.config.replication.is_slave and elected is None:
-                async with RemotingClient(clock=clock, rng=rng, tls=transport.client_tls(), connect=connect) as client:
+                sign, tls = inner_sign(loaded.config.part(AccessSettings)), transport.client_tls()
+                async with RemotingClient(clock=clock, rng=rng, tls=tls, connect=connect, sign=sign) as client:
                     ask = partial(masters_file_size, client, loaded.config)
                     loaded = await with_masters_file_size(loaded, disk, ask)
             config = loaded.config
@@ -114,6 +122,7 @@ class Broker:
                 port=parse_address(bound.main.address)[1],
                 elected=elected,
                 tables_in_log=tables_in_log,
+                audit=audit,
                 recorder=TableRecorder(clock) if tables_in_log and not config.is_slave else None,
             )
             with environment.tables_abandoned_on_failure():
@@ -182,22 +191,46 @@ class Broker:
             self.store.queues.remove_topic if self.slave is None else self.slave.tables.topic_deleted,
         )
         served = surface(parts) if self.slave is None else self.slave.around(surface(parts))
+        served = base.quota_gate(self.timing.waiting_of).around(served)
+        if environment.audit is not None:
+            told = AccessAudit(environment.audit, base.access.table.directory)
+            told.watch(base.access.gate)
+            served = Auditing(environment.audit, told.describe).around(served)
         handlers = base.statistics.holds.around(served)
         sending, pulling = self.sends.parts, self.pull_parts.parts
         popping = self.pop_parts.parts(pulling.changes)
-        feeding = Feeding(sending, pulling, popping)
+        feeding = Feeding(sending, pulling, popping, self.transactions.halves)
         self.listeners = Listeners(base, self.copies, ports, handlers, feeding, faults, self._connection_lost)
         self.servers = self.listeners.servers
         master = None if self.slave is None else self.slave.master
-        self.grpc = GrpcParts(base, self.listeners.dispatchers["main"], self._connection_lost, master)
+        self.grpc = GrpcParts(base, self.listeners.inner, self._connection_lost, master)
         self.grpc.backend.grpc_port = ports.grpc_port
         self.listeners.serve_calls(self.grpc.methods)
         self.grpc.services.renewals.open_points = OpenMessages(self.pop_parts.lanes)
         self.pop_parts.aging.leaving = partial(leaving, self.grpc)
         serve_plain_calls(base, self.grpc, self.pop_parts.handler.held, self.servers)
         self.verdicts, self.pull_verdicts = self.listeners.verdicts, self.listeners.pull_verdicts
+        self.metering = self._metering(ports, parts)
         self._carry_before_deletion()
         self.topics.watch(self._topic_changed)
+        if base.access.gate is not None:
+            base.access.table.directory.watch(self._rights_changed)
+        base.quotas.watch(self._quotas_changed)
+
+    def _metering(self, ports: Ports, parts: Parts) -> MetricsParts:
+        return MetricsParts(
+            self.base,
+            self.naming,
+            self.sends,
+            self.timing,
+            self.transactions,
+            self.retries,
+            self.pop_parts,
+            lambda: self.pop_parts.figures() | self.stored_pops.figures(),
+            lambda: self.listeners.servers,
+            inspection(parts).troubles,
+            ports.metrics,
+        )
 
     def _runtime_info(self) -> RuntimeInfo:
         loops, quarantine = self.environment.loops, self.storage.quarantine
@@ -260,6 +293,7 @@ class Broker:
                 await self.store.readable.reached(self.store.commit_log.end)
             await self._recover()
         self.listeners.accept()
+        self.metering.exporting.begin()
         if self.slave is None and self.environment.elected is None:
             self.replicating.accept()
         return self.address
@@ -331,6 +365,7 @@ class Broker:
             self.store.close()
 
     async def _stop_serving(self, *, is_leaving: bool) -> None:
+        await self.metering.exporting.stop()
         if is_leaving:
             await self.naming.registration.unregister()
         self.pulls.suspended.end_all()
@@ -349,11 +384,23 @@ class Broker:
         self.pulls.suspended.drop(peer)
         self.pop_parts.connection_lost(peer)
         self.clients.handlers.lost(peer)
+        self.base.quotas.lost(peer.address)
 
     def _topic_changed(self, name: str) -> None:
         self.pulls.suspended.end_topic(name)
         self.pop_parts.topic_changed(name)
         self.naming.registration.announce()
+
+    def _rights_changed(self, _: str) -> None:
+        """Have all who wait for messages ask again: they may not be allowed to any more."""
+        self.pulls.suspended.end_all()
+        self.pop_parts.end_held()
+
+    def _quotas_changed(self) -> None:
+        """Let no kernel take what a quota may be about."""
+        for verdicts in self.verdicts:
+            verdicts.revoke_all()
+        self.pull_parts.parts.changes.end_all()
 
     def _clean_filters(self) -> None:
         self.clients.filters.clean(self.live.config.filter_data_clean_time_span)

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 from .. import logs
 from ..ambient import Clock, Random, RunBlocking
+from ..audit.log import AuditLog
 from ..config import Loaded
-from ..errors import ConnectionLost
+from ..errors import ConnectionLost, PyroError
 from ..machine.budget import Budget
 from ..machine.garbage import uncollected
 from ..protocol.bodies.replication import SyncStateSet
@@ -27,6 +28,7 @@ from ..store.log.thread_flusher import ThreadFlusher
 from ..store.message_store import MessageStore
 from ..store.recovery.claim import claimed
 from ..transport.client import Connect
+from ..transport.settings import TransportSettings
 from .broker import Broker
 from .config import BrokerConfig
 from .elected.boot_notes import save_boot_note
@@ -40,6 +42,7 @@ from .replication.following.elected_follower import JoinedStream, join
 from .replication.following.follower import FollowSettings
 from .replication.following.stream_ends import PortRefuses
 from .replication.settings import BrokerRole
+from .replication.stream_tls import follower_connect
 from .wiring.listeners import Ports
 
 log = logs.get("pyromq.broker")
@@ -68,6 +71,7 @@ class LifeParts:
     timings: Timings
     places: Callable[[], dict[int, ReplicaPlace]]
     note: BootNote
+    audit: AuditLog | None = None
     told: Callable[[ElectedMaster, SyncStateSet], None] | None = None  # what a controller says; None: there is none
 
 
@@ -83,6 +87,9 @@ class BrokerLife:
         self._bounds, self._readable, self._synced = ClosedLog(0, 0), 0, 0
         self._epochs: EpochFile | None = None
         self.followed = FollowedReplica()
+        config = parts.loaded.config
+        transport, ha_tls = config.part(TransportSettings), config.replication.ha_tls
+        self._connect_to_master = follower_connect(parts.connect, parts.clock, transport, ha_tls)
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     # --- what there is ------------------------------------------------------------------------------------------------
@@ -214,8 +221,10 @@ class BrokerLife:
                 budget=parts.budget(),
                 ports=parts.ports.copied(),
                 elected=role,
+                audit=parts.audit,
             )
         self._broker, self._mastership = broker, mastership
+        self._show_what_was_shown(broker.store)
         self._epochs = EpochFile(parts.disk, broker.store.commit_log)
         if mastership is not None:
             self._keep(self._begin_to_lead(broker))  # which waits for members, whose set is tended meanwhile
@@ -224,6 +233,15 @@ class BrokerLife:
         for loop in broker.loops():
             self._keep(loop)
         return address
+
+    def _show_what_was_shown(self, store: MessageStore) -> None:
+        """Keep readable what an earlier life of this process has shown.
+
+        The checkpoint may say less: it names the end of what came in one piece, and the set may have confirmed a part
+        of such a piece. A reader would be held, or be told that its offset is beyond the end."""
+        self._readable = min(self._readable, store.commit_log.end)  # less: that was cut off, and may not count again
+        if self._readable > store.readable.value:
+            store.confirm(self._readable)
 
     async def _begin_to_lead(self, broker: Broker) -> None:
         await broker.start()
@@ -280,9 +298,12 @@ class BrokerLife:
             heartbeat_s=timings.heartbeat_s, silence_s=timings.silence_s, after_flush=self.acks_synced
         )
         try:
-            stream = await join(self._parts.connect, place.ha_address, self._me, self._parts.clock, settings)
-        except PortRefuses as refusal:
-            raise MasterRefuses(str(refusal)) from None
+            stream = await join(self._connect_to_master, place.ha_address, self._me, self._parts.clock, settings)
+        except PyroError as fault:
+            self.followed.end(f"the master cannot be followed: {fault}")
+            if isinstance(fault, PortRefuses):
+                raise MasterRefuses(str(fault)) from None
+            raise
         return LifeStream(self, stream, place)
 
     async def take(self, stream: JoinedStream, place: ReplicaPlace, heard: Callable[[], None]) -> None:
@@ -296,10 +317,14 @@ class BrokerLife:
                 tables.following.confirm(store.readable.value)
             heard()
 
+        why = "the stream of the master has ended"
         try:
             await stream.follow(store, self._epochs, stirred)
+        except PyroError as fault:
+            why = f"the stream of the master has ended: {fault}"
+            raise
         finally:
-            followed.end("the stream of the master has ended")
+            followed.end(why)
 
 
 @dataclasses.dataclass(slots=True, eq=False)

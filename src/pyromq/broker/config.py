@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ..access.settings import AccessSettings
+from ..audit.settings import AuditSettings
 from ..config import check_ranges, setting
 from ..config.parts import including, part_of
 from ..coordination.settings import CoordinationSettings
 from ..errors import ConfigError
+from ..metrics.settings import MetricsSettings
 from ..model import names
 from ..model.group import MessageRequestMode
 from ..proxy.config import ProxySettings
@@ -26,8 +29,11 @@ from ..store.timer.timer_wheel import SLOTS
 from ..transport.address import is_loopback, parse_address, refuse_strangers
 from ..transport.settings import TransportSettings
 from .elected.controlled.settings import ControllerModeSettings
+from .metrics.settings import MetricGroups
 from .pop.settings import PopSettings
-from .replication.settings import BrokerRole, ReplicationSettings
+from .quotas.settings import QuotaSettings
+from .replication.settings import BrokerRole, HaTls, ReplicationSettings
+from .replication.stream_tls import port_opening
 
 T = TypeVar("T")
 
@@ -42,11 +48,16 @@ def _host_name() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 @including(TransportSettings)
+@including(AccessSettings)
 @including(ProxySettings)
 @including(ReplicationSettings)
 @including(CoordinationSettings)
 @including(ControllerModeSettings)
+@including(AuditSettings)
+@including(QuotaSettings)
 @including(RetentionConfig, live=True)
+@including(MetricsSettings)
+@including(MetricGroups)
 class BrokerConfig(PopSettings):
     """Times are milliseconds where the name says so or Java's key is known for it."""
 
@@ -341,6 +352,8 @@ class BrokerConfig(PopSettings):
         self.part(RetentionConfig)  # checks what it declares
         self.part(ReplicationSettings)  # so do these
         self.part(CoordinationSettings)
+        self.part(AccessSettings).check_access()
+        self.part(QuotaSettings)
         for key, name in (("brokerClusterName", self.broker_cluster_name), ("brokerName", self.broker_name)):
             if (fault := names.topic_fault(name)) is not None:
                 raise ConfigError(f"{key} = {name}: a topic has this name, but {fault}")
@@ -355,8 +368,8 @@ class BrokerConfig(PopSettings):
                 f"storePathCommitLog = {self.store_path_commit_log}: the log is in {commit_log} here "
                 f"(storePathRootDir); {how_to_link(commit_log, self.store_path_commit_log)}"
             )
-        if not self.allow_unauthenticated:
-            refuse_strangers(self.bind_address)
+        if not (self.allow_unauthenticated or self.part(AccessSettings).authentication_enabled):
+            refuse_strangers(self.bind_address, "set authenticationEnabled=true (docs/access.md), ")
         if self.broker_ip1 is not None and self.broker_ip1 != self.bind_address and self.is_loopback:
             raise ConfigError(
                 f"brokerIP1 = {self.broker_ip1}: clients would be sent there, but the broker listens on "
@@ -368,6 +381,25 @@ class BrokerConfig(PopSettings):
     def part(self, kind: type[T]) -> T:
         """Return the settings that a room declared, as that room's own value."""
         return part_of(self, kind)
+
+    def check_daemon(self) -> None:
+        """Raise ConfigError for what no broker starts with, though each life of a replica has such values.
+
+        A replica of an elected set is given its role and its number, one after the other, by its set."""
+        role, number = self.replication.broker_role, self.replication.broker_id
+        if self.is_elected and (role is BrokerRole.SLAVE or number):
+            raise ConfigError(
+                f"brokerRole = {role.value}, brokerId = {number}: a replica of a set whose master is elected "
+                "(etcdEndpoints, enableControllerMode) is given both by its set; leave them out"
+            )
+        if self.is_controlled and self.coordination.etcd_endpoints:
+            raise ConfigError(
+                "enableControllerMode = true and etcdEndpoints: a set is led by a controller or elects its master over "
+                "etcd; leave one of them out"
+            )
+        transport = self.part(TransportSettings)
+        if self.replication.ha_tls is HaTls.REQUIRED and not transport.makes_certificate:
+            port_opening(transport, HaTls.REQUIRED)
 
     @property
     def timer(self) -> TimerSettings:
@@ -468,6 +500,11 @@ class BrokerConfig(PopSettings):
     def tls_folder(self) -> Path:
         """Return where a certificate is kept that the broker makes for itself."""
         return self.overlay_path.with_name("tls")
+
+    @property
+    def audit_folder_unless_named(self) -> Path:
+        """Return where the audit log is, if no folder is named for it."""
+        return self.overlay_path.with_name("audit")
 
     @property
     def fast_port(self) -> int:

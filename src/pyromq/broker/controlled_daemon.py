@@ -13,6 +13,7 @@ from functools import partial
 
 from .. import logs
 from ..ambient import Clock, RunBlocking
+from ..audit.log import AuditLog
 from ..config import Loaded
 from ..errors import CallFailed, ConfigError
 from ..machine.budget import Budget
@@ -35,7 +36,7 @@ from .elected.controlled.enrolment import enrol
 from .elected.controlled.member import ControlledMember, OwnReplica
 from .elected.identity import SetName
 from .elected.seams import Timings
-from .elected_daemon import FollowingTasks, addresses, boot_id, refuse_fixed_role, serving
+from .elected_daemon import FollowingTasks, addresses, boot_id, serving
 from .replication.asking import ask
 from .replication.file_size import file_size_at, with_masters_file_size
 from .replication.tables.note import NAME as TABLES_NOTE
@@ -58,12 +59,13 @@ async def serve_controlled(
     budget: Callable[[], Budget],
     ready: Callable[[str], None],
     stop_wanted: asyncio.Event,
+    audit: AuditLog | None = None,
 ) -> None:
     """Serve until a stop is wanted. `ready` gets the address once this replica serves, in whatever role.
 
     Raises ConfigError, which says why this replica cannot take part. Controllers that do not answer are waited for."""
     config = loaded.config
-    _check(config, disk)
+    _check(disk)
     async with AsyncExitStack() as stack:
         tls = config.part(TransportSettings).client_tls()
         client = await stack.enter_async_context(RemotingClient(clock=clock, rng=rng, tls=tls))
@@ -98,6 +100,7 @@ async def serve_controlled(
             timings=timings,
             places=lambda: member.places,
             note=begin_boot_note(disk, boot_id(), acks_synced=config.replication.ha_ack_after_flush),
+            audit=audit,
             told=take_notice,
         )
         life = BrokerLife(parts, me)
@@ -120,13 +123,7 @@ async def serve_controlled(
     log.info("broker stopped")
 
 
-def _check(config: BrokerConfig, disk: RealDisk) -> None:
-    refuse_fixed_role(config)
-    if config.coordination.etcd_endpoints:
-        raise ConfigError(
-            "enableControllerMode = true and etcdEndpoints: a set is led by a controller or elects its master over "
-            "etcd; leave one of them out"
-        )
+def _check(disk: RealDisk) -> None:
     if disk.exists(TABLES_NOTE):
         raise ConfigError(
             f"{disk.root} is of a set that elects its master over etcd, whose log carries its tables ({TABLES_NOTE}): "

@@ -9,6 +9,8 @@ from contextlib import AsyncExitStack
 
 from .. import logs
 from ..ambient import Clock
+from ..audit.opening import audit_log
+from ..audit.settings import AuditSettings
 from ..config import Loaded
 from ..machine.budget import Budget, budget_of_process
 from ..machine.garbage import settled
@@ -18,7 +20,7 @@ from ..store.files.real_disk import RealDisk
 from ..store.log.thread_flusher import thread_flusher
 from ..store.recovery.nesting import check_not_above, check_not_inside
 from ..transport.address import format_address
-from ..transport.self_signed import log_certificate
+from ..transport.certificates.self_signed import log_certificate
 from ..transport.settings import TransportSettings
 from .broker import Broker
 from .config import BrokerConfig
@@ -30,7 +32,7 @@ log = logs.get("pyromq.broker")
 
 KNOWN_WITHIN_S = 1.0  # a name server that does not answer holds nobody up
 SPARE_FILES = 4  # descriptors, of those that no share covers
-BLOCKING_THREADS = 3  # one for the log's sync, one for everything derived, one for cold reads
+BLOCKING_THREADS = 4  # one for the log's sync, one for everything derived, one for cold reads, one for the audit log
 
 
 async def run(
@@ -49,6 +51,7 @@ async def run(
     of this process, where something else runs in it too."""
     load_dialect()
     config = loaded.config
+    config.check_daemon()
     reserved = config.part(TransportSettings).reserved_descriptors
     shared, budget = budget, budget or budget_of_process(queue_files=config.max_open_queue_files, reserved=reserved)
     for notice in loaded.notices:
@@ -59,6 +62,10 @@ async def run(
         check_not_above(config.store_path_root_dir)
         disk = RealDisk(config.store_path_root_dir, create=True, spares=SPARE_FILES)
         stack.callback(disk.close)
+        folder = config.audit_folder_unless_named
+        audit = await stack.enter_async_context(
+            audit_log("broker", config.part(AuditSettings), folder, clock, run_blocking)
+        )
         if config.is_elected:
             stack.enter_context(settled())  # not a life that may be over soon, but what all of them use
             serve = serve_controlled if config.is_controlled else serve_elected
@@ -71,6 +78,7 @@ async def run(
                 budget=lambda: budget_of_process(queue_files=config.max_open_queue_files, reserved=reserved),
                 ready=ready,
                 stop_wanted=stop_wanted,
+                audit=audit,
             )
             return
         broker = await Broker.open(
@@ -82,6 +90,7 @@ async def run(
             run_blocking=run_blocking,
             budget=budget,
             tls_folder=config.tls_folder,
+            audit=audit,
         )
         stack.push_async_callback(broker.stop)
         address = await broker.start()

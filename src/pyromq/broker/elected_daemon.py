@@ -13,6 +13,7 @@ from typing import Any
 
 from .. import logs
 from ..ambient import Clock, RunBlocking
+from ..audit.log import AuditLog
 from ..config import Loaded
 from ..coordination.etcd import EtcdCoordination
 from ..coordination.store import Coordination, CoordinationUnreachable
@@ -26,7 +27,8 @@ from ..store.recovery.claim import claimed
 from ..store.recovery.store_state import read_store_state
 from ..supervision import Loops
 from ..transport.address import format_address, parse_address
-from ..transport.client import Connect, connect_socket
+from ..transport.client import Connect, RemotingClient, connect_socket
+from ..transport.settings import TransportSettings
 from .broker import with_own_certificate
 from .broker_life import BrokerLife, LifeParts
 from .config import BrokerConfig
@@ -36,7 +38,8 @@ from .elected.identity import Claim, SetName, claim_replica
 from .elected.member import ElectedMember
 from .elected.seams import Timings
 from .elected.set_keys import ReplicaPlace, SetKeys
-from .replication.settings import BrokerRole
+from .election.set_state import decode_state
+from .replication.file_size import file_size_at, with_masters_file_size
 from .wiring.listeners import Ports, bind_ports
 
 log = logs.get("pyromq.broker")
@@ -61,6 +64,7 @@ class Machine:
     ports: Ports
     connect: Connect
     coordination: Coordination
+    audit: AuditLog | None = None
 
 
 async def serve_elected(
@@ -73,12 +77,12 @@ async def serve_elected(
     budget: Callable[[], Budget],
     ready: Callable[[str], None],
     stop_wanted: asyncio.Event,
+    audit: AuditLog | None = None,
 ) -> None:
     """Serve until a stop is wanted. `ready` gets the address once this replica serves, in whatever role.
 
     Raises ConfigError, CoordinationRefused or CoordinationUnreachable, which say why this replica cannot take part."""
     config = loaded.config
-    refuse_fixed_role(config)
     async with AsyncExitStack() as stack:
         coordination = await stack.enter_async_context(EtcdCoordination(config.coordination.etcd(), clock))
         log.info("the coordination store is there", etcd=await coordination.check())
@@ -93,10 +97,33 @@ async def serve_elected(
             ports=ports,
             connect=connect_socket,
             coordination=coordination,
+            audit=audit,
         )
+        loaded = await _with_size_of_the_set(loaded, disk, coordination, clock, rng)
         loaded = with_own_certificate(loaded, config.tls_folder, clock)
         await take_part(loaded, machine, clock=clock, rng=rng, ready=ready, stop_wanted=stop_wanted)
     log.info("broker stopped")
+
+
+async def _with_size_of_the_set(
+    loaded: Loaded[BrokerConfig], disk: RealDisk, coordination: Coordination, clock: Clock, rng: random.Random
+) -> Loaded[BrokerConfig]:
+    """Return the configuration with the size that the log files of the set have, as its master says."""
+    config, keys = loaded.config, set_keys(loaded.config)
+    found = await coordination.read(keys.prefix)
+    stored = found.keys.get(keys.state)
+    place = None if stored is None else keys.places_in(found).get(decode_state(stored.value).master)
+    tls = config.part(TransportSettings).client_tls()
+
+    async def find() -> str | None:
+        return None if place is None else place.address
+
+    async def ask_master() -> int | None:
+        async with RemotingClient(clock=clock, rng=rng, tls=tls) as client:
+            return None if stored is None else await file_size_at(client, config, find)
+
+    with claimed(disk):
+        return await with_masters_file_size(loaded, disk, ask_master)
 
 
 async def take_part(
@@ -126,6 +153,7 @@ async def take_part(
             connect=machine.connect,
             ports=machine.ports,
             timings=TIMINGS,
+            audit=machine.audit,
             places=lambda: _places(member, keys),
             note=begin_boot_note(disk, machine.boot_id, acks_synced=config.replication.ha_ack_after_flush),
         )
@@ -150,16 +178,6 @@ def boot_id() -> str:
 def set_keys(config: BrokerConfig) -> SetKeys:
     """Return the keys of the set that this broker is configured for."""
     return SetKeys(f"{config.coordination.etcd_prefix.rstrip('/')}/{config.broker_cluster_name}/{config.broker_name}/")
-
-
-def refuse_fixed_role(config: BrokerConfig) -> None:
-    """Raise ConfigError for the configuration of a classic slave: a replica is given its role."""
-    role, number = config.replication.broker_role, config.replication.broker_id
-    if role is BrokerRole.SLAVE or number:
-        raise ConfigError(
-            f"brokerRole = {role.value}, brokerId = {number}: a replica of a set whose master is elected "
-            "(etcdEndpoints, enableControllerMode) is given both by its set; leave them out"
-        )
 
 
 def addresses(config: BrokerConfig, ports: Ports) -> tuple[str, str]:

@@ -47,13 +47,7 @@ _PLANNED = {
         reviveMaxSlow reviveScanTime reviveAckWaitMs enableSkipLongAwaitingAck popReviveSkipIfGroupAbsent
         popReviveConcurrency popReviveMaxAttemptTimes popReviveMaxReturnSizePerRead enableNotifyBeforePopCalculateLag
         popConsumerFSServiceInit""",
-    "metrics": """
-        metricsExporterType metricsPromExporterPort metricsPromExporterHost metricsGrpcExporterTarget
-        metricsGrpcExporterHeader metricGrpcExporterTimeOutInMills metricGrpcExporterIntervalInMills
-        metricLoggingExporterIntervalInMills metricsLabel metricsInDelta metricsOtelCardinalityLimit
-        metricsExportBatchMaxDataPoints enableRemotingMetrics enableMessageStoreMetrics enablePopMetrics
-        enableConnectionMetrics enableTransactionMetrics enableStatsMetrics enableRequestMetrics
-        enableLagAndDlqMetrics estimateAccumulation timerMetricSmallThreshold""",
+    "metrics": "estimateAccumulation timerMetricSmallThreshold",
     "compaction": """
         enableCompaction compactionScheduleInternal maxOffsetMapSize compactionMappedFileSize
         compactionCqMappedFileSize""",
@@ -62,17 +56,16 @@ _PLANNED = {
 # Promises that cannot be kept yet: only the harmless value may stand.
 _REFUSED = (
     RefusedKeys(
-        "there are no users and permissions yet, so everybody would be let in",
-        "keep the broker on loopback or a trusted network without it",
-        "aclEnable=false authenticationEnabled=false authorizationEnabled=false migrateAuthFromV1Enabled=false",
+        "users and permissions are those of ACL 2.0, so the ones of these files would not count",
+        "make the users by `mqadmin createUser` and `createAcl` (docs/access.md)",
+        "aclEnable=false migrateAuthFromV1Enabled=false",
     ),
     RefusedKeys(
         "elected sets go by etcd and have no such choices, and there are no acting masters, so sends would wait for "
         "other copies than this asks for",
         "name the copies by inSyncReplicas and minInSyncReplicas, or do without it",
         """
-        totalReplicas=1 enableAutoInSyncReplicas=false enableSlaveActingMaster=false
-        enableRemoteEscape=false duplicationEnable=false asyncLearner=false""",
+        enableSlaveActingMaster=false enableRemoteEscape=false duplicationEnable=false asyncLearner=false""",
     ),
     RefusedKeys(
         "there is no DLedger log, so no master would be elected",
@@ -195,15 +188,14 @@ _IGNORED = {
         storePathDLedgerCommitLog= storePathEpochFile= storePathBrokerIdentity= preferredLeaderId= dLegerGroup=
         dLegerPeers= dLegerSelfId=""",
     "sends of a master that is elected wait for every member of the in-sync set": "allAckInSyncStateSet=false",
-    "it belongs to users and permissions, which are off": """
+    "users and policies are in memory, so nothing is cached, and each request is judged": """
         authConfigPath=
         authenticationProvider=org.apache.rocketmq.auth.authentication.provider.DefaultAuthenticationProvider
         authenticationMetadataProvider=org.apache.rocketmq.auth.authentication.provider.LocalAuthenticationMetadataProvider
-        authenticationStrategy= authenticationWhitelist= initAuthenticationUser=
-        innerClientAuthenticationCredentials=
+        authenticationStrategy=
         authorizationProvider=org.apache.rocketmq.auth.authorization.provider.DefaultAuthorizationProvider
         authorizationMetadataProvider=org.apache.rocketmq.auth.authorization.provider.LocalAuthorizationMetadataProvider
-        authorizationStrategy= authorizationWhitelist= userCacheMaxNum=1000 userCacheExpiredSecond=600
+        authorizationStrategy= userCacheMaxNum=1000 userCacheExpiredSecond=600
         userCacheRefreshSecond=60 aclCacheMaxNum=1000 aclCacheExpiredSecond=600 aclCacheRefreshSecond=60
         statefulAuthenticationCacheMaxNum=10000 statefulAuthenticationCacheExpiredSecond=60
         statefulAuthorizationCacheMaxNum=10000 statefulAuthorizationCacheExpiredSecond=60""",

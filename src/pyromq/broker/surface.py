@@ -14,7 +14,7 @@ from ..protocol.requests import ROWS
 from ..protocol.requests import RequestCode as Code
 from ..protocol.row import AnyRow, ServedBy
 from ..store.log.retention import RetentionConfig
-from ..transport.dispatch import Handler, Request, bind, bound
+from ..transport.dispatch import Handler, Request, bind, bound, replying
 from ..transport.server import Server
 from ..transport.turns.slices import Slices
 from .admin.absent import AbsentFeatures
@@ -26,6 +26,7 @@ from .admin.offsets import OffsetAdmin
 from .admin.progress import ProgressAdmin
 from .admin.runtime import RuntimeInfo
 from .admin.settings import SettingsAdmin
+from .admin.snapshot import SnapshotAdmin
 from .admin.topics import TopicAdmin
 from .clients.offset_handlers import OffsetHandlers
 from .elected.set_handlers import SetHandlers
@@ -34,6 +35,7 @@ from .messages.inspection import Inspection
 from .messages.message_life import MessageLife
 from .messages.message_queries import MessageQueries
 from .metadata.saving import for_administrators
+from .quotas.handlers import QuotaAdmin
 from .replication.leading.status import ReplicationStatus
 from .wiring.balancing import BalanceParts
 from .wiring.delivery import RetryParts, TimingParts, TransactionParts
@@ -44,7 +46,7 @@ from .wiring.serving import PullParts, SendParts
 from .wiring.slave import SlaveTableParts
 from .wiring.stored_pops import StoredPopParts
 
-SERVED = (ServedBy.BROKER, ServedBy.RELAYED, ServedBy.CONTROLLED)
+SERVED = (ServedBy.BROKER, ServedBy.RELAYED, ServedBy.CONTROLLED, ServedBy.USERS)
 
 # Requests that the fast port does not serve: they may wait long, and producers have it for themselves.
 NOT_ON_FAST_PORT = {
@@ -104,12 +106,14 @@ def surface(parts: Parts) -> dict[int, Handler]:
     progress = ProgressAdmin(*view, now_ms, counters, base.clients.filters, *pops)
     connection = ConnectionAdmin(*view, base.producers, base.clients.popped)
     settings = SettingsAdmin(live, now_ms, address, _settings_changed(parts))
+    snapshot = SnapshotAdmin(*view, base.clock, counters, parts.slave_tables.handlers.life)
     absent = AbsentFeatures(saved)
     in_set = SetHandlers(base.environment.elected, parts.naming.identity, lambda: store.commit_log.end)
     upkeep = Maintenance(*view, base.storage.retention)
     cold_reads = ColdReadAdmin(live, parts.pulls.cold_reads, store.commit_log)
     dead_letters = DeadLetterAdmin(live, store, parts.retries.dead_letters, now_ms)
     kept = (parts.retries.dead_letters, base.storage.expired, base.storage.quarantine)
+    quotas = QuotaAdmin(base.quotas, base.clock, for_administrators(base.quotas_saved))
     life = MessageLife(live, store, base.offsets, base.consumers, transactions.halves, *kept, now_ms)
     pairs = (
         bind(Code.SEND_MESSAGE, send),
@@ -192,13 +196,18 @@ def surface(parts: Parts) -> dict[int, Handler]:
         bind(Code.REMOVE_COLD_DATA_FLOW_CTR_CONFIG, cold_reads.drop_limit),
         bind(Code.GET_COLD_DATA_FLOW_CTR_INFO, cold_reads.show),
         bind(Code.SET_COMMITLOG_READ_MODE, cold_reads.read_mode),
-        bind(Code.INSPECT, _inspection(parts)),
+        bind(Code.INSPECT, inspection(parts)),
         bind(Code.MESSAGE_LIFE, life),
         bind(Code.DEAD_LETTERS, dead_letters),
         bind(Code.HALF_MESSAGES, transactions.listing),
+        bind(Code.SET_QUOTA, quotas.put),
+        bind(Code.QUOTAS, quotas.list),
+        bind(Code.DELETE_QUOTA, quotas.delete),
         bind(Code.TABLE_VERSIONS, parts.slave_tables.handlers.versions),
         bind(Code.OWN_COMMITS, parts.slave_tables.handlers.own_commits),
+        bind(Code.SNAPSHOT, snapshot),
         *parts.pops.handlers(),
+        *((row.code, replying(answer)) for row, answer in base.access.admin.answers().items()),
     )
     return refusals() | bound(pairs, *SERVED)
 
@@ -214,7 +223,8 @@ def _settings_changed(parts: Parts) -> Callable[[set[str]], None]:
     return changed
 
 
-def _inspection(parts: Parts) -> Inspection:
+def inspection(parts: Parts) -> Inspection:
+    """Return what looks into all of the broker."""
     base, sends, timing, transactions = parts.base, parts.sends, parts.timing, parts.transactions
     return Inspection(
         base.live,

@@ -59,7 +59,7 @@ def check(file: Path, daemon: str, insecure: bool, store_path_root_dir: str | No
     if store_path_root_dir is not None and daemon != "broker":
         raise click.UsageError(f"--store-path-root-dir: {_WITHOUT_STORE[daemon]} has no store")
     flags = {"allow_unauthenticated": insecure or None, "store_path_root_dir": store_path_root_dir}
-    findings = check_file(file, *_tables(daemon), flags, _check_tls)
+    findings = check_file(file, *_tables(daemon), flags, _check_whole)
     if as_json:
         for one in findings:
             entry = {"where": one.where, "key": one.key, "value": one.shown, "effect": one.effect, "error": one.error}
@@ -90,10 +90,13 @@ def _tables(daemon: str) -> tuple[type, JavaKeys]:
     return NamesrvConfig, NAMESRV_KEYS
 
 
-def _check_tls(config: Any) -> None:
+def _check_whole(config: Any) -> None:
+    from ..broker.config import BrokerConfig
     from ..transport.settings import TransportSettings
 
     (config if isinstance(config, TransportSettings) else config.part(TransportSettings)).check_tls()
+    if isinstance(config, BrokerConfig):
+        config.check_daemon()
 
 
 def _print_table(file: Path, findings: list[SettingFinding]) -> None:

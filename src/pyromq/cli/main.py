@@ -44,6 +44,7 @@ COMMANDS = {
     "namesrv": ("serve.namesrv", "namesrv", "Run a name server."),
     "broker": ("serve.broker", "broker", "Run a broker; settings, figures and draining of running ones."),
     "proxy": ("serve.proxy", "proxy", "Run the endpoint of 5.x clients (gRPC) before a cluster."),
+    "dashboard": ("serve.dashboard", "dashboard", "Show clusters in a browser."),
     "controller": ("serve.controller", "controller", "Run a controller, which elects masters; etcd remembers."),
     "pub": ("msg.pub", "pub", "Send messages."),
     "sub": ("msg.sub", "sub", "Show messages as they come."),
@@ -58,12 +59,17 @@ COMMANDS = {
     "apply": ("cluster.definitions", "apply_file", "Make topics and groups as a file says."),
     "kv": ("cluster.kv", "kv", "The name servers' key-value table."),
     "inspect": ("cluster.inspect", "inspect", "Show what a running broker holds, and whether it is ready."),
-    "doctor": ("doctor.doctor", "doctor", "Check a set-up from the client's side, and say what to do."),
+    "doctor": ("cluster.doctor", "doctor", "Check a set-up from the client's side, and say what to do."),
     "top": ("cluster.top", "top", "Watch rates, topics and lags live."),
     "bench": ("bench.bench", "bench", "Measure, with the flags and columns of Apache's benchmark."),
     "config": ("config", "config", "Check configuration files, list settings."),
     "profile": ("profile", "profile", "Name servers under names of your own."),
     "store": ("store", "store", "Verify, show, dump, rebuild and back up a store."),
+    "quota": ("cluster.quota", "quota", "What users, groups, topics and addresses may use of brokers."),
+    "audit": ("audit", "audit", "Show, search and verify the audit log of a daemon."),
+    "tls": ("tls", "tls", "Make, renew and show certificates: an authority of your own."),
+    "sql": ("sql", "sql", "Ask topics, store files and tables in SQL: DuckDB, or Spark."),
+    "cdc": ("cdc", "cdc", "Capture the changes of a database's rows as messages."),
     "pipeline": ("pipeline.pipeline", "pipeline", "Run a Spark job over RocketMQ's data."),
     "spark": ("pipeline.pipeline", "spark", "Python with a Spark session that knows RocketMQ's data."),
     "demo": ("demo", "demo", "Show on this machine what works today, and clean up."),
@@ -73,12 +79,15 @@ COMMANDS = {
 # Packages that are not always installed, and the extra of pyproject.toml that has them.
 EXTRAS = {
     **dict.fromkeys(("pyspark", "pyarrow", "numpy", "pandas"), "spark"),
+    "duckdb": "sql",
     **dict.fromkeys(("deltalake", "pyiceberg"), "lake"),
     **dict.fromkeys(("lz4", "zstandard"), "compress"),
     **dict.fromkeys(("pytest", "pytest_asyncio"), "testing"),
+    **dict.fromkeys(("pymysql", "psycopg2"), "cdc"),
     "opentelemetry": "otel",
     "prometheus_client": "prometheus",
     "uvloop": "fast",
+    **dict.fromkeys(("starlette", "uvicorn", "jinja2", "markupsafe"), "dashboard"),
 }
 
 click.UsageError.exit_code = USAGE  # click's own is 2, which commands use for an answer
@@ -187,7 +196,8 @@ def main() -> None:
         print_prose(f"pyromq: {_as_words(error)}")
         sys.exit(REFUSED)
     finally:
-        gc.freeze()  # nothing is worth collecting at the end of a process: a tenth of a short command's time
+        if "duckdb" not in sys.modules:  # which would tell on stderr of all that it could not take down
+            gc.freeze()  # nothing is worth collecting at the end of a process: a tenth of a short command's time
 
 
 if __name__ == "__main__":  # `python -m pyromq.cli.main`, for where the package is not installed as a script

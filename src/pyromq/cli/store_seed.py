@@ -82,9 +82,11 @@ def _from_backup(shell: Shell, target: Path, backup: Path, config_file: Path | N
 
 async def _from_master(shell: Shell, target: Path, master: str, ha: str | None) -> dict[str, Any]:
     from ..broker.replication.seeding import Seeding, find_source
+    from ..broker.replication.stream_tls import connect_by_tls
     from ..store.files.real_disk import RealDisk
     from ..store.tools.seed import begin_from_master, check_space, end_from_master
-    from ..transport.client import connect_socket
+    from ..transport.client import Connect, connect_socket
+    from ..transport.tls import ClientTls, Verify
 
     session = shell.session
     address = master if ":" in master else (await shell.masters(master))[0].address
@@ -94,7 +96,10 @@ async def _from_master(shell: Shell, target: Path, master: str, ha: str | None) 
     here = sum(disk.size(f"{COMMIT_LOG}/{name}") for name in disk.list(COMMIT_LOG))
     free = shutil.disk_usage(target).free
     check_space(free + here, source.bytes, source.log.file_bytes, str(target))
-    seeding = Seeding(disk, source.store_config(), session.transport, connect_socket, session.clock, session.rng)
+    connect: Connect = connect_socket
+    if source.settings.get("haTls", "off") != "off":
+        connect = connect_by_tls(connect, session.clock, session.config.tls or ClientTls(verify=Verify.NONE))
+    seeding = Seeding(disk, source.store_config(), session.transport, connect, session.clock, session.rng)
     with until_stopped("taking the log", _HERE, is_quiet=shell.as_json) as report:
         start, end = await seeding.take(source, report)
     end_from_master(disk)

@@ -7,7 +7,7 @@ whole or not at all. The user's own file is never rewritten.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -92,6 +92,11 @@ class Live(Generic[C]):
         """Return every Java key with its value, as the `get config` requests answer. Passwords are left out."""
         shown = self._keys.shown(self._given) | render_all(self.config)
         return {key: value for key, value in shown.items() if masked(key, "x") == "x"}  # also where none is set
+
+    def noted(self, keys: Iterable[str], before: Mapping[str, str]) -> dict[str, dict[str, str]]:
+        """Return what these keys had, of what was shown `before`, and have now: passwords are left out."""
+        sides = {"before": before, "after": self.shown()}
+        return {name: {key: shown[key] for key in keys if key in shown} for name, shown in sides.items()}
 
     def _keep(self, changes: Mapping[str, str]) -> None:
         if self._overlay is None:

@@ -18,15 +18,16 @@ from ..coordination.store import Coordination, CoordinationUnreachable
 from ..machine.budget import Budget, budget_of_process
 from ..protocol.json import load_dialect
 from ..supervision import Loops
+from ..transport.certificates.self_signed import log_certificate, with_certificate
 from ..transport.client import Connect, RemotingClient
 from ..transport.dispatch import Dispatcher
 from ..transport.limits import Limits
 from ..transport.peer import Peer
-from ..transport.self_signed import log_certificate, with_certificate
 from ..transport.server import Server
 from ..transport.turns.loop_holds import LoopHolds
 from .config import CONTROLLER_KEYS, ControllerConfig
 from .controlled_sets import ControlledSets
+from .elected_sets import ElectedSets, NoElectedSets
 from .elections import Elections
 from .failover import Failover
 from .heartbeats import HeardBrokers
@@ -50,8 +51,10 @@ class Controller:
         rng: random.Random,
         connect: Connect | None = None,
         budget: Budget | None = None,
+        elected: ElectedSets | None = None,
     ) -> None:
-        config = loaded.config
+        """`elected`: who knows the sets that elect their masters themselves, over this store."""
+        config, elected = loaded.config, elected or NoElectedSets()
         budget = budget or Budget()
         self._config = config
         self._is_stopping = False
@@ -71,8 +74,8 @@ class Controller:
         self._elections = Elections(self._sets, self._heard, self.live, self._client, clock)
         self._failover = Failover(self._sets, self._heard, self._elections, self.leadership, self.live, clock)
         handlers = surface(
-            SetRequests(self._sets, self._heard, self._elections, self.live),
-            OperatorRequests(self._sets, self._heard, self.leadership, self.live),
+            SetRequests(self._sets, elected, self._heard, self._elections, self.live),
+            OperatorRequests(self._sets, elected, self._heard, self.leadership, self.live),
             self.leadership,
         )
         self.server = Server(
@@ -129,8 +132,11 @@ async def run(
     rng: random.Random,
     ready: Callable[[str], None],
     stop_wanted: asyncio.Event,
+    elected: Callable[[Coordination], ElectedSets] | None = None,
 ) -> None:
-    """Serve until `stop_wanted` is set. `ready` gets the address once connections are taken."""
+    """Serve until `stop_wanted` is set. `ready` gets the address once connections are taken.
+
+    `elected` makes who knows the sets that elect their masters themselves."""
     load_dialect()
     config = loaded.config
     budget = budget_of_process(reserved=config.reserved_descriptors)
@@ -140,7 +146,8 @@ async def run(
     async with AsyncExitStack() as stack:
         etcd = await stack.enter_async_context(EtcdCoordination(config.coordination.etcd(), clock))
         log.info("coordination store", etcd=await etcd.check())
-        controller = Controller(loaded, etcd, clock=clock, rng=rng, budget=budget)
+        sets = None if elected is None else elected(etcd)
+        controller = Controller(loaded, etcd, clock=clock, rng=rng, budget=budget, elected=sets)
         stack.push_async_callback(controller.stop)
         address = await controller.listen()
         await controller.join(address)

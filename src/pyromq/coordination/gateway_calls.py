@@ -186,11 +186,20 @@ class GatewayCalls:
             reader, writer = await asyncio.open_connection(host, port, ssl=context, limit=MOST_LINE_BYTES)
         except (OSError, ssl.CertificateError) as fault:
             why = str(fault) or "it closed the connection"
-            hint = (
-                "" if context is None or isinstance(fault, ConnectionRefusedError) else " (by https://: is it http://?)"
-            )
+            hint = "" if context is None else _cure(fault)
             raise _NotConnected(f"cannot connect to etcd at {address}: {why}{hint}") from None
         return HttpConnection(reader, writer, address)
+
+
+def _cure(fault: Exception) -> str:
+    """Say what to do where a connection by TLS could not be made."""
+    if isinstance(fault, ConnectionRefusedError):
+        return ""
+    if not isinstance(fault, ssl.SSLCertVerificationError):
+        return " (by https://: is it http://?)"
+    if "expired" in str(fault) or "not yet valid" in str(fault):
+        return ". Renew etcd's certificate, or set the clock of this machine"
+    return ". etcdTrustCertPath names who signs etcd's certificates, which must be made out to this address"
 
 
 class _NotConnected(ConnectionLost):

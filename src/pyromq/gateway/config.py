@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..audit.settings import AuditSettings
 from ..config import check_ranges, setting
 from ..config.parts import including, part_of
 from ..errors import ConfigError
+from ..metrics.settings import MetricsSettings
 from ..proxy.config import NO_PORT, PORT, ProxySettings
 from ..transport.address import refuse_strangers
 from ..transport.settings import TransportSettings
@@ -15,6 +17,8 @@ from ..transport.settings import TransportSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 @including(ProxySettings)
+@including(AuditSettings)
+@including(MetricsSettings)
 class GatewayConfig(TransportSettings):
     """Java's names and defaults, except that the address is loopback."""
 
@@ -97,6 +101,10 @@ class GatewayConfig(TransportSettings):
         return part_of(self, ProxySettings)
 
     @property
+    def metrics(self) -> MetricsSettings:
+        return part_of(self, MetricsSettings)
+
+    @property
     def syncer_cluster(self) -> str:
         return self.heartbeat_syncer_topic_cluster_name or self.rocket_mq_cluster_name
 
@@ -104,6 +112,15 @@ class GatewayConfig(TransportSettings):
     def tls_folder(self) -> Path:
         """Return where a certificate is kept that the gateway makes for itself."""
         return Path(self.certificate_folder) if self.certificate_folder else Path.home() / "proxy" / "tls"
+
+    @property
+    def audit(self) -> AuditSettings:
+        return part_of(self, AuditSettings)
+
+    @property
+    def audit_folder_unless_named(self) -> Path:
+        """Return where the audit log is, if no folder is named for it."""
+        return self.tls_folder.with_name("audit")
 
     @property
     def overlay_path(self) -> Path | None:

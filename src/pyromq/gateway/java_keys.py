@@ -78,10 +78,6 @@ _IGNORED = {
 _PLANNED = {
     "lite topics": "maxLiteRenewNumPerChannel maxSyncLiteSubscriptionRate",
     "connections": "grpcMaxConcurrentCallsPerConnection",
-    "metrics": """
-        metricsExporterType metricsGrpcExporterTarget metricsGrpcExporterHeader metricGrpcExporterTimeOutInMills
-        metricGrpcExporterIntervalInMills metricLoggingExporterIntervalInMills metricsPromExporterPort
-        metricsPromExporterHost metricsLabel metricsInDelta""",
 }
 
 GATEWAY_KEYS = JavaKeys(

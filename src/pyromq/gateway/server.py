@@ -5,18 +5,25 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from socket import gethostname
 
 from google.protobuf import json_format
 
 from .. import logs
 from ..ambient import Clock
+from ..audit.log import AuditLog
+from ..audit.opening import audit_log
 from ..client.config import ClientConfig, own_ip
 from ..client.connect.session import Session
 from ..config import Loaded
 from ..errors import ConfigError, PyroError
 from ..machine.budget import budget_of_process
+from ..machine.helper_threads import helper_threads
+from ..metrics.exporting import Exporting, MetricsSource
+from ..metrics.families import LabelSets
+from ..metrics.limiting import Limiting
 from ..protocol.grpc import v2
 from ..protocol.json import load_dialect
 from ..protocol.requests import RequestCode
@@ -26,15 +33,17 @@ from ..proxy.methods import methods
 from ..proxy.services import Services
 from ..supervision import Loops
 from ..transport.address import format_address, parse_address
-from ..transport.dispatch import Dispatcher, Reply, Request
+from ..transport.certificates.self_signed import log_certificate, with_certificate
+from ..transport.dispatch import Dispatcher, Handler, Reply, Request
 from ..transport.listening import Listening, bind
-from ..transport.self_signed import log_certificate, with_certificate
 from ..transport.server import Server
+from ..transport.turns.auditing import Auditing
 from ..transport.turns.slices import Slices
 from .announcements import ClientAnnouncements
 from .cluster_view import ClusterView
 from .config import GatewayConfig
 from .members import GatewayMembers
+from .metrics import GatewayMetrics
 from .remote import RemoteBackend
 from .syncer import HeartbeatSyncer
 from .tunnel import RECONNECT, Tunnel
@@ -45,7 +54,9 @@ log = logs.get("pyromq.gateway")
 class Gateway:
     """Event loop only. `listen` first, `stop` last."""
 
-    def __init__(self, config: GatewayConfig, *, clock: Clock, rng: random.Random) -> None:
+    def __init__(
+        self, config: GatewayConfig, *, clock: Clock, rng: random.Random, audit: AuditLog | None = None
+    ) -> None:
         self.config = config
         self._clock = clock
         settings = config.endpoint
@@ -66,11 +77,17 @@ class Gateway:
         self.announcer = ClientAnnouncements(self.members, self.syncer, clock)
         self._know_clients(self.services.clients)
         self.tunnel = Tunnel(view, self.members, self.announcer, clock, rng, config)
-        self._dispatch = Dispatcher(self.tunnel.handlers(), slices=Slices(clock))
+        served: Mapping[int, Handler] = self.tunnel.handlers()
+        if audit is not None:
+            served = Auditing(audit).around(served)
+        self._dispatch = Dispatcher(served, slices=Slices(clock))
         self.servers = [self._server("grpc")]
         if config.remoting_listen_port != NO_PORT:
             self.servers.append(self._server("remoting"))
         self._loops = Loops(clock, log)
+        self._rng = rng
+        self._is_reached = False
+        self.exporting: Exporting | None = None  # from `listen` on
         self._running: list[asyncio.Task[None]] = []
 
     def _make_syncer(self) -> HeartbeatSyncer | None:
@@ -115,6 +132,7 @@ class Gateway:
         """Bind and serve; return the address of gRPC clients. ConfigError says why not."""
         config = self.config
         host, shared = config.bind_address.strip("[]"), config.shares_its_port
+        self.exporting = await self._exporting()
         listening = [await bind(host, config.port, shared=shared)]
         self.backend.port = parse_address(listening[0].address)[1]
         if config.remoting_listen_port != NO_PORT:
@@ -132,7 +150,22 @@ class Gateway:
         self._running = [loop.create_task(self._loops.keep(name, begin)) for name, begin in loops.items()]
         for server, bound in zip(self.servers, listening, strict=True):
             server.accept_on(bound)
+        self.exporting.begin()
         return listening[0].address
+
+    async def _exporting(self) -> Exporting:
+        config, settings = self.config, self.config.metrics
+        listening = await Exporting.bind(settings, config.allow_unauthenticated)
+        own = {"cluster": config.rocket_mq_cluster_name, "node_type": "proxy", "node_id": gethostname()}
+        labels = LabelSets({**settings.extra_labels, **own})
+        clients = self.services.clients
+        metrics = GatewayMetrics(labels, self.servers, lambda: len(clients), lambda: self._is_reached)
+        limiting = Limiting(settings.metrics_otel_cardinality_limit)
+        source = MetricsSource(metrics.collect, limiting, self._troubles)
+        return Exporting(settings, listening, source, clock=self._clock, rng=self._rng)
+
+    def _troubles(self) -> list[str]:
+        return [] if self._is_reached else ["no name server has answered yet"]
 
     def _name_ourselves(self, listening: list[Listening]) -> None:
         """Take the name by which other gateways know us, in Java's form; a shared port is several gateways'."""
@@ -157,6 +190,7 @@ class Gateway:
                 is_told = True
                 await self._clock.sleep(self.session.config.trouble_pause_s)
                 continue
+            self._is_reached = True
             if not masters:
                 servers = ";".join(self.config.namesrv_addr)
                 log.warning("no broker is registered yet: calls are refused until one is", name_servers=servers)
@@ -164,6 +198,8 @@ class Gateway:
 
     async def stop(self) -> None:
         """Finish calls under way, give back what clients hold, leave the cluster."""
+        if self.exporting is not None:
+            await self.exporting.stop()
         for server in self.servers:
             if server.calls is not None:
                 server.calls.refuse_new()  # clients go elsewhere with what they ask next
@@ -200,7 +236,10 @@ async def run(
     config, hosts = loaded.config, [loaded.config.bind_address]
     config = with_certificate("proxy", loaded, config, config.tls_folder, hosts, clock.now_ms()).config
     async with AsyncExitStack() as stack:
-        gateway = Gateway(config, clock=clock, rng=rng)
+        run_blocking = stack.enter_context(helper_threads(1))
+        folder = config.audit_folder_unless_named
+        audit = await stack.enter_async_context(audit_log("proxy", config.audit, folder, clock, run_blocking))
+        gateway = Gateway(config, clock=clock, rng=rng, audit=audit)
         stack.push_async_callback(gateway.stop)
         address = await gateway.listen()
         log_certificate("proxy", config)

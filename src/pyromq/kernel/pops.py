@@ -38,6 +38,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from ..errors import PyroError
+from .put_counts import PutCount
 from .seam import FeedConnection
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class CopiedDue(NamedTuple):
     """What became of check points that are due."""
 
     lanes: Sequence[tuple[int, int]]  # whose check points went, and how many messages of each were copied
-    counts: Sequence[tuple[str, int, int, int, int]]  # retry topic, queue, messages, bytes, and messages again
+    counts: Sequence[PutCount]  # of retry topics; each message is a request of its own
     quick: int  # messages that were put within a millisecond
     left: Sequence[CheckPoint]  # for the broker to look at: nothing was done about them
     more: bool  # others may be due

@@ -5,11 +5,40 @@ The kernel decides nothing; the broker (`broker/send/verdicts.py`) implements `S
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from .state import QueueTail
+
+
+class Way(NamedTuple):
+    """Where a message waits whose property has one value."""
+
+    queue_id: int
+    wait_ms: int | None = None  # its queue entry says when it is due, this long after it was stored; None: its tag
+
+
+class Detour(NamedTuple):
+    """Where messages with one property wait before they reach their topic, and what is noted of where that is.
+
+    It covers the usual case. A message that is not of that shape is left to the handlers, which have the whole rule.
+    """
+
+    name: bytes  # of the property
+    topic: str  # where they wait
+    ways: Mapping[bytes, Way]  # by the property's value; any other value is left to the handlers
+    topic_name: bytes  # under which names topic, queue and, unless it is empty, unique id are noted
+    queue_name: bytes
+    id_name: bytes
+    without: Sequence[bytes]  # a message with one of these anywhere in its properties is left to the handlers
+    cleared_bits: int  # of the system flag: these are no obstacle, and are not stored
+    property_bytes: int  # at most, with what is noted
+
+    def noted(self, topic: str, queue_id: int, unique: str) -> dict[str, str]:
+        """Return the properties that say where the message belongs."""
+        notes = {self.topic_name.decode(): topic, self.queue_name.decode(): str(queue_id)}
+        return notes | {self.id_name.decode(): unique} if self.id_name and unique else notes
 
 
 class SendSettings(NamedTuple):
@@ -18,6 +47,7 @@ class SendSettings(NamedTuple):
     json: Sequence[bytes]  # an answer in JSON, cut where message id, queue, offset, unique id and opaque stand
     binary: Sequence[bytes]  # fixed part of a binary answer, its region fields, the names of the other four
     special: Sequence[bytes]  # properties that make a message more than plain
+    detours: Sequence[Detour]  # that messages with some of these may take
     typed_special: Sequence[bytes]  # in topics with attributes, these too, and within a batch
     batch_special: Sequence[bytes]  # within a batch, in topics without attributes
     tail: bytes  # properties that the broker adds
@@ -42,6 +72,8 @@ class Grant:
     topic: str
     queues: int
     is_typed: bool = False  # a message with one of `SendSettings.typed_special` is not plain here
+    takes_plain: bool = True  # else only messages that take one of the detours
+    detours: Collection[bytes] = frozenset()  # by the names of their properties
     tails: dict[int, QueueTail] = field(default_factory=dict, init=False)
 
 
@@ -53,7 +85,8 @@ class SendHost(Protocol):
         ...
 
     def judge(self, topic: bytes) -> Grant | None:
-        """Return the grant for a topic whose plain sends need no check by Python; None: leave them to Python.
+        """Return the grant for a topic whose plain sends, or those with a detour, need no check by Python. None: leave
+        all of them to Python.
 
         It holds until it is revoked (`SendFeed.revoke`).
         """
@@ -69,4 +102,25 @@ class SendHost(Protocol):
 
     def note_slow(self, seconds: float, messages: int) -> None:
         """Count messages whose append took a millisecond or more, for the statistics."""
+        ...
+
+
+class EndRules(NamedTuple):
+    """How a half message becomes the one that consumers get: what a kernel must know of it."""
+
+    topic: str  # of half messages
+    topic_mark: bytes  # how the properties begin that say where it belongs, and which group sent it
+    queue_mark: bytes
+    group_mark: bytes
+    dropped: Sequence[bytes]  # how those begin that a commit leaves out
+    without: Sequence[bytes]  # one with any of these in its properties is left to the handlers
+    json: tuple[bytes, bytes]  # the answer to a commit, before and behind the opaque
+    binary: bytes  # the same in the other encoding
+
+
+class EndHost(Protocol):
+    """What a feed tells the broker of the ends of transactions."""
+
+    def note_committed(self, offsets: Sequence[int], topics: Sequence[str], born_ms: Sequence[int]) -> None:
+        """Note half messages whose commits were stored, by their offsets."""
         ...

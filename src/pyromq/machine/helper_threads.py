@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from .. import logs
 from ..ambient import RunBlocking
+from .memory import spare_address_space
 
 log = logs.get("pyromq.machine")
 
@@ -21,6 +22,7 @@ T = TypeVar("T")
 @contextmanager
 def helper_threads(count: int) -> Iterator[RunBlocking]:
     """Start the threads, and end them when their last call is done."""
+    spare_address_space()
     with ThreadPoolExecutor(count, "pyromq-blocking") as pool:
         together = Barrier(count)  # each takes one call and waits for the others: so all of them are started
         for started in [pool.submit(together.wait) for _ in range(count)]:

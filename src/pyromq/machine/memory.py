@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from ..model.wire_text import whole_number
 
 _NO_LIMIT = 1 << 62  # version 1 of control groups writes a number near 2^63 for "none"
 _UNKNOWN = 8 << 30  # where the system tells nothing
+_M_ARENA_MAX = -8  # of malloc.h
 
 
 def memory_limit(root: Path = Path("/")) -> int:
     """Return the limit in bytes. `root`: where proc and sys are mounted, another folder in tests."""
     found = [one for one in (_physical(), _address_space(), *_control_groups(root)) if 0 < one < _NO_LIMIT]
     return min(found, default=_UNKNOWN)
+
+
+def spare_address_space() -> None:
+    """Keep threads from reserving 64 MB of address space each, where that is limited. Call it before they start.
+
+    glibc gives each thread that allocates an arena of its own; from here on all of them share the first one."""
+    if not _address_space():
+        return
+    import ctypes  # not at the top: hardly a daemon comes here
+
+    with suppress(AttributeError):  # a C library other than glibc
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 
 def _physical() -> int:

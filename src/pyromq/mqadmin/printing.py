@@ -18,7 +18,6 @@ from ..protocol.bodies.keyed import MessageQueue
 from ..protocol.json import ANSWER_LIMITS, Dialect, parse_json
 
 V = TypeVar("V")
-_V4_0_0 = 212  # its snapshot
 
 
 def as_line(text: str) -> str:
@@ -83,15 +82,6 @@ def local_time(ms: int, pattern: str, millis: str = "") -> str:
     except (ValueError, OverflowError, OSError):
         return "after 9999" if ms > 0 else "before the year 1"
     return text + (millis % (ms % 1000) if millis else "")
-
-
-def version_name(number: int) -> str:
-    """Return `V5_5_0` for the version of a client or broker: from 4.0.0 (213) on, each patch takes two numbers."""
-    if number < _V4_0_0:
-        return f"V3({number})"
-    minors, patches = divmod(number - _V4_0_0, 20)
-    name = f"V{4 + minors // 10}_{minors % 10}_{patches // 2}"
-    return name if patches % 2 else f"{name}_SNAPSHOT"
 
 
 def pretty(body: Body) -> str:

@@ -110,6 +110,7 @@ async def expiry_loop(table: RouteTable, live: Live[NamesrvConfig], announcer: A
 
 def expire(table: RouteTable, announcer: Announcer, now_ms: int) -> None:
     departures = table.expire(now_ms)
+    table.expired += len(departures.departed)
     announcer.departed(departures, "broker expired")
     for one in departures.departed:
         # The connection of a silent broker is most likely dead, unless another broker still speaks over it.

@@ -9,7 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..access.settings import AccessSettings
+from ..audit.settings import AuditSettings
 from ..config import IgnoredKeys, JavaKeys, RefusedKeys, check_ranges, setting
+from ..config.parts import including, part_of
+from ..metrics.settings import MetricsSettings
 from ..transport.address import refuse_strangers
 from ..transport.java_keys import CLIENT_KEYS, SERVER_KEYS, TLS_KEYS
 from ..transport.settings import TransportSettings
@@ -23,6 +27,9 @@ def _default_kv_path() -> Path:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@including(AuditSettings)
+@including(AccessSettings)
+@including(MetricsSettings)
 class NamesrvConfig(TransportSettings):
     """Java's names and defaults, except that the address is loopback and order topics keep their queues."""
 
@@ -30,6 +37,12 @@ class NamesrvConfig(TransportSettings):
     listen_port: int = setting(9876, low=0, high=65535, help="port; 0 takes a free one")
     allow_unauthenticated: bool = setting(
         False, help="listen on other than loopback although nobody is asked who they are"
+    )
+    cluster_name: str = setting(
+        "DefaultCluster", help="the cluster that policies must name for requests about this name server as a whole"
+    )
+    metrics_prom_exporter_port: int = setting(
+        5558, low=0, high=65535, flag=True, help="port of /metrics, one above a broker's; 0 takes a free one"
     )
     kv_config_path: Path = setting(factory=_default_kv_path, flag=True, help="where KV configuration is kept")
     config_black_list: tuple[str, ...] = setting(
@@ -73,8 +86,22 @@ class NamesrvConfig(TransportSettings):
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        if not self.allow_unauthenticated:
-            refuse_strangers(self.bind_address)
+        self.access.check_access()
+        if not (self.allow_unauthenticated or self.access.authentication_enabled):
+            refuse_strangers(self.bind_address, "set authenticationEnabled=true (docs/access.md), ")
+
+    @property
+    def access(self) -> AccessSettings:
+        return part_of(self, AccessSettings)
+
+    @property
+    def users_path(self) -> Path:
+        """Return the file of users and policies; the key that seals their passwords is beside it."""
+        return self.kv_config_path.with_name("access.json")
+
+    @property
+    def metrics(self) -> MetricsSettings:
+        return part_of(self, MetricsSettings)
 
     @property
     def overlay_path(self) -> Path:
@@ -85,6 +112,15 @@ class NamesrvConfig(TransportSettings):
     def tls_folder(self) -> Path:
         """Return where a certificate is kept that the name server makes for itself."""
         return self.kv_config_path.with_name("tls")
+
+    @property
+    def audit(self) -> AuditSettings:
+        return part_of(self, AuditSettings)
+
+    @property
+    def audit_folder_unless_named(self) -> Path:
+        """Return where the audit log is, if no folder is named for it."""
+        return self.kv_config_path.with_name("audit")
 
     @property
     def black_list(self) -> set[str]:

@@ -70,6 +70,7 @@ class RouteTable:
     """Event loop only. What it returns is shared and never changed afterwards, neither here nor by who gets it."""
 
     def __init__(self) -> None:
+        self.expired = 0  # replicas that fell silent, since the start
         self._topics: dict[str, _Topic] = {}
         self._brokers: dict[str, _Broker] = {}
         self._clusters: dict[str, set[str]] = {}

@@ -13,27 +13,36 @@ from functools import partial
 
 from .. import logs
 from ..ambient import Clock
+from ..audit.log import AuditLog
+from ..audit.opening import audit_log
 from ..config import Live, Loaded
 from ..errors import ConfigError
 from ..machine.budget import Budget, budget_of_process
 from ..machine.helper_threads import helper_threads
+from ..metrics.exporting import Exporting, MetricsSource
+from ..metrics.families import LabelSets
+from ..metrics.limiting import Limiting
 from ..protocol.json import load_dialect
 from ..supervision import Loops
+from ..transport.certificates.self_signed import log_certificate, with_certificate
 from ..transport.client import Connect, RemotingClient
-from ..transport.dispatch import Dispatcher
+from ..transport.dispatch import Dispatcher, allow_all
 from ..transport.limits import Limits
 from ..transport.listening import NoSuchHost
 from ..transport.peer import Peer
-from ..transport.self_signed import log_certificate, with_certificate
 from ..transport.server import Server
+from ..transport.turns.access_audit import AccessAudit
+from ..transport.turns.auditing import Auditing
 from ..transport.turns.loop_holds import LoopHolds
 from ..transport.turns.slices import Slices
+from .access import NamesrvAccess
 from .announcer import Announcer, expiry_loop
 from .config import NAMESRV_KEYS, NamesrvConfig
 from .handlers.brokers import BrokerHandlers
 from .handlers.operators import KvHandlers, SettingsHandlers
 from .handlers.topics import TopicHandlers
 from .kv_config import KvConfig, RunBlocking
+from .metrics import NamesrvMetrics
 from .route_table import RouteTable
 from .surface import surface
 
@@ -52,6 +61,7 @@ class NameServer:
         run_blocking: RunBlocking = asyncio.to_thread,
         connect: Connect | None = None,
         budget: Budget | None = None,
+        audit: AuditLog | None = None,
     ) -> None:
         config = loaded.config
         budget = budget or Budget()
@@ -60,12 +70,14 @@ class NameServer:
         self.live = Live(loaded, NAMESRV_KEYS, config.overlay_path)
         self.table = RouteTable()
         self._kv = KvConfig.open(config.kv_config_path, run_blocking, lambda: self.live.config)
+        self.access = NamesrvAccess(config, clock, run_blocking)
         self._client = RemotingClient(
             clock=clock,
             rng=rng,
             limits=Limits(connections=budget.shares.outgoing),
             tls=config.client_tls(),
             connect=connect,
+            sign=self.access.sign,
         )
         self._announcer = Announcer(self._client, self.live, clock)
         slices = Slices(clock)
@@ -74,8 +86,14 @@ class NameServer:
             TopicHandlers(self.table, self._kv, self.live, clock, slices),
             KvHandlers(self._kv),
             SettingsHandlers(self.live, run_blocking),
+            self.access.admin if config.access.authentication_enabled else None,
         )
-        self.dispatch = Dispatcher(LoopHolds(clock, config.limits().loop_hold_ms).around(handlers), slices=slices)
+        if audit is not None:
+            told = AccessAudit(audit, self.access.table.directory)
+            told.watch(self.access.gate)
+            handlers = Auditing(audit, told.describe).around(handlers)
+        served = LoopHolds(clock, config.limits().loop_hold_ms).around(handlers)
+        self.dispatch = Dispatcher(served, self.access.gate or allow_all, slices)
         self.server = Server(
             self.dispatch,
             clock=clock,
@@ -86,6 +104,8 @@ class NameServer:
             name="namesrv",
         )
         self._is_stopping = False
+        self._rng = rng
+        self.exporting: Exporting | None = None  # from `listen` on
         self.loops = Loops(clock, log)
         self.expiry: asyncio.Task[None] | None = None  # ends only by `stop`
 
@@ -95,18 +115,31 @@ class NameServer:
 
     async def listen(self) -> str:
         """Return the address, with the port that was chosen where the setting says 0."""
+        self.exporting = await self._exporting()
         host, port = self._config.bind_address.strip("[]"), self._config.listen_port
         try:
-            return await self.server.start(host, port)
+            address = await self.server.start(host, port)
         except NoSuchHost:
             raise
         except ConfigError as fault:
             ways = f"pyromq up --namesrv-port PORT, pyromq namesrv --listen {host}:PORT"
             raise ConfigError(f"{fault} ({ways}, or listenPort in the configuration file)") from None
+        self.exporting.begin()
+        return address
+
+    async def _exporting(self) -> Exporting:
+        config = self._config
+        listening = await Exporting.bind(config.metrics, config.allow_unauthenticated)
+        labels = LabelSets({**config.metrics.extra_labels, "node_type": "namesrv"})
+        limiting = Limiting(config.metrics.metrics_otel_cardinality_limit)
+        source = MetricsSource(NamesrvMetrics(labels, self.table, self.server).collect, limiting, list)
+        return Exporting(config.metrics, listening, source, clock=self._clock, rng=self._rng)
 
     async def stop(self) -> None:
         """Finish requests in work, then stop. What the table knows is gone then: brokers register again."""
         self._is_stopping = True
+        if self.exporting is not None:
+            await self.exporting.stop()
         await self.server.stop(self._config.shutdown_wait_time_seconds)
         if self.expiry is not None:
             self.expiry.cancel()
@@ -114,6 +147,7 @@ class NameServer:
         await self._announcer.close()
         await self._client.close()
         await self._kv.close()
+        await self.access.close()
 
     def _connection_lost(self, peer: Peer) -> None:
         if not self._is_stopping:  # then it was us, and nobody has left
@@ -140,7 +174,9 @@ async def run(
     loaded = with_certificate("namesrv", loaded, config, config.tls_folder, [config.bind_address], clock.now_ms())
     async with AsyncExitStack() as stack:
         run_blocking = stack.enter_context(helper_threads(1))
-        namesrv = NameServer(loaded, clock=clock, rng=rng, budget=budget, run_blocking=run_blocking)
+        folder = loaded.config.audit_folder_unless_named
+        audit = await stack.enter_async_context(audit_log("namesrv", loaded.config.audit, folder, clock, run_blocking))
+        namesrv = NameServer(loaded, clock=clock, rng=rng, budget=budget, run_blocking=run_blocking, audit=audit)
         stack.push_async_callback(namesrv.stop)
         address = await namesrv.listen()
         if shared is None:

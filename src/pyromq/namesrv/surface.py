@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from ..access.administration import AccessAdmin
 from ..model.topic import TopicFlag
 from ..protocol.requests import RequestCode as Code
 from ..protocol.row import ServedBy
-from ..transport.dispatch import Handler, bind, bound
+from ..transport.dispatch import Handler, bind, bound, replying
 from .handlers.brokers import BrokerHandlers
 from .handlers.operators import KvHandlers, SettingsHandlers
 from .handlers.topics import TopicHandlers
 
 
 def surface(
-    brokers: BrokerHandlers, topics: TopicHandlers, kv: KvHandlers, settings: SettingsHandlers
+    brokers: BrokerHandlers,
+    topics: TopicHandlers,
+    kv: KvHandlers,
+    settings: SettingsHandlers,
+    access: AccessAdmin | None = None,
 ) -> Mapping[int, Handler]:
+    """Return a handler for every code that is served. `access` None: users are not, as Java's name servers do."""
     pairs = (
         bind(Code.REGISTER_BROKER, brokers.register),
         bind(Code.UNREGISTER_BROKER, brokers.unregister),
@@ -45,4 +51,7 @@ def surface(
         bind(Code.UPDATE_NAMESRV_CONFIG, settings.change),
         bind(Code.GET_NAMESRV_CONFIG, settings.show),
     )
-    return bound(pairs, ServedBy.NAME_SERVER)
+    if access is None:
+        return bound(pairs, ServedBy.NAME_SERVER)
+    of_users = ((row.code, replying(answer)) for row, answer in access.answers().items())
+    return bound((*pairs, *of_users), ServedBy.NAME_SERVER, ServedBy.USERS)

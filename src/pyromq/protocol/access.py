@@ -25,6 +25,7 @@ class Action(Enum):
 
 class Resource(Enum):
     CLUSTER = "Cluster"
+    NAMESPACE = "Namespace"  # in policies alone: no request needs one, as in 5.5.0
     TOPIC = "Topic"
     GROUP = "Group"
 

@@ -297,7 +297,7 @@ class RequestCode:
 
     # users and permissions
     AUTH_CREATE_USER = Row(3001, Content(admin.UserName, groups.UserInfo), NOTHING, by=USERS)
-    AUTH_UPDATE_USER = Row(3002, Content(admin.UserName, groups.UserInfo), NOTHING, by=USERS)
+    AUTH_UPDATE_USER = Row(3002, Content(admin.UserChange, groups.UserInfo), NOTHING, by=USERS)
     AUTH_DELETE_USER = Row(3003, Content(admin.UserName), NOTHING, by=USERS)
     AUTH_GET_USER = Row(3004, Content(admin.UserName), Content(None, groups.UserInfo), needs=READ, by=USERS)
     AUTH_LIST_USER = Row(3005, Content(admin.ListUsers), Content(None, list[groups.UserInfo]), needs=READ, by=USERS)
@@ -327,10 +327,10 @@ class RequestCode:
     GET_TOPIC_NAME_LIST = Row(23, NOTHING, NOTHING, by=NOBODY)
     TRIGGER_DELETE_FILES = Row(27, NOTHING, NOTHING, by=NOBODY)
     GET_CLIENT_CONFIG = Row(47, NOTHING, NOTHING, by=NOBODY)
-    UPDATE_AND_CREATE_ACL_CONFIG = Row(50, NOTHING, NOTHING, by=USERS)
-    DELETE_ACL_CONFIG = Row(51, NOTHING, NOTHING, by=USERS)
-    GET_BROKER_CLUSTER_ACL_INFO = Row(52, NOTHING, NOTHING, by=USERS)
-    UPDATE_GLOBAL_WHITE_ADDRS_CONFIG = Row(53, NOTHING, NOTHING, by=USERS)
+    UPDATE_AND_CREATE_ACL_CONFIG = Row(50, NOTHING, NOTHING, by=NOBODY)
+    DELETE_ACL_CONFIG = Row(51, NOTHING, NOTHING, by=NOBODY)
+    GET_BROKER_CLUSTER_ACL_INFO = Row(52, NOTHING, NOTHING, by=NOBODY)
+    UPDATE_GLOBAL_WHITE_ADDRS_CONFIG = Row(53, NOTHING, NOTHING, by=NOBODY)
     SUSPEND_CONSUMER = Row(209, NOTHING, NOTHING, by=NOBODY)
     RESUME_CONSUMER = Row(210, NOTHING, NOTHING, by=NOBODY)
     RESET_CONSUMER_OFFSET_IN_CONSUMER = Row(211, NOTHING, NOTHING, by=NOBODY)
@@ -348,6 +348,10 @@ class RequestCode:
     DEAD_LETTERS = Row(30005, Content(admin.DeadLettersRequest), Content(None, own.DeadLettersAnswer), needs=READ)
     TABLE_VERSIONS = Row(30006, NOTHING, Content(None, own.TableVersions), lane=QUERY, needs=READ)
     OWN_COMMITS = Row(30007, NOTHING, Content(None, own.OwnCommitsAnswer), needs=READ)
+    SNAPSHOT = Row(30008, Content(admin.SnapshotRequest), Content(None, own.SnapshotAnswer), needs=READ)
+    SET_QUOTA = Row(30010, Content(None, own.QuotaChange), NOTHING)
+    QUOTAS = Row(30011, NOTHING, Content(None, own.QuotaList), needs=READ)
+    DELETE_QUOTA = Row(30012, Content(admin.QuotaName), NOTHING)
     # fmt: on
 
 

@@ -53,7 +53,7 @@ class ServedBy(Enum):
     NOBODY = "RocketMQ 5.5.0 has the number and no handler either"
     POP = "pop consumption is not there yet: consume by pulling (a push consumer does)"
     REPLICATION = "replication is not there yet: this broker is a lone master"
-    USERS = "users and permissions are not there yet"
+    USERS = "brokers and name servers answer it"
     LITE = "lite topics are not there yet"
     STATIC = "static topics are not there yet"
 

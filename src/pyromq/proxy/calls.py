@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..access.rights import EVERYTHING, NOBODY, Principal, Rights
 from ..model.client_info import Language
 from ..protocol.grpc.v2 import Code
 from ..transport.http2.calls import Call
@@ -26,6 +27,8 @@ class Caller:
     client_version: str
     remote: str
     deadline: float | None = None
+    principal: Principal = NOBODY
+    rights: Rights = EVERYTHING
 
     @property
     def language(self) -> Language:
@@ -48,10 +51,11 @@ def language_of(name: str) -> Language:
     return found
 
 
-def caller_of(call: Call) -> Caller:
+def caller_of(call: Call, principal: Principal = NOBODY, rights: Rights = EVERYTHING) -> Caller:
     """Return who calls. Denied (40017) without a client id."""
     metadata = call.metadata
     client_id = metadata.get(CLIENT_ID, "")
     if not client_id.strip():
         raise Denied(Code.CLIENT_ID_REQUIRED, "client id cannot be empty")
-    return Caller(client_id, metadata.get(LANGUAGE, ""), metadata.get(CLIENT_VERSION, ""), call.remote, call.deadline)
+    language, version = metadata.get(LANGUAGE, ""), metadata.get(CLIENT_VERSION, "")
+    return Caller(client_id, language, version, call.remote, call.deadline, principal, rights)

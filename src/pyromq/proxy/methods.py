@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from google.protobuf.message import DecodeError
@@ -14,7 +15,7 @@ from ..protocol.grpc.status import GrpcStatus
 from ..protocol.grpc.v2 import Code
 from ..protocol.row import RequestClass
 from ..transport.http2.calls import Call, GrpcError, Method, Methods, Stream, Unary
-from .calls import Caller, caller_of
+from .calls import Caller
 from .clients.telemetry import Telemetry
 from .rpc import ack, clients, dead_letters, offsets, receive, routes, send, transactions
 from .services import Services
@@ -158,7 +159,8 @@ def _at_once(services: Services, rpc: RpcRow, otherwise: Unary) -> Unary:
 
     def serve(call: Call, data: bytes) -> bytes | Awaitable[bytes]:
         try:
-            answer = rpc.at_once(services, caller_of(call), _decoded(rpc, data))
+            request = _once(rpc, data)
+            answer = rpc.at_once(services, _caller(services, call, rpc, request), request())
         except (Denied, GrpcError):
             answer = None  # the usual way says what is wrong
         if answer is None:
@@ -172,9 +174,10 @@ def _at_once(services: Services, rpc: RpcRow, otherwise: Unary) -> Unary:
 def _unary(services: Services, shares: CallShares, rpc: RpcRow) -> Unary:
     async def serve(call: Call, data: bytes) -> bytes:
         try:
-            caller = caller_of(call)
+            request = _once(rpc, data)
+            caller = _caller(services, call, rpc, request)
             with shares.place(rpc.share):
-                answer = await rpc.serve(services, caller, _decoded(rpc, data))
+                answer = await rpc.serve(services, caller, request())
         except GrpcError:
             raise
         except Exception as fault:
@@ -188,10 +191,10 @@ def _unary(services: Services, shares: CallShares, rpc: RpcRow) -> Unary:
 def _receive(services: Services, shares: CallShares) -> Stream:
     async def serve(call: Call) -> None:
         data = await call.receive()
-        request = _decoded(RECEIVE, data or b"")
         is_begun = False
         try:
-            caller = caller_of(call)
+            decoded = _once(RECEIVE, data or b"")
+            caller, request = _caller(services, call, RECEIVE, decoded), decoded()
             with shares.place(RECEIVE.share):
                 is_begun = True
                 await receive.receive_message(services, caller, call, request)
@@ -209,9 +212,9 @@ def _receive(services: Services, shares: CallShares) -> Stream:
 def _pull(services: Services, shares: CallShares) -> Stream:
     async def serve(call: Call) -> None:
         data = await call.receive()
-        request = _decoded(PULL, data or b"")
         try:
-            caller = caller_of(call)
+            decoded = _once(PULL, data or b"")
+            caller, request = _caller(services, call, PULL, decoded), decoded()
             with shares.place(PULL.share):
                 await offsets.pull_message(services, caller, call, request)
         except GrpcError:
@@ -221,6 +224,15 @@ def _pull(services: Services, shares: CallShares) -> Stream:
             await call.send(v2.PullMessageResponse(status=shown).SerializeToString())
 
     return serve
+
+
+def _caller(services: Services, call: Call, rpc: RpcRow, request: Callable[[], Any]) -> Caller:
+    return services.caller_of(call, rpc.request.DESCRIPTOR.name, request)
+
+
+def _once(rpc: RpcRow, data: bytes) -> Callable[[], Any]:
+    """Return what decodes a request when it is asked for first, and keeps it."""
+    return cache(partial(_decoded, rpc, data))
 
 
 def _decoded(rpc: RpcRow, data: bytes) -> Any:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
 from .. import logs
+from ..access.gate import AccessGate
+from ..access.rights import EVERYTHING, Principal
 from ..ambient import Clock, Random
 from ..errors import PyroError
 from ..protocol.command import Command
 from ..protocol.headers.header import Header
 from ..protocol.row import Row
+from ..transport.http2.calls import Call
+from .access import admitted
 from .backend import Backend
-from .calls import BROKER_S, Caller
+from .calls import BROKER_S, Caller, caller_of
 from .clients.grpc_client import GrpcClient
 from .clients.peers import CallPeer
 from .clients.registry import Clients
@@ -35,6 +39,7 @@ class Services:
     settings: ProxySettings
     clock: Clock
     rng: Random
+    gate: AccessGate | None = None  # None: everybody may do everything
     clients: Clients = field(init=False)
     renewals: Renewals = field(init=False)
     transactions: OpenTransactions = field(init=False)
@@ -50,6 +55,13 @@ class Services:
         self.queues = Queues(self.backend)
         self.few = logs.Limited(log, self.clock)
 
+    def caller_of(self, call: Call, name: str, request: Callable[[], Any]) -> Caller:
+        """Return who makes a call. Denied if he may not (40100), or has no client id (40017), in this order.
+
+        `name`: of the request's message; `request` decodes it, and is called for who has shown who he is."""
+        principal: Principal = admitted(self.gate, call, name, request)
+        return caller_of(call, principal, EVERYTHING if self.gate is None else self.gate.rights_of(principal))
+
     def check_topic(self, topic: str) -> None:
         check_topic(topic, self.backend.is_system_topic)
 
@@ -63,7 +75,7 @@ class Services:
         timeout_s: float = BROKER_S,
     ) -> Command:
         """Ask a broker for a caller. What waits there for a call that is cancelled is forgotten."""
-        peer = CallPeer(caller.remote, caller.known_language)
+        peer = CallPeer(caller.remote, caller.known_language, caller.principal, caller.rights)
         try:
             return await self.backend.call(broker, row, header, body, peer=peer, timeout_s=timeout_s)
         except BaseException:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
 
 from ..ambient import Clock
+from ..audit.log import AuditLog
 from ..broker.broker import Broker
 from ..broker.config import BrokerConfig
 from ..broker.wiring.listeners import InjectedFaults
@@ -54,6 +55,7 @@ class InProcessBroker:
         budget: Budget | None = None,
         loops: ChosenLoops = Broker.loops,
         tables_in_log: bool = False,
+        audit: AuditLog | None = None,
     ) -> InProcessBroker:
         """Open a broker and let it serve, with all of its loops or those that are wanted."""
         broker = await Broker.open(
@@ -66,6 +68,7 @@ class InProcessBroker:
             faults=faults,
             budget=budget,
             tables_in_log=tables_in_log,
+            audit=audit,
         )
         await broker.start()
         return cls(broker, loops(broker))

@@ -6,13 +6,23 @@ Rows are what `--json` prints: plain values under camelCase names; `values.py` h
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from .colour import BAD, DIM, GOOD, STRONG, WARN, Painted, Piece
 from .screen import width, wrapped
 from .values import heading, shown
 
 Row = Mapping[str, Any]
+
+
+class Wording(NamedTuple):
+    """How names become headings, and values (with their names) texts."""
+
+    heading: Callable[[str], str]
+    shown: Callable[[str, Any], str]
+
+
+IN_WORDS = Wording(heading, shown)
 
 
 # What a value means, by its name. What is left out is neither good nor bad.
@@ -30,20 +40,20 @@ _MEANINGS: dict[str, Callable[[Any], str]] = {
 }
 
 
-def lines(rows: Sequence[Row], columns: int | None = None) -> Iterator[str]:
+def lines(rows: Sequence[Row], columns: int | None = None, wording: Wording = IN_WORDS) -> Iterator[str]:
     """Yield a table with one heading per name of the first row; numbers stand to the right.
 
     One that is wider than `columns` becomes a list: a row is a block of lines, one for each name.
     """
     if not rows:
         return
-    table = list(_table(rows))
+    table = list(_table(rows, wording))
     if columns is None or max(map(width, table)) <= columns:
         yield from table
         return
     for number, row in enumerate(rows):
         yield from ([""] if number else [])
-        yield from facts(row, columns)
+        yield from facts(row, columns, wording)
 
 
 def report(found: Row, columns: int | None = None) -> Iterator[str]:
@@ -64,10 +74,10 @@ def indented(rows: Sequence[Row], columns: int | None = None) -> Iterator[str]:
         yield line.after("  ") if isinstance(line, Painted) else f"  {line}".rstrip()
 
 
-def _table(rows: Sequence[Row]) -> Iterator[Painted]:
+def _table(rows: Sequence[Row], wording: Wording) -> Iterator[Painted]:
     names = list(rows[0])
-    cells = [[shown(name, row.get(name)) for name in names] for row in rows]
-    headings = [heading(name) for name in names]
+    cells = [[wording.shown(name, row.get(name)) for name in names] for row in rows]
+    headings = [wording.heading(name) for name in names]
     widths = [max(width(text) for text in column) for column in zip(headings, *cells, strict=True)]
     numeric = [all(type(row.get(name)) in (int, float) for row in rows) for name in names]
     for number, line in enumerate((headings, *cells)):
@@ -91,12 +101,12 @@ def meaning(name: str, value: Any) -> str:
     return _MEANINGS[name](value) if name in _MEANINGS and isinstance(value, int | float) else ""
 
 
-def facts(pairs: Row, columns: int | None = None) -> Iterator[str]:
+def facts(pairs: Row, columns: int | None = None, wording: Wording = IN_WORDS) -> Iterator[str]:
     """Yield a line for each name; a longer value goes on below itself, broken between words."""
-    wide = max((width(heading(name)) for name in pairs), default=0)
+    wide = max((width(wording.heading(name)) for name in pairs), default=0)
     for name, value in pairs.items():
-        label, indent = _pad(heading(name), wide, False) + "  ", " " * (wide + 2)
-        first, *more = wrapped(shown(name, value), None if columns is None else columns - len(indent))
+        label, indent = _pad(wording.heading(name), wide, False) + "  ", " " * (wide + 2)
+        first, *more = wrapped(wording.shown(name, value), None if columns is None else columns - len(indent))
         yield _stripped([(label, DIM), (first, meaning(name, value))])
         yield from (indent + line for line in more)
 

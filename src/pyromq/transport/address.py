@@ -49,11 +49,13 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def refuse_strangers(bind_address: str) -> None:
-    """Raise ConfigError where other machines reach a listener at this address: nobody is asked who they are."""
+def refuse_strangers(bind_address: str, cure: str = "") -> None:
+    """Raise ConfigError where other machines reach a listener at this address: nobody is asked who they are.
+
+    `cure`: what may be done about it besides."""
     if not is_loopback(bind_address):
         raise ConfigError(
-            f"bindAddress = {bind_address}: other machines might reach it, and there are no users and permissions yet; "
+            f"bindAddress = {bind_address}: other machines might reach it, and nobody is asked who he is; {cure}"
             "listen on 127.0.0.1, or, in a trusted network, start it with --insecure, or set allowUnauthenticated=true"
         )
 

@@ -83,7 +83,10 @@ class RemotingClient:
         reconnect: Reconnect | None = None,
         connect: Connect | None = None,
         on_close: Callable[[Peer], None] | None = None,
+        sign: Callable[[Command], None] | None = None,
     ) -> None:
+        """`sign` puts a signature into each request before it leaves, such as `protocol.signatures.Signer.sign`."""
+        self._sign = sign
         self._clock = clock
         self._rng = rng
         self._limits = limits or Limits(frame=ANY_ANSWER)
@@ -100,6 +103,8 @@ class RemotingClient:
 
     async def call(self, address: str, request: Command, timeout_s: float) -> Command:
         """Return the response, whatever its code. CallTimedOut or ConnectionLost if none comes."""
+        if self._sign is not None:
+            self._sign(request)
         peer = self._ready(address)
         if peer is None:
             began = self._clock.monotonic()
@@ -119,6 +124,8 @@ class RemotingClient:
     async def send(self, address: str, request: Command) -> None:
         """Send a request that nobody answers. ConnectionLost if the address cannot be reached."""
         request.flag |= ONEWAY_FLAG
+        if self._sign is not None:
+            self._sign(request)
         connection = await self.connect(address)
         await connection.writable()
         connection.send(request)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from .. import logs
+from ..access.rights import EVERYTHING, NOBODY, Principal, Rights
 from ..errors import ProtocolError, RequestRefused
 from ..model.client_info import Language, Version
 from ..model.codes import ResponseCode
@@ -20,6 +21,7 @@ from ..protocol.headers.header import Header
 from ..protocol.requests import ROWS
 from ..protocol.row import Row, ServedBy
 from .peer import Peer
+from .turns.answer_times import AnswerTimes
 from .turns.slices import Slices
 
 log = logs.get("pyromq.transport")
@@ -38,12 +40,21 @@ class RequestOf(Generic[H, B]):
     """A command, who sent it, and when it came (monotonic): what waited too long need not be served.
 
     Header and body are decoded by the row of the request's code when they are asked for, so that a handler may first
-    refuse what it need not read.
+    refuse what it need not read. `principal` sent it, and `rights` are what he may do (`access/rights.py`).
     """
 
     command: Command
     peer: Peer
     arrived: float = 0.0
+    principal: Principal = NOBODY
+    rights: Rights = EVERYTHING
+    on_answer: Callable[[Reply], None] | None = None  # hears of an answer that a handler sends by itself, later
+    times: AnswerTimes | None = None  # where the time that it took is noted
+
+    def answered(self, reply: Reply) -> None:
+        """Say that this is sent as the answer, by the handler itself."""
+        if self.on_answer is not None:
+            self.on_answer(reply)
 
     @property
     def header(self) -> H:
@@ -62,6 +73,11 @@ class RequestOf(Generic[H, B]):
     def raw_body(self) -> bytes:
         return bytes(self.command.body)
 
+    def note_answer(self, response: int, *, held: bool = False) -> None:
+        """Note how long it took until now, where it is answered. `held`: it waited for a message."""
+        if self.times is not None:
+            self.times.note(self.command.code, response, self.arrived, held)
+
 
 Request = RequestOf[Any, Any]
 
@@ -70,7 +86,8 @@ Request = RequestOf[Any, Any]
 class Reply:
     """What a handler answers. `header` and `fields` together become the response's fields.
 
-    `body` is of the type that the request's row names, or bytes that are encoded already.
+    `body` is of the type that the request's row names, or bytes that are encoded already. `noted` goes into the audit
+    log, not to the peer: of a change `before` and `after`, without secrets.
     """
 
     code: int = ResponseCode.SUCCESS
@@ -78,6 +95,7 @@ class Reply:
     header: Header | None = None
     fields: dict[str, str] = field(default_factory=dict)
     body: Any = b""
+    noted: dict[str, Any] | None = None
 
     @property
     def is_encoded(self) -> bool:
@@ -125,8 +143,19 @@ def bound(pairs: Iterable[tuple[int, Handler]], *servers: ServedBy) -> dict[int,
     return handlers
 
 
+def replying(answer: Callable[[Any], Awaitable[Any]]) -> Handler:
+    """Return a handler that answers with the body, or nothing, that `answer` gives for a request."""
+
+    async def reply(request: Request) -> Reply:
+        body = await answer(request)
+        return Reply() if body is None else Reply(body=body)
+
+    return reply
+
+
 def allow_all(_: Request) -> None:
-    """Allow everything. Another `authorise` raises RequestRefused(NO_PERMISSION) for what is not allowed."""
+    """Allow everything. Another `authorise`, such as `access.gate.AccessGate`, sets who sent a request and what he may
+    do, and raises RequestRefused(NO_PERMISSION) for what is not allowed."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -144,18 +173,27 @@ class Dispatcher:
 
     def __call__(self, request: Request) -> Answer:
         try:
+            self.authorise(request)  # first: strangers are not even told what there is
             handler = self.handlers.get(request.command.code)
             if handler is None:
                 return unsupported(request)
-            self.authorise(request)
             answer = handler(request)
+            if isinstance(answer, Reply):
+                self._screen(request, answer)
         except Exception as fault:
             return failed(request, fault)
         return answer if answer is None or isinstance(answer, Reply) else self._later(request, answer)
 
+    def _screen(self, request: Request, reply: Reply) -> None:
+        """Leave out of a list what the one who asks may not see."""
+        if request.rights is not EVERYTHING and reply.code == ResponseCode.SUCCESS:
+            reply.body = request.rights.shown(request.command.code, reply.body)
+
     async def _later(self, request: Request, answer: Awaitable[Reply | None]) -> Reply | None:
         try:
             reply = await answer
+            if reply is not None:
+                self._screen(request, reply)
             if self.slices is not None and reply is not None and not reply.is_encoded:
                 reply.body = await self.slices.encoded(reply.body, ROWS[request.command.code].gives.dialect)
         except Exception as fault:

@@ -22,6 +22,10 @@ class Peer(Protocol):
     def version(self) -> int: ...
 
     @property
+    def identity(self) -> str | None:
+        """Return the user that the peer's certificate names; None: it showed none, or none was asked for."""
+
+    @property
     def is_open(self) -> bool: ...
 
     async def call(self, request: Command, timeout_s: float) -> Command:

@@ -7,6 +7,7 @@ costs no task. Nothing here knows sockets; `server.py` and `client.py` each own 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from .. import logs
@@ -22,6 +23,7 @@ from .connection.connection import Connection
 from .connection.pending_replies import FrameWriter, Passage, PendingReplies, ReplyTimeout
 from .dispatch import Answer, Handler, Reply, Request, RequestOf, await_answer, failed
 from .limits import Limits
+from .turns.answer_times import AnswerTimes
 from .turns.fair_queue import PROPERTIES_FIELD, class_of
 from .turns.long_turns import LongTurns
 from .turns.turns import Turns
@@ -61,6 +63,8 @@ class Service:
         self._dispatch = dispatch
         self._turns: Turns[Connection, Request] = Turns(limits.shares, self._serve)
         self._replies = PendingReplies(clock, self._check_quiet, reply_timeout, passage)
+        self.times = AnswerTimes(clock.monotonic)
+        self.refused: Counter[tuple[RequestClass, str]] = Counter()  # before a handler saw them: class, limit
         self._departed: set[Connection] = set()  # lost, with requests that are not finished
         self.buffered = BufferedBytes(limits.held_bytes) if buffered is None else buffered
         self.buffered_bytes = 0  # kept for our own peers: unfinished frames and requests, answers that they do not read
@@ -94,7 +98,7 @@ class Service:
             elif kind is RequestClass.SEND and (size := _property_bytes(request)) > self.limits.property_bytes:
                 self._answer(connection, request, self._long_properties(connection, size))
             else:
-                self._turns.put(kind, connection, RequestOf(request, connection, arrived))
+                self._turns.put(kind, connection, RequestOf(request, connection, arrived, times=self.times))
         self._turns.begin_soon()
 
     def reply_when_readable(self, connection: FrameWriter, waiting: Sequence[PendingReply]) -> None:
@@ -122,6 +126,7 @@ class Service:
 
     def _overload(self, connection: Connection, kind: RequestClass) -> Reply:
         limit, name = self.limits.queued_requests, kind.name.lower()
+        self.refused[kind, "queued_requests"] += 1
         self.warn.warning("request refused", peer=connection.address, limit="queued_requests", value=limit)
         remark = f"[OVERLOAD] {limit} {name} requests wait, which is the limit (queued_requests): try again later"
         return Reply(ResponseCode.SYSTEM_BUSY, remark)
@@ -145,6 +150,8 @@ class Service:
             self._failed(request, connection, fault)
             return
         if answer is None or isinstance(answer, Reply):
+            if answer is not None:
+                request.note_answer(answer.code)
             self._answer(connection, command, answer)
             return
         task = asyncio.get_running_loop().create_task(self._serve_later(connection, request, answer))
@@ -160,12 +167,16 @@ class Service:
             self._finish(connection, request.command)
             raise
         else:
+            if reply is not None:
+                request.note_answer(reply.code)
             self._answer(connection, request.command, reply)
 
     def _failed(self, request: Request, connection: Connection, fault: Exception) -> None:
         """Answer for what a handler without a dispatcher around it raised, or a ProtocolError that came through one."""
         try:
-            self._answer(connection, request.command, failed(request, fault))
+            reply = failed(request, fault)
+            request.note_answer(reply.code)
+            self._answer(connection, request.command, reply)
         except ProtocolError:
             connection.violation("bad bytes from a peer", fault=str(fault), code=request.command.code)
             self._finish(connection, request.command)

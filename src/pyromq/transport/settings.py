@@ -153,8 +153,10 @@ class TransportSettings:
         )
 
     def client_tls(self) -> ClientTls | None:
-        if not self.tls_enable:
-            return None
+        return self.own_client_tls() if self.tls_enable else None
+
+    def own_client_tls(self) -> ClientTls:
+        """Return how this daemon speaks TLS to others, whether `tls.enable` is set or not."""
         return ClientTls(
             verify=Verify.CA if self.tls_client_auth_server else Verify.NONE,
             ca=self.tls_client_trust_cert_path,

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 from .. import logs
 from ..errors import ConfigError, ProtocolError
@@ -197,6 +198,13 @@ class TlsSession:
         except ssl.SSLError as fault:
             raise ProtocolError(f"TLS: {fault}") from None
         return self._outgoing.read()
+
+    @property
+    def identity(self) -> str | None:
+        """Return the common name in the peer's certificate, which was checked; None: it showed none."""
+        shown: Any = (self._object.getpeercert() if self.is_ready else None) or {}
+        names = (value for part in shown.get("subject", ()) for key, value in part if key == "commonName")
+        return next(names, None)
 
     def take_outgoing(self) -> bytes:
         return self._outgoing.read()

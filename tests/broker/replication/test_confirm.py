@@ -10,6 +10,7 @@ from pyromq.broker.replication.leading.confirm import SlaveReport, SyncStanding,
 from pyromq.broker.replication.settings import BrokerRole, ReplicationSettings
 
 END, NOW = 1_000, 100.0
+AUTO = {"enable_auto_in_sync_replicas": True}
 
 
 def settings(**changed: Any) -> ReplicationSettings:
@@ -41,6 +42,10 @@ def slave(acked: int, host: str = "10.0.0.1", heard: float = NOW) -> SlaveReport
             {"in_sync_replicas": 3, "min_in_sync_replicas": 3},
             SyncStanding(2, 3, 2, 900),
         ),
+        ([], [], AUTO, SyncStanding(0, 0, 0, 0)),
+        ([slave(900)], [], AUTO, SyncStanding(1, 1, 0, 900)),
+        ([slave(900)], [], AUTO | {"in_sync_replicas": 3}, SyncStanding(1, 1, 0, 900)),
+        ([], [], AUTO | {"in_sync_replicas": 3, "min_in_sync_replicas": 2}, SyncStanding(1, 0, 1, 0)),
         ([slave(900)], [], {"in_sync_replicas": 1}, SyncStanding(0, 1, 0, 0)),
         ([slave(900)], [], {"broker_role": BrokerRole.ASYNC_MASTER}, SyncStanding(0, 1, 0, 0)),
     ],

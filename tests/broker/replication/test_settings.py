@@ -37,6 +37,8 @@ def test_without_role_keys_a_broker_is_a_lone_master() -> None:
         ("haAllow=10.0.0.7;ten", "haAllow = ten: no address and no network; write 10.0.0.7 or 10.0.0.0/24"),
         ("inSyncReplicas=2\nminInSyncReplicas=3", "minInSyncReplicas = 3: more than inSyncReplicas, which is 2"),
         ("minInSyncReplicas=3", "minInSyncReplicas = 3: more than inSyncReplicas, which is 2"),
+        ("totalReplicas=2\ninSyncReplicas=3", "inSyncReplicas = 3: more than totalReplicas, which is 2"),
+        ("totalReplicas=1\nminInSyncReplicas=2", "minInSyncReplicas = 2: more than totalReplicas, which is 1"),
         ("haTransferBatchSize=4194304", "must be from 1 to 4194292"),
     ],
 )
@@ -50,6 +52,8 @@ def test_a_sync_master_waits_for_one_slave_unless_told_otherwise(tmp_path: Path)
     assert loaded(tmp_path, "brokerRole=SYNC_MASTER").part(ReplicationSettings).needed_copies == 2
     told = loaded(tmp_path, "brokerRole=SYNC_MASTER\ninSyncReplicas=1").part(ReplicationSettings)
     assert told.needed_copies == 1
+    usual = loaded(tmp_path, "brokerRole=SYNC_MASTER\ntotalReplicas=3\ninSyncReplicas=2\nminInSyncReplicas=1")
+    assert usual.part(ReplicationSettings).needed_copies == 2
 
 
 def test_lists_of_addresses_and_networks_are_taken(tmp_path: Path) -> None:

@@ -99,6 +99,20 @@ async def test_without_slaves_the_answer_says_so_at_once(tmp_path: Path) -> None
         assert running.broker.store.readable.value == running.broker.store.commit_log.end
 
 
+async def test_fewer_copies_are_asked_for_while_slaves_are_away(tmp_path: Path) -> None:
+    auto = SYNC | {"slave_timeout": 300, "enable_auto_in_sync_replicas": True}
+    async with running_broker(tmp_path, **auto) as running:
+        await running.send(properties={"WAIT": "false"})  # makes the topic
+        assert set((await all_kinds(running)).values()) == {ResponseCode.SUCCESS}
+        async with FakeSlave(running) as slave:
+            await turns_until(lambda: running.broker.copies.standing.needed == 1)
+            assert (await running.send()).code == ResponseCode.SUCCESS
+            slave.reports = False
+            assert (await running.send()).code == ResponseCode.FLUSH_SLAVE_TIMEOUT
+        await turns_until(lambda: running.broker.copies.standing.needed == 0)
+        assert (await running.send()).code == ResponseCode.SUCCESS
+
+
 async def test_what_waits_is_answered_when_the_slave_goes(tmp_path: Path) -> None:
     async with running_broker(tmp_path, **SYNC | {"slave_timeout": 60_000}) as running:
         await running.send(properties={"WAIT": "false"})  # makes the topic

@@ -174,14 +174,25 @@ class NameServer:
 
 
 class Controller:
-    """Java's controller on a loopback port, alone in its group: it listens when constructed, and leads soon."""
+    """Java's controller on a loopback port: it listens when constructed. Alone in its group it leads soon.
 
-    def __init__(self, version: str, home: Path, settings: Mapping[str, str] | None = None) -> None:
-        self.address = f"127.0.0.1:{free_broker_port()}"
+    `group`: the addresses of all controllers of its group, `number`: which of them it is."""
+
+    def __init__(
+        self,
+        version: str,
+        home: Path,
+        settings: Mapping[str, str] | None = None,
+        *,
+        group: Sequence[str] = (),
+        number: int = 0,
+    ) -> None:
+        group = group or (f"127.0.0.1:{free_broker_port()}",)
+        self.address = group[number]
         merged = {
             "controllerDLegerGroup": "group1",
-            "controllerDLegerPeers": f"n0-{self.address}",  # for brokers too
-            "controllerDLegerSelfId": "n0",
+            "controllerDLegerPeers": ";".join(f"n{at}-{one}" for at, one in enumerate(group)),  # for brokers too
+            "controllerDLegerSelfId": f"n{number}",
             "controllerStorePath": str(home / "controller"),
             "mappedFileSize": str(1 << 20),
             **(settings or {}),

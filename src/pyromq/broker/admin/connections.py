@@ -10,6 +10,7 @@ from ...errors import CallFailed, CallTimedOut, RequestRefused
 from ...model.client_info import Version
 from ...model.codes import ResponseCode
 from ...model.ids import parse_offset_message_id
+from ...protocol.access import Action
 from ...protocol.bodies.connections import (
     ClientConnection,
     ConsumerConnection,
@@ -29,6 +30,7 @@ from ...transport.dispatch import Reply, Request, RequestOf
 from ...transport.peer import Peer
 from ..clients.popped_subscriptions import PoppedSubscriptions
 from ..clients.producers import ConnectedProducer, Producers
+from ..reading.record_rights import check_record
 from .view import BrokerView
 
 RELAY_S = 10.0
@@ -110,6 +112,7 @@ class ConnectionAdmin(BrokerView):
         record = await self.store.ask(lambda: self.store.reader.record_at(place))
         if record is None:
             raise RequestRefused(f"no message {header.msg_id} in this broker")
+        check_record(request.rights, record, Action.SUB)
         fields = dict(request.command.fields) | {"brokerName": self.live.config.broker_name}
         topic = self.topics.find(header.topic or "")
         if topic is not None:

@@ -26,7 +26,7 @@ from ...protocol.headers.admin import (
 from ...protocol.headers.header import GroupName
 from ...transport.dispatch import Reply, RequestOf
 from ..metadata.attributes import GROUP_ATTRIBUTES, alter
-from .view import MOST_QUEUES, BrokerView, check, illegal
+from .view import MOST_QUEUES, BrokerView, change, check, illegal
 
 log = logs.get("pyromq.broker")
 
@@ -44,9 +44,11 @@ class GroupAdmin(BrokerView):
         """Answer 200. Java answers a request without a body with success and does nothing; we say what is missing."""
         if not request.raw_body:
             raise RequestRefused("the body is empty: a SubscriptionGroupConfig is needed")
-        self.groups.put(self._checked(request.body))
+        after = self._checked(request.body)
+        before = self.groups.find(after.group_name)
+        self.groups.put(after)
         await self.saved()
-        return Reply()
+        return Reply(noted=change(before, after))
 
     async def update_many(self, request: RequestOf[None, SubscriptionGroupList]) -> Reply:
         """Answer 225. All or none."""
@@ -55,7 +57,7 @@ class GroupAdmin(BrokerView):
         async for group in self.slices.each(checked):
             self.groups.put(group)
         await self.saved()
-        return Reply()
+        return Reply(noted={"groups": [one.group_name for one in checked]})
 
     def _checked(self, wanted: SubscriptionGroupConfig) -> SubscriptionGroupConfig:
         check(names.group_fault(wanted.group_name))
@@ -80,13 +82,14 @@ class GroupAdmin(BrokerView):
         header = request.header
         if header.clean_offset:
             await self._drop_offsets(header.group_name)
+        before = self.groups.find(header.group_name)
         if self.groups.delete(header.group_name):
             log.info("group deleted", group=header.group_name, peer=request.peer.address)
         self.forget(header.group_name)
         if header.clean_offset:
             await self._drop_offsets(header.group_name)  # what its members committed meanwhile
         await self.saved()
-        return Reply()
+        return Reply(noted=change(before, None))
 
     async def _drop_offsets(self, group: str) -> None:
         self.offsets.drop_group(group)

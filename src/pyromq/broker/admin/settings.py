@@ -49,6 +49,7 @@ class SettingsAdmin:
             text = request.raw_body.decode()
         except UnicodeDecodeError as fault:
             raise RequestRefused(f"the body is no UTF-8 at byte {fault.start}") from None
+        before = self.live.shown()
         with checked_change(text, BLACK_LIST, self.live.config.overlay_path):
             changed = self.live.change(text, SOURCE)
         self.version = next_version(self.version, self.now_ms())
@@ -58,4 +59,4 @@ class SettingsAdmin:
         notes = [
             f"{key} = {changed[key]} counts as {value}, as in Java" for key, value in clamped.items() if key in changed
         ]
-        return Reply(remark="; ".join(notes) or None)
+        return Reply(remark="; ".join(notes) or None, noted=self.live.noted(changed, before))

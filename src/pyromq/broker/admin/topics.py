@@ -24,7 +24,7 @@ from ...protocol.headers.admin import CreateTopic, GetAllTopicConfig, GetAllTopi
 from ...protocol.headers.header import RpcHeader, TopicName
 from ...transport.dispatch import Reply, Request, RequestOf
 from ..metadata.attributes import MESSAGE_TYPE, TOPIC_ATTRIBUTES, alter, parse_changes
-from .view import MOST_QUEUES, BrokerView, check, illegal
+from .view import MOST_QUEUES, BrokerView, change, check, illegal
 
 log = logs.get("pyromq.broker")
 
@@ -61,9 +61,10 @@ class TopicAdmin(BrokerView):
             order=header.order,
             attributes=parse_changes(header.attributes),
         )
-        self.topics.put(self._checked(wanted, header.force))
+        before, after = self.topics.find(header.topic), self._checked(wanted, header.force)
+        self.topics.put(after)
         await self._all_saved()
-        return Reply()
+        return Reply(noted=change(before, after))
 
     async def create_many(self, request: RequestOf[RpcHeader, CreateTopicListRequestBody]) -> Reply:
         """Create all or none: what is wrong with one is said before the first is made."""
@@ -74,7 +75,7 @@ class TopicAdmin(BrokerView):
         async for topic in self.slices.each(checked):
             self.topics.put(topic)
         await self._all_saved()
-        return Reply()
+        return Reply(noted={"topics": [one.topic_name for one in checked]})
 
     def _checked(self, wanted: TopicConfig, force: bool) -> TopicConfig:
         """Return the topic as it will be, its attributes altered from what they were."""
@@ -138,7 +139,7 @@ class TopicAdmin(BrokerView):
         if not name.strip():
             raise illegal("The specified topic is blank.")
         self._check_name(name)
-        doomed = [name]
+        doomed, before = [name], self.topics.find(name)
         if self.live.config.clear_retry_topic_when_delete_topic:
             for group in self.offsets.groups_of(name):
                 doomed += [f"{names.RETRY_PREFIX}{group}+{name}", f"{names.RETRY_PREFIX}{group}_{name}"]
@@ -153,7 +154,7 @@ class TopicAdmin(BrokerView):
             self.remove_queues(topic)
             self.forget(topic)
         await self._all_saved()
-        return Reply()
+        return Reply(noted=change(before, None) | {"deleted": doomed})
 
     # --- 21, 305, 351 ---------------------------------------------------------------------------------------------
 

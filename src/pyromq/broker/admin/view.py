@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from ...config import Live
 from ...errors import RequestRefused
 from ...model.codes import ResponseCode
@@ -44,6 +46,11 @@ class BrokerView:
         """Return whether its offsets matter: those of topics that an online group no longer subscribes to are old."""
         members = self.consumers.find(group)
         return members is None or not members.subscriptions or topic in members.subscriptions
+
+
+def change(before: object, after: object) -> dict[str, object]:
+    """Return what the audit log says of a change: the whole of both, None where there was or is nothing."""
+    return {"before": msgspec.to_builtins(before), "after": msgspec.to_builtins(after)}
 
 
 def illegal(remark: str) -> RequestRefused:

@@ -1,7 +1,8 @@
 """The duplicate window after a start: made again from the end of the log. Blocking, before the broker serves anyone.
 
-Called once by the composition root where the window is on. The log is read from the first record that is young enough,
-which is searched by halving, since a file may be far larger than what was sent within the window.
+Called once by the composition root where the window is on. The log is read from the first record that is young enough
+beside its last one, which is searched by halving, since a file may be far larger than what was sent within the window.
+Some of its end is read whatever the times say: a broker whose clock was wrong may have written the last ones.
 """
 
 from __future__ import annotations
@@ -15,10 +16,15 @@ from .duplicate_window import DuplicateTable, is_sent_on, read_send_id
 log = logs.get("pyromq.broker")
 
 _NEAR = 4 << 20  # bytes that are rather read than halved again
+_ALWAYS = 8 << 20  # bytes at the log's end that are read at least
 
 
 def rebuild_window(table: DuplicateTable, commit_log: CommitLog, delays: DelayLevels, now_ms: int) -> None:
-    start = find_start(commit_log, delays, now_ms - table.window_ms)
+    """Fill the table. `now_ms` is of the clock that the table goes by."""
+    start = min(
+        find_start(commit_log, delays, commit_log.tail.last_time - table.window_ms),
+        _start_of_end(commit_log, delays),
+    )
     records = 0
     for found in LogWalk(commit_log.sequence, delays, start, lambda fault: fault.position >= commit_log.end):
         if not isinstance(found, Placed) or is_sent_on(found.topic):
@@ -26,8 +32,8 @@ def rebuild_window(table: DuplicateTable, commit_log: CommitLog, delays: DelayLe
         records += 1
         try:
             send_id = read_send_id(found.properties)
-            if send_id is not None and found.store_time > now_ms - table.window_ms:
-                table.rebuild(*send_id, found)
+            if send_id is not None:
+                table.rebuild(*send_id, found, now_ms)
         except ValueError:
             continue  # stored while the window was off, when nobody looked
         except Exception:
@@ -51,6 +57,14 @@ def find_start(commit_log: CommitLog, delays: DelayLevels, since_ms: int) -> int
         else:
             low = found.position
     return low
+
+
+def _start_of_end(commit_log: CommitLog, delays: DelayLevels) -> int:
+    """Return where a record begins, with about so many bytes behind it as are always read."""
+    if commit_log.end - commit_log.start <= _ALWAYS:
+        return commit_log.start
+    found = _first_from(commit_log, delays, commit_log.end - _ALWAYS, commit_log.end)
+    return commit_log.start if found is None else found.position
 
 
 def _first_from(commit_log: CommitLog, delays: DelayLevels, start: int, end: int) -> Placed | None:

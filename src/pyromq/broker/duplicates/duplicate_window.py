@@ -2,6 +2,9 @@
 
 A send is known by (producer, epoch, sequence). The table is derived: what it holds stands in the log as a property of
 each message, and `duplicate_recovery.py` makes it again from there. Memory is bounded by messages and by age.
+
+Times are of a monotonic clock: with the wall clock an hour ahead, here or at the broker that led before, everything
+would be forgotten at once, and a repeat be stored.
 """
 
 from __future__ import annotations
@@ -141,14 +144,15 @@ class DuplicateTable:
         if not known.places and self._sends.get(identity) is known:
             self._remove(identity, known)
 
-    def rebuild(self, identity: SendId, number: int | None, placed: Placed) -> None:
-        """Note a record, in the order of the log. The first with an identity counts, others are copies of it."""
-        self._forget_old(placed.store_time)
+    def rebuild(self, identity: SendId, number: int | None, placed: Placed, now_ms: int) -> None:
+        """Note a record, in the order of the log. The first with an identity counts, others are copies of it.
+
+        It is remembered as long as if it had come now: how old it is nobody can tell for sure."""
         known = self._sends.get(identity)
         if known is None:
             if number or self._is_past(identity):
                 return
-            known = self.begin(identity, placed.topic, placed.store_time)
+            known = self.begin(identity, placed.topic, now_ms)
         elif known.topic != placed.topic or number != len(known.places):
             return
         self.stored(known, (placed,))

@@ -27,7 +27,7 @@ class SendOnce:
 
     intake: Intake
     table: DuplicateTable
-    now_ms: Callable[[], int]
+    now_ms: Callable[[], int]  # of a monotonic clock
 
     def park(self, record: Record, properties: Mapping[str, str]) -> Record:
         return self.intake.park(record, properties)

@@ -257,6 +257,12 @@ class LogAccess:
     count: PutCounter
     knows_what_left: bool = True
 
+    def doubtful_until(self) -> int:
+        """Return up to when what came due may have been put on before this start.
+
+        Whoever put it may have had a clock that is ahead of this one: the log's last time says how far."""
+        return max(self.clock.now_ms(), self.store.commit_log.tail.last_time)
+
 
 def illegal_batch(why: str) -> RequestRefused:
     return RequestRefused(f"the batch is illegal: {why}", ResponseCode.MESSAGE_ILLEGAL)

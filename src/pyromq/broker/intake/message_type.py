@@ -11,9 +11,8 @@ from ..metadata.attributes import CLEANUP_POLICY, MESSAGE_TYPE, QUEUE_TYPE, RESE
 NORMAL, FIFO, DELAY, TRANSACTION, PRIORITY, LITE = "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "LITE"
 ANYTHING = ("UNSPECIFIED", "MIXED")
 
-# Attributes under which a message without a special property needs no look.
+# Attributes under which a message needs no look, beside the topic's type.
 _PLAIN = {
-    MESSAGE_TYPE: (NORMAL, FIFO, *ANYTHING),
     QUEUE_TYPE: ("SimpleCQ",),
     CLEANUP_POLICY: ("DELETE",),
 }
@@ -42,7 +41,17 @@ def message_type(properties: Mapping[str, str]) -> str:
 
 def takes_plain(attributes: Mapping[str, str]) -> bool:
     """Return whether a topic takes every message that has neither a special property nor a sharding key, as it is."""
-    return all(name == RESERVE_TIME or value in _PLAIN.get(name, ()) for name, value in attributes.items())
+    return _takes(attributes, (NORMAL, FIFO))
+
+
+def takes_kind(attributes: Mapping[str, str], kind: str) -> bool:
+    """Return whether a topic takes every message of that type, if it has no other special property, as it is."""
+    return _takes(attributes, (kind,))
+
+
+def _takes(attributes: Mapping[str, str], kinds: tuple[str, ...]) -> bool:
+    taken = _PLAIN | {MESSAGE_TYPE: (*kinds, *ANYTHING)}
+    return all(name == RESERVE_TIME or value in taken.get(name, ()) for name, value in attributes.items())
 
 
 def names_type(attributes: Mapping[str, str]) -> bool:

@@ -28,6 +28,7 @@ Park: TypeAlias = Callable[[Record, Mapping[str, str]], Record | None]
 
 MAX_PARKED_BYTES = MAX_PROPERTIES_BYTES - CRC_PROPERTY_BYTES
 RESERVED_BYTES = 128  # for what a wait adds until delivery; a timer, which adds the most, needs 102
+MOST_AT_FIRST = MAX_PARKED_BYTES - RESERVED_BYTES  # of a message that begins to wait
 
 # What a broker writes for people to read, the least wanted first: dropped where the rest would not fit.
 EXPENDABLE = (
@@ -74,7 +75,7 @@ def destination(pairs: Mapping[str, str]) -> tuple[str, int] | None:
 
 def check_fits(raw: bytes, wait: str) -> bytes:
     """Return the properties of a message that begins to wait. RequestRefused if what is added later would not fit."""
-    return _within(raw, wait, MAX_PARKED_BYTES - RESERVED_BYTES)
+    return _within(raw, wait, MOST_AT_FIRST)
 
 
 def fit_properties(pairs: Mapping[str, str], wait: str, also: Iterable[str] = ()) -> bytes:

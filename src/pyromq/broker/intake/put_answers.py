@@ -38,5 +38,7 @@ def late_reply(config: BrokerConfig, fields: dict[str, str], code: ResponseCode)
 
 def answer(request: Request, reply: Reply) -> None:
     """Send a reply to whoever asked, unless the request is one-way."""
+    request.answered(reply)
     if not request.command.is_oneway:
+        request.note_answer(reply.code)
         request.peer.send(reply.to_command(request.command))

@@ -9,6 +9,7 @@ from ...config import Live
 from ...errors import RequestRefused
 from ...model.boundary import Boundary
 from ...model.codes import ResponseCode
+from ...protocol.access import Action
 from ...protocol.bodies.heartbeat import SubscriptionData
 from ...protocol.headers.header import TopicQueue
 from ...protocol.headers.offsets import GetEarliestMsgStoretimeAnswer, GetMaxOffset, OffsetAnswer, SearchOffset
@@ -22,6 +23,7 @@ from ...transport.dispatch import Reply, RequestOf
 from ...transport.turns.slices import Slices
 from ..config import BrokerConfig
 from ..filters.filters import RecordFilter, codes_of, is_by_tags
+from ..reading.record_rights import check_record
 
 TAGS_INDEX = "T"
 _NO_INDEX = QueryMessageAnswer(index_last_update_timestamp=0, index_last_update_phyoffset=0)
@@ -74,6 +76,7 @@ class MessageQueries:
                 f"can not find message by offset {header.offset}: no record starts there, the log holds "
                 f"{self._store.commit_log.start} to {self._store.readable.value}"
             )
+        check_record(request.rights, record, Action.SUB, Action.GET)
         return Reply(body=encode_record(record))
 
     # --- queues ---------------------------------------------------------------------------------------------------

@@ -140,6 +140,10 @@ class Offsets(Watched):
     def topics_of(self, group: str) -> list[str]:
         return sorted(self._topics_of.get(group, ()))
 
+    def groups(self) -> list[str]:
+        """Return every group that has offsets."""
+        return list(self._topics_of)
+
     def groups_of(self, topic: str) -> list[str]:
         return sorted(self._groups_of.get(topic, ()))
 

@@ -7,7 +7,7 @@ by expression, and of topics with priorities are Python's. Event loop only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol, cast
@@ -77,6 +77,7 @@ class Popping:
     lanes: Lanes
     offsets: Offsets
     changes: ChangeFlags
+    judges_reads: Callable[[str, str], bool]  # whether quotas must see what a group pops of a topic
 
 
 class PopVerdicts:
@@ -142,8 +143,8 @@ class PopVerdicts:
         header = _header(query)
         if config.enable_pop_message_threshold or not (config.pop_waits_for_flush or not config.answers_wait):
             return None
-        if config.is_slave:
-            return None  # Python says it to each
+        if config.is_slave or self._parts.judges_reads(header.topic, header.consumer_group):
+            return None  # Python says it to each, or holds it to its quota
         try:
             allowed = handler.checks.check(header, cast(Peer, _Nobody()), config, handler.clock.now_ms())
         except RequestRefused:

@@ -251,6 +251,8 @@ class PullHandler:
 
     def _send(self, ticket: Ticket, answer: Reply | Awaitable[Reply]) -> None:
         if isinstance(answer, Reply):
+            ticket.request.answered(answer)
+            ticket.request.note_answer(answer.code, held=True)
             ticket.request.peer.send(answer.to_command(ticket.request.command))
         else:
             task = asyncio.ensure_future(self._send_later(ticket, answer))
@@ -262,4 +264,6 @@ class PullHandler:
             reply = await answer
         except Exception as fault:
             reply = failed(ticket.request, fault)
+        ticket.request.answered(reply)
+        ticket.request.note_answer(reply.code, held=True)
         ticket.request.peer.send(reply.to_command(ticket.request.command))

@@ -8,6 +8,7 @@ with a reset pending get none. Event loop only.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, cast
@@ -99,6 +100,7 @@ class Pulling:
     changes: PullChanges
     counters: Counters
     limits: Limits
+    judges_reads: Callable[[str, str], bool]  # whether quotas must see what a group reads of a topic
 
 
 class PullVerdicts:
@@ -141,6 +143,7 @@ class PullVerdicts:
             self._parts.counters.got(
                 one.topic, one.group, one.queue_id, one.messages, one.size, one.took_ms, times=one.answers
             )
+            self._parts.counters.by_kernel[1] += one.answers
 
     def judge(self, query: PullQuery) -> PullGrant | None:
         handler, config = self._parts.handler, self._parts.handler.live.config
@@ -149,8 +152,8 @@ class PullVerdicts:
         queue = handler.store.queues.get(topic, queue_id)
         if config.reject_pull_consumer_enable or not isinstance(queue, ConsumeQueue):
             return None
-        if handler.slave_reads.vary:
-            return None  # by what is read
+        if handler.slave_reads.vary or self._parts.judges_reads(topic, group):
+            return None  # by what is read; or Python holds each to its quota
         try:
             handler.slave_reads.check()
             allowed = handler.checks.check(header, query.code, config)

@@ -19,6 +19,14 @@ ELECTED_MINIMUM = 2
 SYNC_UNLESS_SAID = 2  # copies of an acknowledged message under SYNC_MASTER, the master's own included
 
 
+class HaTls(Enum):
+    """Whether replication streams are encrypted. Java's never are."""
+
+    OFF = "off"
+    ON = "on"
+    REQUIRED = "required"
+
+
 class BrokerRole(Enum):
     """What a broker is to the others of its name. A master without slaves is an ASYNC_MASTER."""
 
@@ -69,6 +77,19 @@ class ReplicationSettings:
         live=True,
         help="copies that must be possible, or sends are refused; not given: 1, and 2 in a set elected over etcd",
     )
+    enable_auto_in_sync_replicas: bool = setting(
+        False,
+        live=True,
+        help="SYNC_MASTER waits for as many slaves as are in sync, up to inSyncReplicas and down to minInSyncReplicas: "
+        "while none is there, the master's copy alone is enough",
+    )
+    total_replicas: int | None = setting(
+        None,
+        low=1,
+        high=100,
+        help="brokers of this name, the master included; as in Java, inSyncReplicas and minInSyncReplicas may not be "
+        "more, and nothing else goes by it",
+    )
     ha_flow_control_enable: bool = setting(False, live=True, help="hold the stream to slaves to the rate below")
     max_ha_transfer_byte_in_second: int = setting(
         100 << 20, low=1, live=True, wide=True, help="bytes a second to one slave, with haFlowControlEnable"
@@ -92,6 +113,12 @@ class ReplicationSettings:
         8 << 30, low=0, live=True, wide=True, help="bytes of log that a slave which is behind may keep from deletion"
     )
 
+    ha_tls: HaTls = setting(
+        HaTls.OFF,
+        help="on: this broker follows its master by TLS (a Java master has none); required: it also takes only slaves "
+        "that do. Certificates are those of tls.server and tls.client",
+    )
+
     def __post_init__(self) -> None:
         self._check_role()
         if self.ha_master_address is not None:
@@ -111,6 +138,21 @@ class ReplicationSettings:
                 f"minInSyncReplicas = {self.classic_minimum}: more than inSyncReplicas, which is "
                 f"{self.needed_copies}; make inSyncReplicas as large at least"
             )
+
+        self._check_total()
+
+    def _check_total(self) -> None:
+        """Raise ConfigError where more copies are wanted than there are brokers, as Java's does at its start."""
+        total = self.total_replicas
+        for key, wanted in (
+            ("inSyncReplicas", self.in_sync_replicas),
+            ("minInSyncReplicas", self.min_in_sync_replicas),
+        ):
+            if total is not None and wanted is not None and wanted > total:
+                raise ConfigError(
+                    f"{key} = {wanted}: more than totalReplicas, which is {total}; lower {key}, or set totalReplicas "
+                    "to the number of brokers of this name"
+                )
 
     def _check_role(self) -> None:
         role, number = self.broker_role.value, self.broker_id

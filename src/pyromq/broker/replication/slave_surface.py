@@ -53,7 +53,8 @@ def slave_surface(
 ) -> dict[int, Handler]:
     """Return the handlers of a slave. `master` says where it is; None: nobody knows.
 
-    `is_elected`: of a follower in an elected set, whose topics come with the log: it deletes none by itself."""
+    `is_elected`: of a follower in an elected set, whose topics and offsets come with the log: it deletes no topic by
+    itself, and an offset that it took would be gone with the next record of its master's."""
 
     def refused(code: int) -> Handler:
         def refuse(_: Request) -> None:
@@ -62,7 +63,7 @@ def slave_surface(
 
         return refuse
 
-    own = (Code.DELETE_TOPIC_IN_BROKER,) if is_elected else ()
+    own = (Code.DELETE_TOPIC_IN_BROKER, Code.UPDATE_CONSUMER_OFFSET) if is_elected else ()
     return (
         {**handlers}
         | {row.code: refused(ResponseCode.SERVICE_NOT_AVAILABLE) for row in (*SENDS, *CHANGES, *own)}

@@ -9,7 +9,7 @@ the delay levels: 3 for the first retry, then one more each time. A list (CUSTOM
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from ... import logs
@@ -23,10 +23,11 @@ from ...model.ids import offset_message_id
 from ...model.message import MOST_REASON_BYTES, WRAPPED_BATCH, Property
 from ...model.topic import Perm, TopicFlag
 from ...model.wire_text import INT_MAX
+from ...protocol.access import Action
 from ...protocol.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig
 from ...protocol.bodies.topics import TopicConfig
 from ...protocol.headers.send import ConsumerSendMsgBack
-from ...protocol.properties import decode_properties
+from ...protocol.properties import decode_properties, find_property
 from ...protocol.record import Record
 from ...transport.dispatch import Reply, Request, RequestOf
 from ..config import BrokerConfig
@@ -35,12 +36,15 @@ from ..intake.parking import copy_record, fit_properties
 from ..intake.put_answers import answer, reply_to_put
 from ..metadata.groups import Groups
 from ..metadata.topics import DLQ_QUEUES, Topics
+from ..reading.record_rights import check_record
+from ..stats.events import Events
 from .dead_letters import DIED
 
 log = logs.get("pyromq.broker")
 
 WRITE = Perm.WRITE
 FIRST_LEVEL = 3
+_FIRST_TOPIC = Property.RETRY_TOPIC.encode()
 MOST_DOUBLINGS = 32  # as Java: beyond it the longest time is reached in any case
 _WAY = (  # what tells of ways that are behind the message, and goes where there is no room for it
     Property.OWN_REASON,
@@ -70,6 +74,7 @@ class SendBack:
     access: LogAccess
     delay: Delay
     pick: Callable[[int], int]
+    events: Events = field(default_factory=Events)
 
     async def __call__(self, request: RequestOf[ConsumerSendMsgBack, None]) -> Reply | None:
         header = request.header
@@ -79,6 +84,7 @@ class SendBack:
             return Reply()  # the group does without redelivery, and Java says so with success
         retry = self._retry_topic(header, group)
         failed = await self.access.store.ask(lambda: self._failed(header))
+        check_record(request.rights, failed, Action.SUB)  # else anybody could have any message sent to his own group
         most = group.retry_max_times
         if request.command.version >= Version.V3_4_9 and header.max_reconsume_times is not None:
             most = header.max_reconsume_times
@@ -180,6 +186,9 @@ class SendBack:
         def done(outcome: Outcome) -> None:
             if outcome.refusal is None and not outcome.late:
                 self.access.count(record.topic, record.queue_id, 1, outcome.places[-1].size)
+                if record.topic.startswith(names.DLQ_PREFIX):
+                    first = find_property(record.properties, _FIRST_TOPIC) or b""
+                    self.events.dead[record.topic.removeprefix(names.DLQ_PREFIX), first.decode()] += 1
             answer(request, reply_to_put(outcome, config))
 
         # The consumer commits the old message once this is answered: it waits for the disk where sends do.

@@ -7,8 +7,9 @@ bytes, is transport's to decide. Asked by `handler.py` for every message. A kern
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...ambient import Clock
 from ...config import Live
@@ -87,6 +88,7 @@ class Admission:
     waiting: Callable[[], int]
     no_disk: Callable[[], str | None]  # why there is no room on disk, None while there is
     lacks_copies: Callable[[], bool] = lambda: False  # whether nothing may be stored for want of slaves
+    refused: Counter[str] = field(default_factory=Counter)  # by the limit that refused them, since the start
 
     def __call__(self, config: BrokerConfig, arrived: float, timeout_ms: int | None = None) -> None:
         """Raise RequestRefused if the broker is overloaded, or full, or came to this request too late.
@@ -96,8 +98,10 @@ class Admission:
         """
         no_disk = self.no_disk()
         if no_disk is not None:
+            self.refused["disk"] += 1
             raise RequestRefused(f"service not available now: {no_disk}", ResponseCode.SERVICE_NOT_AVAILABLE)
         if self.lacks_copies():
+            self.refused["inSyncReplicas"] += 1
             raise RequestRefused("in-sync replicas not enough", ResponseCode.SYSTEM_ERROR)  # Java's words
         now = self.clock.monotonic()
         waited = (now - arrived) * 1000
@@ -105,10 +109,10 @@ class Admission:
         if timeout_ms is not None and timeout_ms > 0:
             limit, key = timeout_ms, "its client's time-out"
         if waited > limit and config.broker_fast_failure_enable:
-            raise _busy("TIMEOUT_CLEAN_QUEUE", f"this request waited {waited:.0f} ms to be served", key, limit)
+            raise self._busy("TIMEOUT_CLEAN_QUEUE", f"this request waited {waited:.0f} ms to be served", key, limit)
         lag = self.lag.at(now)
         if lag > config.max_loop_lag_ms:
-            raise _busy(
+            raise self._busy(
                 "PC_SYNCHRONIZED",
                 f"the broker runs {lag:.0f} ms late",
                 "osPageCacheBusyTimeOutMills",
@@ -116,18 +120,18 @@ class Admission:
             )
         unflushed = self.unflushed()
         if unflushed > config.max_unflushed_bytes:
-            raise _busy(
+            raise self._busy(
                 "OVERLOAD", f"{unflushed} bytes wait for the disk", "maxUnflushedBytes", config.max_unflushed_bytes
             )
         waiting = self.waiting()
         if waiting >= config.max_waiting_replies:
-            raise _busy(
+            raise self._busy(
                 "OVERLOAD", f"{waiting} sends wait for the disk", "maxWaitingReplies", config.max_waiting_replies
             )
 
-
-def _busy(mark: str, what: str, key: str, limit: int) -> RequestRefused:
-    return RequestRefused(
-        f"[{mark}]broker busy, start flow control for a while: {what}, the limit ({key}) is {limit}",
-        ResponseCode.SYSTEM_BUSY,
-    )
+    def _busy(self, mark: str, what: str, key: str, limit: int) -> RequestRefused:
+        self.refused[key] += 1
+        return RequestRefused(
+            f"[{mark}]broker busy, start flow control for a while: {what}, the limit ({key}) is {limit}",
+            ResponseCode.SYSTEM_BUSY,
+        )

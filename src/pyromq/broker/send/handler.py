@@ -12,7 +12,7 @@ from ...kernel.records import Placed
 from ...model.codes import ResponseCode
 from ...model.ids import pack_host
 from ...model.message import WRAPPED_BATCH, Property, SysFlag
-from ...model.names import TIMER_TOPIC
+from ...model.names import DLQ_PREFIX, TIMER_TOPIC
 from ...model.wire_text import INT_MAX, whole_number
 from ...protocol.batch import ENTRY_BYTES, BatchEntry
 from ...protocol.bodies.topics import TopicConfig
@@ -38,6 +38,7 @@ from .properties import SPECIAL, TYPED_SPECIAL, Stamp, admitted, having_any, uni
 from .type_checks import TypeChecks
 
 _SPECIAL = having_any(SPECIAL)
+_ORDER_KEY = f"{Property.SHARDING_KEY}\x01"
 _NO_WAIT = f"{Property.WAIT}\x01false\x02"
 
 
@@ -231,7 +232,10 @@ class SendHandler:
             if record.topic != send.to.topic.topic_name:
                 fields["queueId"] = str(send.to.queue_id)  # it waits elsewhere, the client asked for this one
             if not outcome.repeat:
-                self._count_put(record, outcome.places)
+                self._count_put(send, record, outcome.places)
+                if send.to.dead:
+                    group = record.topic.removeprefix(DLQ_PREFIX)
+                    self.types.counters.events.dead[group, send.header.topic] += 1
             if send.unique is not None:
                 fields["transactionId"] = send.unique
             if send.batch_id is not None:
@@ -242,13 +246,15 @@ class SendHandler:
             reply = Reply(fields=fields) if outcome.late is None else late_reply(send.config, fields, outcome.late)
         answer(send.request, reply)
 
-    def _count_put(self, record: Record, places: Sequence[Placed]) -> None:
+    def _count_put(self, send: _Send, record: Record, places: Sequence[Placed]) -> None:
         first = places[0]
         if len(places) == 1:
             messages, size = first.messages, first.size
         else:
             messages, size = len(places), sum([placed.size for placed in places])
         self.count(record.topic, record.queue_id, messages, size)
+        if _ORDER_KEY in send.given and record.topic == send.header.topic:
+            self.types.counters.put_typed(record.topic, "fifo", messages, size)
 
 
 def _must_decode(topic: TopicConfig, properties: str) -> bool:

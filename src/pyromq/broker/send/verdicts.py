@@ -9,7 +9,7 @@ only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +17,11 @@ from ...config import Live
 from ...errors import RequestRefused
 from ...kernel.choice import native
 from ...kernel.python import feeds as python_feeds
-from ...kernel.sends import Grant, SendSettings
+from ...kernel.sends import Detour, Grant, SendSettings
 from ...kernel.state import Gate, QueueTail, time_source
 from ...model.codes import ResponseCode
 from ...model.message import Property
 from ...model.names import is_retry
-from ...protocol.bodies.topics import TopicConfig
 from ...protocol.command import Command, Encoding, encode_header
 from ...protocol.frame import MOST_HEADER_BYTES, FrameLimits, decode_frames, encode_frame
 from ...protocol.record import CRC_NAME
@@ -33,7 +32,7 @@ from ...transport.dispatch import Reply
 from ...transport.limits import Limits
 from ..config import BrokerConfig
 from ..intake.intake import LogAccess, PutStatus
-from ..intake.message_type import takes_plain
+from ..intake.message_type import takes_kind, takes_plain
 from ..intake.put_answers import late_reply
 from ..stats.counters import Counters
 from .answers import most_in_batch, region_fields
@@ -55,6 +54,8 @@ class Sending:
     counters: Counters
     gate: Gate
     limits: Limits
+    detours: Callable[[BrokerConfig], Sequence[tuple[str, Detour]]]  # that messages of each type may take
+    judges_sends: Callable[[str], bool]  # whether quotas must see what is sent to a topic
 
 
 class Verdicts:
@@ -79,12 +80,22 @@ class Verdicts:
         handler, config = self._parts.handler, self._parts.handler.live.config
         name = topic.decode("ascii", "replace")
         found = handler.checks.standing(name, config)
-        if found is None or not _is_plain(found) or name in handler.new_topics:
+        if found is None or found.topic_filter_type != "SINGLE_TAG" or is_retry(name) or name in handler.new_topics:
             return None
+        if self._parts.judges_sends(name):
+            return None  # Python holds each to its quota
         if config.start_accept_send_request_time_stamp or config.is_slave:
             return None  # depends on the time; or nobody sends to a slave
+        detours = frozenset(detour.name for kind, detour in self._detours if takes_kind(found.attributes, kind))
+        takes_plain_ones = takes_plain(found.attributes)
+        if not takes_plain_ones and not detours:
+            return None
         grant: Grant = self.module.Grant(
-            name, max(found.write_queue_nums, found.read_queue_nums), bool(found.attributes)
+            name,
+            max(found.write_queue_nums, found.read_queue_nums),
+            bool(found.attributes),
+            takes_plain_ones,
+            detours,
         )
         return grant
 
@@ -107,15 +118,20 @@ class Verdicts:
     def settle(self) -> None:
         """Add what the kernel has counted for itself to the statistics: before anybody reads them."""
         counts, quick = self.kernel.take_counts()
-        for topic, queue_id, messages, size, requests in counts:
-            self._parts.counters.put(topic, queue_id, messages, size, requests)
+        for count in counts:
+            self._parts.counters.put_by_kernel(count)
         if quick:
             self._parts.access.intake.times.note(0.0, quick)
+
+    def revoke_all(self) -> None:
+        """Take back every verdict: what they depend on has changed."""
+        self._use(self._parts.handler.live.config)
 
     # --- what revokes verdicts ------------------------------------------------------------------------------------
 
     def _use(self, config: BrokerConfig) -> None:
-        self.kernel.use(_settings(self._parts, config))
+        self._detours = self._parts.detours(config)
+        self.kernel.use(_settings(self._parts, config, [detour for _, detour in self._detours]))
 
     def _note_topic(self, name: str) -> None:
         self.kernel.revoke(name.encode())
@@ -157,17 +173,14 @@ def _late(answer: Command, config: BrokerConfig, code: ResponseCode) -> Command:
     return answer if "popTime" in answer.fields else late_reply(config, answer.fields, code).to_command(answer)
 
 
-def _is_plain(topic: TopicConfig) -> bool:
-    return takes_plain(topic.attributes) and topic.topic_filter_type == "SINGLE_TAG" and not is_retry(topic.topic_name)
-
-
-def _settings(parts: Sending, config: BrokerConfig) -> SendSettings:
+def _settings(parts: Sending, config: BrokerConfig, detours: Sequence[Detour]) -> SendSettings:
     limits = parts.limits
     special = [*SPECIAL, *RESERVED, Property.SEND_ID]
     return SendSettings(
         json=_json_pieces(config),
         binary=_binary_pieces(config),
         special=[name.encode() for name in special],
+        detours=detours,
         typed_special=[name.encode() for name in TYPED_SPECIAL],
         batch_special=[CRC_NAME],
         tail=parts.handler.stamp.tails[config.trace_on].encode(),

@@ -6,13 +6,16 @@ to the named counters (`trails.py`) when they are sampled or asked for, so that 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from ...kernel.put_counts import SIZE_BOUNDS, PutCount
 from ...model import names
 from ...protocol.bodies.stats import BrokerStatsData
+from .events import Events
 from .trails import Counter, Spans
 
 
@@ -75,6 +78,10 @@ class Counters:
         self._now_ms = now_ms
         self.sources: list[Callable[[], None]] = []  # each tells what it has counted for itself, by `put` or `got`
         self._put_total = self._put_bytes = self._got_total = 0
+        self.typed: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+        self.sizes: defaultdict[str, list[int]] = defaultdict(lambda: [0] * (len(SIZE_BOUNDS) + 1))
+        self.events = Events()
+        self.by_kernel = [0, 0]  # sends and pulls that a kernel has answered
         for name in OF_BROKER:
             self._counter(name, cluster)
 
@@ -89,6 +96,26 @@ class Counters:
         cell.times += requests
         self._put_total += messages
         self._put_bytes += size
+        if requests == 1:
+            self.sizes[topic][bisect_left(SIZE_BOUNDS, size // messages)] += 1
+
+    def put_by_kernel(self, count: PutCount) -> None:
+        """Count what a kernel has stored in a queue."""
+        topic, queue_id, messages, size, requests, sizes, ordered = count
+        self.put(topic, queue_id, messages, size, 0)
+        self._puts[topic, queue_id].times += requests
+        self.by_kernel[0] += requests
+        counts = self.sizes[topic]
+        for place, requests_of_size in enumerate(sizes):
+            counts[place] += requests_of_size
+        if ordered[0]:
+            self.put_typed(topic, "fifo", *ordered)
+
+    def put_typed(self, topic: str, kind: str, messages: int, size: int) -> None:
+        """Note that messages which were counted by `put` are more than plain ones."""
+        cell = self.typed[topic, kind]
+        cell[0] += messages
+        cell[1] += size
 
     def mistyped(self, topic: str, given: str) -> None:
         """Count a message of another type than its topic is for."""
@@ -140,6 +167,11 @@ class Counters:
         for settle in self.sources:
             settle()
 
+    def table(self, name: str) -> Mapping[str, Counter]:
+        """Return the counters of a name by key, for who goes through them all."""
+        self._settle()
+        return self._tables.get(name, {})
+
     def find(self, name: str, key: str) -> Counter | None:
         self._settle()
         return self._tables.get(name, {}).get(key)
@@ -181,10 +213,22 @@ class Counters:
                 if name not in OF_BROKER:
                     for key in [key for key, counter in table.items() if self._spans.is_idle(counter)]:
                         del table[key]
+                        if name == TOPIC_PUT_NUMS:
+                            self._forget_kinds(key)
                 yield
+
+    def totals(self, name: str) -> Mapping[str, int]:
+        """Return the sums of all keys since each was first seen. Exhaust `settling` before."""
+        return {key: counter.value for key, counter in self._tables.get(name, {}).items()}
+
+    def settling(self) -> Iterator[None]:
+        """Bring the named counters up to now, in slices."""
+        return self._settling()
 
     def forget_topic(self, topic: str) -> None:
         self._settle()
+        self._forget_kinds(topic)
+        self.events.forget_topic(topic)
         for name, table in self._tables.items():
             infix = name == GROUP_GET_LATENCY
             for key in [key for key in table if key == topic or _is_of(key, topic, infix)]:
@@ -192,9 +236,15 @@ class Counters:
 
     def forget_group(self, group: str) -> None:
         self._settle()
+        self.events.forget_group(group)
         for table in self._tables.values():
             for key in [key for key in table if key.endswith(f"@{group}")]:
                 del table[key]
+
+    def _forget_kinds(self, topic: str) -> None:
+        self.sizes.pop(topic, None)
+        for key in [key for key in self.typed if key[0] == topic]:
+            del self.typed[key]
 
     # --- from cells to counters -----------------------------------------------------------------------------------
 

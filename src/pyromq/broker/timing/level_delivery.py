@@ -46,7 +46,7 @@ class LevelDelivery:
         self._arrived = asyncio.Event()
         self._turn = asyncio.Lock()  # the loop and `carry` must not move one queue at the same time
         # Delivered just before a kill, and not yet noted: what came due until now may have left already.
-        self._doubtful_until = 0 if access.knows_what_left else access.clock.now_ms()
+        self._doubtful_until = 0 if access.knows_what_left else access.doubtful_until()
         access.store.on_arrival(SCHEDULE_TOPIC, self._on_arrival)
 
     @property

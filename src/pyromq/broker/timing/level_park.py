@@ -15,6 +15,7 @@ import msgspec
 
 from ...errors import RequestRefused
 from ...kernel.records import DelayLevels
+from ...kernel.sends import Detour, Way
 from ...model.codes import ResponseCode
 from ...model.message import Property
 from ...model.names import SCHEDULE_TOPIC
@@ -22,13 +23,14 @@ from ...model.wire_text import INT_MAX, whole_number
 from ...protocol.properties import decode_properties, find_property
 from ...protocol.record import Record
 from ..intake.message_type import TIMERS, delay_level
-from ..intake.parking import appended, check_fits, copy_record, destination, fit_properties
+from ..intake.parking import MOST_AT_FIRST, appended, check_fits, copy_record, destination, fit_properties
 
 WAIT = "delay"  # as refusals name it
 OF_WAITS = re.compile(b"REAL_|TIMER_(?:OUT_MS|ROLL|E|DEQ)|PYRO_D(?:UE|ELAY)|__CRC32#")  # what a wait writes anew
 DUE = Property.OWN_DUE_MS
 WANTED_LEVEL = Property.OWN_DELAY
 _DELAY = Property.DELAY.encode()
+_LEFT = (b"REAL_", b"TIMER_", b"PYRO_D", b"__CRC32#")  # what a message may have that has waited before: never plain
 _BEFORE = (Property.TIMER_ROLL_TIMES, Property.TIMER_OUT_MS, Property.ORIGIN_MESSAGE_ID)  # of ways that are behind it
 _WAY = (Property.REAL_TOPIC, Property.REAL_QID, Property.DELAY)  # what a delivered message can do without
 
@@ -38,6 +40,17 @@ class LevelPark:
 
     def __init__(self, levels: DelayLevels) -> None:
         self._levels = levels
+        self.detour = Detour(
+            name=_DELAY,
+            topic=SCHEDULE_TOPIC,
+            ways={b"%d" % level: Way(level - 1, wait_ms) for level, wait_ms in levels.items()},
+            topic_name=Property.REAL_TOPIC.encode(),
+            queue_name=Property.REAL_QID.encode(),
+            id_name=b"",
+            without=_LEFT,
+            cleared_bits=0,
+            property_bytes=MOST_AT_FIRST,
+        )
 
     def __call__(self, record: Record, properties: Mapping[str, str]) -> Record | None:
         """Return the record to store, for `Intake`, with space for properties added later; None: it has no level."""
@@ -56,7 +69,7 @@ class LevelPark:
         level = self._known(level)
         raw = record.properties
         if b"TIMER_" not in raw and record.topic != SCHEDULE_TOPIC and find_property(raw, _DELAY) == b"%d" % level:
-            quick = appended(raw, _place(record), OF_WAITS)
+            quick = appended(raw, self._place(record), OF_WAITS)
             if quick is not None:
                 return _at(record, level, quick)
         pairs = decode_properties(raw)
@@ -88,12 +101,11 @@ class LevelPark:
     def _parked(self, record: Record, level: int, pairs: dict[str, str]) -> Record:
         pairs[Property.DELAY] = str(level)
         if record.topic != SCHEDULE_TOPIC:  # else it waits already, and knows its way
-            pairs |= _place(record)
+            pairs |= self._place(record)
         return _at(record, level, fit_properties(pairs, WAIT, _BEFORE))
 
-
-def _place(record: Record) -> dict[str, str]:
-    return {Property.REAL_TOPIC: record.topic, Property.REAL_QID: str(record.queue_id)}
+    def _place(self, record: Record) -> dict[str, str]:
+        return self.detour.noted(record.topic, record.queue_id, "")
 
 
 def _at(record: Record, level: int, properties: bytes) -> Record:

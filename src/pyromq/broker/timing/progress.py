@@ -8,7 +8,7 @@ Requests ask how far each level is (45), the timer is (60), and what waits by to
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -31,6 +31,7 @@ from ...store.tables.json_tables import JsonTable
 from ...store.timer.timer_store import TimerStore
 from ...transport.dispatch import Reply, Request, RequestOf
 from ..metadata.table_content import entry, next_version, read_table
+from ..stats.events import delays
 
 log = logs.get("pyromq.broker")
 
@@ -106,6 +107,8 @@ class TimerCounts:
         self._version, self._counts = read_table(table, COUNTS, dict[str, TimerCount])
         self._changed: set[str] = set()
         self.changes = 0  # another number after each change
+        self.delays = delays()  # from when they came, by topic
+        self.came, self.left = Counter[str](), Counter[str]()  # by topic, since the start
         self.is_followed = False  # the counts are a master's, and come with its log
 
     def add(self, topic: str, change: int) -> None:
@@ -114,8 +117,13 @@ class TimerCounts:
         count = self._counts.setdefault(topic, TimerCount())
         count.count = max(0, count.count + change)
         count.time_stamp = self._now_ms()
+        (self.came if change > 0 else self.left)[topic] += abs(change)
         self._changed.add(topic)
         self.changes += 1
+
+    def of(self, topic: str) -> int:
+        count = self._counts.get(topic)
+        return 0 if count is None else count.count
 
     def adopt(self, version: DataVersion, counts: Mapping[str, TimerCount]) -> None:
         """Make the counts what they are at the master."""

@@ -41,9 +41,12 @@ class TimerFeed:
                 return True
             records = map(self._waiting, await self.access.store.read(selection))
             wanted = [one for one in records if one is not None and self._still_waits(one)]
-            added = await self.run_blocking(partial(self.timers.add, wanted, self.access.clock.now_ms()))
+            now_ms = self.access.clock.now_ms()
+            added = await self.run_blocking(partial(self.timers.add, wanted, now_ms))
             for one in wanted[:added]:
                 self.counts.add(one.topic, -1 if one.recalls else 1)
+                if not one.recalls:
+                    self.counts.delays[one.topic].note(max(0, one.due_ms - now_ms) / 1000)
             if added < len(wanted):
                 return False
             self.timers.skip_to(selection.next_offset)

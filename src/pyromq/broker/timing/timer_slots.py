@@ -57,7 +57,7 @@ class TimerSlots:
     _doubtful_until: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self._doubtful_until = 0 if self.access.knows_what_left else self.access.clock.now_ms()
+        self._doubtful_until = 0 if self.access.knows_what_left else self.access.doubtful_until()
 
     async def empty(self, due: Due) -> bool:
         """Deliver all of a due slot. False: some could not be stored, try the slot again later."""
@@ -74,7 +74,7 @@ class TimerSlots:
     def start_anew(self) -> None:
         """Forget what departed: the timer's files were made anew, and the index knows what departed of a slot."""
         self._departed.clear()
-        self._doubtful_until = self.access.clock.now_ms()
+        self._doubtful_until = self.access.doubtful_until()
 
     # --- recalls --------------------------------------------------------------------------------------------------
 

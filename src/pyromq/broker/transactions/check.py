@@ -28,6 +28,7 @@ from ...transport.peer import Peer
 from ..clients.producers import Producers
 from ..config import BrokerConfig
 from ..intake.intake import Outcome
+from ..stats.events import Events
 from .half_records import discarded, shown, text_of
 from .halves import Halves, longest_wait_ms
 from .states import Event
@@ -47,8 +48,14 @@ class TransactionChecks:
     """Event loop only. `save` is called when what was counted has changed."""
 
     def __init__(
-        self, live: Live[BrokerConfig], halves: Halves, producers: Producers, save: Callable[[], None]
+        self,
+        live: Live[BrokerConfig],
+        halves: Halves,
+        producers: Producers,
+        save: Callable[[], None],
+        events: Events | None = None,
     ) -> None:
+        self._events = Events() if events is None else events
         self._live = live
         self._halves = halves
         self._clock, self._store, self._intake = halves.access.clock, halves.access.store, halves.access.intake
@@ -172,6 +179,7 @@ class TransactionChecks:
         )
 
         def done(outcome: Outcome) -> None:
+            self._events.given_up[half.topic] += outcome.refusal is None
             if outcome.refusal is None or self._halves.quarantine.put_refused(record, outcome.refusal):
                 self._halves.carried_out(half.offset)
             else:

@@ -2,13 +2,14 @@
 
 An end that is sent twice does nothing more; one that contradicts the first is refused. Delay levels count from the
 commit on: this file is handed the park and knows nothing else of timing. Most half messages are ended within
-milliseconds: `Intake` gives each that it stored to `RecentHalves`, so that ending one reads nothing.
+milliseconds: `Intake` gives each that it stored to `RecentHalves`, so that ending one reads nothing. What a native
+kernel stored is read from the log; the usual commit of it is the kernel's, too (`kernel_ends.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from ... import logs
@@ -18,6 +19,7 @@ from ...model.codes import ResponseCode
 from ...model.ids import parse_offset_message_id
 from ...model.message import Property
 from ...model.names import CHECKS_EXHAUSTED_TOPIC, HALF_TOPIC
+from ...protocol.access import Action, Resource
 from ...protocol.headers.send import EndTransaction, ResumeCheckHalfMessage
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record
@@ -26,6 +28,8 @@ from ..config import BrokerConfig
 from ..intake.intake import LogAccess, Outcome
 from ..intake.parking import Park
 from ..intake.put_answers import answer, reply_to_put
+from ..reading.record_rights import check_record
+from ..stats.events import Events
 from .half_records import committed, half_copy, text_of
 from .halves import Halves, longest_wait_ms
 from .states import Event, IllegalTransition, State
@@ -34,6 +38,7 @@ from .undecided import immunity_s
 log = logs.get("pyromq.broker")
 
 PRODUCER_GROUP = Property.PGROUP.encode()
+REAL_TOPIC = Property.REAL_TOPIC.encode()
 IMMUNITY = Property.CHECK_IMMUNITY_TIME_IN_SECONDS.encode()
 DELAY = Property.DELAY.encode() + b"\x01"
 UNKNOWN = 0
@@ -77,12 +82,13 @@ class TransactionEnds:
     halves: Halves
     recent: RecentHalves
     delay: Park
+    events: Events = field(default_factory=Events)
 
     def __call__(self, request: RequestOf[EndTransaction, None]) -> Answer:
         header = request.header
         if header.commit_or_rollback == UNKNOWN:
             if header.uncounted:
-                self._take_back_check(header)
+                self._take_back_check(request, header)
             return None  # as Java: nothing else happens, nobody is answered, and a check will ask again
         event = _EVENTS.get(header.commit_or_rollback)
         if event is None:
@@ -97,11 +103,13 @@ class TransactionEnds:
             return self._when_read(request, header, event)
         return self._end(request, header, event, _found(header, record, meant[0]))
 
-    def _take_back_check(self, header: EndTransaction) -> None:
+    def _take_back_check(self, request: Request, header: EndTransaction) -> None:
         """Let a check not count, since the producer could not say how the transaction ended."""
         offset, _ = self.halves.stands_for(header.tran_state_table_offset, header.commit_log_offset)
         half = self.halves.undecided.get(offset)
         if half is None or half.group != header.producer_group or not half.checks or not self.halves.may_wait(half):
+            return
+        if not request.rights.may(Resource.TOPIC, half.topic, Action.PUB):
             return
         if self.access.clock.now_ms() - half.born_ms <= longest_wait_ms(self.live.config):
             self.halves.undecided.count_checks(half, half.checks - 1)
@@ -115,6 +123,7 @@ class TransactionEnds:
         return self._end(request, header, event, _found(header, record, meant[0]))
 
     def _end(self, request: Request, header: EndTransaction, event: Event, half: Record) -> Reply | None:
+        check_record(request.rights, half, Action.PUB)
         self._check(header, half)
         ledger = self.halves.ledger
         before = ledger.state(half.queue_offset)
@@ -130,7 +139,7 @@ class TransactionEnds:
         if after is State.COMMITTED:
             self._commit(request, half)
         else:
-            self._roll_back(request, half.queue_offset)
+            self._roll_back(request, half)
         return None
 
     # --- checks ---------------------------------------------------------------------------------------------------
@@ -169,16 +178,22 @@ class TransactionEnds:
         except RequestRefused:
             self.halves.ledger.move(offset, Event.NOT_STORED)
             raise
-        placed = record
+        placed, topic = record, text_of(half, REAL_TOPIC)
+        took_s = max(0, self.access.clock.now_ms() - half.born_timestamp) / 1000
 
         def stored(outcome: Outcome) -> None:
+            self.events.committed[topic] += 1
+            self.events.finishes[topic].note(took_s)
             self.access.count(placed.topic, placed.queue_id, 1, outcome.places[-1].size)
             self.halves.carried_out(offset)
 
         self.access.intake.put(record, partial(self._done, request, offset, stored), self._wait_s)
 
-    def _roll_back(self, request: Request, offset: int) -> None:
+    def _roll_back(self, request: Request, half: Record) -> None:
+        offset, topic = half.queue_offset, text_of(half, REAL_TOPIC)
+
         def stored(outcome: Outcome) -> None:
+            self.events.rolled_back[topic] += 1
             self.halves.undecided.remove(offset)
 
         self.halves.ops.put(offset, partial(self._done, request, offset, stored), self._wait_s)
@@ -205,6 +220,8 @@ class TransactionEnds:
         except ValueError as fault:
             raise RequestRefused(f"msgId {text!r} is no id of a stored message: {fault}") from None
         record = await self._record_at(position)
+        if record is not None:
+            check_record(request.rights, record, Action.UPDATE)
         known = None if record is None else self.halves.undecided.get(record.queue_offset)
         if record is not None and record.topic == HALF_TOPIC and known is not None:
             self.halves.undecided.count_checks(known, 0)

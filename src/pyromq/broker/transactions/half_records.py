@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from ...errors import RequestRefused
+from ...kernel.sends import Detour, EndRules, Way
 from ...model.codes import ResponseCode
 from ...model.message import Property, SysFlag
 from ...model.names import CHECKS_EXHAUSTED_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
@@ -15,15 +16,27 @@ from ...model.wire_text import INT_MAX, whole_number
 from ...protocol.properties import PAIR_END, decode_properties, encode_properties, find_property, rejoin_properties
 from ...protocol.record import Record
 from ..intake.message_type import TIMERS, TRANSACTION, delay_level, message_type
-from ..intake.parking import MAX_PARKED_BYTES, appended, check_fits, copy_record
+from ..intake.parking import MAX_PARKED_BYTES, MOST_AT_FIRST, appended, check_fits, copy_record
 
 _PAIR_END = PAIR_END.encode()
 _UNIQ_KEY = Property.UNIQ_KEY.encode()
 _CRC = Property.CRC32.encode()
 _PLACE = (_REAL_TOPIC, _REAL_QID) = (Property.REAL_TOPIC.encode(), Property.REAL_QID.encode())
 _CHECK_TIMES = (Property.TRANSACTION_CHECK_TIMES.encode(),)
-_REPLACED = re.compile(b"|".join((*_PLACE, Property.TRANSACTION_ID.encode(), _CRC)))
+_COMMIT_LEAVES_OUT = tuple(name + b"\x01" for name in (*_PLACE, _CRC))
 _WAIT = "transaction"
+DETOUR = Detour(
+    name=Property.TRAN_MSG.encode(),
+    topic=HALF_TOPIC,
+    ways={b"true": Way(0)},
+    topic_name=Property.REAL_TOPIC.encode(),
+    queue_name=Property.REAL_QID.encode(),
+    id_name=Property.TRANSACTION_ID.encode(),
+    without=(*_PLACE, Property.TRANSACTION_ID.encode(), _CRC),
+    cleared_bits=SysFlag.TRANSACTION_MASK,
+    property_bytes=MOST_AT_FIRST,
+)
+_REPLACED = re.compile(b"|".join(DETOUR.without))
 _OP_PROPERTIES = encode_properties({Property.TAGS: "d", Property.WAIT: "true"})
 
 
@@ -43,15 +56,13 @@ def park_half(record: Record, properties: Mapping[str, str]) -> Record | None:
             f"from the commit on, or without delay",
             ResponseCode.MESSAGE_ILLEGAL,
         )
-    added = {Property.REAL_TOPIC: record.topic, Property.REAL_QID: str(record.queue_id)}
-    unique = find_property(record.properties, _UNIQ_KEY)  # the sender's or, without one, the broker's
-    if unique is not None:
-        added[Property.TRANSACTION_ID] = unique.decode("utf-8", "replace")
+    unique = text_of(record, _UNIQ_KEY)  # the sender's or, without one, the broker's
+    added = DETOUR.noted(record.topic, record.queue_id, unique)
     return msgspec.structs.replace(
         record,
         topic=HALF_TOPIC,
         queue_id=0,
-        sys_flag=record.sys_flag & ~SysFlag.TRANSACTION_MASK,
+        sys_flag=record.sys_flag & ~DETOUR.cleared_bits,
         properties=_with(record.properties, added),
     )
 
@@ -119,6 +130,26 @@ def _copy(half: Record, properties: bytes, topic: str, queue_id: int, store_host
     record = copy_record(half, properties, topic, queue_id, store_host)
     record.sys_flag &= ~SysFlag.TRANSACTION_MASK
     return record
+
+
+def end_rules(json: tuple[bytes, bytes], binary: bytes) -> EndRules:
+    """Return the usual case of `committed` as a kernel takes it, with the answers to a commit.
+
+    What was asked about, has an immunity or a delay level is left to the handlers.
+    """
+    return EndRules(
+        topic=HALF_TOPIC,
+        topic_mark=_REAL_TOPIC + b"\x01",
+        queue_mark=_REAL_QID + b"\x01",
+        group_mark=Property.PGROUP.encode() + b"\x01",
+        dropped=_COMMIT_LEAVES_OUT,
+        without=[
+            name.encode() + b"\x01"
+            for name in (Property.DELAY, Property.CHECK_IMMUNITY_TIME_IN_SECONDS, Property.TRANSACTION_CHECK_TIMES)
+        ],
+        json=json,
+        binary=binary,
+    )
 
 
 def _with(raw: bytes, added: dict[str, str]) -> bytes:

@@ -73,7 +73,7 @@ class Halves:
         self._next_op = self._start_of(OP_HALF_TOPIC)
         self._ops_went = self._next_op > (offsets.find(OP_HALF_TOPIC, GROUP, 0) or 0)
         self._next_half = self._start_of(HALF_TOPIC, REMEMBERED)
-        self.ledger = Ledger(self._next_half)
+        self.ledger = Ledger(self._next_half, self.undecided.checks)
 
     def _start_of(self, topic: str, before: int = 0) -> int:
         """Return the committed offset, where reading begins.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import Enum, IntEnum, auto
 
 from ...errors import PyroError
+from ...kernel import state as hot
 
 
 class State(IntEnum):
@@ -59,16 +60,17 @@ class IllegalTransition(PyroError):
 class Ledger:
     """By offset in the half topic's queue. Invariant: everything below `first` is decided."""
 
-    def __init__(self, first: int) -> None:
+    def __init__(self, first: int, checks: dict[int, int] | None = None) -> None:
+        """`checks`: how often producers were asked, by offset, for a kernel that reads the states."""
         self.first = first
-        self._origin = first
-        self._states = bytearray()
+        self.states = hot.HalfStates(first, {} if checks is None else checks)
 
     def state(self, offset: int) -> State:
-        if offset < self._origin:
+        place = offset - self.states.origin
+        if place < 0:
             return State.DECIDED
-        place = offset - self._origin
-        return State(self._states[place]) if place < len(self._states) else State.HALF
+        known = self.states.states
+        return State(known[place]) if place < len(known) else State.HALF
 
     def is_undecided(self, offset: int) -> bool:
         return self.state(offset) is State.HALF
@@ -80,24 +82,25 @@ class Ledger:
         if after is None:
             raise IllegalTransition(f"half message {offset} is {before.name}: {event.name} cannot happen to it")
         if after is not before:
-            self._set(offset - self._origin, after)
+            self._set(offset - self.states.origin, after)
             if after is State.HALF:
                 self.first = min(self.first, offset)
         return after
 
     def _set(self, place: int, state: State) -> None:
-        if place >= len(self._states):
-            self._states.extend(bytes(place + 1 - len(self._states)))
-        self._states[place] = state
+        known = self.states.states
+        if place >= len(known):
+            known.extend(bytes(place + 1 - len(known)))
+        known[place] = state
 
     def advance(self, end: int) -> int:
         """Move `first` to the oldest undecided one below `end`, or to `end`, and return it."""
         while self.first < end and not self.is_undecided(self.first):
             self.first += 1
-        spare = self.first - self._origin - REMEMBERED
+        spare = self.first - self.states.origin - REMEMBERED
         if spare > REMEMBERED // 2:
-            del self._states[:spare]
-            self._origin += spare
+            del self.states.states[:spare]
+            self.states.origin += spare
         return self.first
 
     def skip_to(self, offset: int) -> None:

@@ -64,7 +64,7 @@ class UndecidedHalves:
 
     def __init__(self, checks: JsonTable) -> None:
         self._checks_table = checks
-        self._checks = numbered(int, section(checks.load(), CHECKS), f"{CHECKS} in {checks.name}")
+        self.checks = numbered(int, section(checks.load(), CHECKS), f"{CHECKS} in {checks.name}")
         self._halves: dict[int, Half] = {}
         self._by_unique: dict[str, int] = {}
         self.by_topic: Counter[str] = Counter()
@@ -94,7 +94,7 @@ class UndecidedHalves:
                 del self.by_topic[half.topic]
             if half.unique is not None and self._by_unique.get(half.unique) == offset:
                 del self._by_unique[half.unique]
-        if self._checks.pop(offset, None) is not None:
+        if self.checks.pop(offset, None) is not None:
             self._checks_table.drop(CHECKS, str(offset))
 
     def original_of(self, copy: Half) -> Half | None:
@@ -106,13 +106,13 @@ class UndecidedHalves:
         return original if same else None
 
     def checks_of(self, offset: int) -> int:
-        return self._checks.get(offset, 0)
+        return self.checks.get(offset, 0)
 
     def count_checks(self, half: Half, checks: int) -> None:
         half.checks = checks
-        self._checks[half.offset] = checks
+        self.checks[half.offset] = checks
         self._checks_table.put(CHECKS, str(half.offset), checks)
 
     def forget_checks_below(self, offset: int) -> None:
-        for one in [one for one in self._checks if one < offset]:
+        for one in [one for one in self.checks if one < offset]:
             self.remove(one)

@@ -92,6 +92,10 @@ class TimingParts:
         may call messages delivered that were cut off."""
         await self.timers.begin_to_lead(self._read_ms, is_doubtful)
 
+    def waiting_of(self, topic: str) -> int:
+        """Return how many messages of a topic wait for their time."""
+        return self.timers.counts.of(topic)
+
     def follow_counts(self) -> None:
         """Leave the counts of the timer to the log."""
         self.timers.counts.is_followed = True
@@ -117,12 +121,12 @@ class TransactionParts:
         self._store = base.store
         self._checks_save = environment.table("pyromq/transactionChecks.json", CHECKS_FOLD_S)
         self._metrics_save = environment.table("config/transactionMetrics")
-        quarantine = base.storage.loop_quarantine("transactions")
+        quarantine, events = base.storage.loop_quarantine("transactions"), base.counters.events
         self.halves = Halves(access, base.offsets, self._checks_save.table, quarantine)
         self.listing = HalfListing(self.halves, self._metrics_save.table)
-        self.checks = TransactionChecks(live, self.halves, base.producers, self._changed)
+        self.checks = TransactionChecks(live, self.halves, base.producers, self._changed, events)
         self.carrier = HalfCarrier(self.halves)
-        self.ends = TransactionEnds(live, access, self.halves, sends.recent_halves, sends.parks.levels.park)
+        self.ends = TransactionEnds(live, access, self.halves, sends.recent_halves, sends.parks.levels.park, events)
 
     async def recover(self) -> None:
         await recover(self._store, self.halves)
@@ -148,7 +152,7 @@ class RetryParts:
     """Messages that a consumer gives back, and the dead letters that outlive the log's files. Event loop only."""
 
     def __init__(self, base: Foundation, sends: SendParts) -> None:
-        live, access, retention = base.live, sends.access, base.storage.retention
+        live, access, retention, events = base.live, sends.access, base.storage.retention, base.counters.events
         quarantine, pick = base.storage.loop_quarantine("dead letters"), base.environment.rng.randrange
         self.dead_letters = DeadLetters(live, access, quarantine, lambda: retention.is_short)
-        self.send_back = SendBack(live, base.topics, base.groups, access, sends.parks.levels, pick)
+        self.send_back = SendBack(live, base.topics, base.groups, access, sends.parks.levels, pick, events)

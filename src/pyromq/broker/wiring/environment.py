@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from ...ambient import Clock, RunBlocking
+from ...audit.log import AuditLog
 from ...config import Live
 from ...machine.budget import Budget
 from ...model.ids import pack_host
@@ -45,6 +46,7 @@ class Environment:
     tables_in_log: bool = False  # the log carries the tables: this broker is a member of an elected set
     recorder: TableRecorder | None = None  # of the tables, if it leads
     elected: ElectedRole | None = None  # None: this broker belongs to no elected set
+    audit: AuditLog | None = None
     _saves: list[SaveSoon] = field(default_factory=list)
 
     @property

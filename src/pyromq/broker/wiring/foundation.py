@@ -36,11 +36,17 @@ from ..metadata.groups import Groups
 from ..metadata.offsets import Offsets
 from ..metadata.saving import NewTopics
 from ..metadata.topics import Topics, system_topics
+from ..quotas import quotas
+from ..quotas.counts import QuotaCounts
+from ..quotas.gate import QuotaGate
+from ..quotas.settings import QuotaSettings
+from ..quotas.stored import StoredBytes
 from ..replication.tables.fold import ReplicaTable
 from ..replication.tables.replica_tables import in_memory
 from ..replication.tables.takeover import take_over
 from ..send.admission import LoopLag
 from ..stats.counters import Counters
+from .access import AccessParts
 from .environment import Environment
 
 SAMPLE_S = 10.0
@@ -218,12 +224,16 @@ class Foundation:
     def __init__(self, environment: Environment, flusher: ThreadFlusher | None, lock: DiskLock) -> None:
         self.environment = environment
         self.live, self.clock = environment.live, environment.clock
+        self.access = AccessParts(environment)
         self.tables = Tables(environment)
         self.topics, self.groups, self.offsets = self.tables.topics, self.tables.groups, self.tables.offsets
         self.storage = Storage(environment, self.tables, flusher, lock)
         self.store = self.storage.store
         self.tables.flush_log = self.store.flush_log
         self.statistics = Statistics(environment)
+        self._quota_save = environment.table(quotas.TABLE)
+        given = environment.config.part(QuotaSettings).parsed()
+        self.quotas = quotas.Quotas(self.clock, self._quota_save.table, self._quota_save.changed, given)
         self.knows_what_left, self.timers_doubtful = self.store.recovery.clean_stop, False
         if environment.recorder is not None:
             with environment.recorder.silence():
@@ -251,6 +261,16 @@ class Foundation:
             self.store.queues.remove_topic(topic)
             self.statistics.counters.forget_topic(topic)
 
+    def quota_gate(self, timers_of: Callable[[str], int]) -> QuotaGate:
+        """Return what holds requests to their quotas. `timers_of`: messages of a topic that wait for their time."""
+        stored = StoredBytes(self.store.queues.of_topic, self.clock.monotonic)
+        counts = QuotaCounts(self.topics, self.groups, timers_of, stored)
+        return QuotaGate(self.quotas, counts, self.clock)
+
+    async def quotas_saved(self) -> None:
+        await self._quota_save.saved()
+
     async def close_tables(self) -> None:
-        for part in (self.tables, self.storage, self.clients):
+        for part in (self.tables, self.storage, self.clients, self.access):
             await part.close_tables()
+        await self._quota_save.close()

@@ -87,6 +87,8 @@ class LocalBackend:
     ) -> Command:
         command = Command(code=row.code, fields=fields, body=body, language=peer.language)
         request = Request(command, peer, self._base.clock.monotonic())
+        if isinstance(peer, CallPeer):  # what the endpoint asks for by itself it may
+            request.principal, request.rights = peer.principal, peer.rights
         answer = self._dispatch(request)
         if answer is not None:
             reply = await await_answer(answer)
@@ -180,7 +182,7 @@ class GrpcParts:
     ) -> None:
         settings = base.environment.config.part(ProxySettings)
         self.backend = LocalBackend(base, dispatch, lost, settings, master)
-        self.services = Services(self.backend, settings, base.clock, base.environment.rng)
+        self.services = Services(self.backend, settings, base.clock, base.environment.rng, base.access.gate)
         self.methods = methods(self.services)
         self._base = base
         base.groups.watch(self._group_changed)

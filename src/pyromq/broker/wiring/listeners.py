@@ -11,11 +11,13 @@ from typing import NamedTuple, Protocol
 from ... import logs
 from ...errors import ConfigError
 from ...kernel.seam import Fed, Feed, FeedConnection, feed_nothing
+from ...metrics.exporting import Exporting
+from ...metrics.settings import MetricsSettings
 from ...protocol.row import RequestClass
 from ...proxy.config import NO_PORT, ProxySettings
 from ...transport.address import parse_address
 from ...transport.connection.buffered_bytes import BufferedBytes
-from ...transport.dispatch import Dispatcher, Handler
+from ...transport.dispatch import Dispatcher, Handler, allow_all
 from ...transport.http2.calls import Methods
 from ...transport.listening import Listening, NoSuchHost, bind
 from ...transport.peer import Peer
@@ -28,6 +30,8 @@ from ..replication.leading.copies import OtherCopies
 from ..replication.settings import BrokerRole, ReplicationSettings
 from ..send.verdicts import Sending, Verdicts, kernel_verdicts, passage, reply_timeout
 from ..surface import on_fast_port
+from ..transactions.halves import Halves
+from ..transactions.kernel_ends import KernelEnds
 from .foundation import Foundation
 
 log = logs.get("pyromq.broker")
@@ -55,6 +59,7 @@ class Ports(NamedTuple):
     fast: Listening
     grpc: Listening | None
     ha: Listening | None = None
+    metrics: Listening | None = None
 
     def close(self) -> None:
         for each in self:
@@ -98,7 +103,9 @@ async def bind_ports(config: BrokerConfig) -> Ports:
     ports = Ports(main, fast, None)
     try:
         ports = ports._replace(grpc=await _bind_grpc(host, config))
-        return ports._replace(ha=await _bind_ha(host, config, parse_address(main.address)[1]))
+        ports = ports._replace(ha=await _bind_ha(host, config, parse_address(main.address)[1]))
+        settings = config.part(MetricsSettings)
+        return ports._replace(metrics=await Exporting.bind(settings, config.allow_unauthenticated))
     except BaseException:
         ports.close()
         raise
@@ -146,6 +153,7 @@ class Feeding(NamedTuple):
     sending: Sending
     pulling: Pulling
     popping: Popping
+    halves: Halves
 
 
 class Listeners:
@@ -170,8 +178,10 @@ class Listeners:
         self.pull_verdicts: list[PullVerdicts] = []
         self.pop_verdicts: list[PopVerdicts] = []
         slices = Slices(base.clock)
-        main, fast = Dispatcher(handlers, slices=slices), Dispatcher(on_fast_port(handlers), slices=slices)
-        self.dispatchers = {"main": main, "fast": fast}
+        authorise = base.access.gate or allow_all
+        main = Dispatcher(handlers, authorise, slices)
+        self.dispatchers = {"main": main, "fast": Dispatcher(on_fast_port(handlers), authorise, slices)}
+        self.inner = Dispatcher(handlers, slices=slices)  # of requests that were judged when they were gRPC calls
         self.servers: list[Server] = []
         for name, dispatcher in (*self.dispatchers.items(), *([] if ports.grpc is None else [(GRPC, main)])):
             feed = self._feed(feeding) if dispatcher.allows_all else feed_nothing
@@ -182,15 +192,16 @@ class Listeners:
         copies.on_give_up.append(self._cut_all)
 
     def _feed(self, feeding: Feeding) -> Feed:
-        """Return the kernel's feed for plain sends, pulls and pops; none where only the handlers know limits so low."""
+        """Return the kernel's feed; none where only the handlers know limits so low."""
         verdicts = kernel_verdicts(feeding.sending)
         if verdicts is None:
             return feed_nothing
         self.verdicts.append(verdicts)
         pulls = PullVerdicts(feeding.pulling, verdicts.module, verdicts.kernel)
         self.pull_verdicts.append(pulls)
-        if not hasattr(verdicts.module, "PopFeed"):  # in the Python kernel the handlers serve pops
+        if not hasattr(verdicts.module, "PopFeed"):  # in the Python kernel the handlers serve pops and commits
             return pulls.kernel.feed  # type: ignore[no-any-return]
+        KernelEnds(feeding.halves, self._base.store, self._base.counters.events, verdicts.module, verdicts.kernel)
         pops = PopVerdicts(feeding.popping, verdicts.module, pulls.kernel)
         self.pop_verdicts.append(pops)
         return pops.kernel.feed  # type: ignore[no-any-return]

@@ -74,6 +74,7 @@ class Naming:
             tls=environment.transport.client_tls(),
             connect=self._connect,
             on_close=on_close,
+            sign=self._base.access.sign,
         )
 
     def _facts(self) -> RegistrationFacts:

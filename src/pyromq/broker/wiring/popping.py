@@ -101,7 +101,15 @@ class PopParts:
 
     def parts(self, changes: PullChanges) -> Popping:
         """Return what a kernel's verdicts on pops stand for."""
-        return Popping(self.handler, self.source, self.acks, self.lanes, self._base.offsets, changes)
+        return Popping(
+            self.handler,
+            self.source,
+            self.acks,
+            self.lanes,
+            self._base.offsets,
+            changes,
+            self._base.quotas.judges_reads,
+        )
 
     def handlers(self) -> Iterator[tuple[int, Handler]]:
         """Return what `surface.py` binds: a code whose handler is not here yet keeps its row's refusal."""
@@ -186,6 +194,11 @@ class PopParts:
         """Answer who waits on a topic that is gone or may not be read any more, so that they ask again."""
         for held in self._held:
             held.end_pairs(lambda topic, _: topic == name)
+
+    def end_held(self) -> None:
+        """Answer all who wait, so that they ask again."""
+        for held in self._held:
+            held.end_pairs(lambda topic, group: True)
 
     def _offsets_moved(self, pair: str) -> None:
         """Wake who waits where an administrator has moved the group; offsets that were dropped wake nobody."""

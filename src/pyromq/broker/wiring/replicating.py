@@ -19,6 +19,7 @@ from ..replication.leading.ha_port import HaPort
 from ..replication.leading.log_source import CommitLogSource
 from ..replication.leading.status import ReplicationStatus
 from ..replication.settings import ReplicationSettings
+from ..replication.stream_tls import port_opening
 from .foundation import Foundation
 from .naming import Naming
 
@@ -56,7 +57,10 @@ class ReplicatingParts:
         self._streams = self._elected_streams(base.environment.elected, source)
         members = naming.slaves if self._streams is None else self._replicas
         wires = None if self._streams is None else self._streams.wire
-        self.port = HaPort(source, base.clock, lambda: self.settings, members, self._judge, store.on_append, wires)
+        opening = port_opening(base.environment.transport, self.settings.ha_tls)
+        self.port = HaPort(
+            source, base.clock, lambda: self.settings, members, self._judge, store.on_append, wires, opening
+        )
         base.storage.retention.wanted_from = self.port.wanted_from
         base.live.watch(self._use)
         self._judge()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from ... import logs
+from ...ambient import Clock
+from ...kernel.sends import Detour
 from ...kernel.state import Reason
 from ...model.ids import UniqueIds
 from ...model.names import HALF_TOPIC, TIMER_TOPIC
@@ -16,10 +18,12 @@ from ...store.message_store import MessageStore
 from ...store.recovery.sizes import LEVELS_TABLE
 from ...store.tables.json_tables import JsonTable
 from ...store.timer.timer_store import open_timer_store
+from ..config import BrokerConfig
 from ..duplicates.duplicate_recovery import rebuild_window
 from ..duplicates.duplicate_window import DuplicateTable
 from ..duplicates.send_once import SendOnce
 from ..intake.intake import Intake, LogAccess
+from ..intake.message_type import DELAY, TRANSACTION
 from ..intake.parking import Park, refuse_what_nobody_delivers
 from ..pull.checks import PullChecks
 from ..pull.handler import PullHandler
@@ -39,6 +43,7 @@ from ..timing.level_park import LevelPark
 from ..timing.progress import note_levels
 from ..timing.timer_park import TimerPark
 from ..transactions.end import RecentHalves
+from ..transactions.half_records import DETOUR as HALF_DETOUR
 from ..transactions.half_records import park_half
 from .environment import Environment
 from .foundation import Foundation
@@ -61,6 +66,11 @@ class Parks:
     def all(self) -> tuple[Park, ...]:
         """Return the parks in order: the first one that is concerned parks the message."""
         return park_half, refuse_what_nobody_delivers, self.timer, self.levels
+
+    def detours(self, config: BrokerConfig) -> Sequence[tuple[str, Detour]]:
+        """Return what a kernel parks by itself, with the type of such messages: the usual case of parks."""
+        halves = () if config.reject_transaction_message else ((TRANSACTION, HALF_DETOUR),)
+        return *halves, (DELAY, self.levels.detour)
 
 
 class SendParts:
@@ -88,12 +98,12 @@ class SendParts:
         randrange = environment.rng.randrange
         checks = SendChecks(base.topics, base.groups, clock.now_ms, base.clients.is_locked, randrange, auto_created)
         self.types = TypeChecks(base.topics, counters)
-        admit = self._admission(base, copies, pending_replies)
+        self.admission = admit = self._admission(base, copies, pending_replies)
         self.handler = SendHandler(
             live,
             checks,
             self.types,
-            self.intake if self.duplicates is None else SendOnce(self.intake, self.duplicates, clock.now_ms),
+            self.intake if self.duplicates is None else SendOnce(self.intake, self.duplicates, lambda: _age_ms(clock)),
             stamp,
             store_host,
             admit,
@@ -102,7 +112,9 @@ class SendParts:
             limits.frame,
         )
         self.replies = ReplyHandler(live, clock, base.producers, self.handler, environment.address)
-        self.parts = Sending(self.handler, self.access, counters, append_gate, limits)
+        self.parts = Sending(
+            self.handler, self.access, counters, append_gate, limits, parks.detours, base.quotas.judges_sends
+        )
         keep_gate(append_gate, live, base.statistics.lag, store.flushed)
 
     def _admission(self, base: Foundation, copies: OtherCopies, pending_replies: Callable[[], int]) -> Admission:
@@ -124,8 +136,13 @@ def _duplicate_window(environment: Environment, store: MessageStore) -> Duplicat
     if not config.duplicate_window_enable:
         return None
     table = DuplicateTable(config.duplicate_window_messages, config.duplicate_window_seconds * 1000)
-    rebuild_window(table, store.commit_log, config.delay_levels, environment.clock.now_ms())
+    rebuild_window(table, store.commit_log, config.delay_levels, _age_ms(environment.clock))
     return table
+
+
+def _age_ms(clock: Clock) -> int:
+    """Return the time by which sends grow old: nobody sets this clock."""
+    return int(clock.monotonic() * 1000)
 
 
 class PullParts:
@@ -142,7 +159,7 @@ class PullParts:
         count = base.counters.got
         self.handler = PullHandler(live, clock, store, checks, offsets, self.reads, self._backlog, count, slave_reads)
         self._suggestions_vary = False
-        self.parts = Pulling(self.handler, changes, base.counters, base.environment.limits)
+        self.parts = Pulling(self.handler, changes, base.counters, base.environment.limits, base.quotas.judges_reads)
 
     def protect(self) -> None:
         """Stop groups that are too far behind, if that is wanted, until an administrator allows them again."""

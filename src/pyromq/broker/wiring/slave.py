@@ -23,6 +23,7 @@ from ..replication.metadata_pull import MetadataPull, SlavesTables
 from ..replication.offsets_back import take_back_offsets
 from ..replication.own_commits import OwnCommits
 from ..replication.slave_surface import slave_surface
+from ..replication.stream_tls import follower_connect
 from ..replication.table_versions import TableVersionHandlers
 from .balancing import BalanceParts
 from .delivery import TimingParts
@@ -122,7 +123,9 @@ class SlaveParts:
             store=base.store,
             identity=naming.identity,
             client=self._client,
-            connect=connect or connect_socket,
+            connect=follower_connect(
+                connect or connect_socket, environment.clock, environment.transport, settings.ha_tls
+            ),
             clock=environment.clock,
             rng=environment.rng,
             settings=FollowSettings(

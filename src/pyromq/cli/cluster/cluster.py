@@ -11,7 +11,7 @@ from ...errors import CallFailed
 from ...model.wire_text import decimal_number, whole_number
 from ..terminal.shell import Shell, talks
 from ..terminal.tree import Tree, command, unknown
-from .replicas import status, switch
+from .replicas import forget, status, switch
 
 
 @click.group(cls=Tree)
@@ -21,6 +21,7 @@ def cluster() -> None:
 
 cluster.add_command(status)
 cluster.add_command(switch)
+cluster.add_command(forget)
 
 
 @command("pyromq cluster list", "pyromq cluster list --json", of=cluster, name="list")

@@ -1,96 +1,175 @@
-"""Elected sets as etcd has them: added to reports of replicas, and switched by a wish that their members read."""
+"""Elected sets as etcd has them: shown, switched by a wish that their members read, and rid of replicas that are gone.
+
+`pyromq cluster` and `doctor` ask by reports of replicas; `pyromq controller` is handed `SetsInEtcd`.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
-from pathlib import Path
-from typing import Any
-
+from ...admin.checkup.etcd_access import etcd_of
 from ...admin.replicas import ReplicaStatus, SetReport
-from ...ambient import SystemClock
+from ...ambient import Clock, SystemClock
 from ...broker.elected.set_keys import SetKeys
 from ...broker.election.set_state import decode_state
+from ...controller.elected_sets import ElectedReplica, ElectedView
 from ...coordination.etcd import EtcdCoordination
-from ...coordination.etcd_settings import EtcdSettings
-from ...coordination.settings import CoordinationSettings
-from ...coordination.store import Put, Verdict
+from ...coordination.store import ABSENT, Coordination, Put, Snapshot, Verdict
 from ...errors import PyroError
 
 _WISH_S = 10.0  # then it is forgotten, whatever came of it
 _POLL_S = 0.1
+_MOST_ATTEMPTS = 5  # of a change while the set changes, too
 
 
-def etcd_of(endpoints: Iterable[str]) -> EtcdSettings:
-    """Return how this command reaches the etcd of brokers; user, password and CA are told by the environment."""
-    ca = os.environ.get("PYROMQ_ETCD_CA")
-    facts: dict[str, Any] = {
-        "etcd_endpoints": tuple(endpoints),
-        "etcd_user": os.environ.get("PYROMQ_ETCD_USER", ""),
-        "etcd_password": os.environ.get("PYROMQ_ETCD_PASSWORD", ""),
-        "etcd_trust_cert_path": Path(ca) if ca else None,
-    }
-    return CoordinationSettings(**facts).etcd()
+class SetsInEtcd:
+    """Implements `ElectedSets` of controllers. Event loop only. `prefix`: what all keys begin with (etcdPrefix)."""
 
+    def __init__(self, etcd: Coordination, prefix: str, clock: Clock) -> None:
+        self._etcd, self._root, self._clock = etcd, f"{prefix.rstrip('/')}/", clock
 
-async def add_elected_state(found: SetReport) -> None:
-    """Add what the members of an elected set have written in etcd: who leads, the in-sync set, how far each is."""
-    keys = _keys(found)
-    try:
-        async with _etcd(found) as etcd:
-            snapshot = await etcd.read(keys.prefix)
-        stored = snapshot.keys.get(keys.state)
-        if stored is None:
-            found.trouble = f"etcd has no state of {found.name} yet"
-            return
-        state, alive, places = decode_state(stored.value), keys.seen_in(snapshot), keys.places_in(snapshot)
-    except PyroError as fault:
-        found.trouble = str(fault)
-        return
-    found.epoch, found.set_epoch = state.epoch, state.set_epoch
-    found.switched_ms = state.elected_ms or None
-    found.switched_why = f"replica {state.master} {'founded the set' if state.epoch == 1 else 'was elected by its set'}"
-    found.settings["minInSyncReplicas"] = str(state.minimum)
-    by_address = {one.address: one for one in found.replicas}
-    for replica, place in sorted(places.items()):
-        one = by_address.get(place.address)
-        if one is None:
-            one = ReplicaStatus(replica, place.address, "slave")
-            found.replicas.append(one)
-        one.id, one.in_sync = replica, replica in state.in_sync
-        one.role = "master" if replica == state.master else "slave"
-        if replica in alive:
-            one.epoch, one.end = alive[replica].epoch, alive[replica].end if one.end is None else one.end
-    found.replicas.sort(key=lambda each: each.id)
+    async def named(self, name: str) -> list[ElectedView]:
+        snapshot = await self._etcd.read(self._root)
+        parts = [key.removeprefix(self._root).split("/") for key in snapshot.keys]
+        clusters = sorted({part[0] for part in parts if part[1:] == [name, "state"]})
+        return [view for cluster in clusters if (view := self._view(snapshot, cluster, name)) is not None]
 
+    async def one(self, cluster: str, name: str) -> ElectedView | None:
+        """Return this set; None: the store has no state of it."""
+        return self._view(await self._etcd.read(self._keys(cluster, name).prefix), cluster, name)
 
-async def switch_elected(found: SetReport, replica: int, wait_s: float) -> int:
-    """Let the members of an elected set make a replica the master, and return its epoch.
+    async def switch(self, found: ElectedView, replica: int, wait_s: float) -> ElectedView:
+        """Let the members make a replica the master, and return the set then.
 
-    The master stops taking sends, waits until the others have its log and gives way; the others let this one go first.
-    PyroError if it does not lead in time: then the wish is taken back."""
-    keys, clock = _keys(found), SystemClock()
-    deadline = clock.monotonic() + wait_s
-    async with _etcd(found) as etcd:
-        wish = await etcd.hold(_WISH_S)
+        The master stops taking sends, waits until the others have its log and gives way; the others let this one go
+        first. PyroError if it does not lead in time: then the wish is taken back."""
+        keys, clock = self._keys(found.cluster, found.name), self._clock
+        deadline = clock.monotonic() + wait_s
+        wish = await self._etcd.hold(_WISH_S)
         try:
-            if (await etcd.change({}, [Put(keys.wanted, b"%d" % replica, wish)])).verdict is not Verdict.DONE:
+            if (await self._etcd.change({}, [Put(keys.wanted, b"%d" % replica, wish)])).verdict is not Verdict.DONE:
                 raise PyroError(f"etcd did not take the wish for replica {replica}: try again")
             while clock.monotonic() < deadline:
-                stored = (await etcd.read(keys.state)).keys.get(keys.state)
-                state = None if stored is None else decode_state(stored.value)
-                if state is not None and state.master == replica:
-                    return state.epoch
+                now = await self.one(found.cluster, found.name)
+                if now is not None and now.master == replica:
+                    return now
                 await wish.renew()
                 await clock.sleep(_POLL_S)
         finally:
             await wish.release()
-    raise PyroError(f"replica {replica} of {found.name} does not lead after {wait_s:g} s: see its log")
+        raise PyroError(f"replica {replica} of {found.name} does not lead after {wait_s:g} s: see its log")
+
+    async def forget(self, found: ElectedView, replica: int) -> None:
+        """Take a replica that is gone for good out of the set. PyroError: it is there, in sync, or not known.
+
+        Its number is free then. It is done only if neither the in-sync set nor that replica has changed meanwhile."""
+        keys = self._keys(found.cluster, found.name)
+        for _ in range(_MOST_ATTEMPTS):
+            snapshot = await self._etcd.read(keys.prefix)
+            view = self._view(snapshot, found.cluster, found.name)
+            refuse_forgetting(view, found.name, replica)
+            expect = {key: snapshot.keys[key].version for key in (keys.state, keys.place(replica))}
+            outcome = await self._etcd.change(expect | {keys.alive(replica): ABSENT}, deletes=[keys.place(replica)])
+            if outcome.verdict is Verdict.DONE:
+                return
+            if outcome.verdict is Verdict.UNKNOWN:
+                raise PyroError(f"etcd does not say whether replica {replica} was forgotten: see pyromq cluster status")
+        raise PyroError(f"{found.name} changes all the time: try again")
+
+    def _keys(self, cluster: str, name: str) -> SetKeys:
+        return SetKeys(f"{self._root}{cluster}/{name}/")
+
+    def _view(self, snapshot: Snapshot, cluster: str, name: str) -> ElectedView | None:
+        keys = self._keys(cluster, name)
+        stored = snapshot.keys.get(keys.state)
+        if stored is None:
+            return None
+        state, alive, places = decode_state(stored.value), keys.seen_in(snapshot), keys.places_in(snapshot)
+        return ElectedView(
+            cluster=cluster,
+            name=name,
+            master=state.master,
+            epoch=state.epoch,
+            set_epoch=state.set_epoch,
+            minimum=state.minimum,
+            switched_ms=state.elected_ms,
+            switched_why=f"replica {state.master} {'founded' if state.epoch == 1 else 'was elected by'} the set",
+            replicas=tuple(
+                ElectedReplica(
+                    replica,
+                    place.address,
+                    replica in state.in_sync,
+                    replica in alive,
+                    alive[replica].epoch if replica in alive else None,
+                    alive[replica].end if replica in alive else None,
+                )
+                for replica, place in sorted(places.items())
+            ),
+        )
 
 
-def _keys(found: SetReport) -> SetKeys:
-    prefix = found.settings.get("etcdPrefix", "/pyromq").rstrip("/")
-    return SetKeys(f"{prefix}/{found.cluster}/{found.name}/")
+def refuse_forgetting(view: ElectedView | None, name: str, replica: int) -> None:
+    """Raise PyroError where a replica must not be forgotten."""
+    one = None if view is None else next((each for each in view.replicas if each.id == replica), None)
+    if one is None:
+        raise PyroError(f"{name} has no replica {replica}: pyromq cluster status shows all")
+    if one.is_alive:
+        raise PyroError(f"replica {replica} of {name} runs, at {one.address}: stop it first")
+    if one.is_in_sync:
+        raise PyroError(
+            f"replica {replica} of {name} is in the in-sync set, which is not made smaller than minInSyncReplicas: "
+            "start another replica, which takes its place there, then forget this one"
+        )
+
+
+async def add_elected_state(found: SetReport) -> None:
+    """Add what the members of an elected set have written in etcd: who leads, the in-sync set, how far each is."""
+    try:
+        async with _etcd(found) as etcd:
+            view = await _sets(found, etcd).one(found.cluster, found.name)
+    except PyroError as fault:
+        found.trouble = str(fault)
+        return
+    if view is None:
+        found.trouble = f"etcd has no state of {found.name} yet"
+        return
+    found.epoch, found.set_epoch = view.epoch, view.set_epoch
+    found.switched_ms, found.switched_why = view.switched_ms or None, view.switched_why
+    found.settings["minInSyncReplicas"] = str(view.minimum)
+    by_address = {one.address: one for one in found.replicas}
+    for replica in view.replicas:
+        one = by_address.get(replica.address)
+        if one is None:
+            one = ReplicaStatus(replica.id, replica.address, "slave")
+            found.replicas.append(one)
+        one.id, one.in_sync, one.is_alive = replica.id, replica.is_in_sync, replica.is_alive
+        one.role = "master" if replica.id == view.master else "slave"
+        if replica.is_alive:
+            one.epoch, one.end = replica.epoch, replica.end if one.end is None else one.end
+    found.replicas.sort(key=lambda each: each.id)
+
+
+async def switch_elected(found: SetReport, replica: int, wait_s: float) -> int:
+    """Let the members of an elected set make a replica the master, and return its epoch. PyroError: it is not."""
+    async with _etcd(found) as etcd:
+        sets = _sets(found, etcd)
+        return (await sets.switch(await _known(sets, found), replica, wait_s)).epoch
+
+
+async def forget_elected(found: SetReport, replica: int) -> None:
+    """Take a replica that is gone for good out of an elected set. PyroError: it must not be."""
+    async with _etcd(found) as etcd:
+        sets = _sets(found, etcd)
+        await sets.forget(await _known(sets, found), replica)
+
+
+async def _known(sets: SetsInEtcd, found: SetReport) -> ElectedView:
+    view = await sets.one(found.cluster, found.name)
+    if view is None:
+        raise PyroError(f"etcd has no state of {found.name} yet")
+    return view
+
+
+def _sets(found: SetReport, etcd: Coordination) -> SetsInEtcd:
+    return SetsInEtcd(etcd, found.settings.get("etcdPrefix", "/pyromq"), SystemClock())
 
 
 def _etcd(found: SetReport) -> EtcdCoordination:

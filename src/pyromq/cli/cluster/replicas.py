@@ -1,4 +1,4 @@
-"""`pyromq cluster status` and `pyromq cluster switch`: replicas of brokers, who is master, and another master."""
+"""`pyromq cluster status`, `switch` and `forget`: replicas of brokers, another master, one that is gone for good."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ...admin.replicas import ReplicaStatus, SetReport
 
 _POLL_S = 0.5
+FAR_BEHIND = 16 << 20  # bytes: a master that gives way waits a second for the others to have its log
 
 
 @command("pyromq cluster status", "pyromq cluster status broker-a --json")
@@ -40,7 +41,7 @@ async def status(shell: Shell, name: str | None) -> None:
 
 @command("pyromq cluster switch broker-a", "pyromq cluster switch broker-a --to 2 --yes")
 @click.argument("name", metavar="BROKER")
-@click.option("--to", "to", type=int, metavar="ID", help="The replica to be master.  [default: who has the most]")
+@click.option("--to", "to", type=int, metavar="ID", help="The replica to be master.  [default: one in sync]")
 @click.option("--wait", "wait_s", type=seconds(), default=30.0, show_default=True, help="Seconds until it leads.")
 @changes
 async def switch(shell: Shell, name: str, to: int | None, wait_s: float) -> None:
@@ -68,6 +69,51 @@ async def switch(shell: Shell, name: str, to: int | None, wait_s: float) -> None
     shell.report({"broker": name, "master": chosen.id, "address": chosen.address, "epoch": epoch})
 
 
+@command("pyromq cluster forget broker-a 4", "pyromq cluster forget broker-a 4 --dry-run")
+@click.argument("name", metavar="BROKER")
+@click.argument("replica", type=int, metavar="ID")
+@changes
+async def forget(shell: Shell, name: str, replica: int) -> None:
+    """Take a replica that is gone for good out of its set, after a preview: its number is free then.
+
+    Refused for one that runs, and for one that is in the in-sync set. A replica whose store still exists need not be
+    forgotten: start it, and it follows."""
+    (found,) = await set_reports(shell.calls, name)
+    one = _gone(found, replica)
+    left = [each.id for each in found.replicas if each is not one]
+    plan = [{"id": one.id, "address": one.address, "inSync": one.in_sync, "answers": one.answers, "leaves": left}]
+    shell.about_to(f"forget replica {replica} of {name}", plan)
+    if found.kind == admin.replicas.ELECTED:
+        from .elected_sets import forget_elected
+
+        await forget_elected(found, replica)
+    else:
+        await admin.replicas.forget(shell.calls, found.leader, found, replica, shell.session.clock.now_ms())
+    shell.say(f"replica {replica} of {name} is forgotten")
+    shell.report({"broker": name, "forgotten": replica, "replicas": left})
+
+
+def _gone(found: SetReport, replica: int) -> ReplicaStatus:
+    """Return the replica that is to be forgotten. PyroError says why it must not be."""
+    if found.kind == admin.replicas.CLASSIC:
+        raise PyroError(
+            f"nobody keeps a list of the slaves of {found.name}: name servers forget one two minutes after it has ended"
+        )
+    if found.trouble:
+        raise PyroError(f"the replicas of {found.name} are not known now: {found.trouble}")
+    one = next((each for each in found.replicas if each.id == replica), None)
+    if one is None:
+        raise unknown("replica", str(replica), [str(each.id) for each in found.replicas], f"Of {found.name}, by its id")
+    if one.answers or one.is_alive:
+        raise PyroError(f"replica {replica} of {found.name} runs, at {one.address}: stop it first")
+    if one.in_sync:
+        raise PyroError(
+            f"replica {replica} of {found.name} is in the in-sync set: start another replica, which takes its place "
+            "there, then forget this one"
+        )
+    return one
+
+
 def _chosen(found: SetReport, to: int | None) -> ReplicaStatus:
     """Return who is to be master. PyroError says why nobody, or not this one, can be."""
     if found.kind == admin.replicas.CLASSIC:
@@ -81,6 +127,8 @@ def _chosen(found: SetReport, to: int | None) -> ReplicaStatus:
     if to is None:
         if not ready:
             raise PyroError(f"no other replica of {found.name} is in sync and answers: pyromq cluster status")
+        if found.kind == admin.replicas.ELECTED:  # loses nothing: the same one as in the preview, unless it is behind
+            return min(ready, key=lambda one: ((one.lag or 0) // FAR_BEHIND, one.id))
         return max(ready, key=lambda one: (one.end or 0, -one.id))
     wanted = next((one for one in found.replicas if one.id == to), None)
     if wanted is None:

@@ -14,21 +14,13 @@ if TYPE_CHECKING:
 
 async def set_reports(calls: Calls, name: str | None = None) -> list[SetReport]:
     """Return how each set of replicas is, or the one of this name."""
-    places = await admin.cluster.brokers(calls)
-    names = sorted({(place.cluster, place.name) for place in places})
-    if name is not None and name not in {known for _, known in names}:
-        raise unknown("broker", name, [known for _, known in names])
-    sets = []
-    for cluster_name, known in names:
-        if name in (None, known):
-            members = [place for place in places if (place.cluster, place.name) == (cluster_name, known)]
-            found = await admin.replicas.report(calls, members)
-            if found.kind == admin.replicas.ELECTED:
-                from .elected_sets import add_elected_state
+    from .elected_sets import add_elected_state
 
-                await add_elected_state(found)
-            sets.append(found)
-    return sets
+    if name is not None:
+        known = sorted({place.name for place in await admin.cluster.brokers(calls)})
+        if name not in known:
+            raise unknown("broker", name, known)
+    return await admin.replicas.reports(calls, add_elected_state, name)
 
 
 def as_row(found: SetReport) -> dict[str, Any]:

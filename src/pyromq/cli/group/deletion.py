@@ -15,7 +15,6 @@ from ..terminal.printing import print_lines
 from ..terminal.shell import Shell, changes
 from ..terminal.tree import command
 from ..terminal.validation import check_name_servers, check_own_group
-from .group_state import online_in, queues_of
 
 if TYPE_CHECKING:
     from ...admin.cluster import BrokerPlace
@@ -58,8 +57,10 @@ async def delete(shell: Shell, name: str, keep_offsets: bool, with_dead: bool) -
 
 
 async def _plan(shell: Shell, name: str, places: list[BrokerPlace], keep_offsets: bool) -> list[dict[str, Any]]:
-    online = await online_in(shell, places, name)
-    rows = await queues_of(shell, places, name, None)
+    from ...admin.progress.group_state import online_in, queues_of
+
+    online = await online_in(shell.calls, places, name)
+    rows = await queues_of(shell.calls, places, name, None)
     dead = await admin.topics.queues(shell.calls, places, dlq_topic(name))
     plan = []
     for place in places:

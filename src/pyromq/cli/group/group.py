@@ -7,13 +7,11 @@ mode.py, `delete` in deletion.py.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ... import admin
-from ...client.errors import Refused
 from ...model.foreign_text import shell_word
 from ...model.names import group_fault
 from ...text.values import plural
@@ -24,8 +22,6 @@ from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command, unknown
 from ..terminal.validation import check_group
 from .deletion import delete
-from .group_state import online_in, popped_in, queues_of
-from .lag import Load, advise
 from .mode import mode
 from .offsets import clone, reset, skip
 
@@ -106,15 +102,17 @@ def _mode(online: ConsumerConnection) -> str:
 @talks
 async def describe(shell: Shell, name: str, broker: str | None) -> None:
     """Show a group's settings, members, what they want, and where it is in each queue."""
+    from ...admin.progress.group_state import online_in, queues_of
+
     places = await shell.masters_with(name, broker)
     found: dict[str, Any] = {"group": name, "lag": 0, "mode": "", "settings": [], "members": [], "subscriptions": []}
     for place in places:
         if (config := await admin.groups.config(shell.calls, place.address, name)) is not None:
             found["settings"].append({"broker": place.name} | admin.definitions.shown_settings(config))
-    online = await online_in(shell, places, name)
+    online = await online_in(shell.calls, places, name)
     for each in online.values():
         found["mode"] = _mode(each)
-    queues = await queues_of(shell, places, name, None)
+    queues = await queues_of(shell.calls, places, name, None)
     found |= {"members": _members(online), "subscriptions": _subscriptions(online), "queues": queues}
     found["lag"] = sum(one["lag"] for one in queues)
     conflicts = await _conflicts(shell, places, name)
@@ -129,37 +127,17 @@ async def describe(shell: Shell, name: str, broker: str | None) -> None:
 @talks
 async def lag(shell: Shell, name: str, topic: str | None, broker: str | None) -> None:
     """Tell how far GROUP is behind in each queue, and how many more consumers would help."""
+    from ...admin.progress.group_lag import lag_of
+
     places = await shell.masters_with(name, broker)
     if topic is not None:
         await shell.topic(topic, None if broker is None else places)
-    queues = await queues_of(shell, places, name, topic)
-    online = await online_in(shell, places, name)
-    members = {one.client_id for each in online.values() for one in each.connection_set}
-    is_broadcast = any(_mode(each) == "broadcasting" for each in online.values())
-    popped = await popped_in(shell, places, name, online)
-    summary = []
-    for one in sorted({row["topic"] for row in queues}):
-        own = [row for row in queues if row["topic"] == one]
-        arriving, consuming, under_way = 0.0, 0.0, sum(row["underWay"] for row in own)
-        for place in places:
-            if any(row["broker"] == place.name for row in own):
-                arriving += (await admin.topics.stats(shell.calls, place.address, one)).topic_put_tps
-                progress = await admin.offsets.progress(shell.calls, place.address, name, one)
-                consuming += progress.consume_tps
-                under_way += sum((progress.stored_in_flight or {}).values())
-        behind = sum(row["lag"] for row in own)
-        seen: dict[str, Any] = {"arriving": arriving, "consuming": consuming, "is_broadcast": is_broadcast}
-        seen["is_popped"] = popped(one)
-        seen["lock_wait"] = await _lock_wait(shell, places, name, one, members) if behind else ""
-        advice = advise(Load(queues=len(own), members=len(members), lag=behind, **seen))
-        summary.append(
-            {"topic": one, "lag": behind, "underWay": under_way, "queues": len(own), "members": len(members)}
-            | {"arrivingPerSecond": arriving}
-            | {"consumedPerSecond": consuming, "moreConsumers": advice.more, "advice": as_called(advice.text)}
-        )
-    total = sum(row["lag"] for row in queues)
+    found = await lag_of(shell.calls, places, name, topic)
+    for row in found["topics"]:
+        row["advice"] = as_called(row["advice"])
+    queues = found["queues"]
     await _conflicts(shell, places, name)
-    shell.report({"group": name, "lag": total, "topics": summary, "queues": queues})
+    shell.report(found)
     _warn_beyond_end(shell, name, queues)
     if not queues:
         shell.say(f"{name} has no offsets{f' in {topic}' if topic else ''}: it has consumed nothing yet")
@@ -170,8 +148,10 @@ async def lag(shell: Shell, name: str, topic: str | None, broker: str | None) ->
 @talks
 async def clients(shell: Shell, name: str) -> None:
     """List the members that are online. Exit code 1 if there is none."""
+    from ...admin.progress.group_state import online_in
+
     places = await shell.masters_with(name)
-    rows = _members(await online_in(shell, places, name))
+    rows = _members(await online_in(shell.calls, places, name))
     await _conflicts(shell, places, name)
     shell.rows(rows)
     if not rows:
@@ -184,8 +164,10 @@ async def clients(shell: Shell, name: str) -> None:
 @talks
 async def stack(shell: Shell, name: str, client: str | None) -> None:
     """Show what the members do right now: the stacks of their threads or tasks. Exit code 1 if none is online."""
+    from ...admin.progress.group_state import online_in
+
     places = await shell.masters_with(name)
-    online = await online_in(shell, places, name)
+    online = await online_in(shell.calls, places, name)
     address = {place.name: place.address for place in places}
     stacks: dict[str, str] = {}
     for broker, each in online.items():
@@ -222,19 +204,6 @@ def _subscriptions(online: dict[str, ConsumerConnection]) -> list[dict[str, Any]
         for topic, wanted in each.subscription_table.items()
     }
     return [{"topic": topic, "filter": text, "kind": kind} for topic, text, kind in sorted(found, key=str)]
-
-
-async def _lock_wait(shell: Shell, places: Iterable[BrokerPlace], name: str, topic: str, members: set[str]) -> str:
-    """Return which queues of an orderly group wait for locks of clients that are gone. Apache's brokers do not say."""
-    locks: list[dict[str, Any]] = []
-    for place in places:
-        with suppress(Refused):
-            locks += (await admin.cluster.inspect(shell.calls, place.address)).get("locked", [])
-    gone = [one for one in locks if (one["group"], one["topic"]) == (name, topic) and one["client"] not in members]
-    if not gone:
-        return ""
-    clients, seconds = ", ".join(sorted({one["client"] for one in gone})), max(one["secondsLeft"] for one in gone)
-    return f"{len(gone)} queues wait for the locks of {clients}, which is gone: {seconds} s more at most"
 
 
 async def _conflicts(shell: Shell, places: Iterable[BrokerPlace], name: str) -> list[str]:

@@ -18,7 +18,6 @@ from ..terminal.options import one_broker
 from ..terminal.printing import print_lines
 from ..terminal.shell import Shell, changes
 from ..terminal.tree import Fail, command
-from .group_state import online_in
 
 if TYPE_CHECKING:
     from ...admin.cluster import BrokerPlace
@@ -93,9 +92,11 @@ async def _plan(
 
 async def _warn_pullers(shell: Shell, places: list[BrokerPlace], name: str, mode: str) -> None:
     """Warn of members that do not ask brokers for their queues: they pull, and get again what others pop."""
+    from ...admin.progress.group_state import online_in
+
     if mode != "pop":
         return
-    online = await online_in(shell, places, name)
+    online = await online_in(shell.calls, places, name)
     members = {one.client_id for each in online.values() for one in each.connection_set}
     if members:
         print_lines(

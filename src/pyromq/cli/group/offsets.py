@@ -1,20 +1,17 @@
 """`pyromq group skip`, `reset` and `clone`, and `topic reset`: where groups go on, set by hand.
 
-`skip` goes past what nobody wants any more or what cannot be handled, `reset` to a place or time. Members online are
-told by request 222, as `mqadmin` does it. Where nobody is online the offsets are committed: after a 222 the next member
-would drop its queues at its first pull, and stand still for ten seconds.
+`skip` goes past what nobody wants any more or what cannot be handled, `reset` to a place or time. What is planned and
+done is in `admin/progress/offset_plans.py`, which the dashboard asks too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ... import admin
-from ...client.errors import Refused
 from ...model.names import retry_topic
 from ...text.values import plural
 from ..terminal.options import one_broker, time_ms
@@ -23,6 +20,7 @@ from ..terminal.tree import Fail, command
 
 if TYPE_CHECKING:
     from ...admin.cluster import BrokerPlace
+    from ...admin.progress.offset_plans import OffsetMove
 
 TO_THE_END = -1  # as a time
 TO = click.option(
@@ -52,6 +50,8 @@ async def skip(
     shell: Shell, name: str, topic: str, queue: int | None, messages: int | None, retries: bool, broker: str | None
 ) -> None:
     """Let GROUP skip what has accumulated in TOPIC; the messages stay. Exit code 0: done, 1: refused."""
+    from ...admin.progress.offset_plans import OffsetMove
+
     places = await shell.masters(broker)
     if messages is not None and (queue is None or len(places) > 1):
         raise click.UsageError("--messages counts in one queue of one broker: give --queue and -b")
@@ -83,6 +83,8 @@ async def reset(
     shell: Shell, name: str, topic: str, queue: int | None, offset: int | None, when: str | None, broker: str | None
 ) -> None:
     """Let GROUP go on in TOPIC at a time, or, in one queue, at an offset. Exit code 0: done, 1: refused."""
+    from ...admin.progress.offset_plans import OffsetMove
+
     if (offset is None) == (when is None):
         raise click.UsageError("say where: either --to, or --offset with --queue")
     places = await shell.masters(broker)
@@ -106,6 +108,8 @@ async def reset(
 @changes
 async def reset_topic(shell: Shell, topic: str, when: str | None, broker: str | None) -> None:
     """Let every group of TOPIC go on at a time. One group alone: pyromq group reset."""
+    from ...admin.progress.offset_plans import OffsetMove
+
     if when is None:
         raise click.UsageError("say where: --to first, last, or a time")
     moment = _moment(when)
@@ -130,6 +134,7 @@ async def reset_topic(shell: Shell, topic: str, when: str | None, broker: str | 
 @changes
 async def clone(shell: Shell, source: str, target: str, topic: str) -> None:
     """Let group TARGET go on in TOPIC where group SOURCE is. TARGET should have no member online."""
+    from ...admin.progress.offset_plans import consequence, goal
     from ...protocol.headers.offsets import CloneGroupOffset
     from ...protocol.requests import RequestCode
 
@@ -145,114 +150,35 @@ async def clone(shell: Shell, source: str, target: str, topic: str) -> None:
         for queue, at in admin.topics.by_number(theirs):
             now = await admin.offsets.committed(shell.calls, place.address, target, topic, queue.queue_id)
             first = await admin.offsets.first(shell.calls, place.address, topic, queue.queue_id)
-            goal = _goal(now, at.consumer_offset, first)
-            plan.append({"topic": topic, "broker": place.name, "queue": queue.queue_id} | goal)
+            columns = goal(now, at.consumer_offset, first)
+            plan.append({"topic": topic, "broker": place.name, "queue": queue.queue_id} | columns)
     if not plan:
         raise Fail(f"group {source} has no offsets in {topic}")
-    shell.about_to(f"let group {target} go on in {topic} where group {source} is{_consequence(plan)}", plan)
+    shell.about_to(f"let group {target} go on in {topic} where group {source} is{consequence(plan)}", plan)
     header = CloneGroupOffset(src_group=source, dest_group=target, topic=topic, offline=True)
     for place in places:
         await shell.calls.ask(place.address, RequestCode.CLONE_GROUP_OFFSET, header)
     shell.rows(plan)
 
 
-def _goal(now: int | None, to: int, first: int) -> dict[str, Any]:
-    """Return the columns of a queue: from where to where, and how many messages that leaves out or brings again."""
-    begin = max(first, now or 0)
-    return {"now": now, "goesOnAt": to, "leftOut": max(0, to - begin), "again": max(0, begin - max(first, to))}
-
-
-def _consequence(plan: Sequence[dict[str, Any]]) -> str:
-    out, again = (sum(row[column] for row in plan) for column in ("leftOut", "again"))
-    words = [f"{out} messages are left out"] if out else []
-    return f": {' and '.join(words + ([f'{again} come again'] if again else []))}" if out or again else ""
-
-
-def _results(plan: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{key: value for key, value in row.items() if key not in ("now", "leftOut", "again")} for row in plan]
-
-
-@dataclass(slots=True)
-class OffsetMove:
-    """One topic of a group to be moved, on these brokers."""
-
-    group: str
-    topic: str
-    places: Sequence[BrokerPlace]
-    queue: int | None
-    time_ms: int
-    offset: int | None = None
-    shows_group: bool = False  # where there are several
-
-    def row(self, broker: str, queue: int, goal: dict[str, Any]) -> dict[str, Any]:
-        whose = {"group": self.group} if self.shows_group else {}
-        return whose | {"topic": self.topic, "broker": broker, "queue": queue} | goal
-
-
 async def _move(shell: Shell, what: str, work: Sequence[OffsetMove]) -> None:
     """Show from where to where, then commit. It counts as done if one broker did it."""
+    from ...admin.progress.offset_plans import OutOfReach, apply, consequence
+    from ...admin.progress.offset_plans import plan as plan_of
+
     await shell.topic(work[0].topic, work[0].places)
-    plans = [(each, place, await _plan(shell, each, place)) for each in work for place in each.places]
-    if not any(plan for _, _, plan in plans):
+    try:
+        plans = [(each, place, await plan_of(shell.calls, each, place)) for each in work for place in each.places]
+    except OutOfReach as fault:
+        raise Fail(str(fault)) from None
+    if not any(planned for _, _, planned in plans):
         raise Fail(f"no broker of these has queue {work[0].queue} of {work[0].topic}")
-    whole = [row for _, _, plan in plans for row in plan]
-    shell.about_to(what + _consequence(whole), whole)
+    whole = [row for _, _, planned in plans for row in planned]
+    shell.about_to(what + consequence(whole), whole)
     rows: list[dict[str, Any]] = []
     faults: list[str] = []
-    for each, place, plan in plans:
-        if not await _commit_on(shell, each, place, plan, rows):
-            await _move_on(shell, each, place, rows, faults)
+    for each, place, planned in plans:
+        rows += await apply(shell.calls, each, place, planned, faults)
     if not rows:
         raise Fail("; ".join(faults) or "no broker has it")
     shell.rows(rows)
-
-
-async def _commit_on(
-    shell: Shell, work: OffsetMove, place: BrokerPlace, plan: Sequence[dict[str, Any]], rows: list[dict[str, Any]]
-) -> bool:
-    """Commit the offsets. False if a member is online or an earlier reset is pending: then not all is done."""
-    if not plan or await admin.groups.connections(shell.calls, place.address, work.group) is not None:
-        return False
-    for row in plan:
-        goal = (place.address, work.group, work.topic, row["queue"])
-        await admin.offsets.commit(shell.calls, *goal, row["goesOnAt"])
-        if await admin.offsets.committed(shell.calls, *goal) != row["goesOnAt"]:
-            return False
-    rows += _results(plan)
-    return True
-
-
-async def _move_on(
-    shell: Shell, work: OffsetMove, place: BrokerPlace, rows: list[dict[str, Any]], faults: list[str]
-) -> None:
-    queue = admin.offsets.ALL_QUEUES if work.queue is None else work.queue
-    try:
-        body = await admin.offsets.reset(
-            shell.calls, place.address, work.group, work.topic, time_ms=work.time_ms, queue_id=queue, offset=work.offset
-        )
-    except Refused as fault:
-        faults.append(str(fault))
-        return
-    for at, offset in admin.topics.by_number(body.offset_table):
-        rows.append(work.row(at.broker_name, at.queue_id, {"goesOnAt": offset}))
-
-
-async def _plan(shell: Shell, work: OffsetMove, place: BrokerPlace) -> list[dict[str, Any]]:
-    """Return from where to where, as far as that is known without doing it."""
-    try:
-        table = (await admin.topics.stats(shell.calls, place.address, work.topic)).offset_table
-    except Refused:
-        return []  # not on this broker
-    rows = []
-    for queue, reach in admin.topics.by_number(table):
-        if work.queue is not None and queue.queue_id != work.queue:
-            continue
-        now = await admin.offsets.committed(shell.calls, place.address, work.group, work.topic, queue.queue_id)
-        to = work.offset if work.offset is not None else reach.max_offset
-        if work.offset is not None and not reach.min_offset <= to <= reach.max_offset:  # what the broker would refuse
-            reached = f"has offsets {reach.min_offset} to {reach.max_offset} alone"
-            raise Fail(f"offset {to}: queue {queue.queue_id} of {work.topic} on {place.name} {reached}")
-        if work.offset is None and work.time_ms != TO_THE_END:
-            to = await admin.offsets.at_time(shell.calls, place.address, work.topic, queue.queue_id, work.time_ms)
-        rows.append(work.row(queue.broker_name, queue.queue_id, _goal(now, to, reach.min_offset)))
-    return rows

@@ -79,16 +79,11 @@ async def export(shell: Shell, topic: str, file: str, wanted: Window, most: int 
 async def _export_columns(shell: Shell, topic: str, file: str, wanted: Window) -> None:
     try:
         from ...spark.codec.files import topic_to_file
+        from ...spark.connect.cluster import connection_words
     except ImportError as missing:
         raise Fail(f"{file}: needs {missing.name}: {install_command('spark')}") from None
-    own = shell.session.config
     tags = "" if wanted.tags == "*" else wanted.tags.replace("||", " || ")
-    given = {"nameServer": ";".join(own.name_servers), "topic": topic, "tags": tags}
-    given |= {"accessKey": own.access_key, "secretKey": own.secret_key, "securityToken": own.security_token}
-    if (tls := own.tls) is not None:
-        files = {"tls.ca": tls.ca, "tls.certificate": tls.certificate, "tls.key": tls.key}
-        given |= {"tls": "true", "tls.verify": tls.verify.value, "tls.keyPassword": tls.key_password or ""}
-        given |= {name: str(path) for name, path in files.items() if path is not None}
+    given = {"topic": topic, "tags": tags, **connection_words(shell.session.config)}
     if wanted.begin_ms:
         given |= {"startingTimestamp": str(wanted.begin_ms), "startingOffsetsByTimestampStrategy": "latest"}
     if wanted.end_ms is not None:

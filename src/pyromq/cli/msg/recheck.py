@@ -12,8 +12,6 @@ from ...model.names import CHECKS_EXHAUSTED_TOPIC
 from ..terminal.shell import Shell, changes
 from ..terminal.tree import Fail, command
 
-GIVEN_UP = "given up"  # a state of `msg get`
-
 
 @command(
     f"pyromq msg query {CHECKS_EXHAUSTED_TOPIC}      what was given up",
@@ -50,5 +48,5 @@ async def _check_given_up(shell: Shell, found: admin.search.Found, topic: str) -
         if fault.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             raise
         return
-    if life is not None and life["state"] != GIVEN_UP:
+    if life is not None and life["state"] != admin.messages.GIVEN_UP:
         raise Fail(f"message {unique} is no longer given up, it is {life['state']}: pyromq msg get {topic} {unique}")

@@ -9,6 +9,7 @@ import click
 from ..terminal.options import together
 from ..terminal.tree import Tree
 from .analyse import analytics, backlog, forensics, reconcile, search, trace
+from .deliver import cdc_jdbc, cdc_lake, cdc_mongo, cdc_redis
 from .job import spark_for
 from .move import archive, dedup, dlq, replay
 from .options import SESSION, name_server
@@ -19,7 +20,8 @@ def pipeline() -> None:
     """Run a Spark job over RocketMQ's data."""
 
 
-for _command in (archive, replay, dlq, dedup, trace, backlog, analytics, reconcile, search, forensics):
+_READ = (trace, backlog, analytics, reconcile, search, forensics)
+for _command in (archive, replay, dlq, dedup, *_READ, cdc_redis, cdc_mongo, cdc_jdbc, cdc_lake):
     pipeline.add_command(_command)
 
 

@@ -9,6 +9,7 @@ from ...config import Loaded
 from ...controller.config import CONTROLLER_KEYS, ControllerConfig
 from ...controller.server import run
 from ...transport import loop
+from ..cluster.elected_sets import SetsInEtcd
 from ..terminal.printing import print_lines
 from ..terminal.tree import command
 from .setting_options import config_options, listen_options, load_daemon
@@ -27,7 +28,15 @@ def controller(config_file: Path | None, **flags: object) -> None:
 
 
 async def serve(loaded: Loaded[ControllerConfig]) -> None:
-    await run(loaded, clock=SystemClock(), rng=system_random(), ready=say_ready, stop_wanted=stop_on_signals())
+    clock, prefix = SystemClock(), loaded.config.coordination.etcd_prefix
+    await run(
+        loaded,
+        clock=clock,
+        rng=system_random(),
+        ready=say_ready,
+        stop_wanted=stop_on_signals(),
+        elected=lambda etcd: SetsInEtcd(etcd, prefix, clock),
+    )
 
 
 def say_ready(address: str) -> None:

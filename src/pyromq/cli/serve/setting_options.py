@@ -71,6 +71,13 @@ def load_daemon(
     return load(config_class, keys, daemon=daemon, flags=flags, overlay=overlay, **sources)
 
 
+def load_settings(
+    config_class: type[C], keys: JavaKeys, daemon: str, flags: dict[str, object], **sources: Any
+) -> Loaded[C]:
+    """Return the settings of a daemon that does not listen, and so has none that change while it runs."""
+    return load(config_class, keys, daemon=daemon, flags=flags, environment=os.environ, **sources)
+
+
 def _option(setting: Setting) -> Callable[[F], F]:
     name = setting.name.replace("_", "-")
     spelling = f"--{name}/--no-{name}" if setting.kind is bool else f"--{name}"

@@ -27,7 +27,7 @@ from ...namesrv import server as namesrv
 from ...namesrv.config import NAMESRV_KEYS, NamesrvConfig
 from ...transport import loop
 from ...transport.address import format_address
-from ...transport.self_signed import with_certificate
+from ...transport.certificates.self_signed import with_certificate
 from ...transport.settings import TransportSettings
 from ..terminal.called import as_called
 from ..terminal.printing import print_text

@@ -16,8 +16,8 @@ from ...model.foreign_text import shell_word
 NAME = "pyromq"
 # All commands of main.py, which imports this module: the word alone is also the package's name.
 COMMANDS = (
-    "up|dev|namesrv|broker|proxy|controller|pub|sub|req|run|topic|group|msg|dlq|cluster|export|"
-    "apply|kv|inspect|doctor|top|bench|config|profile|store|pipeline|spark|demo|completion"
+    "up|dev|namesrv|broker|proxy|dashboard|controller|pub|sub|req|run|topic|group|msg|dlq|cluster|export|"
+    "apply|kv|inspect|doctor|top|bench|config|profile|store|quota|audit|tls|sql|cdc|pipeline|spark|demo|completion"
 )
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...text.similar import closest
 from .printing import to_json
-from .tree import closest
 
 if TYPE_CHECKING:
     from ...client.received import Received

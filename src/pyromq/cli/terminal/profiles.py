@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import ConfigError
 from ...files import replace_file
+from ...text.similar import closest
 from .options import take_tls
-from .tree import closest
 
 if TYPE_CHECKING:
     from ...client.connect.tls_choice import TlsChoice

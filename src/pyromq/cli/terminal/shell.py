@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ...admin.calls import Calls
     from ...admin.cluster import BrokerPlace
     from ...client.client import Client
+    from ...client.config import ClientConfig
     from ...client.connect.session import Session
 
 T = TypeVar("T")
@@ -199,22 +200,27 @@ def ask(function: Callable[..., Awaitable[T]], reach: Reach, timeout: float, own
 
         from ...admin.calls import Calls
         from ...ambient import SystemClock, system_random
-        from ...client.config import ClientConfig, name_servers
         from ...client.connect.session import Session
 
     async def main() -> T:
-        config = ClientConfig(
-            name_servers=name_servers(reach.namesrv),
-            tls=reach.tls.settings(),
-            call_timeout_s=timeout,
-            name_server_timeout_s=timeout,
-            access_key=os.environ.get("PYROMQ_ACCESS_KEY", ""),  # no options: others could read them off the command
-            secret_key=os.environ.get("PYROMQ_SECRET_KEY", ""),
-        )
-        session = Session(config, clock=SystemClock(), rng=system_random())  # not started: it has no heartbeats to send
+        session = Session(client_config(reach, timeout), clock=SystemClock(), rng=system_random())  # without heartbeats
         try:
             return await function(Shell(calls=Calls(session, timeout_s=timeout), **flags), **own)
         finally:
             await session.stop()
 
     return asyncio.run(main())
+
+
+def client_config(reach: Reach, timeout: float) -> ClientConfig:
+    """Return the settings of the client that a command is to a cluster."""
+    from ...client.config import ClientConfig, name_servers
+
+    return ClientConfig(
+        name_servers=name_servers(reach.namesrv),
+        tls=reach.tls.settings(),
+        call_timeout_s=timeout,
+        name_server_timeout_s=timeout,
+        access_key=os.environ.get("PYROMQ_ACCESS_KEY", ""),  # no options: others could read them off the command
+        secret_key=os.environ.get("PYROMQ_SECRET_KEY", ""),
+    )

@@ -13,6 +13,7 @@ from typing import Any, cast
 import click
 
 from ...model.foreign_text import one_line
+from ...text.similar import closest
 from .called import as_called
 from .options import TLS_OPTIONS
 from .printing import print_prose, print_text
@@ -147,14 +148,6 @@ class Fail(click.ClickException):
         print_prose(f"pyromq: {self.message}")
         if self._details:
             print_text(self._details, err=True)
-
-
-def closest(name: str, known: Iterable[str]) -> str:
-    """Return ` Closest: 'orders'.`, or nothing."""
-    from difflib import get_close_matches  # not at the top: most names exist
-
-    near = get_close_matches(name, list(known), 3)
-    return f" Closest: {', '.join(map(repr, near))}." if near else ""
 
 
 def unknown(what: str, name: str, known: Iterable[str], hint: str = "") -> Fail:

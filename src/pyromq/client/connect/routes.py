@@ -131,6 +131,13 @@ def moved_masters(before: Route, after: Route) -> set[str]:
 
 
 def brings_brokers(before: Route, after: Route) -> bool:
-    """Return whether a route names an address that the one before did not."""
+    """Return whether a route names an address that the one before did not, or a master that was none.
+
+    Producers are not known to slaves: a new master could ask none of them about its half messages."""
     known = {address for replicas in before.addresses.values() for address in replicas.values()}
-    return any(address not in known for replicas in after.addresses.values() for address in replicas.values())
+    masters = {replicas.get(MASTER_ID) for replicas in before.addresses.values()}
+    return any(
+        address not in (masters if broker_id == MASTER_ID else known)
+        for replicas in after.addresses.values()
+        for broker_id, address in replicas.items()
+    )

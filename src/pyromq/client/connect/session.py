@@ -40,7 +40,7 @@ from .outages import Outages
 from .routes import KnownRoutes, brings_brokers, moved_masters
 
 if TYPE_CHECKING:
-    from .signing import Signer
+    from ...access.signatures import Signer
 
 log = logs.get("pyromq.client")
 
@@ -97,12 +97,12 @@ class Session:
         shape: dict[str, Any] = {"clock": self.clock, "rng": self.rng, "dispatch": dispatch}
         shape |= {"tls": config.tls, "connect": connect, "on_close": self._connection_lost}
         shape["reconnect"] = reconnect
-        if not config.access_key:
-            return RemotingClient(**shape)
-        from .signing import SignedClient, Signer  # not at the top: its hashes take their time, and few have keys
+        if config.access_key:
+            from ...access.signatures import Signer  # not at the top: its hashes take their time, and few have keys
 
-        self.signer = Signer(config.access_key, config.secret_key, config.security_token)
-        return SignedClient(self.signer, **shape)
+            self.signer = Signer(config.access_key, config.secret_key, config.security_token)
+            shape["sign"] = self.signer.sign
+        return RemotingClient(**shape)
 
     # --- start and stop -------------------------------------------------------------------------------------------
 
@@ -290,7 +290,7 @@ class Session:
 
     def _learned(self, before: Route | None, route: Route) -> None:
         if before is None or brings_brokers(before, route):
-            self.heartbeats.due.ring()  # brokers that we have not met yet
+            self.heartbeats.due.ring()  # brokers that we have not met yet, or not as masters
         if before is not None:
             for address in moved_masters(before, route):
                 self._tasks.start(self._leave(address))

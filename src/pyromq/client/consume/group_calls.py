@@ -37,6 +37,7 @@ log = logs.get("pyromq.client")
 LOCK_KEPT_S = 60.0  # by the broker, for a client that does not renew it
 LOCK_VALID_S = 30.0  # we stop trusting it earlier
 LOCK_RENEW_S = 20.0
+REREAD_S = 1.0  # for a name server's answer, while offsets wait
 # A broker's answers where there is nothing to read: it has no such group yet, or is one from before 5.0.
 NO_SETTINGS = (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
 
@@ -145,19 +146,32 @@ class BrokerOffsets:
         return await _offset(self._session, queue, RequestCode.QUERY_CONSUMER_OFFSET, header)
 
     async def save(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Save offsets and return those that were kept; the rest failed, is logged, and may be saved again."""
+        """Save offsets and return those that their masters have; the rest has to be saved again.
+
+        While a master is away a slave is told: in a classic pair it keeps them until its master is back. In an elected
+        set another master leads soon, which does not hear of what a follower was told."""
         saved = {}
         for queue, offset in offsets.items():
             header = headers.UpdateConsumerOffset(
                 consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset
             )
             try:
-                address = self._session.reader(await self._session.route(queue.topic), queue)
+                route = await self._route_with_master(queue)
+                address = self._session.reader(route, queue)
                 await self._session.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, header)
-                saved[queue] = offset
+                if address == route.master(queue.broker_name):
+                    saved[queue] = offset
             except Error as fault:
                 self._session.outages.warn("offset not committed", fault, group=self._group, queue=str(queue))
         return saved
+
+    async def _route_with_master(self, queue: MessageQueue) -> Route:
+        """Return a route that names the queue's master, if a name server knows it."""
+        route = await self._session.route(queue.topic)
+        if route.master(queue.broker_name) is None:
+            await self._session.routes.reread(queue.topic, REREAD_S)
+            route = await self._session.route(queue.topic)
+        return route
 
 
 class LocalOffsets:

@@ -9,17 +9,22 @@ cdef enum:
 # How much there was before a batch, which is taken whole or not at all.
 cdef struct Before:
     size_t log, entries, keys
-    int64_t next, size
+    int64_t next, size, ordered, ordered_size
 
 
-cdef void name_all(Names *names, list raw):
+cdef void name_all(Names *names, list raw, list detours):
     """At most MOST_NAMES, which the caller keeps alive; the short ones first, so that a search ends early."""
     cdef int i
+    cdef dict numbers = {(<Detour>detour).name: number for number, detour in enumerate(detours)}
     raw = sorted(raw, key=len)
     names.count, names.lengths = len(raw), 0
     for i in range(names.count):
         names.name[i] = text_of(raw[i])
+        names.detour[i] = numbers.get(raw[i], -1)
         names.lengths |= <uint64_t>1 << min(names.name[i].n, 63)
+
+
+cdef class HalfEnds  # half_ends.pxi
 
 
 cdef class SendFeed:
@@ -32,6 +37,8 @@ cdef class SendFeed:
     cdef bint has_settings
     cdef tuple kept                       # the bytes that the texts below point into
     cdef Names special, typed_special, batch_special
+    cdef list detours
+    cdef HalfEnds ends                    # None: all ends of transactions are Python's
     cdef Text tail, store_host
     cdef Text host_digits                 # the store host as message ids have it
     cdef Text json[6]
@@ -55,7 +62,7 @@ cdef class SendFeed:
 
     def __init__(self, host, Appender appender, Gate gate, TimeSource time):
         self.host, self.appender, self.gate, self.time = host, appender, gate, time
-        self.lanes, self.uncounted, self.grants = [], [], {}
+        self.lanes, self.uncounted, self.grants, self.detours = [], [], {}, []
 
     def __dealloc__(self):
         free(self.log.at)
@@ -83,9 +90,10 @@ cdef class SendFeed:
         for i in range(6):
             self.json[i] = text_of(json[i])
             self.binary[i] = text_of(binary[i])
-        name_all(&self.special, special)
-        name_all(&self.typed_special, typed)
-        name_all(&self.batch_special, batch_special)
+        self.detours = [Detour(*one) for one in settings.detours]
+        name_all(&self.special, special, self.detours)
+        name_all(&self.typed_special, typed, self.detours)
+        name_all(&self.batch_special, batch_special, [])
         self.tail = text_of(settings.tail)
         self.store_host = text_of(store_host)
         self.host_digits = text_of(digits_raw)
@@ -97,6 +105,10 @@ cdef class SendFeed:
         self.index_keys, self.index_tags = settings.index_keys, settings.index_tags
         self.has_settings = True
         self.revoke_all()
+
+    def commit_halves(self, HalfEnds ends not None):
+        """Serve commits of transactions, too."""
+        self.ends = ends
 
     def revoke(self, bytes topic):
         """Take back the verdict on a topic."""
@@ -179,13 +191,15 @@ cdef class SendFeed:
         self.begin_burst()
         return 0
 
-    cdef void begin_burst(self) noexcept:
+    cdef int begin_burst(self) except -1:
         self.turn += 1
         self.is_admitted = self.is_refused = self.drain = False
         self.last_grant = None
         self.last_lane = None
         self.lanes.clear()
         self.log.used = self.entries.used = self.keys.used = self.answers.used = self.ids.used = 0
+        if self.ends is not None and self.ends.order:
+            self.ends.begin()
 
     cdef int one(self, int encoding, const uint8_t *p, Py_ssize_t n, const uint8_t *body, Py_ssize_t size) except -1:
         """One whole frame: taken, left to Python, or the place to stop at."""
@@ -194,6 +208,8 @@ cdef class SendFeed:
         cdef bint is_batch, unit
         cdef int64_t number
         cdef Lane lane
+        if self.ends is not None and may_be_end(encoding, p, n):
+            return self.end(encoding, p, n, size)
         if not may_be_send(encoding, p, n):
             return LEFT
         if not read_header(encoding, p, n, &h):
@@ -206,7 +222,7 @@ cdef class SendFeed:
             return self.leave(&h)
         if h.flag & ~2 or not flag_field(&h, BATCH, &is_batch) or not flag_field(&h, UNIT, &unit):
             return self.leave(&h)
-        m.reconsume_times = 0
+        m.reconsume_times = m.prepared = 0
         if (
             not integer(h.field[DEFAULT_QUEUES], INT32_MIN, INT32_MAX, &number)
             or not integer(h.field[QUEUE], 0, INT32_MAX, &m.queue_id)
@@ -215,7 +231,6 @@ cdef class SendFeed:
             or not integer(h.field[FLAG], INT32_MIN, INT32_MAX, &m.flag)
             or (h.seen & (1 << RECONSUME) and not integer(h.field[RECONSUME], INT32_MIN, INT32_MAX, &m.reconsume_times))
             or (h.seen & (1 << MAX_RECONSUME) and not integer(h.field[MAX_RECONSUME], INT32_MIN, INT32_MAX, &number))
-            or m.sys_flag & NOT_PLAIN
         ):
             return self.leave(&h)
         lane = self.lane(h.field[TOPIC], <int>m.queue_id)
@@ -233,9 +248,13 @@ cdef class SendFeed:
         """Whether a send is Python's for no other reason than its place in line, as far as can be told quickly."""
         cdef Text given
         cdef Found found
+        cdef Grant grant
         if not self.properties(h, &given) or not walk_properties(given.at, given.n, &self.special, self.waits, &found):
             return False
-        return found.unique.at != NULL and self.granted(h.field[TOPIC]) is not None
+        if found.detour >= 0 or found.unique.at == NULL:
+            return False
+        grant = self.granted(h.field[TOPIC])
+        return grant is not None and grant.takes_plain
 
     cdef int leave(self, Header *h) except -1:
         """Later sends of this connection to that topic must not overtake it."""
@@ -331,6 +350,10 @@ cdef class SendFeed:
             return self.leave(h)
         if found.unique.at == NULL or (h.is_json and not is_plain_text(found.unique)):
             return self.leave(h)
+        if found.detour >= 0:
+            return self.send_aside(h, m, &found, lane)
+        if m.sys_flag & NOT_PLAIN or not lane.grant.takes_plain:
+            return self.leave(h)
         m.end_mark = m.properties.at[m.properties.n - 1] != 2
         m.tail = self.tail
         if property_bytes(m) - (CRC_BYTES if self.with_crc else 0) > self.room_for_properties:
@@ -338,9 +361,63 @@ cdef class SendFeed:
         if <int64_t>self.log.used + record_bytes(m) > self.room:
             return STOP
         self.ids.used = 0
-        self.append(m, &found, lane)
-        lane.puts += 1
-        return self.answer(h, lane, 1, found.unique)
+        self.append(m, &found, lane, tag_hash(&found))
+        note_request(lane, record_bytes(m))
+        return self.answer(h, lane, lane.queue_id, 1, found.unique)
+
+    cdef int send_aside(self, Header *h, Plain *m, Found *found, Lane asked) except -1:
+        """A message that waits elsewhere before it reaches its topic: to there, with a note of where it belongs."""
+        cdef Detour detour = <Detour>self.detours[found.detour]
+        cdef int64_t queue_id, wait_ms
+        cdef Lane lane
+        way = detour.ways.get(bytes_of(found.value))
+        if way is None or detour.name not in asked.grant.detours or not detour.takes(m):
+            return self.leave(h)
+        queue_id, wait_ms = way
+        lane = self.enter(detour.grant, <int>queue_id, None)
+        if lane is None:
+            return self.leave(h)
+        m.end_mark = False
+        m.tail = detour.noted(self.tail, m.topic, m.queue_id, found.unique)
+        if m.properties.n + m.tail.n > detour.room:
+            return self.leave(h)
+        m.topic, m.queue_id, m.sys_flag = text_of(detour.grant.name), queue_id, m.sys_flag & ~detour.cleared
+        if <int64_t>self.log.used + record_bytes(m) > self.room:
+            return STOP
+        self.ids.used = 0
+        self.append(m, found, lane, tag_hash(found) if wait_ms < 0 else self.store_time + wait_ms)
+        note_request(lane, record_bytes(m))
+        return self.answer(h, lane, asked.queue_id, 1, found.unique)
+
+    cdef int end(self, int encoding, const uint8_t *p, Py_ssize_t n, Py_ssize_t size) except -1:
+        """A commit of a transaction: the message goes to its topic. Whatever else ends one is Python's."""
+        cdef Header h
+        cdef Plain m
+        cdef Found found
+        cdef Grant grant
+        cdef Lane lane
+        cdef int64_t offset
+        if size or not read_header(encoding, p, n, &h, ENDS) or not self.admitted():
+            return LEFT
+        if not self.ends.read(&h, &m, &found, &offset):
+            return LEFT
+        grant = self.granted(m.topic)   # of a topic without one, Python knows what to do
+        lane = None if grant is None else self.enter(grant, <int>m.queue_id, None)
+        if lane is None:
+            return LEFT
+        m.topic, m.store_host = text_of(grant.name), self.store_host
+        m.store_time, m.with_crc = self.store_time, self.with_crc
+        if <int64_t>self.log.used + record_bytes(&m) > self.room:
+            return STOP
+        self.append(&m, &found, lane, tag_hash(&found))
+        lane.puts += 1  # no request of a producer that would tell sizes
+        self.ends.pending.add(offset)
+        self.ends.order.append(offset)
+        self.ends.topics.append(grant.topic)
+        self.ends.born.append(m.born)
+        if not h.flag & 2:
+            self.ends.put_answer(&h, &self.answers)
+        return TAKEN
 
     cdef int send_batch(self, Header *h, Plain *m, Lane lane) except -1:
         """The messages of a batch as records of their own, in one file, all or none."""
@@ -353,7 +430,9 @@ cdef class SendFeed:
         cdef Py_ssize_t size
         if not self.properties(h, &m.properties) or batch.n < 1 or batch.n > self.max_body:
             return self.leave(h)
-        if not walk_properties(m.properties.at, m.properties.n, &self.special, self.waits, &found):
+        if m.sys_flag & NOT_PLAIN or not lane.grant.takes_plain:
+            return self.leave(h)
+        if not walk_properties(m.properties.at, m.properties.n, &self.special, self.waits, &found) or found.detour >= 0:
             return self.leave(h)
         if found.unique.at == NULL or (h.is_json and not is_plain_text(found.unique)):
             return self.leave(h)
@@ -361,6 +440,7 @@ cdef class SendFeed:
         self.ids.used = 0
         before.log, before.entries, before.keys = self.log.used, self.entries.used, self.keys.used
         before.next, before.size = lane.next, lane.size
+        before.ordered, before.ordered_size = lane.ordered, lane.ordered_size
         while p < end:
             size = self.cut(p, end, special, m, &inner)
             if size == 0:
@@ -372,20 +452,20 @@ cdef class SendFeed:
                     size = self.cut(p, end, special, m, &inner)
                     p += size
                 return STOP if size else self.leave(h)
-            self.append(m, &inner, lane)
+            self.append(m, &inner, lane, tag_hash(&inner))
             p += size
         if lane.next - before.next > self.most_in_batch:
             self.take_back(&before, lane)  # Python refuses it, or takes it where nobody wants the ids
             return self.leave(h)
-        lane.puts += 1
-        return self.answer(h, lane, <int>(lane.next - before.next), found.unique)
+        note_request(lane, (lane.size - before.size) // max(1, lane.next - before.next))
+        return self.answer(h, lane, lane.queue_id, <int>(lane.next - before.next), found.unique)
 
     cdef Py_ssize_t cut(
         self, const uint8_t *p, const uint8_t *end, const Names *special, Plain *m, Found *found
     ) noexcept:
         """The next message of a batch and how long it is; 0: malformed, or not plain."""
         cdef Py_ssize_t size = cut_message(p, end - p, m)
-        if size == 0 or not walk_properties(m.properties.at, m.properties.n, special, False, found):
+        if size == 0 or not walk_properties(m.properties.at, m.properties.n, special, False, found) or found.detour >= 0:
             return 0
         return size if m.properties.n <= self.room_for_properties - 1 else 0
 
@@ -394,6 +474,7 @@ cdef class SendFeed:
         self.log.used, self.entries.used, self.keys.used = before.log, before.entries, before.keys
         lane.count -= <Py_ssize_t>(lane.next - before.next)
         lane.next, lane.size = before.next, before.size
+        lane.ordered, lane.ordered_size = before.ordered, before.ordered_size
 
     cdef bint properties(self, Header *h, Text *out) except -1:
         """The given properties as bytes, valid until the next frame; False: there are none, or they are not UTF-8."""
@@ -413,7 +494,7 @@ cdef class SendFeed:
         out[0] = given
         return True
 
-    cdef int append(self, Plain *m, Found *found, Lane lane) except -1:
+    cdef int append(self, Plain *m, Found *found, Lane lane, int64_t tag_code) except -1:
         """One record, its queue entry and its keys."""
         cdef Py_ssize_t size = record_bytes(m)
         m.queue_offset = lane.next
@@ -421,19 +502,23 @@ cdef class SendFeed:
         reserve(&self.log, <size_t>size)
         put_record(self.log.at + self.log.used, m)
         self.log.used += <size_t>size
-        note_entry(&self.entries, lane, m.position, size, found)
+        note_entry(&self.entries, lane, m.position, size, tag_code)
         reserve(&self.ids, 8)
         put64(self.ids.at + self.ids.used, <uint64_t>m.position)
         self.ids.used += 8
         if self.index_keys:
             add_keys(&self.keys, lane.grant.prefix, found, self.index_tags, m.position)
         lane.size += size
+        if found.is_ordered:
+            lane.ordered += 1
+            lane.ordered_size += size
         return 0
 
-    cdef int answer(self, Header *h, Lane lane, int count, Text unique) except -1:
+    cdef int answer(self, Header *h, Lane lane, int queue_id, int count, Text unique) except -1:
+        """`queue_id`: the one that was asked for, wherever the message waits."""
         cdef Answer a
         if not h.flag & 2:
-            a.opaque, a.queue_id, a.queue_offset = h.opaque, lane.queue_id, lane.next - count
+            a.opaque, a.queue_id, a.queue_offset = h.opaque, queue_id, lane.next - count
             a.unique, a.host, a.is_json = unique, self.host_digits, h.is_json
             a.ids.at, a.ids.n = self.ids.at, <Py_ssize_t>self.ids.used
             put_answer(&self.answers, &a, self.json, self.binary)
@@ -463,11 +548,14 @@ cdef class SendFeed:
             self.host.note_slow(seconds, messages)
         self.count()
         self.messages += messages
+        if self.ends is not None:
+            self.ends.done()
         return True
 
     cdef int count(self) except -1:
         """What was stored, for the statistics."""
         cdef Lane lane
+        cdef int place
         for lane in self.lanes:
             if lane.count:
                 if not lane.uncounted_messages:
@@ -475,17 +563,26 @@ cdef class SendFeed:
                 lane.uncounted_messages += lane.count
                 lane.uncounted_size += lane.size
                 lane.uncounted_puts += lane.puts
+                lane.uncounted_ordered += lane.ordered
+                lane.uncounted_ordered_size += lane.ordered_size
+                for place in range(SIZE_BOUNDS + 1):
+                    lane.uncounted_sizes[place] += lane.sizes[place]
         return 0
 
     def take_counts(self):
-        """What was stored since the last call: topic, queue, messages, bytes and requests of each queue, and how many
-        messages were put within a millisecond."""
+        """What was stored since the last call: topic, queue, messages, bytes and requests of each queue, its requests by
+        size, its messages with an order key and their bytes, and how many messages were put within a millisecond."""
         cdef Lane lane
+        cdef int i
         cdef list counts = []
         for lane in self.uncounted:
-            place = lane.grant.topic, lane.queue_id
-            counts.append((*place, lane.uncounted_messages, lane.uncounted_size, lane.uncounted_puts))
+            sizes = tuple([lane.uncounted_sizes[i] for i in range(SIZE_BOUNDS + 1)])
+            ordered = lane.uncounted_ordered, lane.uncounted_ordered_size
+            whole = lane.uncounted_messages, lane.uncounted_size, lane.uncounted_puts
+            counts.append((lane.grant.topic, lane.queue_id, *whole, sizes, ordered))
             lane.uncounted_messages = lane.uncounted_size = lane.uncounted_puts = 0
+            lane.uncounted_ordered = lane.uncounted_ordered_size = 0
+            memset(lane.uncounted_sizes, 0, sizeof(lane.uncounted_sizes))
         self.uncounted.clear()
         quick, self.quick = self.quick, 0
         return counts, quick
@@ -522,6 +619,12 @@ cdef Py_ssize_t cut_message(const uint8_t *p, Py_ssize_t n, Plain *m) noexcept n
     m.properties.at, m.properties.n = p + 22 + body, <Py_ssize_t>given
     m.end_mark = m.with_crc and given > 0 and m.properties.at[given - 1] != 2
     return <Py_ssize_t>total
+
+
+cdef inline bint may_be_end(int encoding, const uint8_t *p, Py_ssize_t n) noexcept nogil:
+    if encoding == 1:
+        return n >= 2 and get16(p) == 37
+    return n >= 11 and memcmp(p, b'{"code":37,', 11) == 0
 
 
 cdef inline bint may_be_send(int encoding, const uint8_t *p, Py_ssize_t n) noexcept nogil:

@@ -81,7 +81,7 @@ cdef class FollowFeed:
             lane = self.lane(topic, <int32_t>get32(place.at + 12))
             if lane is None or <int64_t>get64(place.at + 20) != lane.next:
                 return False
-            note_entry(&self.entries, lane, position, place.size, found)
+            note_entry(&self.entries, lane, position, place.size, tag_hash(found))
         if self.appender.index is not None and position > self.appender.index.covered and place.sys_flag & 0x0C != 0x0C:
             add_keys(&self.keys, topic.prefix, found, self.index_tags, position)
             self.note_run(store_time)

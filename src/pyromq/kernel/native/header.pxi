@@ -17,7 +17,7 @@ cdef enum:
     POP_BROKER_NAME = 14, POP_SUSPEND = 15
 
 cdef enum:
-    SENDS = 0, PULLS = 1, POPS = 2          # what a header is read for: codes and names of fields depend on it
+    SENDS = 0, PULLS = 1, POPS = 2, ENDS = 3   # what a header is read for: codes and names of fields depend on it
 
 cdef struct Header:
     int kind
@@ -93,6 +93,8 @@ cdef inline bint is_for_us(int kind, int64_t code) noexcept nogil:
         return code == 200050 or code == 200051 or code == 200053 or code == 200151
     if kind == PULLS:
         return code == 11 or code == 361
+    if kind == ENDS:
+        return code == 37
     return code == 10 or code == 310 or code == 320
 
 
@@ -109,6 +111,8 @@ cdef inline bint keep_field(Header *h, Text name, Text value, bint escaped, bint
         number = pull_field(name)
     elif h.kind == POPS:
         number = pop_field(name)
+    elif h.kind == ENDS:
+        number = end_field(name)
     elif h.code == 10:
         number = long_field(name)
     elif name.n == 1 and c'a' <= name.at[0] <= c'n':

@@ -22,6 +22,7 @@ from ..python.send_feed import SendFeed as SendFeed
 from ..python.state import ChangeFlag as ChangeFlag
 from ..python.state import FileTail as FileTail
 from ..python.state import Gate as Gate
+from ..python.state import HalfStates as HalfStates
 from ..python.state import LogTail as LogTail
 from ..python.state import OpenFile as OpenFile
 from ..python.state import PulledOffset as PulledOffset
@@ -29,9 +30,15 @@ from ..python.state import QueueTail as QueueTail
 from ..python.state import ResidentFiles as ResidentFiles
 from ..python.state import TimeSource as TimeSource
 from ..python.state import WatermarkState as WatermarkState
+from ..sends import EndHost, EndRules
 from ..sends import Grant as Grant
 
 SOURCES: str
+
+class HalfEnds:
+    def __init__(
+        self, host: EndHost, states: HalfStates, log: LogTail, records: ResidentFiles, rules: EndRules
+    ) -> None: ...
 
 class Flusher:
     def __init__(self, bell: int, done: int) -> None: ...

@@ -34,6 +34,14 @@ cdef extern from "crc32.h" nogil:
     void crc32_prepare()
     uint32_t crc32_bytes(uint32_t crc, const uint8_t *data, size_t length)
 
+cdef extern from *:
+    """
+    #ifndef _GNU_SOURCE
+    void *memmem(const void *haystack, size_t n, const void *needle, size_t length);
+    #endif
+    """
+    void *memmem(const void *haystack, size_t n, const void *needle, size_t length) nogil
+
 cdef enum:
     MOST_NAMES = 32           # of properties that make a message more than plain
     KEY_BYTES = 12            # hash 4, position 8
@@ -61,6 +69,7 @@ include "state.pxi"
 include "index_state.pxi"
 include "appender.pxi"
 include "lanes.pxi"
+include "detours.pxi"
 include "feed.pxi"
 include "pull.pxi"
 include "pull_state.pxi"
@@ -78,3 +87,4 @@ include "places.pxi"
 include "pop_retry.pxi"
 include "follow_feed.pxi"
 include "pop_copies.pxi"
+include "half_ends.pxi"

@@ -21,16 +21,22 @@ cdef class LaneTopic:
         self.prefix = prefix_of(text_of(self.name))
 
 
+cdef enum:
+    SIZE_BOUNDS = 6           # of the histogram of sizes
+
+
 cdef class Grant(LaneTopic):
     """A verdict: plain messages for the queues of this topic go straight into the log, until it is revoked."""
 
     cdef readonly int queues
     cdef bint is_typed        # a message with one of `SendSettings.typed_special` is not plain here
+    cdef bint takes_plain     # else only what takes one of its detours
+    cdef frozenset detours    # by their property's name
     cdef bint is_revoked
 
-    def __init__(self, str topic, int queues, bint is_typed=False):
+    def __init__(self, str topic, int queues, bint is_typed=False, bint takes_plain=True, detours=frozenset()):
         LaneTopic.__init__(self, topic)
-        self.is_typed = is_typed
+        self.is_typed, self.takes_plain, self.detours = is_typed, takes_plain, detours
         if not 0 < len(self.name) < 128:
             raise ValueError(f"a topic of {len(self.name)} bytes cannot be granted")
         self.queues = queues
@@ -44,16 +50,24 @@ cdef class Lane(Part):
     cdef int64_t next, size
     cdef uint64_t turn
     cdef uint8_t *filled                  # where its next entry goes while they are packed
+    cdef int64_t ordered, ordered_size    # of these, messages with an order key
+    cdef int64_t sizes[SIZE_BOUNDS + 1]   # its requests by the size of their messages
     cdef int64_t uncounted_messages, uncounted_size, uncounted_puts   # stored, and not in the broker's statistics yet
+    cdef int64_t uncounted_ordered, uncounted_ordered_size
+    cdef int64_t uncounted_sizes[SIZE_BOUNDS + 1]
 
 
-cdef int note_entry(Buffer *entries, Lane lane, int64_t position, Py_ssize_t size, const Found *found) except -1:
+cdef inline int64_t tag_hash(const Found *found) noexcept nogil:
+    return <int32_t>java_hash(0, found.tags) if found.tags.at != NULL else 0
+
+
+cdef int note_entry(Buffer *entries, Lane lane, int64_t position, Py_ssize_t size, int64_t tag_code) except -1:
     """The next record of a lane."""
     cdef Entry *entry
     reserve(entries, sizeof(Entry))
     entry = <Entry *>(entries.at + entries.used)
     entry.lane, entry.size, entry.position = lane.number, <int32_t>size, position
-    entry.tag_code = <int32_t>java_hash(0, found.tags) if found.tags.at != NULL else 0
+    entry.tag_code = tag_code
     entries.used += sizeof(Entry)
     lane.next += 1
     lane.count += 1
@@ -90,7 +104,18 @@ cdef inline void join_lane(list lanes, Lane lane, uint64_t turn):
     lane.turn, lane.next, lane.number = turn, lane.tail.end, len(lanes)
     lane.count = lane.offsets = lane.size = 0
     lane.puts = 0
+    lane.ordered = lane.ordered_size = 0
+    memset(lane.sizes, 0, sizeof(lane.sizes))
     lanes.append(lane)
+
+
+cdef inline void note_request(Lane lane, int64_t size) noexcept:
+    """One request more, whose messages have so many bytes each: the bounds are those of `stats/counters.py`."""
+    cdef int place = 0
+    if size > 1024:
+        place = 1 + (size > 4096) + (size > 524288) + (size > 1048576) + (size > 2097152) + (size > 4194304)
+    lane.sizes[place] += 1
+    lane.puts += 1
 
 
 cdef class Notes:

@@ -251,7 +251,7 @@ cdef class RetryCopier:
         if <int64_t>sends.log.used + record_bytes(&m) > sends.room:
             self.is_full = True
             return False
-        sends.append(&m, &found, source.into)
+        sends.append(&m, &found, source.into, tag_hash(&found))
         source.into.puts += 1
         return True
 

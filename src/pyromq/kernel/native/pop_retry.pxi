@@ -40,11 +40,3 @@ cdef bint put_renamed(Buffer *out, const uint8_t *p, Py_ssize_t n, Text topic, T
     put32(start, <uint32_t>(r - start))
     out.used += <size_t>(r - start)
     return True
-
-
-cdef inline uint8_t *put_pair(uint8_t *r, Text name, Text value) noexcept nogil:
-    r = put_text(r, name)
-    r[0] = 1
-    r = put_text(r + 1, value)
-    r[0] = 2
-    return r + 1

@@ -3,6 +3,7 @@
 
 cdef struct Names:
     Text name[MOST_NAMES]     # by length, the shortest first
+    int detour[MOST_NAMES]    # the number of the detour that a message with it may take; -1: it is Python's
     int count
     uint64_t lengths          # a bit for each length that one of them has, those of 63 bytes and more together
 
@@ -11,6 +12,9 @@ cdef struct Found:
     Text unique
     Text keys
     Text tags
+    int detour                # by the one name that has one; -1: there is none
+    Text value                # of that property
+    bint is_ordered           # it has an order key
 
 
 cdef inline bint once(Text *kept, Text value) noexcept nogil:
@@ -27,27 +31,31 @@ cdef inline bint once(Text *kept, Text value) noexcept nogil:
     return True
 
 
-cdef inline bint is_among(const Names *names, Text name) noexcept nogil:
+cdef inline int place_among(const Names *names, Text name) noexcept nogil:
+    """Where a name stands; -1: it is none of them."""
     cdef int i
     if not names.lengths >> min(name.n, 63) & 1:
-        return False
+        return -1
     for i in range(names.count):
         if names.name[i].n > name.n:
-            return False
+            return -1
         if name.n == names.name[i].n and memcmp(name.at, names.name[i].at, <size_t>name.n) == 0:
-            return True
-    return False
+            return i
+    return -1
 
 
 cdef bint walk_properties(const uint8_t *p, Py_ssize_t n, const Names *special, bint waits, Found *found) noexcept nogil:
-    """False: the message is not plain. `waits`: an ack waits for the disk, so WAIT=false is not plain either.
+    """False: the message is Python's; else it is plain, or takes the detour that is found. `waits`: an ack waits for the
+    disk, so WAIT=false is Python's, too.
 
     A value that is hashed must be ASCII: Java hashes UTF-16 units."""
     cdef Py_ssize_t at = 0
+    cdef int place
     cdef const uint8_t *stop
     cdef const uint8_t *middle
     cdef Text name, value
     memset(found, 0, sizeof(Found))
+    found.detour = -1
     while at < n:
         name.at = p + at
         while at < n and p[at] != 1 and p[at] != 2:  # names are short: a call would take longer
@@ -63,8 +71,12 @@ cdef bint walk_properties(const uint8_t *p, Py_ssize_t n, const Names *special, 
             stop = p + n
         value.n = stop - value.at
         at = stop - p + 1
-        if is_among(special, name):
-            return False
+        place = place_among(special, name)
+        if place >= 0:
+            if special.detour[place] < 0 or found.detour >= 0:
+                return False
+            found.detour, found.value = special.detour[place], value
+            continue
         if waits and value.n == 5 and name.n >= 4 and memcmp(middle - 4, b"WAIT\001false", 10) == 0:
             return False
         if value.n == 0:
@@ -78,6 +90,8 @@ cdef bint walk_properties(const uint8_t *p, Py_ssize_t n, const Names *special, 
         elif same(name, b"TAGS", 4):
             if not once(&found.tags, value):
                 return False
+        elif same(name, b"__SHARDINGKEY", 13):
+            found.is_ordered = True
     return True
 
 

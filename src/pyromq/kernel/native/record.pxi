@@ -5,6 +5,7 @@ cdef struct Plain:
     Text topic, body, properties, tail, born_host, store_host
     int64_t queue_id, flag, sys_flag, born, reconsume_times
     int64_t queue_offset, position, store_time
+    int64_t prepared          # where the half message is of a committed transaction
     bint end_mark             # the properties lack the mark behind their last pair
     bint with_crc
 
@@ -21,6 +22,14 @@ cdef inline uint8_t *put_text(uint8_t *r, Text t) noexcept nogil:
     if t.n:
         memcpy(r, t.at, <size_t>t.n)
     return r + t.n
+
+
+cdef inline uint8_t *put_pair(uint8_t *r, Text name, Text value) noexcept nogil:
+    r = put_text(r, name)
+    r[0] = 1
+    r = put_text(r + 1, value)
+    r[0] = 2
+    return r + 1
 
 
 cdef void put_record(uint8_t *start, const Plain *m) noexcept nogil:
@@ -41,7 +50,7 @@ cdef void put_record(uint8_t *start, const Plain *m) noexcept nogil:
     put64(r, <uint64_t>m.store_time)
     r = put_text(r + 8, m.store_host)
     put32(r, <uint32_t>m.reconsume_times)
-    put64(r + 4, 0)
+    put64(r + 4, <uint64_t>m.prepared)
     put32(r + 12, <uint32_t>m.body.n)
     r = put_text(r + 16, m.body)
     r[0] = <uint8_t>m.topic.n

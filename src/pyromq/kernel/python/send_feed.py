@@ -7,6 +7,7 @@ loop only.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -15,9 +16,11 @@ from ...errors import RequestRefused
 from ...protocol.command import Command, Encoding
 from ...protocol.frame import FrameLimits
 from ...protocol.headers.send import SendMessage, SendMessageV2
+from ...protocol.properties import rejoin_properties
 from ...protocol.record import Record
+from ..put_counts import SIZE_BOUNDS, PutCount
 from ..seam import DRAIN, NOTHING, Fed, FeedConnection, PendingReply
-from ..sends import Grant, SendHost, SendSettings
+from ..sends import Detour, Grant, SendHost, SendSettings, Way
 from .appender import Appender
 from .frames import MOST_FIELDS, code_of, decoded, frame_end
 from .keys import index_keys
@@ -30,6 +33,17 @@ _SENDS = {10: SendMessage, 310: SendMessageV2}
 _OTHER_SENDS = (320, 324, 325, -1)  # batches, replies, and what may be a send: later sends wait for them
 _NOT_PLAIN = 0x0C | 0xC0  # sysFlag: transaction bits, marks of inner batches
 _QUICK_S = 0.001
+_ORDER_KEY = "__SHARDINGKEY"
+
+
+@dataclass(slots=True)
+class _Plain:
+    """What a message's properties say of it: what is stored of them, and where it waits if it takes a detour."""
+
+    stored: bytes
+    unique: str
+    detour: Detour | None = None
+    way: Way | None = None
 
 
 class FrameOutcome(Enum):
@@ -50,6 +64,33 @@ class Notes:
 
 
 @dataclass(slots=True)
+class BurstCount:
+    """What was stored in one queue, for the statistics."""
+
+    messages: int = 0
+    size: int = 0
+    sizes: list[int] = field(
+        default_factory=lambda: [0] * (len(SIZE_BOUNDS) + 1)
+    )  # requests by bytes of their messages
+    ordered: int = 0  # messages with an order key
+    ordered_size: int = 0
+
+    def note(self, size: int, is_ordered: bool) -> None:
+        self.messages += 1
+        self.size += size
+        self.sizes[bisect_left(SIZE_BOUNDS, size)] += 1
+        self.ordered += is_ordered
+        self.ordered_size += size * is_ordered
+
+    def add(self, other: BurstCount) -> None:
+        self.messages += other.messages
+        self.size += other.size
+        self.sizes = [mine + its for mine, its in zip(self.sizes, other.sizes, strict=True)]
+        self.ordered += other.ordered
+        self.ordered_size += other.ordered_size
+
+
+@dataclass(slots=True)
 class Burst:
     """What one received buffer adds to the log, from `position` on."""
 
@@ -64,7 +105,7 @@ class Burst:
     entries: dict[QueueTail, list[bytes]] = field(default_factory=dict)
     keys: list[bytes] = field(default_factory=list)
     answers: list[bytes] = field(default_factory=list)
-    counts: dict[tuple[str, int], list[int]] = field(default_factory=dict)  # messages, bytes, requests
+    counts: dict[tuple[str, int], BurstCount] = field(default_factory=dict)
     drain: bool = False  # a send was left for no reason but that others before it were
 
 
@@ -79,8 +120,10 @@ class SendFeed:
         self._settings: SendSettings
         self._limits = FrameLimits()
         self._special: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
+        self._detours: dict[str, Detour] = {}
+        self._asides: dict[bytes, Grant] = {}  # on the topics where messages wait that take a detour
         self._grants: dict[str, Grant] = {}
-        self._counts: dict[tuple[str, int], list[int]] = {}
+        self._counts: dict[tuple[str, int], BurstCount] = {}
         self._quick = 0
         self.messages = 0  # taken since the start
 
@@ -92,19 +135,25 @@ class SendFeed:
         )
         special = frozenset(name.decode() for name in settings.special)
         self._special = special, special | {name.decode() for name in settings.typed_special}
+        self._detours = {detour.name.decode(): detour for detour in settings.detours}
+        self._asides = {detour.name: Grant(detour.topic, len(detour.ways)) for detour in settings.detours}
         self._grants.clear()
 
     def revoke(self, topic: bytes) -> None:
         """Take back the verdict on a topic."""
         self._grants.pop(topic.decode(), None)
 
-    def take_counts(self) -> tuple[list[tuple[str, int, int, int, int]], int]:
-        """Return topic, queue, messages, bytes and requests of each queue since the last call, and how many messages
-        were put within a millisecond.
+    def take_counts(self) -> tuple[list[PutCount], int]:
+        """Return what was stored in each queue since the last call, and how many messages were put within a
+        millisecond.
         """
         counts, self._counts = self._counts, {}
         quick, self._quick = self._quick, 0
-        return [(*place, *of) for place, of in counts.items()], quick  # type: ignore[misc]
+        found = [
+            (*place, of.messages, of.size, of.messages, tuple(of.sizes), (of.ordered, of.ordered_size))
+            for place, of in counts.items()
+        ]
+        return found, quick
 
     # --- a buffer -------------------------------------------------------------------------------------------------
 
@@ -152,8 +201,7 @@ class SendFeed:
             self._host.note_slow(seconds, messages)
         self.messages += messages
         for place, new in burst.counts.items():
-            known = self._counts.setdefault(place, [0, 0, 0])
-            known[:] = map(sum, zip(known, new, strict=True))
+            self._counts.setdefault(place, BurstCount()).add(new)
         return True
 
     # --- a frame --------------------------------------------------------------------------------------------------
@@ -175,10 +223,14 @@ class SendFeed:
         if grant is None or header.queue_id >= grant.queues or not self._is_admitted(burst):
             return self._leave(burst, header)
         tail = self._tail(grant, header.queue_id)
-        properties = self._properties(header, grant.is_typed)
-        if tail is None or properties is None:
+        plain = self._properties(header, grant)
+        if plain is not None and plain.detour is not None and plain.way is not None:
+            tail = self._tail(self._asides[plain.detour.name], plain.way.queue_id)
+        elif header.sys_flag & _NOT_PLAIN or not grant.takes_plain:
+            plain = None
+        if tail is None or plain is None:
             return self._leave(burst, header)
-        return self._add(burst, command, header, tail, *properties)
+        return self._add(burst, command, header, tail, plain)
 
     def _leave(self, burst: Burst, header: SendMessage) -> FrameOutcome:
         """Leave a send to the handlers. Later ones of this connection to that topic must not overtake it."""
@@ -187,14 +239,15 @@ class SendFeed:
 
     def _would_take(self, header: SendMessage) -> bool:
         """Return whether a send is left for no other reason than its place in line, as far as can be told quickly."""
-        return self._properties(header, False) is not None and self._grant_for(header.topic) is not None
+        grant = self._grant_for(header.topic)
+        plain = self._properties(header, grant) if grant is not None and grant.takes_plain else None
+        return plain is not None and plain.detour is None
 
     def _is_plain(self, command: Command, header: SendMessage) -> bool:
         return (
             not command.flag & ~2
             and not header.batch
             and header.queue_id >= 0
-            and not header.sys_flag & _NOT_PLAIN
             and 0 < len(command.body) <= self._settings.body_bytes
         )
 
@@ -228,20 +281,23 @@ class SendFeed:
             burst.store_time = max(self._time.now_ms(), log.last_time)
         return burst.is_admitted
 
-    def _properties(self, header: SendMessage, is_typed: bool) -> tuple[bytes, str] | None:
-        """Return a plain message's properties as they are stored, and its unique id.
+    def _properties(self, header: SendMessage, grant: Grant) -> _Plain | None:
+        """Return what is stored of a message's properties, and the detour that it takes, if any.
 
-        None: one of them makes it more than plain, or it has no unique id."""
+        None: the handlers have to look at it, or it has no unique id."""
         settings, text = self._settings, header.properties or ""
         try:
             given = text.encode()
         except UnicodeEncodeError:
             return None
         found = {"UNIQ_KEY": "", "KEYS": "", "TAGS": ""}  # hashed, so they must be ASCII and come once
+        aside: list[tuple[str, str]] = []
         for name, value in _pairs(text):
-            if name in self._special[is_typed] or (settings.waits and name.endswith("WAIT") and value == "false"):
+            if name in self._special[grant.is_typed]:
+                aside.append((name, value))
+            elif settings.waits and name.endswith("WAIT") and value == "false":
                 return None
-            if value and name in found:
+            elif value and name in found:
                 if found[name] or not value.isascii():
                     return None
                 found[name] = value
@@ -252,19 +308,36 @@ class SendFeed:
             return None
         if not unique.isprintable() or not unique or '"' in unique or "\\" in unique:
             return None
-        return stored, unique
+        plain = _Plain(stored, unique)
+        if not aside:
+            return plain
+        return self._aside(header, grant, given, plain, *aside[0]) if len(aside) == 1 else None
 
-    def _add(
-        self, burst: Burst, command: Command, header: SendMessage, tail: QueueTail, properties: bytes, unique: str
-    ) -> FrameOutcome:
+    def _aside(
+        self, header: SendMessage, grant: Grant, given: bytes, plain: _Plain, name: str, value: str
+    ) -> _Plain | None:
+        """Return the message as it waits; None: the handlers have to look at it."""
+        detour = self._detours.get(name)
+        if detour is None or detour.name not in grant.detours:
+            return None
+        way = detour.ways.get(value.encode())
+        if way is None or header.sys_flag & _NOT_PLAIN & ~detour.cleared_bits or not _are_distinct_pairs(given):
+            return None
+        if any(text in given for text in detour.without):
+            return None
+        stored = plain.stored + rejoin_properties(detour.noted(header.topic, header.queue_id, plain.unique))
+        return _Plain(stored, plain.unique, detour, way) if len(stored) <= detour.property_bytes else None
+
+    def _add(self, burst: Burst, command: Command, header: SendMessage, tail: QueueTail, plain: _Plain) -> FrameOutcome:
         entries = burst.entries.get(tail, [])
+        detour, way = plain.detour, plain.way
         record = Record(
-            topic=header.topic,
-            queue_id=header.queue_id,
+            topic=header.topic if detour is None else detour.topic,
+            queue_id=header.queue_id if way is None else way.queue_id,
             body=bytes(command.body),
-            properties=properties,
+            properties=plain.stored,
             flag=header.flag,
-            sys_flag=header.sys_flag,
+            sys_flag=header.sys_flag if detour is None else header.sys_flag & ~detour.cleared_bits,
             queue_offset=tail.next_offset + len(entries),
             born_timestamp=header.born_timestamp,
             born_host=burst.notes.born_host,
@@ -276,21 +349,22 @@ class SendFeed:
         if burst.size + len(raw) > burst.room:
             return FrameOutcome.STOP
         burst.entries[tail] = entries
-        entries.append(ENTRY.pack(position, len(raw), placed.tag_code))
+        tag_code = placed.tag_code if way is None or way.wait_ms is None else burst.store_time + way.wait_ms
+        entries.append(ENTRY.pack(position, len(raw), tag_code))
         burst.records.append(raw)
         burst.size += len(raw)
         burst.last = position
         if self._settings.index_keys:
             burst.keys.append(index_keys((placed,), -1, self._settings.index_tags))
-        count = burst.counts.setdefault((header.topic, header.queue_id), [0, 0, 0])
-        count[:] = count[0] + 1, count[1] + len(raw), count[2] + 1
+        is_ordered = any(name == _ORDER_KEY and value for name, value in _pairs(header.properties or ""))
+        burst.counts.setdefault((record.topic, record.queue_id), BurstCount()).note(len(raw), is_ordered)
         if not command.is_oneway:
-            burst.answers.append(self._answer(command, record, unique))
+            burst.answers.append(self._answer(command, record, header.queue_id, plain.unique))
         return FrameOutcome.TAKEN
 
-    def _answer(self, command: Command, record: Record, unique: str) -> bytes:
+    def _answer(self, command: Command, record: Record, queue_id: int, unique: str) -> bytes:
         host = self._settings.store_host.hex().upper()
-        values = f"{host}{record.physical_offset:016X}", record.queue_id, record.queue_offset, unique
+        values = f"{host}{record.physical_offset:016X}", queue_id, record.queue_offset, unique
         texts = [str(value).encode() for value in values]
         if command.encoding is Encoding.JSON:
             texts.append(b"%d" % command.opaque)
@@ -315,6 +389,14 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
         name, separator, value = pair.partition("\x01")
         if separator:
             yield name, value
+
+
+def _are_distinct_pairs(given: bytes) -> bool:
+    """Return whether the handlers store the properties as they came: pairs with a value, each name once."""
+    *pairs, rest = given.split(b"\x02")
+    split = [pair.split(b"\x01") for pair in pairs]
+    are_pairs = not rest and all(len(one) == 2 and all(one) for one in split)
+    return are_pairs and len({one[0] for one in split}) == len(split)
 
 
 def _field(name: bytes, value: bytes) -> bytes:

@@ -202,3 +202,17 @@ class ResidentFiles:
             return None
         raw = self._read_by_disk(position, length)
         return raw if raw is not None and len(raw) == length else None
+
+
+class HalfStates:
+    """What became of half messages, by offset in their queue from `origin` on: a byte each, 0 while it is undecided.
+
+    Whoever decides writes here (`broker/transactions/states.py`); a kernel reads it. `checks` is how often producers
+    were asked about some of them, by offset: how these end depends on that."""
+
+    __slots__ = ("checks", "origin", "states")
+
+    def __init__(self, origin: int, checks: dict[int, int]) -> None:
+        self.origin = origin
+        self.states = bytearray()
+        self.checks = checks

@@ -11,6 +11,7 @@ import msgspec
 
 from ...admin import cluster, groups, settings, topics
 from ...client.errors import Error
+from ...model.client_info import version_name
 from ...model.names import DLQ_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, is_system_group
 from ...model.wire_text import whole_number
 from ...protocol.bodies.groups import SubscriptionGroupConfig
@@ -23,7 +24,7 @@ from ..command import Failed, NotServed, Run, command
 from ..files import write_private
 from ..messages.text import line_of
 from ..options import BROKER, CLUSTER, UsageError
-from ..printing import java, pretty_value, version_name
+from ..printing import java, pretty_value
 from .clusters import number
 
 FOLDERS = ("rocketmq", "export")  # of /tmp, where others may write too

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from ...protocol.bodies.groups import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
-from ...protocol.headers.admin import AclSubject, DeleteAcl, ListAcls, ListUsers, UserName
+from ...protocol.headers.admin import AclSubject, DeleteAcl, ListAcls, ListUsers, UserChange, UserName
 from ...protocol.requests import RequestCode
 from ...protocol.row import B, H, Row
 from ..command import Failed, Named, Run, command
 from ..options import BROKER_OR_CLUSTER
 from ..printing import Columns, java
 
-acl_command = partial(command, waits_for="users and permissions (ACL 2.0)")
 USER = "-u username=  the user"
 USER_TYPE = "[-t userType=]  Super or Normal"
 FROM, TO = "-f fromBroker=  where they are, host:port", "-t toBroker=  where they go, host:port"
@@ -30,13 +27,13 @@ async def _on_all_brokers(run: Run, what: str, row: Row[H, B, None, None], heade
     await run.ask_each(await run.brokers(), f"{what} to {{}} success.", row, header, body)
 
 
-@acl_command("Create a user", BROKER_OR_CLUSTER, "-p password=  its password", USER_TYPE, USER)
+@command("Create a user", BROKER_OR_CLUSTER, "-p password=  its password", USER_TYPE, USER)
 async def create_user(run: Run) -> None:
     user = UserInfo(username=run["u"], password=run["p"], user_type=run.get("t") or None)
     await _on_all_brokers(run, "create user", RequestCode.AUTH_CREATE_USER, UserName(username=run["u"]), user)
 
 
-@acl_command(
+@command(
     "Change a user's password, type or status",
     BROKER_OR_CLUSTER,
     ("[-p password=]  a new password", "[-s userStatus=]  enable or disable", USER_TYPE),
@@ -45,10 +42,10 @@ async def create_user(run: Run) -> None:
 async def update_user(run: Run) -> None:
     password, status, kind = (run.get(name) or None for name in "pst")
     user = UserInfo(username=run["u"], password=password, user_status=status, user_type=kind)
-    await _on_all_brokers(run, "update user", RequestCode.AUTH_UPDATE_USER, UserName(username=run["u"]), user)
+    await _on_all_brokers(run, "update user", RequestCode.AUTH_UPDATE_USER, UserChange(username=run["u"]), user)
 
 
-@acl_command("Delete a user", BROKER_OR_CLUSTER, USER)
+@command("Delete a user", BROKER_OR_CLUSTER, USER)
 async def delete_user(run: Run) -> None:
     await _on_all_brokers(run, "delete user", RequestCode.AUTH_DELETE_USER, UserName(username=run["u"]))
 
@@ -60,7 +57,7 @@ def _print_users(run: Run, found: list[UserInfo]) -> None:
         run.say(USERS.format(java(one.username), java(one.password), java(one.user_type), java(one.user_status)))
 
 
-@acl_command("Show a user", BROKER_OR_CLUSTER, "[-u username=]  the user")
+@command("Show a user", BROKER_OR_CLUSTER, "[-u username=]  the user")
 async def get_user(run: Run) -> None:
     if not run.get("u"):
         raise Failed("-u with the user's name is needed; listUser shows all")
@@ -73,7 +70,7 @@ async def _user(run: Run, address: str, name: str) -> list[UserInfo]:
     return [] if found is None else [found]
 
 
-@acl_command("All users", BROKER_OR_CLUSTER, "[-f filter=]  part of the name")
+@command("All users", BROKER_OR_CLUSTER, "[-f filter=]  part of the name")
 async def list_user(run: Run) -> None:
     for address in await run.masters():
         header = ListUsers(filter=run.get("f") or None)
@@ -82,15 +79,17 @@ async def list_user(run: Run) -> None:
             run.say(f"get user from {address} success.")
 
 
-@acl_command("Copy users to another broker", FROM, TO, "[-u usernames=]  only these, with commas")
+@command("Copy users to another broker", FROM, TO, "[-u usernames=]  only these, with commas")
 async def copy_user(run: Run) -> None:
     source, target = run["f"], run["t"]
     for user in (await run.ask(source, RequestCode.AUTH_LIST_USER, ListUsers())).body_or_none or []:
         if "u" in run and user.username not in run.words("u"):
             continue
         is_there = await _user(run, target, user.username or "")
-        row = RequestCode.AUTH_UPDATE_USER if is_there else RequestCode.AUTH_CREATE_USER
-        await run.ask(target, row, UserName(username=user.username), user)
+        if is_there:
+            await run.ask(target, RequestCode.AUTH_UPDATE_USER, UserChange(username=user.username), user)
+        else:
+            await run.ask(target, RequestCode.AUTH_CREATE_USER, UserName(username=user.username), user)
         run.say(f"copy user of {user.username} from {source} to {target} success.")
 
 
@@ -101,7 +100,7 @@ def _setting_acls(text: str, what: str, row: Row[AclSubject, AclInfo, None, None
     async def change(run: Run) -> None:
         await _on_all_brokers(run, what, row, AclSubject(subject=run["s"]), _acl(run))
 
-    return acl_command(text, ACTIONS, BROKER_OR_CLUSTER, DECISION, SOURCES, RESOURCES, SUBJECT)(change)
+    return command(text, ACTIONS, BROKER_OR_CLUSTER, DECISION, SOURCES, RESOURCES, SUBJECT)(change)
 
 
 create_acl = _setting_acls("Give or deny permissions to a user", "create acl", RequestCode.AUTH_CREATE_ACL)
@@ -117,7 +116,7 @@ def _acl(run: Run) -> AclInfo:
     return AclInfo(subject=run["s"], policies=[PolicyInfo(entries=entries)])
 
 
-@acl_command("Delete permissions of a user", BROKER_OR_CLUSTER, SUBJECT)
+@command("Delete permissions of a user", BROKER_OR_CLUSTER, SUBJECT)
 async def delete_acl(run: Run) -> None:
     """[-r resources=]  only those for these, with commas"""
     for address in await run.brokers():
@@ -139,7 +138,7 @@ def _print_acls(run: Run, found: list[AclInfo]) -> None:
             run.say(ACLS.format(java(one.subject), *what, java(entry.source_ips), java(entry.decision)))
 
 
-@acl_command("Permissions of a user", BROKER_OR_CLUSTER, "[-s subject=]  whom, User:name")
+@command("Permissions of a user", BROKER_OR_CLUSTER, "[-s subject=]  whom, User:name")
 async def get_acl(run: Run) -> None:
     if not run.get("s"):
         raise Failed("-s with the subject, User:name, is needed; listAcl shows all")
@@ -148,7 +147,7 @@ async def get_acl(run: Run) -> None:
         _print_acls(run, [found] if found is not None else [])
 
 
-@acl_command("All permissions", BROKER_OR_CLUSTER)
+@command("All permissions", BROKER_OR_CLUSTER)
 async def list_acl(run: Run) -> None:
     """[-r resource=]  part of the resource
     [-s subject=]      part of the subject"""
@@ -161,7 +160,7 @@ async def _acls(run: Run, address: str, subject: str | None = None, resource: st
     return (await run.ask(address, RequestCode.AUTH_LIST_ACL, header)).body_or_none or []
 
 
-@acl_command("Copy permissions to another broker", FROM, "[-s subjects=]  only those of these, with commas", TO)
+@command("Copy permissions to another broker", FROM, "[-s subjects=]  only those of these, with commas", TO)
 async def copy_acl(run: Run) -> None:
     source, target = run["f"], run["t"]
     known = {each.subject for each in await _acls(run, target)}

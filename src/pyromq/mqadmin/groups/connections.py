@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ...admin import groups, proxies, topics
 from ...client.errors import Error
+from ...model.client_info import version_name
 from ...model.codes import ResponseCode
 from ...model.foreign_text import visible
 from ...model.group import ConsumeType
@@ -19,7 +20,7 @@ from ...protocol.headers.clients import GetProducerConnectionList
 from ...protocol.requests import RequestCode
 from ..command import Failed, Run, command, failed
 from ..files import write_private
-from ..printing import Columns, as_line, java, java_object, local_time, queue_text, queues_in_order, version_name
+from ..printing import Columns, as_line, java, java_object, local_time, queue_text, queues_in_order
 from .progress import members_of, progress_of
 
 CLIENT = Columns("{#ClientId:<36} {#ClientAddr:<22} {#Language:<10} {#Version}")

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from ...admin import groups, offsets, topics
 from ...client.errors import Error
+from ...model.client_info import version_name
 from ...model.codes import ResponseCode
 from ...model.group import ConsumeType, MessageModel
 from ...model.names import DLQ_PREFIX, RETRY_PREFIX
@@ -18,7 +19,7 @@ from ...protocol.headers.admin import GetBrokerConsumeStats
 from ...protocol.requests import RequestCode
 from ..command import Failed, Run, command, failed
 from ..options import ROUTE_BY
-from ..printing import Columns, queues_in_order, version_name, when_s
+from ..printing import Columns, queues_in_order, when_s
 
 _PLACE = "{#Topic:<64.64}  {#Broker Name:<32.32}  {#QID:<4}  {#Broker Offset:<20}  {#Consumer Offset:<20}  "
 QUEUE = Columns(_PLACE + "{#Diff:<20} {#Inflight:<20}")

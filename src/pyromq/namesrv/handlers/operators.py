@@ -76,7 +76,8 @@ class SettingsHandlers:
         config = self._live.config
         async with self._one_at_a_time:
             changed: dict[str, str] = {}
+            before = self._live.shown()
             with checked_change(text, config.black_list, config.overlay_path):
                 await self._run_blocking(lambda: changed.update(self._live.change(text, SOURCE)))
         log.warning("settings changed", by=request.peer.address, **changed)
-        return Reply()
+        return Reply(noted=self._live.noted(changed, before))

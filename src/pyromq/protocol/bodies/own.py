@@ -197,6 +197,65 @@ class OwnCommitsAnswer(OwnBody, kw_only=True):
     offsets: dict[str, dict[int, int]]
 
 
+# --- 30008: what a dashboard follows ---------------------------------------------------------------------------------
+
+
+class TopicFigures(OwnBody, kw_only=True):
+    """`first` and `end` are sums over the queues. `bytes`: stored since the start, of counters that may begin anew."""
+
+    kind: str
+    perm: int
+    write_queues: int
+    read_queues: int
+    order: bool
+    first: int
+    end: int
+    bytes: int
+
+
+class GroupFigures(OwnBody, kw_only=True):
+    """`conflicts`: how members differ, or are refused for it, a line each."""
+
+    members: int
+    mode: str
+    kind: str
+    may_consume: bool
+    retries: int
+    conflicts: list[str]
+
+
+class PairFigures(OwnBody, kw_only=True):
+    """A group on a topic, summed over its queues. `oldest_ms`: when the oldest message that
+    waits was stored, 0 if none does or its time cannot be read. `handed_out` counts from the start, as `bytes` does."""
+
+    queues: int = 0
+    queues_behind: int = 0
+    committed: int = 0
+    lag: int = 0
+    in_flight: int = 0
+    handed_out: int = 0
+    oldest_ms: int = 0
+
+
+class SnapshotAnswer(OwnBody, kw_only=True):
+    """30008. Rows that changed after picture `since`, all of them if that is 0; `gone` has the names that went.
+
+    Pairs are `topic@group`. In another life of the broker numbers begin anew."""
+
+    life: str
+    number: int
+    since: int
+    at_ms: int
+    took_ms: float
+    put_total: int
+    put_bytes: int
+    got_total: int
+    topics: dict[str, TopicFigures]
+    groups: dict[str, GroupFigures]
+    pairs: dict[str, PairFigures]
+    gone: dict[str, list[str]]
+
+
 # --- 30003 and 30005 --------------------------------------------------------------------------------------------------
 
 
@@ -227,6 +286,28 @@ class DeadLetterLine(OwnBody, kw_only=True):
     offset: int
     leaves_ms: int
     seconds_left: int
+
+
+class QuotaChange(OwnBody, kw_only=True):
+    """`kind`: user, group, topic or address; `name`: `*` for each of them that has none of its own."""
+
+    kind: str
+    name: str
+    limits: dict[str, int]
+
+
+class QuotaLine(OwnBody, kw_only=True):
+    """`source`: table or settings. `used`: of one that names somebody."""
+
+    kind: str
+    name: str
+    limits: dict[str, int]
+    source: str
+    used: dict[str, int] = {}
+
+
+class QuotaList(OwnBody, kw_only=True):
+    quotas: list[QuotaLine] = []
 
 
 class DeadLettersAnswer(OwnBody, kw_only=True):

@@ -134,6 +134,13 @@ class UserName(Header, kw_only=True):
     username: str | None = None
 
 
+class UserChange(UserName, kw_only=True):
+    """Ours alone know the two: for a password that is replaced while requests signed with the old one still come."""
+
+    keep_old: bool | None = None  # the password that was valid stays valid, too
+    drop_old: bool | None = None  # the newest password alone is valid
+
+
 class ListUsers(Header, kw_only=True):
     filter: str | None = None
 
@@ -176,3 +183,17 @@ class DeadLettersRequest(Header, kw_only=True):
 
     group: str | None = None
     max_num: Int32 = 100
+
+
+class SnapshotRequest(Header, kw_only=True):
+    """The picture that the asker has, of which life of the broker; without them everything is told."""
+
+    life: str = ""
+    since: Int64 = 0
+
+
+class QuotaName(Header, kw_only=True):
+    """Whom a quota is for."""
+
+    kind: str
+    name: str

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from ...access.rights import EVERYTHING, NOBODY, Principal, Rights
 from ...model.client_info import Language, Version
 from ...protocol.command import Command
 
@@ -37,6 +38,10 @@ class ClientPeer:
         self.is_open = True
         self._relay, self._notify, self._ended = relay, notify, ended
 
+    @property
+    def identity(self) -> None:
+        """Return nothing: who calls is asked of each call, before it becomes a request."""
+
     async def call(self, request: Command, timeout_s: float) -> Command:
         return await self._relay(self, request, timeout_s)
 
@@ -51,16 +56,27 @@ class ClientPeer:
 
 
 class CallPeer:
-    """Who asks in one call. `answer` is done once the server has sent its response."""
+    """Who asks in one call, and what he may do. `answer` is done once the server has sent its response."""
 
-    __slots__ = ("address", "answer", "is_open", "language", "version")
+    __slots__ = ("address", "answer", "is_open", "language", "principal", "rights", "version")
 
-    def __init__(self, address: str, language: Language | None = None) -> None:
+    def __init__(
+        self,
+        address: str,
+        language: Language | None = None,
+        principal: Principal = NOBODY,
+        rights: Rights = EVERYTHING,
+    ) -> None:
+        self.principal, self.rights = principal, rights
         self.address = address
         self.language = language
         self.version: int = Version.CURRENT
         self.is_open = True
         self.answer: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
+
+    @property
+    def identity(self) -> None:
+        """Return nothing, as a client's peer."""
 
     async def call(self, request: Command, timeout_s: float) -> Command:
         raise TypeError("nobody asks the peer of a call")

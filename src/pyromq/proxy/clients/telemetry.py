@@ -22,7 +22,7 @@ from ...protocol.properties import decode_properties
 from ...protocol.record import decode_record
 from ...protocol.requests import RequestCode
 from ...transport.http2.calls import Call, GrpcError
-from ..calls import Caller, caller_of
+from ..calls import Caller
 from ..messages.convert import message_of
 from ..messages.names import check_group
 from ..services import Services
@@ -50,12 +50,12 @@ class Telemetry:
         services.clients.notify = self._notify
 
     async def came(self, call: Call, message: bytes) -> None:
+        command = _decoded(message)
         try:
-            caller = caller_of(call)
+            caller = self._services.caller_of(call, "TelemetryCommand", lambda: command)
         except Denied as missing:
             await _send(call, v2.TelemetryCommand(status=status(missing.code, str(missing))))
             return
-        command = _decoded(message)
         kind = command.WhichOneof("command")
         if kind == "settings":
             await self._settings(caller, call, command.settings)

@@ -50,6 +50,19 @@ def client_config(options: NetOptions) -> ClientConfig:
     )
 
 
+def connection_words(config: ClientConfig) -> dict[str, str]:
+    """Return the connection options that name the cluster of a client of the SDK: what `client_config` reads."""
+    found = {"nameServer": ";".join(config.name_servers), "accessKey": config.access_key}
+    found |= {"secretKey": config.secret_key, "securityToken": config.security_token}
+    found |= {"callTimeoutMs": str(round(config.call_timeout_s * 1000))}
+    found |= {"connectTimeoutMs": str(round(config.name_server_timeout_s * 1000))}
+    if (tls := config.tls) is not None:
+        files = {"tls.ca": tls.ca, "tls.certificate": tls.certificate, "tls.key": tls.key}
+        found |= {"tls": "true", "tls.verify": tls.verify.value, "tls.keyPassword": tls.key_password or ""}
+        found |= {name: str(path) for name, path in files.items() if path is not None}
+    return {name: value for name, value in found.items() if value}
+
+
 class Cluster(AbstractContextManager["Cluster"]):
     """Any thread, one at a time. Connections are kept until `close`."""
 

@@ -14,7 +14,7 @@ import struct
 from itertools import count
 from pathlib import Path
 
-from ...client.connect.signing import Signer
+from ...access.signatures import Signer
 from ...errors import CallTimedOut, ConnectionLost, ProtocolError
 from ...protocol.command import Command, decode_header
 from ...protocol.frame import DEFAULT_LIMITS, MOST_HEADER_BYTES, FrameLimits, encode_frame_head

@@ -24,12 +24,11 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from ..connect.cluster import Cluster
 from ..failures import shown_in_a_sentence
 from ..options import ReadOptions
 from ..schema import arrow_of
-from .offsets import OffsetRange, Offsets, Queue, split
-from .starting import planned
+from .offsets import OffsetRange, Queue, split
+from .starting import planned, within_times
 
 _QUEUE_COLUMNS = {"topic": 0, "brokerName": 1, "queueId": 2}
 # How far from a filter's value the first offset is that fits, and the end of those that do.
@@ -54,21 +53,11 @@ class BatchReader(DataSourceReader):
 
     @shown_in_a_sentence()
     def partitions(self) -> list[QueuePart]:  # Spark takes nothing but a list
-        found = planned(self._options, self._within_times)
+        found = planned(self._options, within_times(*store_times(self._filters)))
         ranges, addresses = [part for part, _ in found], {part.queue: address for part, address in found}
         for each in self._filters:
             ranges = [part for old in ranges if (part := _narrowed(old, each)) is not None]
         return parts_of(ranges, addresses, self._options)
-
-    def _within_times(self, cluster: Cluster, start: Offsets, end: Offsets) -> tuple[Offsets, Offsets]:
-        """Return what the query's filters on store times leave."""
-        low, high = store_times(self._filters)
-        begins = {} if low is None else cluster.at_times(dict.fromkeys(start, low))
-        ends = {} if high is None else cluster.at_times(dict.fromkeys(end, high))
-        return (
-            {queue: max(offset, begins.get(queue, offset)) for queue, offset in start.items()},
-            {queue: min(offset, ends.get(queue, offset)) for queue, offset in end.items()},
-        )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_part(partition, self._options, self._schema)

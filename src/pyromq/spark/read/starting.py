@@ -112,6 +112,20 @@ def planned(
     return [(part, queues.get(part.queue, "")) for part in found]
 
 
+def within_times(low: int | None, high: int | None) -> Narrow:
+    """Return what leaves of start and end the offsets stored from `low` on and before `high`, in milliseconds."""
+
+    def narrow(cluster: Cluster, start: Offsets, end: Offsets) -> tuple[Offsets, Offsets]:
+        begins = {} if low is None else cluster.at_times(dict.fromkeys(start, low))
+        ends = {} if high is None else cluster.at_times(dict.fromkeys(end, high))
+        return (
+            {queue: max(offset, begins.get(queue, offset)) for queue, offset in start.items()},
+            {queue: min(offset, ends.get(queue, offset)) for queue, offset in end.items()},
+        )
+
+    return narrow
+
+
 def report(lost: list[Loss], options: ReadOptions) -> None:
     if not lost:
         return

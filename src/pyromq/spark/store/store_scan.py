@@ -6,7 +6,8 @@ says that it lies where it lies. Windows are read, not mapped: a failing medium 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from bisect import bisect_left
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ from ..codec.records import Records
 
 WINDOW = 1 << 20  # Spark takes rows from batches of some thousand cheaper than from larger ones
 _PIECE = 1 << 20  # read at once while looking for something
+NEVER = (1 << 63) - 1  # a time after that of any record
 _ZEROES = bytes(_PIECE)
 _MAGICS = (MAGIC_V1.to_bytes(4, "big"), MAGIC_V2.to_bytes(4, "big"))
 
@@ -66,6 +68,36 @@ def plan(store: str, least: int, piece: int = 128 << 20) -> list[LogRange]:
             for base, end in ends.items()
             for begin in range(base, end, piece)
         ]
+
+
+def stored_within(parts: Sequence[LogRange], low: int | None, high: int | None) -> list[LogRange]:
+    """Return those pieces of one log, in their order, that may hold records stored from `low` on and before `high`.
+
+    Store times grow with positions, so some twenty records of a large log are looked at, and no more.
+    """
+    begin, end = 0, len(parts)
+
+    def stored(number: int) -> int:
+        """Return when the first record from this piece on was stored: a piece may lie within a record, or be empty."""
+        return next((time for part in parts[number:] if (time := _first_stored(part)) is not None), NEVER)
+
+    if low is not None:  # the piece before the first one that begins in time may end in time
+        begin = max(0, bisect_left(range(len(parts)), low, key=stored) - 1)
+    if high is not None:
+        end = bisect_left(range(len(parts)), high, key=stored)
+    return list(parts[begin:end])
+
+
+def _first_stored(part: LogRange) -> int | None:
+    if part.is_last and part.begin % part.file_bytes == 0:
+        with _opened(part.store, part.file_bytes) as log:
+            if _is_empty(log.read(part.begin, BLANK_BYTES)):
+                return None  # made ahead: the log ends before it
+    for found in RangeScan(part, verify=False, window=FIXED_BYTES):
+        if isinstance(found, Records):
+            time: int = found.int64(found.store_time_at[:1]).item()
+            return time
+    return None
 
 
 @contextmanager

@@ -73,6 +73,12 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox: Outbox
         self._watchdog: Watchdog
 
+    @property
+    def identity(self) -> str | None:
+        """Return the common name in the peer's certificate; None: it showed none, or none was asked for."""
+        session = self._security.session
+        return None if session is None else session.identity
+
     def __repr__(self) -> str:
         return f"<Connection {self.address}>"
 

@@ -43,6 +43,11 @@ class Slices:
         await self.clock.sleep(0)
         self._ends = self.clock.monotonic() + SLICE_S
 
+    async def give_way_if_due(self) -> None:
+        """Let everything else run if the slice is over."""
+        if self.clock.monotonic() >= self._ends:
+            await self.give_way()
+
     async def encoded(self, body: Any, dialect: Dialect = Dialect.STANDARD) -> bytes:
         """Return what `encode_body` would. Nobody may change the body meanwhile."""
         return b"".join([part async for part in self.each(body_parts(body, dialect))])

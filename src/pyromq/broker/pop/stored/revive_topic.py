@@ -70,8 +70,8 @@ class ReviveTopic:
     _forgotten_ms: int = 0
 
     def __post_init__(self) -> None:
-        store, now_ms = self.access.store, self.access.clock.now_ms()
-        self._doubtful_until = 0 if self.access.knows_what_left else now_ms
+        store = self.access.store
+        self._doubtful_until = 0 if self.access.knows_what_left else self.access.doubtful_until()
         for queue in store.queues.of_topic(self.topic):
             self._queue(queue.queue_id)
             self._counted_from[queue.queue_id] = queue.next_offset

@@ -36,7 +36,7 @@ class KernelCopies:
         """Let the kernel put copies of about `most` messages, and commit and count what it did."""
         self._access.intake.flush()  # what came before stays before
         copied: CopiedDue = self.kernel.copy_due(now_ms, most)
-        for topic, queue_id, messages, size, requests in copied.counts:
+        for topic, queue_id, messages, size, requests, *_ in copied.counts:
             self._access.count(topic, queue_id, messages, size, requests)
         if copied.quick:
             self._access.intake.times.note(0.0, copied.quick)

@@ -90,7 +90,9 @@ class StreamEnds(asyncio.Protocol):
             self._transport.write(data)
             self.times.reported_ms = self._clock.now_ms()
 
-    def connection_lost(self, _: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:
+        if isinstance(exc, PyroError):
+            self.fault = self.fault or exc  # of TLS
         self.lost.set()
         self.stirred.set()
 
@@ -148,5 +150,5 @@ async def connected(
     except ConnectionRefusedError as fault:
         raise PortRefuses(f"the HA port {address} cannot be reached: {fault}") from None
     except (OSError, TimeoutError) as fault:
-        raise ConnectionLost(f"the HA port {address} cannot be reached: {fault or 'no answer'}") from None
+        raise ConnectionLost(f"the HA port {address} cannot be reached: {str(fault) or 'no answer'}") from None
     return ends

@@ -50,10 +50,12 @@ def judge(
     in_sync = sum(1 for vote in votes if now - vote.heard < within_s and end - vote.acked < gap)
     if settings.broker_role is not BrokerRole.SYNC_MASTER:
         return SyncStanding(in_sync=in_sync)
-    needed = settings.needed_copies - 1
+    needed, minimum = settings.needed_copies - 1, settings.classic_minimum - 1
+    if settings.enable_auto_in_sync_replicas:
+        needed = max(minimum, min(needed, in_sync))
     acked = sorted((vote.acked for vote in votes), reverse=True)
     confirmed = acked[needed - 1] if 0 < needed <= len(acked) else 0
-    return SyncStanding(needed, in_sync, settings.classic_minimum - 1, confirmed)
+    return SyncStanding(needed, in_sync, minimum, confirmed)
 
 
 def _votes(reports: Iterable[SlaveReport], registered: Counter[str]) -> list[SlaveReport]:

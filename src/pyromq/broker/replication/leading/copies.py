@@ -96,6 +96,9 @@ class SlaveCopies:
         self._confirmed = max(self._confirmed, standing.confirmed)
         if standing.is_short != before.is_short:
             self._say(standing)
+        elif standing.needed != before.needed and self._settings.enable_auto_in_sync_replicas:
+            facts = {"slaves": standing.needed, "in_sync": standing.in_sync, "key": "enableAutoInSyncReplicas"}
+            log.warning("sends wait for another number of slaves", **facts)
         self._move()
         if standing.refuses != before.refuses:
             for listener in self.on_change:

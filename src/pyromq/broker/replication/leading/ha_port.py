@@ -14,8 +14,11 @@ from ipaddress import ip_address, ip_network
 
 from .... import logs
 from ....ambient import Clock
+from ....errors import ProtocolError
 from ....transport.address import parse_address
 from ....transport.listening import Acceptor, Listening
+from ....transport.tls import Opening
+from ....transport.tls_stream import TlsStream
 from ..settings import BrokerRole, ReplicationSettings
 from .log_source import LogSource
 from .sender import LogSender
@@ -39,10 +42,12 @@ class HaPort:
         changed: Callable[[], None],
         on_append: list[Callable[[], None]],
         wires: Wires | None = None,
+        opening: Opening | None = None,
     ) -> None:
         """`members`: addresses of the slaves that name servers know. `changed` is called when a slave came, went or
         reported. `on_append`: who is called behind each append; senders are while there are any. `wires`: what is
-        spoken here, if it is not the protocol of classic slaves."""
+        spoken here, if it is not the protocol of classic slaves. `opening`: whether who connects may, or must, speak
+        TLS; None: streams are as they come (tests of this port)."""
         self._source = source
         self._clock = clock
         self._settings = settings
@@ -52,8 +57,9 @@ class HaPort:
         self._is_classic = wires is None
         self._wires = wires or (lambda end: ClassicWire(source, settings))
         self._warn = logs.Limited(log, clock, SAID_AGAIN_S)
-        self._acceptor: Acceptor[LogSender] = Acceptor(
-            self.welcome, lambda sender: sender.drop(), clock, self._warn, "ha"
+        self._opening = opening
+        self._acceptor: Acceptor[LogSender | TlsStream] = Acceptor(
+            self._welcome, lambda stream: stream.connection_lost(None), clock, self._warn, "ha"
         )
         self._checks: set[asyncio.Task[None]] = set()
         self.senders: list[LogSender] = []
@@ -82,6 +88,17 @@ class HaPort:
             sender.drop()
 
     # --- who may ----------------------------------------------------------------------------------------------------
+
+    def _welcome(self, address: str) -> LogSender | TlsStream | None:
+        sender, opening = self.welcome(address), self._opening
+        if sender is None or opening is None:
+            return sender
+
+        def failed(fault: ProtocolError) -> ProtocolError:
+            sender.say("TLS with it is not possible (haTls, tls.server.*, its certificate)", detail=str(fault))
+            return fault
+
+        return TlsStream(sender, failed, opening=opening)
 
     def welcome(self, address: str) -> LogSender | None:
         """Return a sender for whoever connects from this address; None: it is refused."""

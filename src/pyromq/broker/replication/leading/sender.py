@@ -92,9 +92,14 @@ class LogSender(asyncio.Protocol):
 
     def close(self, why: str, **facts: object) -> None:
         """End the connection, with a line that says why."""
-        if self._stream is not None and self._warn.lets_through(why, facts):
-            log.warning("a slave's connection was closed", why=why, slave=self.address, **facts)
+        if self._stream is not None:
+            self.say(why, **facts)
         self.drop()
+
+    def say(self, why: str, **facts: object) -> None:
+        """Log why the connection ends."""
+        if self._warn.lets_through(why, facts):
+            log.warning("a slave's connection was closed", why=why, slave=self.address, **facts)
 
     def drop(self) -> None:
         """End the connection."""

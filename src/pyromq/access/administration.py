@@ -1,0 +1,181 @@
+"""What requests 3001 to 3010 do to users and policies, with the codes and words of 5.5.0.
+
+Brokers and name servers serve them alike. A change is answered once it is on disk. Passwords are shown to super users
+alone, who may set any password anyway, and to the servers of the cluster; 5.5.0 shows them to everybody who may ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from .. import logs
+from ..errors import RequestRefused
+from ..model.codes import ResponseCode
+from ..protocol.bodies.groups import AclInfo, UserInfo
+from ..protocol.requests import RequestCode
+from ..protocol.row import AnyRow
+from .forms import acl_info, policies_of, subject_name, user_info, user_status, user_type
+from .gate import GatedRequest
+from .patterns import Pattern
+from .policies import PolicyKind
+from .settings import AccessSettings
+from .table import AccessTable
+from .users import User, UserStatus, UserType
+
+log = logs.get("pyromq.access")
+
+_ONLY_SUPER = "The super user can only be {} by super user"
+
+
+class AccessRequest(GatedRequest, Protocol):
+    """A request whose header is read, too."""
+
+    @property
+    def header(self) -> Any: ...
+
+    @property
+    def raw_body(self) -> bytes: ...
+
+
+Answering = Callable[[AccessRequest], Awaitable[Any]]
+
+
+class AccessAdmin:
+    """Event loop only. Each method returns the body of the answer; None: it has none."""
+
+    def __init__(self, table: AccessTable, settings: AccessSettings) -> None:
+        self._table, self._directory = table, table.directory
+        inner = settings.inner_credentials()
+        self._inner = "" if inner is None else inner.name
+        self._shows_all = settings.allow_copy_user
+
+    def answers(self) -> dict[AnyRow, Answering]:
+        """Return what answers each request."""
+        return {
+            RequestCode.AUTH_CREATE_USER: self.create_user,
+            RequestCode.AUTH_UPDATE_USER: self.update_user,
+            RequestCode.AUTH_DELETE_USER: self.delete_user,
+            RequestCode.AUTH_GET_USER: self.get_user,
+            RequestCode.AUTH_LIST_USER: self.list_users,
+            RequestCode.AUTH_CREATE_ACL: self.put_policies,
+            RequestCode.AUTH_UPDATE_ACL: self.put_policies,
+            RequestCode.AUTH_DELETE_ACL: self.delete_policies,
+            RequestCode.AUTH_GET_ACL: self.get_policies,
+            RequestCode.AUTH_LIST_ACL: self.list_policies,
+        }
+
+    # --- users ------------------------------------------------------------------------------------------------------
+
+    async def create_user(self, request: AccessRequest) -> None:
+        name, info = _name(request), _info(request)
+        type_ = user_type(info.user_type) or UserType.NORMAL
+        _check_super(request, type_, "create")
+        secret = info.password or ""
+        self._directory.create(User(name, (secret,), type_, user_status(info.user_status) or UserStatus.ENABLED))
+        await self._saved(request, "user created", name, type=type_.value)
+
+    async def update_user(self, request: AccessRequest) -> None:
+        name, info = _name(request), _info(request)
+        type_, status = user_type(info.user_type), user_status(info.user_status)
+        old = self._directory.find(name)
+        for each in (type_, None if old is None else old.type):
+            _check_super(request, each, "update")
+        header = request.header
+        if header.drop_old:
+            self._directory.drop_old_secret(name)
+        self._directory.update(name, info.password, type_, status, keep_old=bool(header.keep_old))
+        await self._saved(request, "user changed", name, password=bool(info.password), type=type_ and type_.value)
+
+    async def delete_user(self, request: AccessRequest) -> None:
+        name = request.header.username or ""
+        user = self._directory.find(name)
+        _check_super(request, None if user is None else user.type, "update")
+        self._directory.delete(name)
+        await self._saved(request, "user deleted", name)
+
+    async def get_user(self, request: AccessRequest) -> UserInfo | None:
+        name = request.header.username
+        if name is None or not name.strip():
+            raise RequestRefused("The username is blank", ResponseCode.INVALID_PARAMETER)
+        user = self._directory.find(name)
+        return None if user is None else user_info(user, with_secret=self._shows_secrets(request))
+
+    async def list_users(self, request: AccessRequest) -> list[UserInfo] | None:
+        wanted, shows = request.header.filter or "", self._shows_secrets(request)
+        users = sorted(self._directory.users.items())
+        return [user_info(user, with_secret=shows) for name, user in users if wanted.strip() in name] or None
+
+    def _shows_secrets(self, request: AccessRequest) -> bool:
+        who = request.principal
+        return who.is_super and (self._shows_all or who.name == self._inner)
+
+    # --- policies ---------------------------------------------------------------------------------------------------
+
+    async def put_policies(self, request: AccessRequest) -> None:
+        info: AclInfo | None = request.body if request.raw_body else None
+        if info is None or not info.policies:
+            raise RequestRefused("The body of acl is null")
+        name = subject_name(info.subject if info.subject is not None else request.header.subject)
+        before = acl_info(name, self._directory.policies.get(name, ()))
+        self._directory.put(name, policies_of(info))
+        await self._saved(request, "policies changed", name, before=_text(before), after=self._policies_text(name))
+
+    async def delete_policies(self, request: AccessRequest) -> None:
+        header = request.header
+        name = subject_name(header.subject)
+        wanted = (header.policy_type or "").lower()
+        kind = next((each for each in PolicyKind if each.value.lower() == wanted), PolicyKind.CUSTOM)
+        before = self._policies_text(name)
+        self._directory.remove(name, kind, Pattern.parse(header.resource))
+        await self._saved(request, "policies changed", name, before=before, after=self._policies_text(name))
+
+    async def get_policies(self, request: AccessRequest) -> AclInfo | None:
+        name = subject_name(request.header.subject)
+        if self._directory.find(name) is None:
+            raise RequestRefused("The subject is not exist.", ResponseCode.NO_PERMISSION)
+        return acl_info(name, self._directory.policies.get(name, ()))
+
+    async def list_policies(self, request: AccessRequest) -> list[AclInfo] | None:
+        header = request.header
+        subject, resource = (header.subject_filter or "").strip(), header.resource_filter or ""
+        found = (
+            acl_info(name, policies, resource)
+            for name, policies in sorted(self._directory.policies.items())
+            if subject in f"User:{name}"
+        )
+        return [one for one in found if one is not None] or None
+
+    # --- both -------------------------------------------------------------------------------------------------------
+
+    def _policies_text(self, name: str) -> str:
+        return _text(acl_info(name, self._directory.policies.get(name, ())))
+
+    async def _saved(self, request: AccessRequest, what: str, name: str, **facts: Any) -> None:
+        await self._table.saved()
+        log.info(what, user=name, by=request.principal.name or request.peer.address, **facts)
+
+
+def _text(info: AclInfo | None) -> str:
+    return "" if info is None else msgspec.json.encode(info.policies).decode()
+
+
+def _name(request: AccessRequest) -> str:
+    name: str | None = request.header.username
+    if not name:
+        raise RequestRefused("The username is blank", ResponseCode.INVALID_PARAMETER)
+    return name
+
+
+def _info(request: AccessRequest) -> UserInfo:
+    info: UserInfo = request.body if request.raw_body else UserInfo()
+    return info
+
+
+def _check_super(request: AccessRequest, type_: UserType | None, what: str) -> None:
+    """Raise RequestRefused where a super user is concerned, and somebody else asks who is known."""
+    who = request.principal
+    if type_ is UserType.SUPER and who.is_known and not who.is_super:
+        raise RequestRefused(_ONLY_SUPER.format(what))

@@ -1,0 +1,253 @@
+"""Who sent a request, and whether he may: the one place that decides it, before any handler is called.
+
+    gate = AccessGate(directory, settings, cluster="DefaultCluster", clock=clock)
+    Dispatcher(handlers, gate)
+
+A gate sets `principal` and `rights` of the request, or raises RequestRefused(NO_PERMISSION) in the words of 5.5.0. It
+goes by the header's fields; a body is decoded only for who has shown who he is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from .. import logs
+from ..ambient import Clock
+from ..errors import RequestRefused
+from ..model import names
+from ..protocol.access import Action, Resource
+from ..protocol.command import Command
+from ..protocol.requests import ROWS, RequestCode
+from .directory import Directory, refused
+from .needs import Want, resolved, wants
+from .rights import EVERYTHING, Principal, Proof, Rights
+from .screening import is_screened, screened
+from .settings import AccessSettings
+from .signatures import ACCESS_KEY, SIGNATURE, call_signature, is_call_signed, is_signed
+from .users import User
+
+log = logs.get("pyromq.access")
+
+
+class GatedPeer(Protocol):
+    """The other end of a connection, as far as it tells who is there."""
+
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def identity(self) -> str | None:
+        """Return the user that the connection's certificate names, if it was asked for one and checked."""
+        ...
+
+
+class GatedRequest(Protocol):
+    """A request; `transport.dispatch.RequestOf` is one."""
+
+    command: Command
+    principal: Principal
+    rights: Rights
+
+    @property
+    def peer(self) -> GatedPeer: ...
+
+    @property
+    def body(self) -> Any: ...
+
+
+Refused = Callable[[Principal, int | str, str, str], None]  # who, the code or the call, from which address, and why
+Passed = Callable[[Principal, str], None]  # who, and from which address
+
+
+class UserRights:
+    """What one user may do. Implements `rights.Rights`, by the policies of the moment."""
+
+    __slots__ = ("_directory", "_principal")
+
+    def __init__(self, directory: Directory, principal: Principal) -> None:
+        self._directory = directory
+        self._principal = principal
+
+    def fault(self, want: Want) -> str | None:
+        who, (kind, name, actions) = self._principal, want
+        if name is None:
+            allowed = self._directory.may_any(who.name, kind, actions)
+            return None if allowed else f"{_subject(who)} has no permission to access {kind.value}:* from {who.source}"
+        if not who.is_known:
+            return f"nobody has permission to access {kind.value}:{name} from {who.source} without saying who he is."
+        return self._directory.fault(who.name, kind, name, actions, who.source)
+
+    def may(self, kind: Resource, name: str, *actions: Action) -> bool:
+        return self.fault(resolved(kind, name, actions)) is None
+
+    def check(self, kind: Resource, name: str, *actions: Action) -> None:
+        fault = self.fault(resolved(kind, name, actions))
+        if fault is not None:
+            raise refused(fault)
+
+    def shown(self, code: int, body: Any) -> Any:
+        if not is_screened(code):
+            return body
+        actions = {need.resource: need.actions for need in ROWS[code].needs}
+        return screened(body, lambda kind, name: self.may(kind, name, *actions[kind]))
+
+
+def _subject(who: Principal) -> str:
+    return f"User:{who.name}" if who.is_known else "nobody"
+
+
+class AccessGate:
+    """Event loop only. `on_refusal` hears of each refusal, `on_passage` of each request that has passed."""
+
+    def __init__(self, directory: Directory, settings: AccessSettings, *, cluster: str, clock: Clock) -> None:
+        self.directory = directory
+        self._settings = settings
+        self._cluster = cluster
+        self._unproven = settings.authentication_whitelist_items
+        self._unjudged = settings.authorization_whitelist_items
+        self._warn = logs.Limited(log, clock)
+        self._clock = clock
+        self.on_refusal: list[Refused] = []
+        self.on_passage: list[Passed] = []
+
+    def __call__(self, request: GatedRequest) -> None:
+        """Set who sent a request and what he may do. RequestRefused if he may not have it."""
+        command = request.command
+        request.principal = Principal(source=_source(request.peer))  # until he has shown who he is
+        try:
+            request.principal = principal = self.principal_of(command, request.peer)
+            request.rights = self.rights_of(principal)
+            if self._settings.authorization_enabled and str(command.code) not in self._unjudged:
+                self._judge(request, principal)
+        except RequestRefused as fault:
+            self._report(request.principal, command.code, request.peer.address, str(fault))
+            raise
+        for each in self.on_passage:
+            each(principal, request.peer.address)
+
+    # --- who ----------------------------------------------------------------------------------------------------------
+
+    def principal_of(self, command: Command, peer: GatedPeer) -> Principal:
+        """Return who signed a request, or whose certificate its connection shows."""
+        source = _source(peer)
+        if not self._settings.authentication_enabled:
+            return Principal(source=source)
+        if str(command.code) in self._unproven:
+            try:
+                return self._proven(command, peer, source)
+            except RequestRefused:
+                return Principal(source=source)
+        return self._proven(command, peer, source)
+
+    def _proven(self, command: Command, peer: GatedPeer, source: str) -> Principal:
+        name = command.fields.get(ACCESS_KEY, "")
+        if not name and peer.identity is not None and SIGNATURE not in command.fields:
+            return self._principal(self.user(peer.identity), source, Proof.CERTIFICATE)
+        user = self.user(name)
+        if not is_signed(command, user.secrets):
+            raise refused("check signature failed.")
+        return self._principal(user, source, Proof.SIGNATURE)
+
+    def caller_of(self, authorization: str, date: str, source: str) -> Principal:
+        """Return who signed a gRPC call. RequestRefused if nobody did, or so long ago that it may be a copy."""
+        if not self._settings.authentication_enabled:
+            return Principal(source=source)
+        if not authorization:
+            raise refused("username cannot be null.")
+        if not date:
+            raise refused("datetime is null.")
+        try:
+            given = call_signature(authorization)
+        except ValueError as fault:
+            raise refused(str(fault)) from None
+        user = self.user(given.name)
+        if not is_call_signed(given.digest, date, user.secrets):
+            raise refused("check signature failed.")
+        self._check_date(date)
+        return self._principal(user, source, Proof.SIGNATURE)
+
+    def _check_date(self, date: str) -> None:
+        most = self._settings.call_signature_seconds
+        if not most:
+            return
+        try:
+            signed_s = datetime.strptime(date, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp()
+        except ValueError:
+            raise refused(f"x-mq-date-time {date!r} is no date like 20250131T235959Z") from None
+        off = abs(self._clock.now_ms() / 1000 - signed_s)
+        if off > most:
+            raise refused(
+                f"the call was signed {off:.0f} s away from now, {most} are allowed (callSignatureSeconds): "
+                "set the clocks of client and server"
+            )
+
+    def user(self, name: str) -> User:
+        """Return an enabled user. RequestRefused otherwise."""
+        if not name:
+            raise refused("username cannot be null.")
+        user = self.directory.find(name)
+        if user is None:
+            raise refused(f"User:{name} is not found.")
+        if not user.is_enabled:
+            raise refused(f"User:{name} is disabled.")
+        return user
+
+    def _principal(self, user: User, source: str, proof: Proof) -> Principal:
+        return Principal(user.name, user.is_super, source, proof)
+
+    # --- what ---------------------------------------------------------------------------------------------------------
+
+    def rights_of(self, principal: Principal) -> Rights:
+        """Return what a principal may do. Where nobody is judged, everybody may do everything."""
+        is_judged = self._settings.authorization_enabled and not principal.is_super
+        return UserRights(self.directory, principal) if is_judged else EVERYTHING
+
+    def _judge(self, request: GatedRequest, principal: Principal) -> None:
+        command = request.command
+        if principal.is_super or command.code not in ROWS or (principal.is_known and _is_open(command)):
+            return
+        asked = wants(command, lambda: request.body, self._cluster)
+        self.judge(principal, ROWS[command.code].name, asked)
+
+    def admit(
+        self, rpc: str, authorization: str, date: str, remote: str, asked: Callable[[], Iterable[Want]]
+    ) -> Principal:
+        """Return who makes a gRPC call, if he may have what it asks for. RequestRefused otherwise.
+
+        `rpc`: the full name of the request's message, by which white lists name calls."""
+        principal = Principal(source=remote.rpartition(":")[0].strip("[]"))
+        try:
+            if rpc not in self._unproven or authorization:
+                principal = self.caller_of(authorization, date, principal.source)
+            if self._settings.authorization_enabled and rpc not in self._unjudged and not principal.is_super:
+                self.judge(principal, rpc, asked())
+        except RequestRefused as fault:
+            self._report(principal, rpc, remote, str(fault))
+            raise
+        return principal
+
+    def judge(self, principal: Principal, what: str, asked: Iterable[Want]) -> None:
+        """Raise RequestRefused unless a principal may have everything that is asked for."""
+        if not principal.is_known:
+            raise refused(f"nobody has permission to access {what} from {principal.source}")
+        rights = UserRights(self.directory, principal)
+        for want in asked:
+            fault = rights.fault(want)
+            if fault is not None:
+                raise refused(fault)
+
+    def _report(self, principal: Principal, what: int | str, address: str, why: str) -> None:
+        self._warn.warning("request refused", request=what, user=principal.name, peer=address, why=why)
+        for each in self.on_refusal:
+            each(principal, what, address, why)
+
+
+def _source(peer: GatedPeer) -> str:
+    return peer.address.rpartition(":")[0].strip("[]")
+
+
+def _is_open(command: Command) -> bool:
+    """Tell whether a request is for every user: producers ask where topics are made that are not there yet."""
+    return command.code == RequestCode.GET_ROUTEINFO_BY_TOPIC and command.fields.get("topic") == names.AUTO_CREATE_TOPIC

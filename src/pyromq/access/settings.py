@@ -1,0 +1,96 @@
+"""Settings of users and permissions, with Java's names. Brokers, name servers and gateways have them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..config import setting
+from ..errors import ConfigError
+from .policies import AclConflict
+
+
+@dataclass(frozen=True, slots=True)
+class NamedSecret:
+    """A name and its secret, as they stand in a setting. The secret is in no text made of it."""
+
+    name: str
+    secret: str = field(repr=False)
+    token: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessSettings:
+    """Who is let in, and who may do what."""
+
+    authentication_enabled: bool = setting(False, help="every request must be signed by a user, or shown a certificate")
+    authorization_enabled: bool = setting(False, help="users may do only what their policies allow")
+    init_authentication_user: str = setting(
+        "", help='the first super user, made if he is not there: {"username":"...","password":"..."}'
+    )
+    inner_client_authentication_credentials: str = setting(
+        "",
+        help="what this server signs its own requests to other servers with, a super user: "
+        '{"accessKey":"...","secretKey":"..."}',
+    )
+    authentication_whitelist: str = setting("", help="request codes, separated by commas, that need not be signed")
+    authorization_whitelist: str = setting("", help="request codes, separated by commas, that every user may send")
+    call_signature_seconds: int = setting(
+        900, low=0, help="how far the date of a signed gRPC call may be off, so that it cannot be sent again; 0: any"
+    )
+    acl_conflict: AclConflict = setting(
+        AclConflict.ALLOW, help="which of two equally narrow policy entries wins; allow is what RocketMQ 5.5.0 does"
+    )
+    allow_copy_user: bool = setting(
+        True,
+        help="super users may read passwords, as RocketMQ's copyUser needs it; false: nobody is given one",
+    )
+
+    access_secret: str = setting(
+        "", help="what users' passwords are sealed with on disk; empty: a key file made for it, pyromq/access.key"
+    )
+
+    def check_access(self) -> None:
+        """Raise ConfigError where the settings contradict each other."""
+        if self.authorization_enabled and not self.authentication_enabled:
+            raise ConfigError(
+                "authorizationEnabled = true: policies are worth nothing while anybody may claim to be anybody; "
+                "set authenticationEnabled = true too"
+            )
+        self.first_user()
+        self.inner_credentials()
+
+    def first_user(self) -> NamedSecret | None:
+        return _credentials("initAuthenticationUser", self.init_authentication_user, "username", "password")
+
+    def inner_credentials(self) -> NamedSecret | None:
+        key, text = "innerClientAuthenticationCredentials", self.inner_client_authentication_credentials
+        return _credentials(key, text, "accessKey", "secretKey")
+
+    @property
+    def authentication_whitelist_items(self) -> frozenset[str]:
+        return _items(self.authentication_whitelist)
+
+    @property
+    def authorization_whitelist_items(self) -> frozenset[str]:
+        return _items(self.authorization_whitelist)
+
+
+def _items(text: str) -> frozenset[str]:
+    return frozenset(item.strip() for item in text.split(",") if item.strip())
+
+
+def _credentials(key: str, text: str, name: str, secret: str) -> NamedSecret | None:
+    """Return what a setting of JSON says. ConfigError, without the text, which is a secret."""
+    if not text.strip():
+        return None
+    try:
+        value: Any = json.loads(text)
+        found = (value[name], value[secret])
+    except (ValueError, KeyError, TypeError):
+        found = (None, None)
+    if not all(isinstance(part, str) and part.strip() for part in found):
+        raise ConfigError(f'{key}: it must be JSON like {{"{name}":"...","{secret}":"..."}}')
+    token = value.get("securityToken")
+    return NamedSecret(found[0], found[1], token if isinstance(token, str) else "")

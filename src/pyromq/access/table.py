@@ -1,0 +1,104 @@
+"""The table of users and policies on disk: `pyromq/access.json`, with its `.bak`, secrets sealed.
+
+    {"users": {"name": {"type": "Normal", "status": "enable", "secrets": ["siv1:..."]}}, "policies": {"name": [...]}}
+
+The directory in memory is what decides; each change of it goes into the table, and who made it waits for `saved`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from ..errors import ConfigError, RequestRefused
+from ..protocol.bodies.groups import AclInfo, PolicyInfo
+from .directory import AccessContent, Directory
+from .forms import acl_info, policies_of, user_status, user_type
+from .policies import AclConflict, Policies
+from .sealing import Seal
+from .settings import AccessSettings, NamedSecret
+from .users import User, UserStatus, UserType
+
+TABLE = "pyromq/access.json"
+KEY = "pyromq/access.key"
+USERS, POLICIES = "users", "policies"
+
+
+class Rows(Protocol):
+    """A table of JSON values in sections, and its file."""
+
+    def load(self) -> Mapping[str, Any]: ...
+
+    def put(self, section: str, key: str, value: Any) -> None: ...
+
+    def drop(self, section: str, key: str) -> None: ...
+
+    async def saved(self) -> None:
+        """Return once every change made before this call is on disk."""
+        ...
+
+
+class AccessTable:
+    """Event loop only. Opening it reads the file; ConfigError says what is wrong with it."""
+
+    def __init__(self, rows: Rows, seal: Seal, conflict: AclConflict = AclConflict.ALLOW) -> None:
+        self._rows, self._seal = rows, seal
+        self.directory = Directory(self._read(rows.load()), conflict)
+        self.directory.watch(self._note)
+
+    async def saved(self) -> None:
+        await self._rows.saved()
+
+    def begin(self, settings: AccessSettings) -> None:
+        """Make the users that the settings name, unless they are there: as in RocketMQ, both are super users."""
+        for named in (settings.first_user(), settings.inner_credentials()):
+            if named is not None and self.directory.find(named.name) is None:
+                self._make(named)
+
+    def _make(self, named: NamedSecret) -> None:
+        try:
+            self.directory.create(User(named.name, (named.secret,), UserType.SUPER))
+        except RequestRefused as fault:
+            raise ConfigError(f"the user {named.name!r} of the configuration cannot be made: {fault}") from None
+
+    # --- to disk and back ---------------------------------------------------------------------------------------------
+
+    def _note(self, name: str) -> None:
+        """Put one user, as he is now, into the table."""
+        user, policies = self.directory.find(name), self.directory.policies.get(name)
+        if user is None:
+            self._rows.drop(USERS, name)
+        else:
+            sealed = [self._seal.close(name, secret) for secret in user.secrets]
+            self._rows.put(USERS, name, {"type": user.type.value, "status": user.status.value, "secrets": sealed})
+        if policies is None:
+            self._rows.drop(POLICIES, name)
+        else:
+            self._rows.put(POLICIES, name, _policy_rows(name, policies))
+
+    def _read(self, content: Mapping[str, Any]) -> AccessContent:
+        try:
+            users = {name: self._user(name, row) for name, row in content.get(USERS, {}).items()}
+            policies = {name: _policies(rows) for name, rows in content.get(POLICIES, {}).items()}
+        except (KeyError, TypeError, AttributeError, msgspec.ValidationError, RequestRefused) as fault:
+            raise ConfigError(
+                f"{TABLE} cannot be read ({fault!r}): put its .bak in its place, or remove both and make the users anew"
+            ) from None
+        return AccessContent(users, policies)
+
+    def _user(self, name: str, row: Mapping[str, Any]) -> User:
+        secrets = tuple(self._seal.open(name, sealed) for sealed in row["secrets"])
+        type_, status = user_type(row["type"]), user_status(row["status"])
+        # A word of a later version gives nobody more than this one knows.
+        return User(name, secrets, type_ or UserType.NORMAL, status or UserStatus.DISABLED)
+
+
+def _policy_rows(name: str, policies: Policies) -> list[Any]:
+    shown = acl_info(name, policies)
+    return [] if shown is None else [msgspec.to_builtins(policy) for policy in shown.policies or ()]
+
+
+def _policies(rows: list[Any]) -> Policies:
+    return policies_of(AclInfo(policies=msgspec.convert(rows, list[PolicyInfo])))

@@ -1,0 +1,244 @@
+"""Holds every request to the quotas of who sends it and of what it is about, before its handler is called.
+
+Stands around the handlers, and costs one look at a flag while there is no quota. Beyond one, the request is refused
+with SYSTEM_BUSY (gRPC: 42900), which names the quota, its use, and when to try again; `retryAfterMs` among the fields
+of the answer says that once more for programs. What was read is charged when it is answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from ...ambient import Clock
+from ...model.codes import ResponseCode
+from ...protocol.requests import RequestCode as Code
+from ...transport.dispatch import Answer, Handler, Reply, Request
+from .counts import QuotaCounts
+from .limits import Limit, QuotaKind, QuotaSubject
+from .quotas import Quotas
+from .refusal import BeyondQuota, beyond
+from .use import QuotaUse
+
+_LONG_SENDS = (Code.SEND_MESSAGE, Code.SEND_REPLY_MESSAGE)
+_SHORT_SENDS = (Code.SEND_MESSAGE_V2, Code.SEND_BATCH_MESSAGE, Code.SEND_REPLY_MESSAGE_V2)
+_READS = (
+    Code.PULL_MESSAGE,
+    Code.LITE_PULL_MESSAGE,
+    Code.POP_MESSAGE,
+    Code.PEEK_MESSAGE,
+    Code.QUERY_MESSAGE,
+    Code.VIEW_MESSAGE_BY_ID,
+)
+HELD_S = 0.1  # of a refusal, well within the time-outs of clients
+_FLAT_S = 1.0  # after which to try again where no rate says it
+
+
+@dataclass(frozen=True, slots=True)
+class RequestScope:
+    """What a request is about, as far as quotas go."""
+
+    user: str
+    host: str
+    address: str
+    topic: str = ""
+    group: str = ""
+    properties: str = ""
+
+
+class QuotaGate:
+    """Event loop only."""
+
+    def __init__(self, quotas: Quotas, counts: QuotaCounts, clock: Clock) -> None:
+        self._quotas = quotas
+        self._counts = counts
+        self._clock = clock
+
+    def around(self, handlers: Mapping[int, Handler]) -> dict[int, Handler]:
+        found = dict(handlers)
+        rules: list[tuple[tuple[int, ...], Callable[[Handler, Request], Answer]]] = [
+            (_LONG_SENDS, partial(self._send, ("topic", "producerGroup", "properties", "batch"))),
+            (_SHORT_SENDS, partial(self._send, ("b", "a", "i", "m"))),
+            (_READS, self._read),
+            ((Code.HEART_BEAT,), self._beat),
+            ((Code.UPDATE_AND_CREATE_TOPIC, Code.UPDATE_AND_CREATE_TOPIC_LIST), self._create_topics),
+            ((Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST), self._groups),
+        ]
+        for codes, rule in rules:
+            for code in codes:
+                if code in found:
+                    found[code] = self._held_to(rule, found[code])
+        return found
+
+    def _held_to(self, rule: Callable[[Handler, Request], Answer], handler: Handler) -> Handler:
+        quotas = self._quotas
+
+        def held(request: Request) -> Answer:
+            if quotas.is_empty:
+                return handler(request)
+            try:
+                return rule(handler, request)
+            except BeyondQuota as refusal:
+                if refusal.holds:
+                    return self._refuse_later(refusal)
+                raise
+
+        return held
+
+    async def _refuse_later(self, refusal: BeyondQuota) -> Reply | None:
+        """Refuse after a moment: a client that tries again at once, as Java's do, cannot flood us with that."""
+        await self._clock.sleep(HELD_S)
+        raise refusal
+
+    # --- sends --------------------------------------------------------------------------------------------------------
+
+    def _send(self, names: tuple[str, str, str, str], handler: Handler, request: Request) -> Answer:
+        fields, body = request.command.fields, request.command.body
+        topic, group, properties, batch = (fields.get(name, "") for name in names)
+        scope = _scope_of(request, topic, group, properties)
+        is_batch = batch == "true" or request.command.code == Code.SEND_BATCH_MESSAGE
+        amounts = {Limit.SEND_BYTES: len(body), Limit.SEND_MESSAGES: self._counts.messages(body) if is_batch else 1}
+        uses = list(self._uses(scope))
+        self._check_connections(uses, scope)
+        self._counts.check_waiting(uses, scope.properties)
+        makers = self._check_new(QuotaKind.TOPIC, [topic], scope)
+        self._check_rates(uses, amounts)
+        now = self._clock.monotonic()
+        for use in uses:
+            for limit, amount in amounts.items():
+                if (bucket := use.buckets.get(limit)) is not None:
+                    bucket.take(amount, now)
+        self._note_makers(QuotaKind.TOPIC, makers, scope)
+        return handler(request)
+
+    # --- reads --------------------------------------------------------------------------------------------------------
+
+    def _read(self, handler: Handler, request: Request) -> Answer:
+        fields = request.command.fields
+        scope = _scope_of(request, fields.get("topic", ""), fields.get("consumerGroup", ""))
+        uses = list(self._uses(scope))
+        self._check_connections(uses, scope)
+        self._check_rates(uses, {Limit.READ_BYTES: 1, Limit.READ_MESSAGES: 1})
+        charge = partial(self._charge, uses)
+        request.on_answer = charge  # of one that is suspended
+        answer = handler(request)
+        if isinstance(answer, Reply):
+            charge(answer)
+        return answer if answer is None or isinstance(answer, Reply) else self._charged(charge, answer)
+
+    async def _charged(self, charge: Callable[[Reply], None], answer: Awaitable[Reply | None]) -> Reply | None:
+        reply = await answer
+        if reply is not None:
+            charge(reply)
+        return reply
+
+    def _charge(self, uses: list[QuotaUse], reply: Reply) -> None:
+        if reply.code != ResponseCode.SUCCESS or not isinstance(reply.body, bytes) or not reply.body:
+            return
+        now = self._clock.monotonic()
+        for use in uses:
+            if (bucket := use.buckets.get(Limit.READ_BYTES)) is not None:
+                bucket.take(len(reply.body), now)
+            if (bucket := use.buckets.get(Limit.READ_MESSAGES)) is not None:
+                bucket.take(self._counts.messages(reply.body), now)
+
+    # --- groups, topics -----------------------------------------------------------------------------------------------
+
+    def _beat(self, handler: Handler, request: Request) -> Answer:
+        body = request.body
+        for consumer in body.consumer_data_set:
+            scope = _scope_of(request, "", consumer.group_name)
+            uses = list(self._uses(scope))
+            self._check_connections(uses, scope)
+            self._check_flat(uses, Limit.SUBSCRIPTIONS, len(consumer.subscription_data_set))
+        scope = _scope_of(request)
+        makers = self._check_new(QuotaKind.GROUP, [one.group_name for one in body.consumer_data_set], scope)
+        for producer in body.producer_data_set:
+            of_group = _scope_of(request, "", producer.group_name)
+            self._check_connections(list(self._uses(of_group)), of_group)
+        self._note_makers(QuotaKind.GROUP, makers, scope)
+        return handler(request)
+
+    def _create_topics(self, handler: Handler, request: Request) -> Answer:
+        if request.command.code == Code.UPDATE_AND_CREATE_TOPIC:
+            header = request.header
+            wanted = {header.topic: max(header.read_queue_nums, header.write_queue_nums)}
+        else:
+            topics = request.body.topic_config_list
+            wanted = {one.topic_name: max(one.read_queue_nums, one.write_queue_nums) for one in topics}
+        for topic, queues in wanted.items():
+            use = self._quotas.use(QuotaKind.TOPIC, topic)
+            self._check_flat([] if use is None else [use], Limit.QUEUES, queues)
+        scope = _scope_of(request)
+        self._note_makers(QuotaKind.TOPIC, self._check_new(QuotaKind.TOPIC, list(wanted), scope), scope)
+        return handler(request)
+
+    def _groups(self, handler: Handler, request: Request) -> Answer:
+        body = request.body
+        one = request.command.code == Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+        names = [body.group_name] if one else [each.group_name for each in body.group_config_list]
+        scope = _scope_of(request)
+        self._note_makers(QuotaKind.GROUP, self._check_new(QuotaKind.GROUP, names, scope), scope)
+        return handler(request)
+
+    def _check_new(self, kind: QuotaKind, names: list[str], scope: RequestScope) -> list[str]:
+        """Return which of these are not there yet; refuse them where their maker has enough."""
+        new = [name for name in dict.fromkeys(names) if name and not self._counts.exists(kind, name)]
+        if not new:
+            return []
+        limit = Limit.TOPICS if kind is QuotaKind.TOPIC else Limit.GROUPS
+        for use in self._uses(scope):
+            if use.owner.kind in (QuotaKind.USER, QuotaKind.ADDRESS) and limit in use.limits:
+                made = self._quotas.made_by(kind, use.owner)
+                there = sum(self._counts.exists(kind, name) for name in made)
+                self._check_flat([use], limit, there + len(new))
+        return new
+
+    def _note_makers(self, kind: QuotaKind, names: list[str], scope: RequestScope) -> None:
+        makers = [QuotaSubject(QuotaKind.USER, scope.user)] if scope.user else []
+        for name in names:
+            self._quotas.note_maker(kind, name, [*makers, QuotaSubject(QuotaKind.ADDRESS, scope.host)])
+
+    # --- what is allowed ----------------------------------------------------------------------------------------------
+
+    def _uses(self, scope: RequestScope) -> Iterator[QuotaUse]:
+        """Yield what is used by everybody and everything that a request concerns, where there is a quota of it."""
+        named = ((QuotaKind.USER, scope.user), (QuotaKind.GROUP, scope.group), (QuotaKind.TOPIC, scope.topic))
+        for kind, name in (*named, (QuotaKind.ADDRESS, scope.host)):
+            use = self._quotas.use(kind, name) if name else None
+            if use is not None:
+                yield use
+
+    def _check_rates(self, uses: list[QuotaUse], amounts: Mapping[Limit, int]) -> None:
+        now = self._clock.monotonic()
+        for use in uses:
+            for limit in amounts:
+                bucket = use.buckets.get(limit)
+                if bucket is not None and (wait_s := bucket.wait_s(now)) > 0:
+                    refusal = beyond(use, limit, f"{bucket.used(now):.0f}", wait_s)
+                    refusal.holds = True
+                    raise refusal
+
+    def _check_connections(self, uses: list[QuotaUse], scope: RequestScope) -> None:
+        now = self._clock.monotonic()
+        for use in uses:
+            most = use.limits.get(Limit.CONNECTIONS)
+            if most is None:
+                continue
+            if scope.address not in use.connections and (count := use.count_connections(now)) >= most:
+                raise beyond(use, Limit.CONNECTIONS, str(count), _FLAT_S)
+            use.connections[scope.address] = now
+
+    def _check_flat(self, uses: list[QuotaUse], limit: Limit, wanted: int) -> None:
+        """Refuse what would make it more than there may be."""
+        for use in uses:
+            most = use.limits.get(limit)
+            if most is not None and wanted > most:
+                raise beyond(use, limit, f"{wanted} wanted", _FLAT_S)
+
+
+def _scope_of(request: Request, topic: str = "", group: str = "", properties: str = "") -> RequestScope:
+    address = request.peer.address
+    host = address.rpartition(":")[0].strip("[]")
+    return RequestScope(request.principal.name, host, address, topic, group, properties)

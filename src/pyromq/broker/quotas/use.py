@@ -1,0 +1,26 @@
+"""What one owner has used of its quota. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .bucket import Bucket
+from .limits import Limit, QuotaSubject
+
+_SILENT_S = 120.0  # a connection that was not heard of for so long does not count
+
+
+@dataclass(slots=True)
+class QuotaUse:
+    """What one owner has used of its quota."""
+
+    owner: QuotaSubject
+    limits: Mapping[Limit, int]
+    buckets: dict[Limit, Bucket]
+    connections: dict[str, float] = field(default_factory=dict)  # by address with its port: when it was last heard of
+
+    def count_connections(self, now: float) -> int:
+        for address in [each for each, seen in self.connections.items() if now - seen > _SILENT_S]:
+            del self.connections[address]
+        return len(self.connections)

@@ -1,0 +1,69 @@
+"""Users and permissions: their table, the gate before all handlers, and what signs the broker's own requests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from ...access.administration import AccessAdmin
+from ...access.gate import AccessGate
+from ...access.sealing import SivSeal, key_of_phrase, new_key
+from ...access.settings import AccessSettings
+from ...access.signatures import inner_sign
+from ...access.table import KEY, TABLE, AccessTable
+from ...store.files.disk import Disk, FileMissing, read_whole, replace_durably
+from ..metadata.saving import SaveSoon, for_administrators
+from .environment import Environment
+
+
+class SavedRows:
+    """Implements `access.table.Rows` by a table of the store's folder."""
+
+    def __init__(self, save: SaveSoon) -> None:
+        self._save = save
+
+    async def saved(self) -> None:
+        await for_administrators(self._save.saved)()
+
+    def load(self) -> Mapping[str, Any]:
+        return self._save.table.load()
+
+    def put(self, section: str, key: str, value: Any) -> None:
+        self._save.table.put(section, key, value)
+        self._save.changed()
+
+    def drop(self, section: str, key: str) -> None:
+        self._save.table.drop(section, key)
+        self._save.changed()
+
+
+class AccessParts:
+    """Event loop only. `gate` None: nobody is asked who he is."""
+
+    def __init__(self, environment: Environment) -> None:
+        settings = environment.config.part(AccessSettings)
+        self._save = environment.table(TABLE)
+        seal = SivSeal(partial(_key, environment.disk, settings))
+        self.table = AccessTable(SavedRows(self._save), seal, settings.acl_conflict)
+        self.table.begin(settings)
+        self.admin = AccessAdmin(self.table, settings)
+        cluster = environment.config.broker_cluster_name
+        gate = AccessGate(self.table.directory, settings, cluster=cluster, clock=environment.clock)
+        self.gate = gate if settings.authentication_enabled else None
+        self.sign = inner_sign(settings)
+
+    async def close_tables(self) -> None:
+        await self._save.close()
+
+
+def _key(disk: Disk, settings: AccessSettings) -> bytes:
+    """Return what secrets are sealed with: of the setting, or of the key file, which is made when it is missing."""
+    if settings.access_secret:
+        return key_of_phrase(settings.access_secret)
+    try:
+        return read_whole(disk, KEY)
+    except FileMissing:
+        key = new_key()
+        replace_durably(disk, KEY, key)
+        return key

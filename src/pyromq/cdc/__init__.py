@@ -1,0 +1,1 @@
+"""Change data capture: a database's log as messages, each stored once. See docs/cdc.md."""

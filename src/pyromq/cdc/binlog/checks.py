@@ -1,0 +1,123 @@
+"""What a MariaDB server must be set to so that its log can be captured; each finding with the SQL that mends it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ..changes import Finding, IsWanted, Position
+from .gtids import GtidSet
+from .source import ServerAddress, ask, connect, quoted
+
+_LEAST_RETENTION_S = 86_400
+_RIGHTS = ("SELECT", "REPLICATION SLAVE", "BINLOG MONITOR")
+_OTHER_NAMES = {"BINLOG MONITOR": ("BINLOG MONITOR", "REPLICATION CLIENT", "SUPER"), "SELECT": ("SELECT",)}
+_CASCADES = re.compile(r"CONSTRAINT `(.*?)` FOREIGN KEY.* ON (?:DELETE|UPDATE) (?:CASCADE|SET NULL)")
+_TABLES = (  # TABLE_CONSTRAINTS shows nothing to whoever may only read
+    "SELECT t.TABLE_SCHEMA, t.TABLE_NAME, t.ENGINE, EXISTS(SELECT 1 FROM information_schema.KEY_COLUMN_USAGE k WHERE "
+    "k.TABLE_SCHEMA = t.TABLE_SCHEMA AND k.TABLE_NAME = t.TABLE_NAME AND k.CONSTRAINT_NAME = 'PRIMARY') "
+    "FROM information_schema.TABLES t WHERE t.TABLE_TYPE = 'BASE TABLE' ORDER BY 1, 2"
+)
+
+
+def check(address: ServerAddress, is_wanted: IsWanted, position: Position | None) -> Iterator[Finding]:
+    """Yield what was looked at, well or not. CaptureError if the server cannot be asked."""
+    connection = connect(address)
+    try:
+        values = dict(ask(connection, "SHOW GLOBAL VARIABLES"))
+        yield from _log(values)
+        yield from _rights(connection, address)
+        yield _retention(values)
+        yield _zone(values)
+        yield from _tables(connection, is_wanted)
+        if position is not None:
+            yield _position(connection, values, position)
+    finally:
+        connection.close()
+
+
+def _log(values: dict[str, str]) -> Iterator[Finding]:
+    if values.get("log_bin") != "ON":
+        yield Finding("binlog", "off", "put log-bin into the server's configuration and restart it", is_bad=True)
+        return
+    yield Finding("binlog", "on")
+    for name, wanted in (("binlog_format", "ROW"), ("binlog_row_metadata", "FULL"), ("binlog_row_image", "FULL")):
+        found = values.get(name, "")
+        if found.upper() == wanted:
+            yield Finding(name, found)
+        else:
+            is_bad = name != "binlog_row_image"
+            why = "" if is_bad else "; until then before and after lack the columns that did not change"
+            yield Finding(name, found, f"SET GLOBAL {name} = '{wanted}'{why}", is_bad=is_bad, is_odd=not is_bad)
+
+
+def _rights(connection: Any, address: ServerAddress) -> Iterator[Finding]:
+    granted = " ".join(each[0] for each in ask(connection, "SHOW GRANTS")).upper()
+    has_all = re.search(r"GRANT ALL PRIVILEGES ON \*\.\*", granted) is not None
+    for right in _RIGHTS:
+        names = _OTHER_NAMES.get(right, (right,))
+        if has_all or any(name in granted for name in names):
+            yield Finding(f"right {right}", "granted")
+        else:
+            yield Finding(f"right {right}", "missing", f"GRANT {right} ON *.* TO '{address.user}'@'%'", is_bad=True)
+
+
+def _retention(values: dict[str, str]) -> Finding:
+    text = values.get("binlog_expire_logs_seconds") or "0"
+    if text == "0" or len(text) > 5 or text >= str(_LEAST_RETENTION_S):
+        return Finding("binlog kept", "always" if text == "0" else f"{text} s")
+    return Finding(
+        "binlog kept",
+        f"{text} s",
+        f"SET GLOBAL binlog_expire_logs_seconds = {7 * _LEAST_RETENTION_S}: a capture away for longer begins anew",
+        is_odd=True,
+    )
+
+
+def _zone(values: dict[str, str]) -> Finding:
+    zone = values.get("time_zone", "")
+    shown = values.get("system_time_zone", "") if zone == "SYSTEM" else zone
+    return Finding("time zone", f"{shown}: TIMESTAMP is sent in UTC, DATETIME as it is")
+
+
+def _tables(connection: Any, is_wanted: IsWanted) -> Iterator[Finding]:
+    wanted = [each for each in ask(connection, _TABLES) if is_wanted(f"{each[0]}.{each[1]}")]
+    yield Finding("tables", str(len(wanted)), "" if wanted else "include and exclude leave no table", is_odd=not wanted)
+    for database, name, engine, has_key in wanted:
+        if not has_key:
+            mend = f"ALTER TABLE {database}.{name} ADD PRIMARY KEY (...): until then its changes share one queue"
+            yield Finding(f"{database}.{name}", "no primary key", mend, is_odd=True)
+        if engine != "InnoDB":
+            mend = f"ALTER TABLE {database}.{name} ENGINE = InnoDB: a snapshot of {engine} is not of one moment"
+            yield Finding(f"{database}.{name}", f"engine {engine}", mend, is_odd=True)
+        yield from _cascades(connection, database, name)
+
+
+def _cascades(connection: Any, database: str, name: str) -> Iterator[Finding]:
+    (shown,) = ask(connection, f"SHOW CREATE TABLE {quoted(database)}.{quoted(name)}")
+    for line in str(shown[1]).splitlines():
+        if (found := _CASCADES.search(line)) is not None:
+            yield Finding(
+                f"{database}.{name}",
+                f"foreign key {found[1]} cascades",
+                "MariaDB does not log what cascades change: delete these rows by statements of your own",
+                is_odd=True,
+            )
+
+
+def _position(connection: Any, values: dict[str, str], position: Position) -> Finding:
+    newest = GtidSet(values.get("gtid_binlog_pos", ""))
+    behind = GtidSet(position.done).missing(newest)
+    first = ask(connection, "SHOW BINARY LOGS")[0][0]
+    events = ask(connection, "SHOW BINLOG EVENTS IN %s LIMIT 3", first)
+    oldest = GtidSet(next((each[5].strip("[]") for each in events if each[2] == "Gtid_list"), ""))
+    if not GtidSet(position.done).covers(oldest):
+        lost = GtidSet(position.done).missing(oldest)
+        return Finding(
+            "position",
+            f"{position.done}: {lost} transactions behind it were purged",
+            "pyromq cdc reset, then run",
+            is_bad=True,
+        )
+    return Finding("position", f"{position.done}, {behind} transactions behind the newest")

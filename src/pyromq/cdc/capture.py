@@ -1,0 +1,202 @@
+"""The capture: reads a stretch of the log, notes what it will send, sends it, goes on. Reads ahead while it sends.
+
+The order of the three steps is what makes each change stored once: positions move on disk only behind messages that are
+stored, and messages leave only when the disk has them and the names that they leave under.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from .. import logs
+from ..ambient import Clock, RunBlocking
+from ..model.foreign_text import bounded_line
+from .changes import ChangeSource, DatabaseAway, Position, ReadBounds, RowChange, Slice, TableSnapshot
+from .messages import Captured, messages_of
+from .rules import DEAD, Rules, topic_name
+from .seen_tables import SeenTables
+from .state import CaptureState, Round, StateFile, TableProgress
+from .target import Target
+
+log = logs.get("pyromq.cdc")
+
+_IDLE_SAVE_S = 5.0
+_AGAIN_S = 1.0  # between attempts at a database that is away
+
+
+@dataclass(slots=True)
+class Capture:
+    """Event loop only; sources and snapshots are called in a helper thread. One per state file."""
+
+    state: CaptureState
+    file: StateFile
+    rules: Rules
+    target: Target
+    open_source: Callable[[Position, Position | None], ChangeSource]
+    open_snapshot: Callable[[], TableSnapshot]
+    clock: Clock
+    run_blocking: RunBlocking
+    stop_wanted: asyncio.Event
+    chunk_rows: int = 1000
+    reads_tables: bool = True
+    bounds: ReadBounds = field(default_factory=ReadBounds)
+    is_caught_up: bool = False
+    _tables: SeenTables = field(init=False)
+    _saved_at: float = 0.0
+    _is_news: bool = False  # a round has ended since the state was saved
+
+    def __post_init__(self) -> None:
+        self._tables = SeenTables(self.rules)
+
+    async def run(self) -> None:
+        """Run until it is to stop. A database that is away is waited for; what is hopeless is raised."""
+        await self._finish_open()
+        self.state.epoch += 1
+        await self._save()
+        while not self.stop_wanted.is_set():
+            try:
+                if self.state.position is None or self._unread():
+                    await self._read_tables()
+                await self._stream()
+            except DatabaseAway as fault:
+                log.warning("the database is away, the capture waits", fault=fault)
+                await self._finish_open()
+                await self._pause(_AGAIN_S)
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with self.clock.timeout(seconds):
+                await self.stop_wanted.wait()
+        except TimeoutError:
+            pass
+
+    # --- a snapshot -----------------------------------------------------------------------------------------------
+
+    def _unread(self) -> list[TableProgress]:
+        return [each for each in self.state.snapshot if not each.is_done]
+
+    async def _read_tables(self) -> None:
+        """Send the rows of all tables as they are at one position of the log, from which the stream goes on.
+
+        After an interruption the changes of meanwhile come first, and then the rest as it is by then.
+        """
+        snapshot = await self.run_blocking(self.open_snapshot)
+        try:
+            if self.state.position is None:
+                sizes = await self.run_blocking(snapshot.tables) if self.reads_tables else []
+                self.state.snapshot = tuple(TableProgress(each.table, about=each.about) for each in sizes)
+                self.state.position = snapshot.position
+                await self._save()
+            elif self.state.position != snapshot.position:
+                await self._stream(until=snapshot.position)
+            for progress in self._unread():
+                await self._read_table(snapshot, progress)
+                if self.stop_wanted.is_set():
+                    return
+        finally:
+            await self.run_blocking(snapshot.close)
+
+    async def _read_table(self, snapshot: TableSnapshot, progress: TableProgress) -> None:
+        assert self.state.position is not None
+        last, rows = progress.last, progress.rows
+        while not self.stop_wanted.is_set():
+            after = last
+            found = await self.run_blocking(lambda after=after: snapshot.rows(progress.table, after, self.chunk_rows))  # type: ignore[misc]
+            last, rows = found.last, rows + len(found.changes)
+            done = TableProgress(progress.table, last, rows, max(rows, progress.about), is_done=last is None)
+            await self._send(found.changes, self.state.position, self.state.ts_ms, done)
+            log.info("snapshot", table=progress.table, rows=rows, about=done.about)
+            if last is None:
+                return
+
+    # --- the stream -----------------------------------------------------------------------------------------------
+
+    async def _stream(self, until: Position | None = None) -> None:
+        """Follow the log from our position on; `until`: to this place and no further."""
+        start = self.state.position
+        assert start is not None
+        source = await self.run_blocking(lambda: self.open_source(start, until))
+        try:
+            await self._follow(source, until)
+        finally:
+            await self.run_blocking(source.close)
+
+    async def _follow(self, source: ChangeSource, until: Position | None) -> None:
+        reading = self._read(source)
+        try:
+            while not self.stop_wanted.is_set():
+                found = await reading
+                reading = self._read(source)
+                await self._take(source, found)
+                if until is not None and self.state.position == until:
+                    return
+        finally:
+            await asyncio.gather(reading, return_exceptions=True)
+            if self.state.open is None:
+                await self._save()
+
+    def _read(self, source: ChangeSource) -> asyncio.Future[Slice]:
+        return asyncio.ensure_future(self.run_blocking(lambda: source.read(self.bounds)))
+
+    async def _take(self, source: ChangeSource, found: Slice) -> None:
+        self.is_caught_up = found.is_caught_up
+        if found.changes:
+            await self._send(found.changes, found.end, found.ts_ms)
+        self.state.position, self.state.ts_ms = found.end, found.ts_ms or self.state.ts_ms
+        if self._is_news and not found.changes:  # so that `status` tells of it; the next round would do for the promise
+            await self._save()
+        if self.clock.monotonic() - self._saved_at >= _IDLE_SAVE_S:
+            await self._save()
+            await self.run_blocking(lambda: source.confirm(found.end))
+
+    # --- rounds ---------------------------------------------------------------------------------------------------
+
+    async def _send(
+        self, changes: list[RowChange], end: Position, ts_ms: int, read: TableProgress | None = None
+    ) -> None:
+        """Store the changes, and note that they are."""
+        for change in changes:
+            self._tables.note(change)
+        messages = tuple(messages_of(changes, self.rules, self.state.number, self.clock.now_ms()))
+        batches, placed = await self.target.place(messages, self.state.sequence)
+        tables = Counter(change.table.full_name for change in changes)
+        self.state.open = Round(end, self.state.number, batches, placed, messages, dict(tables), ts_ms, read)
+        self.state.sequence += len(batches)
+        await self._save()
+        await self._finish(self.state.open, repeated=False)
+
+    async def _finish_open(self) -> None:
+        if (unfinished := self.state.open) is not None:
+            log.info("sending again what was under way", messages=len(unfinished.messages))
+            await self._finish(unfinished, repeated=True)
+
+    async def _finish(self, current: Round, *, repeated: bool) -> None:
+        state = self.state
+        dead = await self.target.send(current.batches, current.placed, current.messages, state.epoch, repeated)
+        for message, why in dead:
+            await self._bury(message, why)
+        for table, count in current.tables.items():
+            state.counts[table] = state.counts.get(table, 0) + count
+        if (read := current.read) is not None:
+            state.snapshot = tuple(read if each.table == read.table else each for each in state.snapshot)
+        state.number = current.number + len(current.messages)
+        state.position, state.open, self._is_news = current.end, None, True
+        state.ts_ms = current.ts_ms or state.ts_ms
+
+    async def _bury(self, message: Captured, why: str) -> None:
+        """Send, in place of a message that no broker takes, one that says so to the topic of such messages."""
+        self.state.dead += 1
+        topic = topic_name(self.rules.prefix, DEAD)
+        log.error("a change is too large for its topic", topic=message.topic, key=message.lane, cause=why)
+        properties = {**message.properties, "cdcTopic": message.topic, "cdcCause": bounded_line(why, 500)}
+        letter = Captured(topic, message.lane, message.body[:4000], properties)
+        batches, placed = await self.target.place([letter], self.state.sequence)
+        self.state.sequence += len(batches)
+        await self.target.send(batches, placed, [letter], self.state.epoch, repeated=False)
+
+    async def _save(self) -> None:
+        self.state.saved_ms, self._saved_at, self._is_news = self.clock.now_ms(), self.clock.monotonic(), False
+        await self.run_blocking(lambda: self.file.save(self.state))

@@ -1,0 +1,88 @@
+"""Settings of `pyromq cdc`."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from ..config import JavaKeys, check_ranges, setting
+from ..config.settings import option
+from ..errors import ConfigError
+from .binlog.source import ServerAddress
+from .rules import Rules
+
+CDC_KEYS = JavaKeys()
+_STATE_DIR = Path("cdc")
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CdcConfig:
+    """One source, its topics, and where the position is kept."""
+
+    name: str = option("cdc", help="name of the source, in events and to brokers. Keep it, and give no other the same")
+    database_url: str = option("", help="mariadb://USER@HOST:PORT")
+    database_password: str = setting("", help="password of the user; better in PYROMQ_CDC_DATABASE_PASSWORD")
+    database_tls_ca: str = setting(
+        "", help="file of the authority that signed the database's certificate; empty: no TLS"
+    )
+    namesrv: str = option("", help="name servers, HOST:PORT with ; between; empty: PYROMQ_NAMESRV, else this machine's")
+    state_dir: Path = option(_STATE_DIR, help="folder of the position and of messages under way")
+    include: tuple[str, ...] = option(("*",), help="tables, as shop.orders or shop.*")
+    exclude: tuple[str, ...] = option((), help="tables that are not captured")
+    rename: tuple[str, ...] = setting((), help="TABLE=TOPIC, for topics of other names")
+    leave_out: tuple[str, ...] = setting((), help="columns that no event has, as shop.users.password")
+    mask: tuple[str, ...] = setting((), help="columns whose values are shown as ****")
+    prefix: str = option("cdc", help="first word of the topics: cdc-shop-orders")
+    tombstones: bool = option(False, help="send a message with the body null behind each delete")
+    schemas: bool = option(False, help="give each event the schema part of Kafka Connect's JSON")
+    snapshot: bool = option(True, help="read all rows before the stream")
+    chunk_rows: int = setting(1000, low=1, high=10_000, help="rows of a snapshot that are read and sent at a time")
+    server_id: int = setting(
+        0, low=0, high=4294967295, wide=True, help="number among MariaDB's replicas; 0: of the name"
+    )
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        if _NAME.fullmatch(self.name) is None:
+            raise ConfigError(f"name = {self.name!r}: write letters, digits and _ . - (at most 64)")
+        self.rules.check()
+        if self.database_url:
+            self.database  # noqa: B018 - refused here, where a file is checked
+
+    @property
+    def database(self) -> ServerAddress:
+        """Return where the database is. ConfigError if databaseUrl does not say, or names one that is not captured."""
+        try:
+            parts = urlsplit(self.database_url)
+            port = parts.port
+        except ValueError as fault:
+            raise ConfigError(f"databaseUrl cannot be read: {fault}. Write mariadb://USER@HOST:3306") from None
+        if parts.scheme and parts.scheme != "mariadb":
+            raise ConfigError(
+                f"databaseUrl: {parts.scheme} is not captured, MariaDB is: write mariadb://USER@HOST:3306"
+            )
+        if not parts.hostname or not parts.username:
+            raise ConfigError("databaseUrl names no server and user: write mariadb://USER@HOST:3306")
+        return ServerAddress(
+            host=parts.hostname,
+            port=port or 3306,
+            user=unquote(parts.username),
+            password=self.database_password or unquote(parts.password or ""),
+            tls_ca=self.database_tls_ca,
+        )
+
+    @property
+    def rules(self) -> Rules:
+        return Rules(
+            include=self.include, exclude=self.exclude, rename=self.rename, leave_out=self.leave_out, mask=self.mask,
+            prefix=self.prefix, tombstones=self.tombstones, schemas=self.schemas,
+        )  # fmt: skip
+
+    @property
+    def replica_number(self) -> int:
+        """Return our number among replicas: the same after a restart, so that the server ends an older stream."""
+        return self.server_id or 1_000_000 + zlib.crc32(self.name.encode()) % 1_000_000_000

@@ -1,0 +1,117 @@
+"""The composition root of `pyromq cdc run`: state, source, target, capture. Nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from .. import logs
+from ..ambient import Clock, Random, RunBlocking
+from ..client.client import Client
+from ..client.config import ClientConfig, credentials, name_servers
+from ..client.connect.tls_choice import from_environment
+from ..config import Loaded
+from ..errors import ConfigError
+from ..files import make_folder
+from .binlog import checks as mariadb_checks
+from .binlog.snapshot import MariaDbSnapshot
+from .binlog.source import BinlogSource
+from .capture import Capture
+from .changes import ChangeSource, Finding, Position
+from .config import CdcConfig
+from .rules import DEAD, Rules, topic_name
+from .state import StateFile
+from .target import Target
+
+log = logs.get("pyromq.cdc")
+
+
+async def run(
+    loaded: Loaded[CdcConfig],
+    *,
+    clock: Clock,
+    rng: Random,
+    ready: Callable[[str], None],
+    stop_wanted: asyncio.Event,
+    run_blocking: RunBlocking = asyncio.to_thread,  # type: ignore[assignment]
+) -> None:
+    """Run the capture until it is to stop. `ready` is told once it follows."""
+    config = loaded.config
+    config.database  # noqa: B018 - refused before anything is opened
+    for notice in loaded.notices:
+        log.warning(notice)
+    with only_one(config.state_dir):
+        file = StateFile(config.state_dir, config.name)
+        state = file.load()
+        async with Client(client_config(config), clock=clock, rng=rng) as client:
+            target = Target(client, f"cdc.{config.name}")
+            await say_promise(target, config.rules)
+            capture = Capture(
+                state=state,
+                file=file,
+                rules=config.rules,
+                target=target,
+                open_source=source_opener(config),
+                open_snapshot=lambda: MariaDbSnapshot(config.database, config.name, config.rules.is_wanted),
+                clock=clock,
+                run_blocking=run_blocking,
+                stop_wanted=stop_wanted,
+                chunk_rows=config.chunk_rows,
+                reads_tables=config.snapshot,
+            )
+            ready(config.name)
+            await capture.run()
+
+
+def client_config(config: CdcConfig) -> ClientConfig:
+    found: dict[str, Any] = credentials()
+    return ClientConfig(name_servers=name_servers(config.namesrv or None), tls=from_environment().settings(), **found)
+
+
+async def say_promise(target: Target, rules: Rules) -> None:
+    """Say at start whether the brokers store each change once or at least once."""
+    lacking = [
+        name for name, has_window in (await target.windows(topic_name(rules.prefix, DEAD))).items() if not has_window
+    ]
+    if lacking:
+        log.warning(
+            "each change is stored at least once: these brokers do not recognise repeats. Ours do with "
+            "duplicateWindowEnable=true",
+            brokers=", ".join(lacking),
+        )
+    else:
+        log.info("each change is stored once")
+
+
+def source_opener(config: CdcConfig) -> Callable[[Position, Position | None], ChangeSource]:
+    rules = config.rules
+
+    def open_source(start: Position, until: Position | None) -> ChangeSource:
+        return BinlogSource(config.database, config.name, start, rules.is_wanted, config.replica_number, until)
+
+    return open_source
+
+
+@contextmanager
+def only_one(folder: Path) -> Iterator[None]:
+    """Hold the folder. ConfigError if another process captures with it."""
+    make_folder(folder)
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ConfigError(f"{folder} is in use: another pyromq cdc runs with this stateDir") from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def check(config: CdcConfig, position: Position | None) -> Iterator[Finding]:
+    """Yield what the database is like for a capture."""
+    return mariadb_checks.check(config.database, config.rules.is_wanted, position)

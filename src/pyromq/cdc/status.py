@@ -1,0 +1,35 @@
+"""How far a capture is, of its state alone: what `pyromq cdc status` shows. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .state import CaptureState
+
+
+def report(state: CaptureState, now_ms: int) -> dict[str, Any]:
+    """Return the facts as rows and tables."""
+    return {
+        "source": state.source,
+        "phase": phase_of(state),
+        "position": state.position.done if state.position is not None else "",
+        "inside a transaction": state.position.inside if state.position is not None else "",
+        "messages": state.number,
+        "under way": len(state.open.messages) if state.open is not None else 0,
+        "dead letters": state.dead,
+        "starts": state.epoch,
+        "newest change": state.ts_ms,
+        "behind ms": max(0, state.saved_ms - state.ts_ms) if state.ts_ms else 0,
+        "saved ms ago": max(0, now_ms - state.saved_ms) if state.saved_ms else 0,
+        "snapshot": [
+            {"table": each.table, "rows": each.rows, "about": each.about, "state": "done" if each.is_done else "to do"}
+            for each in state.snapshot
+        ],
+        "tables": [{"table": table, "changes": count} for table, count in sorted(state.counts.items())],
+    }
+
+
+def phase_of(state: CaptureState) -> str:
+    if state.position is None:
+        return "not begun"
+    return "stream" if all(each.is_done for each in state.snapshot) else "snapshot"

@@ -1,0 +1,119 @@
+"""`pyromq cdc`: capture changes of a database, see how far it is, check the database, begin anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..ambient import SystemClock, system_random
+from ..cdc.config import CDC_KEYS, CdcConfig
+from ..text import tables
+from .serve.setting_options import config_options, load_settings
+from .serve.stopping import stop_on_signals
+from .terminal.interrupts import confirm
+from .terminal.options import together
+from .terminal.printing import columns, print_lines, print_prose, print_text, to_json
+from .terminal.tree import Tree, command
+
+if TYPE_CHECKING:
+    from ..config import Loaded
+
+_json = click.option("--json", "as_json", is_flag=True, help="JSON instead of a table.")
+_settings = config_options(CdcConfig)
+
+
+@click.group(cls=Tree)
+def cdc() -> None:
+    """Capture the changes of a database's rows as messages (docs/cdc.md)."""
+
+
+def _load(config_file: Path | None, flags: dict[str, Any]) -> Loaded[CdcConfig]:
+    return load_settings(CdcConfig, CDC_KEYS, "cdc", flags, file=config_file)
+
+
+@command(
+    "pyromq cdc run --database-url mariadb://cdc@127.0.0.1:3306 --include 'shop.*'",
+    "pyromq cdc run -c cdc.toml",
+    of=cdc,
+)
+@_settings
+def run(config_file: Path | None, **flags: Any) -> None:
+    """Read all rows, then follow the database's log, until SIGTERM, SIGINT or SIGHUP."""
+    from ..transport import loop
+
+    loop.run(_serve(_load(config_file, flags)))
+
+
+async def _serve(loaded: Loaded[CdcConfig]) -> None:
+    from ..cdc import server
+
+    await server.run(loaded, clock=SystemClock(), rng=system_random(), ready=_say_ready, stop_wanted=stop_on_signals())
+
+
+def _say_ready(name: str) -> None:
+    print_lines(f"pyromq cdc {name} ready")
+
+
+@command("pyromq cdc status -c cdc.toml", "pyromq cdc status --state-dir cdc --json", of=cdc)
+@together(_settings, _json)
+def status(config_file: Path | None, as_json: bool, **flags: Any) -> None:
+    """Show how far the capture is, by its state on disk: snapshot, position, lag, changes of each table."""
+    from ..cdc.state import StateFile
+    from ..cdc.status import report
+
+    config = _load(config_file, flags).config
+    found = report(StateFile(config.state_dir, config.name).load(), SystemClock().now_ms())
+    if as_json:
+        print_text(to_json(found, indent=2))
+    else:
+        print_lines(*tables.report(found, columns()))
+
+
+@command("pyromq cdc check --database-url mariadb://cdc@127.0.0.1:3306", "pyromq cdc check -c cdc.toml --json", of=cdc)
+@together(_settings, _json)
+def check(config_file: Path | None, as_json: bool, **flags: Any) -> None:
+    """Check the database: log, rights, retention, zone, keys; with what mends it. Exit code 1 if something is bad."""
+    from ..cdc.server import check as findings_of
+    from ..cdc.state import StateFile
+
+    config = _load(config_file, flags).config
+    findings = list(findings_of(config, StateFile(config.state_dir, config.name).load().position))
+    rows = [
+        {
+            "": "bad" if one.is_bad else "odd" if one.is_odd else "ok",
+            "what": one.what,
+            "found": one.found,
+            "to do": one.mend,
+        }
+        for one in findings
+    ]
+    if as_json:
+        print_lines(*(to_json({"state": row.pop(""), **row}) for row in rows))
+    else:
+        print_lines(*tables.lines(rows, columns()))
+    if any(one.is_bad for one in findings):
+        raise click.exceptions.Exit(1)
+
+
+@command("pyromq cdc reset -c cdc.toml --yes", of=cdc)
+@together(_settings, _json)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+def reset(config_file: Path | None, yes: bool, as_json: bool, **flags: Any) -> None:
+    """Forget the position: the next run reads all rows again. Numbers of events go on: sinks take the new ones."""
+    from ..cdc.server import only_one
+    from ..cdc.state import StateFile, forget_position
+
+    config = _load(config_file, flags).config
+    with only_one(config.state_dir):
+        file = StateFile(config.state_dir, config.name)
+        state = file.load()
+        if not yes and as_json:
+            raise click.UsageError("this would forget the position: give --yes")
+        if not yes:
+            print_prose(f"The next run of {config.name} will read all rows again.")
+            confirm("Go on?")
+        file.save(forget_position(state))
+    said = f"{config.name}: the next run begins with a snapshot"
+    print_lines(to_json({"source": config.name, "next": "snapshot"}) if as_json else said)

@@ -1,0 +1,169 @@
+"""The dashboard's composition root: clusters with their watchers, the site, and the server that runs until it is told
+to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import uvicorn
+
+from .. import logs
+from ..admin.calls import Calls
+from ..admin.replicas import ReadElectedState
+from ..ambient import Clock
+from ..client.config import ClientConfig
+from ..client.connect.session import Session
+from ..errors import ConfigError
+from ..supervision import Loops
+from ..transport.address import format_address
+from .watch.history import History
+from .watch.watched import ClusterWatch
+from .watch.watcher import LEAST_S, Watcher, empty_snapshot
+from .web.app import Site, application
+from .web.sessions import Sessions
+
+log = logs.get("pyromq.dashboard")
+
+ASK_S = 3.0  # that a broker may take to answer
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DashboardConfig:
+    """`clusters`: by a name of the user's, how to reach its name servers. `hosts`: further names under which the
+    dashboard is asked. `base`: the path before all others, without a slash at its end. `every_s`: between two looks,
+    at least."""
+
+    clusters: Mapping[str, ClientConfig]
+    host: str = "127.0.0.1"
+    port: int = 8082
+    hosts: Sequence[str] = ()
+    base: str = ""
+    api_token_file: Path | None = None
+    insecure: bool = False
+    every_s: float = LEAST_S
+
+    def __post_init__(self) -> None:
+        if not self.clusters:
+            raise ConfigError("no cluster is named: give a name server, as in -n 127.0.0.1:9876")
+        if self.base and (not self.base.startswith("/") or self.base.endswith("/") or "//" in self.base):
+            raise ConfigError(f"base path {self.base!r}: it begins with a slash and ends without one, as in /mq")
+        if not self.insecure and f"{self.host}" not in ("127.0.0.1", "::1", "localhost"):
+            text = "there are no users yet, and whoever can reach this address could try to log in"
+            raise ConfigError(f"dashboard on {self.host}: {text}. Give --insecure if that is meant")
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to whoever runs it."""
+
+    @contextmanager
+    def capture_signals(self) -> Any:
+        yield
+
+
+async def run(
+    config: DashboardConfig,
+    *,
+    clock: Clock,
+    rng: Random,
+    word: Callable[[], str],
+    ready: Callable[[str], None],
+    announce: Callable[[str], None],
+    stop_wanted: asyncio.Event,
+    read_elected: ReadElectedState | None = None,
+) -> None:
+    """Serve until `stop_wanted`. `ready` gets the address; `announce` each link that logs in once."""
+    with _listening(config) as listener:
+        address = f"http://{format_address(_shown_host(config.host), listener.getsockname()[1])}{config.base}"
+        sessions = Sessions(
+            word, clock.monotonic, lambda token: announce(f"{address}/login#token={token}"), _tokens(config)
+        )
+        async with AsyncExitStack() as stack:
+            loops = Loops(clock, log)
+            watched = {
+                name: await stack.enter_async_context(
+                    _watching(name, reach, config.every_s, clock, rng, loops, read_elected)
+                )
+                for name, reach in config.clusters.items()
+            }
+            hosts = LOOPBACK | {config.host.lower()} | {name.lower() for name in config.hosts}
+            app = application(Site(watched, sessions, config.base), hosts)
+            server = _Server(
+                uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", server_header=False, ws="none")
+            )
+            serving = asyncio.create_task(server.serve([listener]))
+            ready(address)
+            sessions.offer()
+            await asyncio.wait(
+                (serving, stopping := asyncio.create_task(stop_wanted.wait())), return_when="FIRST_COMPLETED"
+            )
+            stopping.cancel()
+            server.should_exit = server.force_exit = True
+            await serving
+
+
+@contextmanager
+def _listening(config: DashboardConfig) -> Any:
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    try:
+        listener = socket.create_server((config.host, config.port), family=family, backlog=128)
+    except OSError as fault:
+        where = format_address(config.host, config.port)
+        raise ConfigError(
+            f"dashboard cannot listen on {where}: {fault.strerror}. Choose another with --listen"
+        ) from None
+    with listener:
+        yield listener
+
+
+def _shown_host(host: str) -> str:
+    return "127.0.0.1" if host in ("0.0.0.0", "::") else host
+
+
+def _tokens(config: DashboardConfig) -> list[str]:
+    if config.api_token_file is None:
+        return []
+    try:
+        lines = config.api_token_file.read_text("utf-8").split()
+    except OSError as fault:
+        raise ConfigError(f"tokens cannot be read from {config.api_token_file}: {fault.strerror}") from None
+    if short := [line for line in lines if len(line) < 24]:
+        raise ConfigError(
+            f"{config.api_token_file}: {len(short)} tokens are shorter than 24 characters, and can be guessed"
+        )
+    return lines
+
+
+@asynccontextmanager
+async def _watching(
+    name: str,
+    reach: ClientConfig,
+    every_s: float,
+    clock: Clock,
+    rng: Random,
+    loops: Loops,
+    read_elected: ReadElectedState | None,
+) -> AsyncIterator[ClusterWatch]:
+    """Look at a cluster as long as this is open."""
+    session = Session(reach, clock=clock, rng=rng)
+    calls = Calls(session, timeout_s=ASK_S)
+    watcher = Watcher(calls, clock, History(), empty_snapshot(clock.now_ms), every_s)
+    watched = ClusterWatch(name, calls, watcher, clock.now_ms, read_elected)
+    running = [
+        asyncio.create_task(loops.keep(f"watcher of {name}", watcher.run)),
+        asyncio.create_task(loops.keep(f"checks of {name}", watched.keep_checking)),
+    ]
+    try:
+        yield watched
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        await session.stop()

@@ -1,0 +1,42 @@
+"""Texts of the pages in the reader's language. English is the key; a catalogue has the others' words for it."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+ENGLISH = "en"
+LANGUAGES = {"en": "English", "zh": "中文"}
+
+
+@cache
+def catalogue(language: str) -> dict[str, str]:
+    """Return the texts of a language by their English ones, which English itself needs not."""
+    if language == ENGLISH:
+        return {}
+    text = files(__package__ or "").joinpath("..", "locale", f"{language}.toml").read_text("utf-8")
+    return dict(tomllib.loads(text)["texts"])
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Call it with an English text, and with what stands in its braces."""
+
+    language: str
+
+    def __call__(self, text: str, **values: object) -> str:
+        shown = catalogue(self.language).get(text, text)
+        return shown.format(**values) if values else shown
+
+
+def chosen(cookie: str, accepted: str) -> Words:
+    """Return the words for a choice that was kept, else for what the browser accepts, else English."""
+    if cookie in LANGUAGES:
+        return Words(cookie)
+    for part in accepted.split(","):
+        language = part.partition(";")[0].strip().lower()[:2]
+        if language in LANGUAGES:
+            return Words(language)
+    return Words(ENGLISH)
