@@ -39,6 +39,7 @@ def user_info(user: User, *, with_secret: bool) -> UserInfo:
         password=user.secrets[0] if with_secret else None,
         user_type=user.type.value,
         user_status=user.status.value,
+        old_password_valid=True if len(user.secrets) > 1 else None,
     )
 
 

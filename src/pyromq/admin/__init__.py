@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from . import proxies as proxies
     from . import quotas as quotas
     from . import replicas as replicas
+    from . import roles as roles
     from . import search as search
     from . import settings as settings
     from . import topics as topics
+    from . import users as users
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -65,6 +65,8 @@ COMMANDS = {
     "config": ("config", "config", "Check configuration files, list settings."),
     "profile": ("profile", "profile", "Name servers under names of your own."),
     "store": ("store", "store", "Verify, show, dump, rebuild and back up a store."),
+    "user": ("access.user", "user", "Users: who may sign requests. Make, list, rotate secrets, export, import."),
+    "acl": ("access.acl", "acl", "Permissions: what users may do, and roles."),
     "quota": ("cluster.quota", "quota", "What users, groups, topics and addresses may use of brokers."),
     "audit": ("audit", "audit", "Show, search and verify the audit log of a daemon."),
     "tls": ("tls", "tls", "Make, renew and show certificates: an authority of your own."),

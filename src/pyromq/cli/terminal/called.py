@@ -17,7 +17,8 @@ NAME = "pyromq"
 # All commands of main.py, which imports this module: the word alone is also the package's name.
 COMMANDS = (
     "up|dev|namesrv|broker|proxy|dashboard|controller|pub|sub|req|run|topic|group|msg|dlq|cluster|export|"
-    "apply|kv|inspect|doctor|top|bench|config|profile|store|quota|audit|tls|sql|cdc|pipeline|spark|demo|completion"
+    "apply|kv|inspect|doctor|top|bench|config|profile|store|user|acl|quota|audit|tls|sql|cdc|pipeline|spark|demo|"
+    "completion"
 )
 
 

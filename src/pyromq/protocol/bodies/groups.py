@@ -70,6 +70,7 @@ class GroupList(Body, kw_only=True):
 class UserInfo(Body, kw_only=True):
     """A request may leave out what it does not change."""
 
+    old_password_valid: bool | None = None  # ours tell it while a password is replaced
     password: str | None = None
     user_status: str | None = None  # enable, disable
     user_type: str | None = None  # Super, Normal
