@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,11 +16,13 @@ import redis
 from pyromq.cdc.events import Op
 from pyromq.errors import PyroError
 from pyromq.pipelines.cdc.delta_sink import DeltaSink
+from pyromq.pipelines.cdc.iceberg_sink import IcebergSink
 from pyromq.pipelines.cdc.jdbc_sink import JdbcSink
 from pyromq.pipelines.cdc.mongo_sink import MongoSink
 from pyromq.pipelines.cdc.redis_sink import RedisSink
 from pyromq.pipelines.cdc.rows import RowWrite, as_meant, fold
-from pyromq.pipelines.cdc.sinks import Sink, SinkAway, SinkRefused
+from pyromq.pipelines.cdc.sinks import Applied, Sink, SinkAway, SinkRefused
+from pyromq.pipelines.lake.catalog import open_catalog
 from tests.pipelines.changes import TABLE, Rows, applied, by_key, message, workload
 from tests.pipelines.stores import Process, mongo_server, postgres_server, redis_server
 
@@ -99,7 +102,17 @@ def lake(tmp_path: Path) -> Store:
     return Store(DeltaSink(str(tmp_path)), rows, None)
 
 
-@pytest.fixture(params=["hashes", "tables", "lake", pytest.param("documents", marks=pytest.mark.slow)])
+@pytest.fixture
+def iceberg(tmp_path: Path) -> Store:
+    def rows() -> Rows:
+        with open_catalog(str(tmp_path)) as catalog:
+            found = catalog.load_table(TABLE).scan(row_filter="cdcDeleted = false").to_arrow().to_pylist()
+        return {row["id"]: {name: row[name] for name in row if not name.startswith("cdc")} for row in found}
+
+    return Store(IcebergSink(str(tmp_path)), rows, None)
+
+
+@pytest.fixture(params=["hashes", "tables", "lake", "iceberg", pytest.param("documents", marks=pytest.mark.slow)])
 def store(request: pytest.FixtureRequest) -> Store:
     found: Store = request.getfixturevalue(request.param)
     found.sink.check()
@@ -107,14 +120,15 @@ def store(request: pytest.FixtureRequest) -> Store:
 
 
 def test_a_store_has_the_rows_of_the_source(store: Store) -> None:
-    messages, rows = workload(22, 600)
+    is_lake = store.process is None  # each of whose commits takes a while
+    messages, rows = workload(22, 120 if is_lake else 600)
     assert applied(store.sink, messages).repeats == 0
     assert store.rows() == rows
     again = applied(store.sink, messages)  # a batch that is repeated whole
     assert (again.written, again.deleted) == (0, 0)
     assert store.rows() == rows
-    for begin in (0, 150, 500):  # late ones, from whichever place
-        applied(store.sink, messages[begin : begin + 80], piece=7)
+    for begin in (0, 40, 80, 500):  # late ones, from whichever place
+        applied(store.sink, messages[begin : begin + 80], piece=40 if is_lake else 7)
     assert store.rows() == rows
 
 
@@ -134,7 +148,9 @@ def test_a_store_that_is_away_is_waited_for(store: Store) -> None:
     assert store.rows() == rows
 
 
-def test_the_schema_of_a_lake_follows(lake: Store) -> None:
+@pytest.mark.parametrize("name", ["lake", "iceberg"])
+def test_the_schema_of_a_lake_follows(name: str, request: pytest.FixtureRequest) -> None:
+    lake: Store = request.getfixturevalue(name)
     with lake.sink.opened() as opened:
         opened.apply([RowWrite(TABLE, {"id": 1}, 1, {"id": 1, "name": "pen"})])
         opened.apply([RowWrite(TABLE, {"id": 2}, 2, {"id": 2, "name": "ink", "weight": 1.5, "tags": ["a"]})])
@@ -146,6 +162,19 @@ def test_the_schema_of_a_lake_follows(lake: Store) -> None:
         1: {"id": 1, "name": "pen", "weight": 2.5, "tags": None},
         2: {"id": 2, "name": "ink", "weight": None, "tags": None},
     }
+
+
+@pytest.mark.parametrize("name", ["lake", "iceberg"])
+def test_rows_of_a_lake_are_told_apart_by_several_columns(name: str, request: pytest.FixtureRequest) -> None:
+    sink: Sink = request.getfixturevalue(name).sink
+    at = [{"day": date(2026, 1, 1 + number % 2), "line": number // 2} for number in range(4)]
+    with sink.opened() as opened:
+        first = [RowWrite("shop.days", key, number, {**key, "sold": 0}) for number, key in enumerate(at)]
+        assert opened.apply(first).written == 4
+        late = RowWrite("shop.days", at[1], 0, {**at[1], "sold": 9})
+        assert opened.apply([RowWrite("shop.days", at[2], 4, {**at[2], "sold": 3}), late]).written == 1
+        assert opened.apply([RowWrite("shop.days", at[3], 5, None)]).deleted == 1
+        assert opened.apply([*first, RowWrite("shop.days", at[3], 4, first[3].values)]) == Applied(repeats=5)
 
 
 def test_what_a_table_refuses_is_named_with_what_to_type(tables: Store) -> None:

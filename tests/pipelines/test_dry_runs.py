@@ -94,6 +94,10 @@ EARLY = {
     "archive FOLDER/x --topic TOPIC -o endingOffsets=latest": "this option is for batch reads",
     "analytics --topic TOPIC --checkpoint FOLDER/z --late soon": "late = 'soon'",
     "replay --archive FOLDER --to TOPIC --every 1s": "an archive has an end",
+    "cdc-lake FOLDER/x --topic TOPIC": "write one of --delta",
+    "cdc-lake FOLDER/x --topic TOPIC --delta FOLDER/a --catalog b": "write one of --delta",
+    "cdc-lake FOLDER/x --topic TOPIC --catalog b --dry-run": "catalog b: the catalog cannot be used",
+    "cdc-lake FOLDER/x --topic TOPIC --iceberg s3a://b/c": "needs a catalog",
     "trace --trace-topic TOPIC --since soon": "since = 'soon'",
 }
 

@@ -82,16 +82,22 @@ def cdc_jdbc(job: Job, folder: str, source: Options, url: str, schema: str, task
 @command("pyromq pipeline cdc-lake --topic-pattern 'cdc-shop-.*' --delta /lake/shop --every 60s /data/to-lake")
 @click.argument("folder")
 @reading
-@click.option("--delta", required=True, help="Folder of the Delta tables, one for each table of the source.")
+@click.option("--delta", default="", metavar="FOLDER", help="Of Delta tables, one for each table of the source.")
+@click.option("--iceberg", default="", metavar="FOLDER", help="Of Iceberg tables, with a catalog of their own.")
+@click.option("--catalog", default="", help="In place of a folder: an Iceberg catalog that pyiceberg knows.")
 @click.option(
     "--wait", default="1h", show_default=True, metavar="TIME", help="How long to try again where others write."
 )
 @job("most", "every", "dry_run")
-def cdc_lake(job: Job, folder: str, source: Options, delta: str, wait: str) -> None:
-    """Merge rows into Delta tables, whose schemas follow; one task writes."""
+def cdc_lake(job: Job, folder: str, source: Options, delta: str, iceberg: str, catalog: str, wait: str) -> None:
+    """Merge rows into Delta or Iceberg tables, whose schemas follow; one task writes."""
     from ...pipelines.cdc.delta_sink import DeltaSink
+    from ...pipelines.cdc.iceberg_sink import IcebergSink
 
-    _deliver("cdc-lake", job, folder, source, DeltaSink(delta), 1, wait)
+    if sum(map(bool, (delta, iceberg, catalog))) != 1:
+        raise click.UsageError("write one of --delta FOLDER, --iceberg FOLDER, --catalog NAME: where the tables are")
+    sink = DeltaSink(delta) if delta else IcebergSink(iceberg, catalog)
+    _deliver("cdc-lake", job, folder, source, sink, 1, wait)
 
 
 def _deliver(name: str, job: Job, folder: str, source: Options, sink: Sink, tasks: int, wait: str) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import PyroError
+from .catalog import open_catalog
 from .table_files import NewFile
 
 if TYPE_CHECKING:
@@ -61,19 +61,7 @@ class IcebergTable:
         return [task.file.file_path for task in tasks]
 
     def _connect(self) -> Catalog:
-        from pyiceberg.catalog import load_catalog
-
-        if self._catalog:
-            return load_catalog(self._catalog)
-        path = self._place.removeprefix("file://").removeprefix("file:")
-        if "://" in path:
-            raise PyroError(
-                f"{self._place}: an Iceberg table there needs a catalog: name one that pyiceberg is configured for "
-                "(--catalog). Without it the catalog is a file in the folder, which must be on a disk"
-            )
-        place = Path(path).absolute()
-        place.mkdir(parents=True, exist_ok=True)
-        return load_catalog("pyromq", type="sql", uri=f"sqlite:///{place}/catalog.db", warehouse=f"file://{place}")
+        return open_catalog(self._place, self._catalog)
 
     def _made(self, catalog: Catalog, schema: StructType) -> Table:
         from pyiceberg.partitioning import PartitionField, PartitionSpec
