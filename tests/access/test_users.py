@@ -194,3 +194,22 @@ def test_policies_without_authentication_do_not_start() -> None:
         make(authentication_enabled=True, init_authentication_user='{"username":"a","passwd":"hidden!"}')
     assert "hidden!" not in str(fault.value)
     assert make(authentication_enabled=True, bind_address="0.0.0.0", broker_ip1="10.0.0.1")
+
+
+async def test_no_user_is_made_while_strangers_reach_a_server_that_asks_nobody(tmp_path: Path) -> None:
+    async with running_broker(
+        tmp_path, bind_address="0.0.0.0", broker_ip1="127.0.0.1", allow_unauthenticated=True
+    ) as broker:
+        for row, fields in (
+            (Code.AUTH_CREATE_USER, {"username": "mine"}),
+            (Code.AUTH_UPDATE_USER, {"username": "mine"}),
+            (Code.AUTH_DELETE_USER, {"username": "mine"}),
+            (Code.AUTH_CREATE_ACL, {"subject": "User:mine"}),
+            (Code.AUTH_DELETE_ACL, {"subject": "User:mine"}),
+        ):
+            command = Command(code=row, fields=fields, body=b'{"password":"mine","userType":"Super"}')
+            answer = await broker.client.call(broker.address, command, 20)
+            assert answer.code == ResponseCode.NO_PERMISSION
+            assert "nobody is asked who he is" in (answer.remark or "")
+    async with running_broker(tmp_path, **ON) as broker:
+        assert b"mine" not in bytes((await ask(broker, Code.AUTH_LIST_USER)).body)

@@ -17,6 +17,7 @@ from ..model.codes import ResponseCode
 from ..protocol.bodies.groups import AclInfo, UserInfo
 from ..protocol.requests import RequestCode
 from ..protocol.row import AnyRow
+from .directory import refused
 from .forms import acl_info, policies_of, subject_name, user_info, user_status, user_type
 from .gate import GatedRequest
 from .patterns import Pattern
@@ -46,8 +47,10 @@ Answering = Callable[[AccessRequest], Awaitable[Any]]
 class AccessAdmin:
     """Event loop only. Each method returns the body of the answer; None: it has none."""
 
-    def __init__(self, table: AccessTable, settings: AccessSettings) -> None:
+    def __init__(self, table: AccessTable, settings: AccessSettings, *, is_loopback: bool) -> None:
+        """`is_loopback`: only programs of this machine reach the server."""
         self._table, self._directory = table, table.directory
+        self._is_open = not (is_loopback or settings.authentication_enabled)
         inner = settings.inner_credentials()
         self._inner = "" if inner is None else inner.name
         self._shows_all = settings.allow_copy_user
@@ -69,7 +72,19 @@ class AccessAdmin:
 
     # --- users ------------------------------------------------------------------------------------------------------
 
+    def _check_asked(self) -> None:
+        """Raise RequestRefused where a stranger may have sent a change.
+
+        His super user would be let in when authentication is turned on one day, and nobody would know of him."""
+        if self._is_open:
+            raise refused(
+                "users and policies are not changed while other machines reach this server and nobody is asked who he "
+                "is (authenticationEnabled=false): start it with authenticationEnabled=true and "
+                "initAuthenticationUser, who makes the others"
+            )
+
     async def create_user(self, request: AccessRequest) -> None:
+        self._check_asked()
         name, info = _name(request), _info(request)
         type_ = user_type(info.user_type) or UserType.NORMAL
         _check_super(request, type_, "create")
@@ -78,6 +93,7 @@ class AccessAdmin:
         await self._saved(request, "user created", name, type=type_.value)
 
     async def update_user(self, request: AccessRequest) -> None:
+        self._check_asked()
         name, info = _name(request), _info(request)
         type_, status = user_type(info.user_type), user_status(info.user_status)
         old = self._directory.find(name)
@@ -90,6 +106,7 @@ class AccessAdmin:
         await self._saved(request, "user changed", name, password=bool(info.password), type=type_ and type_.value)
 
     async def delete_user(self, request: AccessRequest) -> None:
+        self._check_asked()
         name = request.header.username or ""
         user = self._directory.find(name)
         _check_super(request, None if user is None else user.type, "update")
@@ -115,6 +132,7 @@ class AccessAdmin:
     # --- policies ---------------------------------------------------------------------------------------------------
 
     async def put_policies(self, request: AccessRequest) -> None:
+        self._check_asked()
         info: AclInfo | None = request.body if request.raw_body else None
         if info is None or not info.policies:
             raise RequestRefused("The body of acl is null")
@@ -124,6 +142,7 @@ class AccessAdmin:
         await self._saved(request, "policies changed", name, before=_text(before), after=self._policies_text(name))
 
     async def delete_policies(self, request: AccessRequest) -> None:
+        self._check_asked()
         header = request.header
         name = subject_name(header.subject)
         wanted = (header.policy_type or "").lower()

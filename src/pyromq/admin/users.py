@@ -60,7 +60,12 @@ async def update(calls: Calls, address: str, user: UserInfo, *, keep_old: bool =
 
 
 async def put(calls: Calls, address: str, user: UserInfo) -> None:
-    """Create the user, or change the one that is there: a server of the same cluster may have told of him already."""
+    """Create the user, or change the one that is there: a server of the same cluster may have told of him already.
+
+    Without a password he is there: nobody can be created so."""
+    if not user.password:
+        await update(calls, address, user)
+        return
     try:
         await create(calls, address, user)
     except Refused as refusal:

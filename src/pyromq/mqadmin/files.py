@@ -82,14 +82,15 @@ class Credentials(NamedTuple):
 
 
 def credentials(environment: Mapping[str, str] = os.environ) -> Credentials:
-    """Return the keys of the file; none where there is no such file, or no keys in it."""
+    """Return the keys of the file; where there is none, or no keys in it, those of PYROMQ_ACCESS_KEY and its like."""
     home = environment.get("ROCKETMQ_HOME")
     path = Path(home) / FILE if home else None
+    around = Credentials(environment.get("PYROMQ_ACCESS_KEY", ""), environment.get("PYROMQ_SECRET_KEY", ""))
     if path is None or not path.is_file():
-        return Credentials()
+        return around
     lines = (_LINE.fullmatch(line.strip()) for line in path.read_text("utf-8").splitlines())
     pairs = {line[1]: line[2] or line[3] or line[4] or "" for line in lines if line}
     found = Credentials(*(pairs.get(name, "") for name in ("accessKey", "secretKey", "securityToken")))
     if bool(found.access_key) != bool(found.secret_key):
         raise Failed(f"{path}: accessKey and secretKey belong together, one of them is missing or empty")
-    return found
+    return found if found.access_key else around

@@ -12,6 +12,7 @@ from ..access.sealing import SivSeal, key_in
 from ..access.signatures import inner_sign
 from ..access.table import AccessTable
 from ..ambient import Clock
+from ..transport.address import is_loopback
 from .config import NamesrvConfig
 from .kv_config import RunBlocking
 
@@ -28,7 +29,7 @@ class NamesrvAccess:
             settings.acl_conflict,
         )
         self.table.begin(settings)
-        self.admin = AccessAdmin(self.table, settings)
+        self.admin = AccessAdmin(self.table, settings, is_loopback=is_loopback(config.bind_address))
         gate = AccessGate(self.table.directory, settings, cluster=config.cluster_name, clock=clock)
         self.gate = gate if settings.authentication_enabled else None
         self.sign = inner_sign(settings)

@@ -47,7 +47,7 @@ class AccessParts:
         seal = SivSeal(partial(_key, environment.disk, settings))
         self.table = AccessTable(SavedRows(self._save), seal, settings.acl_conflict)
         self.table.begin(settings)
-        self.admin = AccessAdmin(self.table, settings)
+        self.admin = AccessAdmin(self.table, settings, is_loopback=environment.config.is_loopback)
         cluster = environment.config.broker_cluster_name
         gate = AccessGate(self.table.directory, settings, cluster=cluster, clock=environment.clock)
         self.gate = gate if settings.authentication_enabled else None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import click
@@ -13,6 +11,7 @@ from ...ambient import secret_word
 from ...protocol.bodies.groups import UserInfo
 from ..terminal.exits import REFUSED
 from ..terminal.options import one_broker, together
+from ..terminal.secret_file import read_secret
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command
 from .files import export, import_file
@@ -180,14 +179,8 @@ def _names(found: list[KeptUsers]) -> list[str]:
 
 
 def _secret(file: str | None) -> str:
-    """Return the secret of a file, or a new one. Never one of the command line, which other users of a machine see."""
-    if file is None:
-        return secret_word()
-    text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
-    secret = text.strip("\r\n")
-    if not secret.strip():
-        raise Fail(f"{'standard input' if file == '-' else file} has no secret in it", REFUSED)
-    return secret
+    """Return the secret of a file, or a new one."""
+    return secret_word() if file is None else read_secret(file)
 
 
 def _show_secret(shell: Shell, row: dict[str, Any], secret: str, given: str | None) -> None:

@@ -51,7 +51,9 @@ def run(
 
     folder = folder.resolve()
     reach = take_reach(given)
-    os.environ.update(reach.tls.to_environment())  # the app reads it, here and in the workers
+    os.environ.update(
+        reach.tls.to_environment() | reach.keys.to_environment()
+    )  # the app reads it, here and in the workers
     if reach.namesrv is not None:
         os.environ["PYROMQ_NAMESRV"] = reach.namesrv
     if asyncapi is not None:

@@ -23,6 +23,7 @@ from ...broker.java_keys import BROKER_KEYS
 from ...config import Loaded
 from ...kernel.choice import kernel_name
 from ...machine.budget import Budget, budget_of_process
+from ...model.foreign_text import shell_word
 from ...namesrv import server as namesrv
 from ...namesrv.config import NAMESRV_KEYS, NamesrvConfig
 from ...transport import loop
@@ -33,6 +34,7 @@ from ..terminal.called import as_called
 from ..terminal.printing import print_text
 from .brokers import BrokerHome, BrokerProcess, check_apart, check_single, places, run_brokers
 from .replicas import etcd_beside, replica_homes
+from .securing import SecuredFolder, check_not_secured, secured
 from .setting_options import load_daemon
 from .stopping import stop_on_signals
 
@@ -71,6 +73,9 @@ REFUSES = """\
 Unlike Java's broker, this one refuses a consumer that subscribes otherwise than its group
 (refuseConflictingSubscriptions)."""
 
+_MQADMIN = "mqadmin clusterList --profile {profile}"
+_MQADMIN_KEYS = "PYROMQ_TLS_CA={ca} mqadmin ..., with the keys in $ROCKETMQ_HOME/conf/tools.yml"
+
 # What a child of --brokers gets by the environment.
 _VARIABLE = "PYROMQ_BROKER_{}"
 _NAME_SERVERS = ("NAMESRV_ADDR", _VARIABLE.format("NAMESRV_ADDR"))
@@ -106,6 +111,7 @@ _NAME_SERVERS = ("NAMESRV_ADDR", _VARIABLE.format("NAMESRV_ADDR"))
     help="One broker as an elected set of so many replicas, a process each, which choose their master; needs etcd.",
 )
 @click.option("--etcd", metavar="URL", help="With --replicas: the etcd to use.  [one is started, in the data folder]")
+@click.option("--secure", is_flag=True, help="Let in users alone, by TLS: makes them, certificates and a profile.")
 @click.option("--insecure", is_flag=True, help="Allow an address other than loopback although there are no users.")
 def up(
     data: str,
@@ -115,6 +121,7 @@ def up(
     slaves: int | None,
     replicas: int | None,
     etcd: str | None,
+    secure: bool,
     insecure: bool,
     **ports: Any,
 ) -> None:
@@ -130,12 +137,18 @@ def up(
     folder = Path(data)
     if folder.exists() and not folder.is_dir():
         raise click.BadParameter(f"{data} is a file: name a folder", param_hint="--data")
+    if secure and insecure:
+        raise click.BadParameter("it is the opposite of --secure: give one of them", param_hint="--insecure")
+    check_apart(folder)
+    guarded = _secured(folder, (host, *([] if advertise is None else [advertise]))) if secure else None
+    own: dict[str, Any] = {} if guarded is None else guarded.settings
     names = load_daemon(
         NamesrvConfig,
         NAMESRV_KEYS,
         "namesrv",
         {"bind_address": host, "listen_port": ports["namesrv_port"], "insecure": insecure}
-        | {"kv_config_path": str(folder / "namesrv" / "kvConfig.json")},
+        | {"kv_config_path": str(folder / "namesrv" / "kvConfig.json")}
+        | own,
         spelled={"bind_address": "--host", "listen_port": "--namesrv-port", "kv_config_path": "--data"},
     )
     store = load_daemon(
@@ -149,17 +162,19 @@ def up(
             "broker_ip1": advertise,
             "grpc_server_port": 0 if ports["grpc_port"] is None and ports["broker_port"] == 0 else ports["grpc_port"],
         }
-        | {"store_path_root_dir": str(folder / "store"), "insecure": insecure},
+        | {"store_path_root_dir": str(folder / "store"), "insecure": insecure}
+        | own,
         defaults=SMALL,
         spelled={"bind_address": "--host", "listen_port": "--broker-port", "grpc_server_port": "--grpc-port"}
         | {"broker_ip1": "--advertise"}
         | {"store_path_root_dir": "--data"},
     )
-    check_apart(folder)
+    if guarded is None:
+        check_not_secured(folder)
     if brokers is None and replicas is None:
         check_single(folder)
         names, store = _with_one_certificate(names, store, folder)
-        loop.run(serve(names, store, folder))
+        loop.run(serve(names, store, folder, guarded))
         return
     wanted = (host, ports["broker_port"], ports["grpc_port"])
     homes = [] if brokers is None else places(folder, brokers, *wanted, slaves or 0)
@@ -169,6 +184,8 @@ def up(
     given = _as_variables(
         {"allow_unauthenticated": insecure or None, "broker_ip1": advertise}
         | {name: getattr(store.config, name) for name in ("tls_server_cert_path", "tls_server_key_path")}
+        | own
+        | ({} if guarded is None else {"ha_tls": "required"})
     )
     logging = click.get_current_context().find_root().meta.get("pyromq.logging", {})
     flags = [word for name, value in logging.items() for word in (f"--{name.replace('_', '-')}", value)]
@@ -184,7 +201,7 @@ def up(
                 served = replica_homes(folder, replicas, *wanted, endpoints)
             await run_brokers(
                 [BrokerProcess(home, namesrv_address, flags, environment, clock) for home in served],
-                lambda addresses: _welcome_all(namesrv_address, folder, store.config, served, addresses),
+                lambda addresses: _welcome_all(namesrv_address, folder, store.config, served, addresses, guarded),
                 stop_wanted,
             )
 
@@ -212,7 +229,9 @@ def _with_one_certificate(
     )
 
 
-async def serve(names: Loaded[NamesrvConfig], store: Loaded[BrokerConfig], data: Path) -> None:
+async def serve(
+    names: Loaded[NamesrvConfig], store: Loaded[BrokerConfig], data: Path, guarded: SecuredFolder | None = None
+) -> None:
     """Run name server and broker in this process; they share its descriptors."""
     config = store.config
     reserved = max(config.part(TransportSettings).reserved_descriptors, names.config.reserved_descriptors)
@@ -223,7 +242,7 @@ async def serve(names: Loaded[NamesrvConfig], store: Loaded[BrokerConfig], data:
         known = Loaded(replace(config, namesrv_addr=(namesrv_address,)), store.findings)
         own: dict[str, Any] = {"clock": SystemClock(), "rng": system_random(), "budget": budget}
         grpc: list[str] = []
-        ready = partial(_welcome, namesrv_address, data, config, grpc=grpc)
+        ready = partial(_welcome, namesrv_address, data, config, grpc=grpc, guarded=guarded)
         await broker.run(known, ready=ready, grpc_ready=grpc.append, stop_wanted=stop_wanted, **own)
 
     await beside_name_server(names, config.advertised_host, one, budget)
@@ -254,21 +273,43 @@ async def beside_name_server(
 
 
 def _welcome_all(
-    namesrv_address: str, data: Path, config: BrokerConfig, homes: list[BrokerHome], addresses: list[str]
+    namesrv_address: str,
+    data: Path,
+    config: BrokerConfig,
+    homes: list[BrokerHome],
+    addresses: list[str],
+    guarded: SecuredFolder | None,
 ) -> None:
     """Say where several brokers are, each slave with its master."""
     copies = dict.fromkeys((home.name for home in homes), "")
     for home, address in zip(homes, addresses, strict=True):
         before = copies[home.name] and copies[home.name] + ", "  # another replica of an elected set
         copies[home.name] = f"{copies[home.name]} with slave {address}" if home.is_slave else before + address
-    _welcome(namesrv_address, data, config, ", ".join(copies.values()))
+    _welcome(namesrv_address, data, config, ", ".join(copies.values()), guarded=guarded)
     if any(home.is_slave for home in homes):
         print_text(as_called(SLAVES).format(namesrv=namesrv_address, cluster=config.broker_cluster_name))
 
 
-def _welcome(namesrv_address: str, data: Path, config: BrokerConfig, brokers: str, grpc: Sequence[str] = ()) -> None:
+def _secured(folder: Path, hosts: tuple[str, ...]) -> SecuredFolder:
+    return secured(folder, hosts, SystemClock().now_ms())
+
+
+def _welcome(
+    namesrv_address: str,
+    data: Path,
+    config: BrokerConfig,
+    brokers: str,
+    grpc: Sequence[str] = (),
+    guarded: SecuredFolder | None = None,
+) -> None:
     shown = "".join(GRPC.format(address=address) for address in grpc)
-    guide = as_called(GUIDE)
-    print_text(guide.format(namesrv=namesrv_address, broker=brokers, kernel=kernel_name(), data=data, grpc=shown))
+    told = GUIDE.format(namesrv=namesrv_address, broker=brokers, kernel=kernel_name(), data=data, grpc=shown)
+    if guarded is not None:  # whose commands need its keys
+        profile = guarded.write_profile(namesrv_address)
+        told = told.replace(f" -n {namesrv_address}", f" --profile {shell_word(profile)}")
+        told = told.replace(_MQADMIN.format(profile=shell_word(profile)), _MQADMIN_KEYS.format(ca=guarded.ca))
+    print_text(as_called(told))
     if config.refuse_conflicting_subscriptions:
         print_text(REFUSES)
+    if guarded is not None:
+        print_text(as_called(guarded.guide))

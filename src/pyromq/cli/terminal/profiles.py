@@ -6,6 +6,7 @@
     namesrv = "10.0.0.1:9876;10.0.0.2:9876"
     tls = "true"                                 # these five only where they are wanted
     tlsCa = "/etc/pyromq/ca.pem"                 # tlsCert, tlsKey, tlsVerify
+    accessKey = "alice"                          # with secretKey: who one is to that cluster
 
 The file is `$PYROMQ_CONFIG`, else `pyromq/config.toml` below `$XDG_CONFIG_HOME` (`~/.config`).
 """
@@ -16,7 +17,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import ConfigError
 from ...files import replace_file
@@ -29,6 +30,25 @@ if TYPE_CHECKING:
 # In the file: the field of a TlsChoice.
 TLS_KEYS = {"tls": "enabled", "tlsCa": "ca", "tlsCert": "certificate", "tlsKey": "key", "tlsVerify": "verify"}
 TLS_FILES = ("tlsCa", "tlsCert", "tlsKey")
+ACCESS_KEYS = ("accessKey", "secretKey")
+
+
+class Keys(NamedTuple):
+    """Who a command is to a cluster: a user's name and his secret."""
+
+    access_key: str = ""
+    secret_key: str = ""
+
+    def __repr__(self) -> str:
+        return f"<keys of {self.access_key}>"
+
+    def to_environment(self) -> dict[str, str]:
+        """Return variables for a program that is started."""
+        pairs = {"PYROMQ_ACCESS_KEY": self.access_key, "PYROMQ_SECRET_KEY": self.secret_key}
+        return pairs if self.access_key else {}
+
+
+NO_KEYS = Keys()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +57,7 @@ class Profile:
 
     namesrv: str
     tls: Mapping[str, str] = field(default_factory=dict)
+    keys: Keys = NO_KEYS
 
     def choice(self) -> TlsChoice:
         from ...client.connect.tls_choice import from_words  # not at the top: `pyromq profile list` needs no SDK
@@ -47,10 +68,11 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Which name servers a command asks (None: this machine's), and whether by TLS."""
+    """Which name servers a command asks (None: this machine's), whether by TLS, and as whom."""
 
     namesrv: str | None
     tls: TlsChoice
+    keys: Keys = NO_KEYS
 
 
 @dataclass
@@ -74,7 +96,8 @@ class Profiles:
         text = f"default = {_quoted(self.default)}\n" if self.default else ""
         for name, one in sorted(self.named.items()):
             text += f"\n[profiles.{_quoted(name)}]\nnamesrv = {_quoted(one.namesrv)}\n"
-            text += "".join(f"{key} = {_quoted(word)}\n" for key, word in one.tls.items())
+            words = {**one.tls, **(dict(zip(ACCESS_KEYS, one.keys, strict=True)) if one.keys.access_key else {})}
+            text += "".join(f"{key} = {_quoted(word)}\n" for key, word in words.items())
         replace_file(self.path, text.encode(), keep_backup=False)
 
 
@@ -108,7 +131,12 @@ def _profile(path: Path, name: str, table: Any) -> Profile:
             raise ConfigError(f"{path}: profile {name}: {key} = {value!r} is a text")
         if value:
             tls[key] = value
-    return Profile(servers, tls)
+    name_and_secret = [table.get(key, "") for key in ACCESS_KEYS]
+    if not all(isinstance(word, str) for word in name_and_secret) or bool(name_and_secret[0]) != bool(
+        name_and_secret[1]
+    ):
+        raise ConfigError(f"{path}: profile {name}: accessKey and secretKey are texts and belong together")
+    return Profile(servers, tls, Keys(*name_and_secret))
 
 
 def chosen_reach(
@@ -116,26 +144,29 @@ def chosen_reach(
 ) -> Reach:
     """Choose name servers by -n, --profile, PYROMQ_PROFILE, PYROMQ_NAMESRV, NAMESRV_ADDR, or the file's default.
 
-    TLS is chosen in the same order: options, a profile that is named, the environment, the default one. A profile's
-    TLS is for its own name servers alone.
+    TLS is chosen in the same order: options, a profile that is named, the environment, the default one; keys too, but
+    for options. A profile's TLS and keys are for its own name servers alone.
     """
+    own = Keys(*(environment.get(name, "") for name in ("PYROMQ_ACCESS_KEY", "PYROMQ_SECRET_KEY")))
     from ...client.connect.tls_choice import from_environment  # not at the top: --help needs no SDK
 
     around = from_environment(environment)
     if namesrv:
-        return Reach(namesrv, options.over(around))
+        return Reach(namesrv, options.over(around), own)
     wanted = profile or environment.get("PYROMQ_PROFILE")
     if wanted:
         named = load_profiles(environment).find(wanted)
-        return Reach(named.namesrv, options.over(named.choice()).over(around))
+        return Reach(
+            named.namesrv, options.over(named.choice()).over(around), named.keys if named.keys.access_key else own
+        )
     for name in ("PYROMQ_NAMESRV", "NAMESRV_ADDR"):
         if environment.get(name):
-            return Reach(environment[name], options.over(around))
+            return Reach(environment[name], options.over(around), own)
     profiles = load_profiles(environment)
     if not profiles.default:
-        return Reach(None, options.over(around))
+        return Reach(None, options.over(around), own)
     default = profiles.find(profiles.default)
-    return Reach(default.namesrv, options.over(around).over(default.choice()))
+    return Reach(default.namesrv, options.over(around).over(default.choice()), own if own.access_key else default.keys)
 
 
 def take_reach(given: dict[str, Any]) -> Reach:

@@ -221,6 +221,6 @@ def client_config(reach: Reach, timeout: float) -> ClientConfig:
         tls=reach.tls.settings(),
         call_timeout_s=timeout,
         name_server_timeout_s=timeout,
-        access_key=os.environ.get("PYROMQ_ACCESS_KEY", ""),  # no options: others could read them off the command
-        secret_key=os.environ.get("PYROMQ_SECRET_KEY", ""),
+        access_key=reach.keys.access_key,  # of the environment or a profile: others could read options
+        secret_key=reach.keys.secret_key,
     )
