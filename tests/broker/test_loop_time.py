@@ -67,6 +67,7 @@ QUESTIONS: dict[int, dict[str, Any]] = {
     Code.SNAPSHOT: {},
     Code.QUOTAS: {},
     Code.SET_QUOTA: {},
+    Code.SHARE_USERS: {},
     Code.DELETE_QUOTA: {"kind": "topic", "name": "topic-0007"},
     Code.VIEW_MESSAGE_BY_ID: {"offset": 0},
     Code.CHECK_CLIENT_CONFIG: {},

@@ -103,6 +103,20 @@ def test_a_user_is_made_on_all_servers_and_his_secret_is_replaced_without_a_gap(
     assert "there is no user 'shop'" in guarded.refused("user", "show", "shop")
 
 
+def test_one_server_tells_the_others(guarded: Guarded) -> None:
+    def is_on_all() -> bool:
+        rows = [row for row in guarded.rows("user", "list") if row["user"] == "solo"]
+        return [row["on"] for row in rows] == ["all"]
+
+    secret = str(guarded.rows("user", "create", "solo", "-b", "broker-a")[0]["secret"])
+    guarded.shown("acl", "create", "solo", "Topic:orders", "--allow", "Pub", "-b", "broker-a")
+    eventually(is_on_all, "all servers know the user")
+    eventually(lambda: guarded.rows("acl", "list")[-1]["on"] == "all", "and what he may do")
+    assert guarded.may(secret, "solo")
+    guarded.shown("user", "delete", "solo", "--yes")
+    assert "there is no user 'solo'" in guarded.refused("user", "show", "solo")
+
+
 def test_policies_and_roles(guarded: Guarded) -> None:
     secret = str(guarded.rows("user", "create", "alice", "--role", "reader")[0]["secret"])
     assert next(row for row in guarded.rows("user", "list") if row["user"] == "alice")["role"] == "reader"

@@ -15,6 +15,7 @@ from .. import logs
 from ..errors import RequestRefused
 from ..model.codes import ResponseCode
 from ..protocol.bodies.groups import AclInfo, UserInfo
+from ..protocol.bodies.own import UserChangesAnswer
 from ..protocol.requests import RequestCode
 from ..protocol.row import AnyRow
 from .directory import refused
@@ -23,6 +24,7 @@ from .gate import GatedRequest
 from .patterns import Pattern
 from .policies import PolicyKind
 from .settings import AccessSettings
+from .sharing.exchange import UserExchange
 from .table import AccessTable
 from .users import User, UserStatus, UserType
 
@@ -54,6 +56,8 @@ class AccessAdmin:
         inner = settings.inner_credentials()
         self._inner = "" if inner is None else inner.name
         self._shows_all = settings.allow_copy_user
+        self.exchange = None if inner is None else UserExchange(table, inner)
+        self.announce: Callable[[str], Awaitable[None]] = _nobody  # the other servers, before a change is answered
 
     def answers(self) -> dict[AnyRow, Answering]:
         """Return what answers each request."""
@@ -68,11 +72,12 @@ class AccessAdmin:
             RequestCode.AUTH_DELETE_ACL: self.delete_policies,
             RequestCode.AUTH_GET_ACL: self.get_policies,
             RequestCode.AUTH_LIST_ACL: self.list_policies,
+            RequestCode.SHARE_USERS: self.hear,
         }
 
     # --- users ------------------------------------------------------------------------------------------------------
 
-    def _check_asked(self) -> None:
+    def _check_closed(self) -> None:
         """Raise RequestRefused where a stranger may have sent a change.
 
         His super user would be let in when authentication is turned on one day, and nobody would know of him."""
@@ -84,16 +89,23 @@ class AccessAdmin:
             )
 
     async def create_user(self, request: AccessRequest) -> None:
-        self._check_asked()
+        self._check_closed()
         name, info = _name(request), _info(request)
         type_ = user_type(info.user_type) or UserType.NORMAL
         _check_super(request, type_, "create")
         secret = info.password or ""
+        old = self._directory.find(name)
+        if (
+            old is not None
+            and self._table.stamps.is_from_elsewhere(name)
+            and (old.secrets[0], old.type) == (secret, type_)
+        ):
+            return  # a tool asks one server after the other, and this one was told of him by the first
         self._directory.create(User(name, (secret,), type_, user_status(info.user_status) or UserStatus.ENABLED))
         await self._saved(request, "user created", name, type=type_.value)
 
     async def update_user(self, request: AccessRequest) -> None:
-        self._check_asked()
+        self._check_closed()
         name, info = _name(request), _info(request)
         type_, status = user_type(info.user_type), user_status(info.user_status)
         old = self._directory.find(name)
@@ -106,7 +118,7 @@ class AccessAdmin:
         await self._saved(request, "user changed", name, password=bool(info.password), type=type_ and type_.value)
 
     async def delete_user(self, request: AccessRequest) -> None:
-        self._check_asked()
+        self._check_closed()
         name = request.header.username or ""
         user = self._directory.find(name)
         _check_super(request, None if user is None else user.type, "update")
@@ -132,7 +144,7 @@ class AccessAdmin:
     # --- policies ---------------------------------------------------------------------------------------------------
 
     async def put_policies(self, request: AccessRequest) -> None:
-        self._check_asked()
+        self._check_closed()
         info: AclInfo | None = request.body if request.raw_body else None
         if info is None or not info.policies:
             raise RequestRefused("The body of acl is null")
@@ -142,12 +154,14 @@ class AccessAdmin:
         await self._saved(request, "policies changed", name, before=_text(before), after=self._policies_text(name))
 
     async def delete_policies(self, request: AccessRequest) -> None:
-        self._check_asked()
+        self._check_closed()
         header = request.header
         name = subject_name(header.subject)
         wanted = (header.policy_type or "").lower()
         kind = next((each for each in PolicyKind if each.value.lower() == wanted), PolicyKind.CUSTOM)
         before = self._policies_text(name)
+        if self._directory.find(name) is not None and not before and self._table.stamps.is_from_elsewhere(name):
+            return  # as in `create_user`
         self._directory.remove(name, kind, Pattern.parse(header.resource))
         await self._saved(request, "policies changed", name, before=before, after=self._policies_text(name))
 
@@ -167,6 +181,15 @@ class AccessAdmin:
         )
         return [one for one in found if one is not None] or None
 
+    async def hear(self, request: AccessRequest) -> UserChangesAnswer:
+        """Take what another server tells of users."""
+        if self.exchange is None or not request.principal.is_known:
+            raise refused(
+                "this server takes users from no other: it needs authenticationEnabled=true and "
+                "innerClientAuthenticationCredentials"
+            )
+        return await self.exchange.answer(request.principal.name, request.body)
+
     # --- both -------------------------------------------------------------------------------------------------------
 
     def _policies_text(self, name: str) -> str:
@@ -174,7 +197,12 @@ class AccessAdmin:
 
     async def _saved(self, request: AccessRequest, what: str, name: str, **facts: Any) -> None:
         await self._table.saved()
+        await self.announce(name)
         log.info(what, user=name, by=request.principal.name or request.peer.address, **facts)
+
+
+async def _nobody(name: str) -> None:
+    return None
 
 
 def _text(info: AclInfo | None) -> str:

@@ -98,7 +98,9 @@ class Directory:
             raise refused("The user is not exist")
         secrets = old.secrets
         if secret is not None and secret.strip():
-            secrets = (secret, old.secrets[0]) if keep_old and secret != old.secrets[0] else (secret,)
+            is_known = secret == old.secrets[0]  # said once more
+            kept = old.secrets if is_known else (secret, old.secrets[0])
+            secrets = kept if keep_old else (secret,)
         self._users[name] = replace(old, secrets=secrets, type=type or old.type, status=status or old.status)
         self._changed(name)
 
@@ -147,6 +149,16 @@ class Directory:
             self._policies[name] = tuple(kept)
         else:
             del self._policies[name]
+        self._changed(name)
+
+    def become(self, name: str, user: User | None, policies: Policies) -> None:
+        """Make a user and his policies what another server has; None: he was deleted there."""
+        self._users.pop(name, None)
+        self._policies.pop(name, None)
+        if user is not None:
+            self._users[name] = user
+            if policies:
+                self._policies[name] = policies
         self._changed(name)
 
     # --- decisions --------------------------------------------------------------------------------------------------

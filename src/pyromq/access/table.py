@@ -1,13 +1,15 @@
 """The table of users and policies on disk: `pyromq/access.json`, with its `.bak`, secrets sealed.
 
-    {"users": {"name": {"type": "Normal", "status": "enable", "secrets": ["siv1:..."]}}, "policies": {"name": [...]}}
+    {"users": {"name": {"type": "Normal", "status": "enable", "secrets": ["siv1:..."]}}, "policies": {"name": [...]},
+     "stamps": {"name": [milliseconds, server]}}
 
 The directory in memory is what decides; each change of it goes into the table, and who made it waits for `saved`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import msgspec
@@ -19,11 +21,12 @@ from .forms import acl_info, policies_of, user_status, user_type
 from .policies import AclConflict, Policies
 from .sealing import Seal
 from .settings import AccessSettings, NamedSecret
+from .sharing.stamps import NEVER, ChangeStamp, Stamps
 from .users import User, UserStatus, UserType
 
 TABLE = "pyromq/access.json"
 KEY = "pyromq/access.key"
-USERS, POLICIES = "users", "policies"
+USERS, POLICIES, STAMPS = "users", "policies", "stamps"
 
 
 class Rows(Protocol):
@@ -43,9 +46,13 @@ class Rows(Protocol):
 class AccessTable:
     """Event loop only. Opening it reads the file; ConfigError says what is wrong with it."""
 
-    def __init__(self, rows: Rows, seal: Seal, conflict: AclConflict = AclConflict.ALLOW) -> None:
-        self._rows, self._seal = rows, seal
-        self.directory = Directory(self._read(rows.load()), conflict)
+    def __init__(self, rows: Rows, seal: Seal, stamps: Stamps, conflict: AclConflict = AclConflict.ALLOW) -> None:
+        """`stamps`: empty ones, which learn here when users were changed."""
+        self._rows, self._seal, self.stamps = rows, seal, stamps
+        content = rows.load()
+        self.directory = Directory(self._read(content), conflict)
+        stamps.load(content.get(STAMPS, {}), set(self.directory.users))
+        self._stamp: ChangeStamp | None = None  # of the change that is being made; None: one of this server
         self.directory.watch(self._note)
 
     async def saved(self) -> None:
@@ -59,15 +66,31 @@ class AccessTable:
 
     def _make(self, named: NamedSecret) -> None:
         try:
-            self.directory.create(User(named.name, (named.secret,), UserType.SUPER))
+            with self._stamped(NEVER if named.name not in self.stamps.by_name else None):
+                self.directory.create(User(named.name, (named.secret,), UserType.SUPER))
         except RequestRefused as fault:
             raise ConfigError(f"the user {named.name!r} of the configuration cannot be made: {fault}") from None
+
+    def take(self, name: str, user: User | None, policies: Policies, stamp: ChangeStamp) -> None:
+        """Make a user what another server has."""
+        with self._stamped(stamp):
+            self.directory.become(name, user, policies)
+
+    @contextmanager
+    def _stamped(self, stamp: ChangeStamp | None) -> Iterator[None]:
+        self._stamp = stamp
+        try:
+            yield
+        finally:
+            self._stamp = None
 
     # --- to disk and back ---------------------------------------------------------------------------------------------
 
     def _note(self, name: str) -> None:
         """Put one user, as he is now, into the table."""
         user, policies = self.directory.find(name), self.directory.policies.get(name)
+        self.stamps.put(name, self.stamps.new() if self._stamp is None else self._stamp)
+        self._rows.put(STAMPS, name, list(self.stamps.by_name[name]))
         if user is None:
             self._rows.drop(USERS, name)
         else:

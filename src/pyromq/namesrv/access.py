@@ -9,6 +9,7 @@ from ..access.administration import AccessAdmin
 from ..access.file_rows import FileRows
 from ..access.gate import AccessGate
 from ..access.sealing import SivSeal, key_in
+from ..access.sharing.stamps import Stamps
 from ..access.signatures import inner_sign
 from ..access.table import AccessTable
 from ..ambient import Clock
@@ -26,6 +27,7 @@ class NamesrvAccess:
         self.table = AccessTable(
             FileRows(config.users_path, run_blocking),
             SivSeal(partial(key_in, key_file, settings.access_secret)),
+            Stamps(clock.now_ms, f"{config.bind_address}:{config.listen_port}"),
             settings.acl_conflict,
         )
         self.table.begin(settings)

@@ -352,6 +352,7 @@ class RequestCode:
     SET_QUOTA = Row(30010, Content(None, own.QuotaChange), NOTHING)
     QUOTAS = Row(30011, NOTHING, Content(None, own.QuotaList), needs=READ)
     DELETE_QUOTA = Row(30012, Content(admin.QuotaName), NOTHING)
+    SHARE_USERS = Row(30015, Content(None, own.UserChanges), Content(None, own.UserChangesAnswer), lane=QUERY, by=USERS)
     # fmt: on
 
 

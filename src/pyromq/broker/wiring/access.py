@@ -10,6 +10,7 @@ from ...access.administration import AccessAdmin
 from ...access.gate import AccessGate
 from ...access.sealing import SivSeal, key_of_phrase, new_key
 from ...access.settings import AccessSettings
+from ...access.sharing.stamps import Stamps
 from ...access.signatures import inner_sign
 from ...access.table import KEY, TABLE, AccessTable
 from ...store.files.disk import Disk, FileMissing, read_whole, replace_durably
@@ -45,7 +46,8 @@ class AccessParts:
         settings = environment.config.part(AccessSettings)
         self._save = environment.table(TABLE)
         seal = SivSeal(partial(_key, environment.disk, settings))
-        self.table = AccessTable(SavedRows(self._save), seal, settings.acl_conflict)
+        stamps = Stamps(environment.clock.now_ms, environment.address)
+        self.table = AccessTable(SavedRows(self._save), seal, stamps, settings.acl_conflict)
         self.table.begin(settings)
         self.admin = AccessAdmin(self.table, settings, is_loopback=environment.config.is_loopback)
         cluster = environment.config.broker_cluster_name

@@ -310,6 +310,39 @@ class QuotaList(OwnBody, kw_only=True):
     quotas: list[QuotaLine] = []
 
 
+# --- 30015: users that one server of a cluster tells another of -------------------------------------------------------
+
+
+class SharedUserRow(OwnBody, kw_only=True):
+    """`secrets`: sealed with the servers' inner credentials."""
+
+    type: str
+    status: str
+    secrets: list[str]
+
+
+class SharedUser(OwnBody, kw_only=True):
+    """`user` None: he was deleted."""
+
+    name: str
+    changed_ms: int
+    changed_by: str
+    user: SharedUserRow | None
+    policies: list[Any]
+
+
+class UserChanges(OwnBody, kw_only=True):
+    digest: str  # of the stamps of all users
+    entries: list[SharedUser] = []
+    stamps: dict[str, tuple[int, str]] | None = None
+
+
+class UserChangesAnswer(OwnBody, kw_only=True):
+    is_same: bool
+    entries: list[SharedUser] = []
+    wanted: list[str] = []
+
+
 class DeadLettersAnswer(OwnBody, kw_only=True):
     lost_for_want_of_space: int
     groups: list[DeadGroup] | UnsetType = UNSET

@@ -1,0 +1,171 @@
+"""Users of one server are those of all: told before a change is answered, made up by who was away, the newest wins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyromq.access.administration import AccessAdmin
+from pyromq.access.forms import policies_of
+from pyromq.access.sealing import SivSeal
+from pyromq.access.settings import AccessSettings
+from pyromq.access.sharing.announcing import UserSharing
+from pyromq.access.sharing.stamps import Stamps
+from pyromq.access.table import AccessTable
+from pyromq.access.users import User, UserStatus
+from pyromq.ambient import SystemClock
+from pyromq.errors import ConnectionLost, RequestRefused
+from pyromq.protocol.bodies.groups import AclInfo, PolicyEntryInfo, PolicyInfo
+from pyromq.protocol.bodies.own import UserChanges, UserChangesAnswer
+from pyromq.protocol.requests import RequestCode
+
+INNER = '{"accessKey":"inner","secretKey":"short"}'
+
+
+class Memory:
+    """Implements `table.Rows` without a disk."""
+
+    def __init__(self) -> None:
+        self.sections: dict[str, dict[str, Any]] = {}
+
+    def load(self) -> dict[str, dict[str, Any]]:
+        return self.sections
+
+    def put(self, section: str, key: str, value: Any) -> None:
+        self.sections.setdefault(section, {})[key] = value
+
+    def drop(self, section: str, key: str) -> None:
+        self.sections.get(section, {}).pop(key, None)
+
+    async def saved(self) -> None:
+        return None
+
+
+class World:
+    """Servers by name, and who is away. What they say goes over the wire's form."""
+
+    def __init__(self) -> None:
+        self.servers: dict[str, Server] = {}
+        self.away: set[str] = set()
+        self.now_ms = 1_000_000
+
+    def start(self, name: str, inner: str = INNER, rows: Memory | None = None) -> Server:
+        self.servers[name] = server = Server(self, name, inner, rows or Memory())
+        return server
+
+
+class Server:
+    def __init__(self, world: World, name: str, inner: str, rows: Memory) -> None:
+        self.world, self.name, self.rows = world, name, rows
+        settings = AccessSettings(authentication_enabled=True, inner_client_authentication_credentials=inner)
+        seal = SivSeal(lambda: name.encode().ljust(64, b"k"))
+        self.table = AccessTable(rows, seal, Stamps(lambda: world.now_ms, name))
+        self.table.begin(settings)
+        exchange = AccessAdmin(self.table, settings, is_loopback=False).exchange
+        assert exchange is not None
+        self.exchange = exchange
+        self.telling = UserSharing(exchange, self._ask, self._peers, lambda peers, most: peers[:most], SystemClock())
+
+    async def _peers(self) -> list[str]:
+        return [name for name in self.world.servers if name != self.name]
+
+    async def _ask(self, peer: str, told: UserChanges) -> UserChangesAnswer | None:
+        if {peer, self.name} & self.world.away:
+            raise ConnectionLost("away")
+        row = RequestCode.SHARE_USERS
+        body = row.takes.write_body(told)
+        assert b"secret of" not in body
+        answer = await self.world.servers[peer].exchange.answer("inner", row.takes.read_body(body))
+        return row.gives.read_body(row.gives.write_body(answer))
+
+    @property
+    def known(self) -> dict[str, tuple[str, ...]]:
+        users = self.table.directory.users.items()
+        return {name: user.secrets for name, user in users if name != "inner"}
+
+
+@pytest.fixture
+async def three() -> tuple[World, Server, Server, Server]:
+    world = World()
+    found = [world.start(name) for name in ("a", "b", "c")]
+    for each in found:
+        await each.telling.round()
+    return world, *found  # type: ignore[return-value]
+
+
+async def test_a_change_is_everywhere_when_it_is_answered(three: tuple[World, Server, Server, Server]) -> None:
+    _, a, b, c = three
+    a.table.directory.create(User("shop", ("secret of shop",)))
+    entry = PolicyEntryInfo(resource="Topic:T", actions=["Pub"], decision="Allow")
+    a.table.directory.put("shop", policies_of(AclInfo(policies=[PolicyInfo(entries=[entry])])))
+    await a.telling.announce("shop")
+    assert a.known == b.known == c.known == {"shop": ("secret of shop",)}
+    assert c.table.directory.policies == a.table.directory.policies
+    c.table.directory.delete("shop")
+    await c.telling.announce("shop")
+    assert a.known == b.known == {}
+    assert "shop" not in a.table.directory.policies
+
+
+async def test_who_was_away_gets_what_he_missed_and_brings_what_he_has(
+    three: tuple[World, Server, Server, Server],
+) -> None:
+    world, a, b, c = three
+    for name in ("old", "gone"):
+        a.table.directory.create(User(name, ("secret of " + name,)))
+        await a.telling.announce(name)
+    world.away = {"c"}
+    a.table.directory.delete("gone")
+    a.table.directory.update("old", "secret of new", None, None, keep_old=True)
+    for name in ("gone", "old"):
+        await a.telling.announce(name)
+    c.table.directory.create(User("lonely", ("secret of lonely",)))
+    c.table.directory.update("gone", None, None, UserStatus.DISABLED)  # which is one of two changes at once
+    await c.telling.announce("lonely")
+    assert "gone" in c.known
+    world.away = set()
+    again = world.start("c", rows=c.rows)  # after a restart
+    await again.telling.round()
+    assert a.known == again.known
+    assert again.known["old"] == ("secret of new", "secret of old")
+    assert again.known["lonely"] == ("secret of lonely",)
+    await b.telling.round()
+    assert b.known == a.known
+    assert {s.exchange.digest for s in (a, b, again)} == {a.exchange.digest}
+
+
+async def test_the_later_change_wins_whatever_clocks_say(three: tuple[World, Server, Server, Server]) -> None:
+    world, a, b, _ = three
+    world.now_ms = 9_000_000
+    a.table.directory.create(User("shop", ("secret of a",)))
+    await a.telling.announce("shop")
+    world.now_ms = 10  # the clock of the next one is far behind
+    b.table.directory.update("shop", "secret of b", None, None)
+    await b.telling.announce("shop")
+    assert a.known == b.known == {"shop": ("secret of b",)}
+
+
+async def test_users_of_settings_are_each_servers_own_until_somebody_changes_them() -> None:
+    world = World()
+    settings = AccessSettings(init_authentication_user='{"username":"root","password":"secret of a"}')
+    other = AccessSettings(init_authentication_user='{"username":"root","password":"secret of b"}')
+    a, b = world.start("a"), world.start("b")
+    a.table.begin(settings)
+    b.table.begin(other)
+    await a.telling.round()
+    assert (a.known["root"], b.known["root"]) == (("secret of a",), ("secret of b",))
+    b.table.directory.update("root", "secret of both", None, None)
+    await a.telling.round()
+    assert a.known == b.known == {"root": ("secret of both",)}
+
+
+async def test_only_servers_with_the_same_credentials_are_heard() -> None:
+    world = World()
+    a = world.start("a")
+    with pytest.raises(RequestRefused, match="only servers tell each other"):
+        await a.exchange.answer("admin", UserChanges(digest=""))
+    stranger = world.start("s", '{"accessKey":"inner","secretKey":"another"}')
+    stranger.table.directory.create(User("mine", ("secret of mine",)))
+    await stranger.telling.round()
+    assert a.known == {}
