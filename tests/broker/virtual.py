@@ -6,7 +6,7 @@ The loops that carry messages run, see `pyromq.testing.in_process`.
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ class Virtual(Running):
         self.clock = clock
         self.disk = disk
         self.peer = FakePeer()
+        self.sign: Callable[[Command], None] | None = None  # its own calls
         self._opaque = 0
 
     async def call(self, code: int, body: bytes = b"", **fields: object) -> Command:
@@ -49,6 +50,8 @@ class Virtual(Running):
             for name, value in fields.items()
         }
         command = Command(code=code, opaque=self._opaque, version=peer.version, fields=texts, body=body)
+        if self.sign is not None:
+            self.sign(command)
         answer = self.broker.listeners.dispatchers["main"](Request(command, peer, self.clock.monotonic()))
         reply = await await_answer(answer)
         if reply is not None:

@@ -36,6 +36,7 @@ BOTH = (
     "test_pull_verdicts",
     "test_late_answers",
     "test_pop_table",
+    "test_guard",
 )
 NATIVE_ONLY = {  # tests that count what the kernel took: its twin leaves more, or less, to the handlers
     "test_rare_tags_far_behind": "entries that lie in two files are left",

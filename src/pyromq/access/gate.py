@@ -115,23 +115,25 @@ class AccessGate:
     def __call__(self, request: GatedRequest) -> None:
         """Set who sent a request and what he may do. RequestRefused if he may not have it."""
         command = request.command
-        request.principal = Principal(source=_source(request.peer))  # until he has shown who he is
+        request.principal = Principal(source=source_of(request.peer.address))  # until he has shown who he is
         try:
             request.principal = principal = self.principal_of(command, request.peer)
             request.rights = self.rights_of(principal)
-            if self._settings.authorization_enabled and str(command.code) not in self._unjudged:
-                self._judge(request, principal)
+            self._judge(command, principal, lambda: request.body)
         except RequestRefused as fault:
             self._report(request.principal, command.code, request.peer.address, str(fault))
             raise
+        self.note_passage(principal, request.peer.address)
+
+    def note_passage(self, principal: Principal, address: str) -> None:
         for each in self.on_passage:
-            each(principal, request.peer.address)
+            each(principal, address)
 
     # --- who ----------------------------------------------------------------------------------------------------------
 
     def principal_of(self, command: Command, peer: GatedPeer) -> Principal:
         """Return who signed a request, or whose certificate its connection shows."""
-        source = _source(peer)
+        source = source_of(peer.address)
         if not self._settings.authentication_enabled:
             return Principal(source=source)
         if str(command.code) in self._unproven:
@@ -144,11 +146,11 @@ class AccessGate:
     def _proven(self, command: Command, peer: GatedPeer, source: str) -> Principal:
         name = command.fields.get(ACCESS_KEY, "")
         if not name and peer.identity is not None and SIGNATURE not in command.fields:
-            return self._principal(self.user(peer.identity), source, Proof.CERTIFICATE)
+            return principal_of_user(self.user(peer.identity), source, Proof.CERTIFICATE)
         user = self.user(name)
         if not is_signed(command, user.secrets):
             raise refused("check signature failed.")
-        return self._principal(user, source, Proof.SIGNATURE)
+        return principal_of_user(user, source, Proof.SIGNATURE)
 
     def caller_of(self, authorization: str, date: str, source: str) -> Principal:
         """Return who signed a gRPC call. RequestRefused if nobody did, or so long ago that it may be a copy."""
@@ -166,7 +168,7 @@ class AccessGate:
         if not is_call_signed(given.digest, date, user.secrets):
             raise refused("check signature failed.")
         self._check_date(date)
-        return self._principal(user, source, Proof.SIGNATURE)
+        return principal_of_user(user, source, Proof.SIGNATURE)
 
     def _check_date(self, date: str) -> None:
         most = self._settings.call_signature_seconds
@@ -194,9 +196,6 @@ class AccessGate:
             raise refused(f"User:{name} is disabled.")
         return user
 
-    def _principal(self, user: User, source: str, proof: Proof) -> Principal:
-        return Principal(user.name, user.is_super, source, proof)
-
     # --- what ---------------------------------------------------------------------------------------------------------
 
     def rights_of(self, principal: Principal) -> Rights:
@@ -204,11 +203,20 @@ class AccessGate:
         is_judged = self._settings.authorization_enabled and not principal.is_super
         return UserRights(self.directory, principal) if is_judged else EVERYTHING
 
-    def _judge(self, request: GatedRequest, principal: Principal) -> None:
-        command = request.command
+    def allows(self, command: Command, principal: Principal) -> bool:
+        """Tell whether somebody may have what a request asks for, by the rules that hold for every request."""
+        try:
+            self._judge(command, principal, lambda: ROWS[command.code].takes.read_body(command.body))
+        except RequestRefused:
+            return False
+        return True
+
+    def _judge(self, command: Command, principal: Principal, read_body: Callable[[], Any]) -> None:
+        if not self._settings.authorization_enabled or str(command.code) in self._unjudged:
+            return
         if principal.is_super or command.code not in ROWS or (principal.is_known and _is_open(command)):
             return
-        asked = wants(command, lambda: request.body, self._cluster)
+        asked = wants(command, read_body, self._cluster)
         self.judge(principal, ROWS[command.code].name, asked)
 
     def admit(
@@ -217,7 +225,7 @@ class AccessGate:
         """Return who makes a gRPC call, if he may have what it asks for. RequestRefused otherwise.
 
         `rpc`: the full name of the request's message, by which white lists name calls."""
-        principal = Principal(source=remote.rpartition(":")[0].strip("[]"))
+        principal = Principal(source=source_of(remote))
         try:
             if rpc not in self._unproven or authorization:
                 principal = self.caller_of(authorization, date, principal.source)
@@ -244,8 +252,13 @@ class AccessGate:
             each(principal, what, address, why)
 
 
-def _source(peer: GatedPeer) -> str:
-    return peer.address.rpartition(":")[0].strip("[]")
+def source_of(address: str) -> str:
+    """Return the machine of an address with a port."""
+    return address.rpartition(":")[0].strip("[]")
+
+
+def principal_of_user(user: User, source: str, proof: Proof) -> Principal:
+    return Principal(user.name, user.is_super, source, proof)
 
 
 def _is_open(command: Command) -> bool:

@@ -49,6 +49,11 @@ class FeedConnection(Protocol):
         ...
 
     @property
+    def identity(self) -> str | None:
+        """Return the user that the connection's certificate names, if it was asked for one and checked."""
+        ...
+
+    @property
     def listener(self) -> str:
         """Return the name of the server that accepted it: verdicts differ between the ports of a broker."""
         ...

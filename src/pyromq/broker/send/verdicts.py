@@ -3,8 +3,8 @@
 A verdict ("plain messages for this topic are allowed") is given per listener and topic, and depends on settings and
 topic alone. Each change of one of them (permission, type, attributes, deletion, a setting) revokes it before anything
 else can run. Disk, overload and messages that Python has gathered are in the kernel's gate; where that is closed it
-asks here (`admit`) before each buffer's first append. Who must sign his requests gets no verdicts at all. Event loop
-only.
+asks here (`admit`) before each buffer's first append. Where requests must be signed, the guard before the feeds
+(`broker/wiring/guarding.py`) lets none through that its sender may not send. Event loop only.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .properties import RESERVED, SPECIAL, TYPED_SPECIAL
 
 _OPAQUE = 1_999_999_999  # stands for the request's own in a template
 _OWN_FIELDS = ("msgId", "queueId", "queueOffset", "transactionId")
-_KERNEL_FIELDS = 18  # of a send, at most: 14, three of a signature, and a time-out
+_KERNEL_FIELDS = 19  # of a send, at most: 14, four of a signature, and a time-out
 _OWN_ANSWERS = FrameLimits(frame_bytes=(1 << 31) - 1, header_bytes=MOST_HEADER_BYTES)  # we made them, however long
 
 

@@ -1,7 +1,7 @@
 """The proxy's side of native gRPC sends: which topics and messages need no look by the RPC. Event loop only.
 
 A verdict depends on the topic and on settings; each change of one of them revokes it at once. Where requests must be
-authorised the listener has no feed, and all sends go to the RPC.
+authorised all sends go to the RPC.
 """
 
 from __future__ import annotations
@@ -83,9 +83,10 @@ def send_rules(settings: ProxySettings) -> SendRules:
 
 
 def serve_plain_calls(base: Foundation, grpc: GrpcParts, held: HeldPops[AnyPop], servers: list[Server]) -> None:
-    """Have the kernel serve plain calls on every listener that has a feed, where HTTP/2 is native. `held`: pops."""
+    """Have the kernel serve plain calls on every listener that has a feed, where HTTP/2 is native and nobody must show
+    who he is. `held`: pops."""
     native = native_http2()
-    if native is None:
+    if native is None or base.access.gate is not None:
         return
     for server in servers:
         feed = server.service.feed

@@ -33,6 +33,7 @@ from ..surface import on_fast_port
 from ..transactions.halves import Halves
 from ..transactions.kernel_ends import KernelEnds
 from .foundation import Foundation
+from .guarding import GuardVerdicts
 
 log = logs.get("pyromq.broker")
 
@@ -184,12 +185,21 @@ class Listeners:
         self.inner = Dispatcher(handlers, slices=slices)  # of requests that were judged when they were gRPC calls
         self.servers: list[Server] = []
         for name, dispatcher in (*self.dispatchers.items(), *([] if ports.grpc is None else [(GRPC, main)])):
-            feed = self._feed(feeding) if dispatcher.allows_all else feed_nothing
+            feed = self._guarded(feeding)
             if faults is None:
                 self.servers.append(self._server(name, dispatcher, feed))
             else:
                 self.servers.append(self._server(name, faults.around(dispatcher), _unless(faults, feed)))
         copies.on_give_up.append(self._cut_all)
+
+    def _guarded(self, feeding: Feeding) -> Feed:
+        """Return the kernel's feed, behind a guard where requests must be signed."""
+        feed, gate = self._feed(feeding), self._base.access.gate
+        if gate is None or feed is feed_nothing:
+            return feed
+        verdicts = self.verdicts[-1]
+        guard = GuardVerdicts(gate, self._base.environment.limits.frame, verdicts.module, verdicts.kernel, feed)
+        return guard.kernel.feed  # type: ignore[no-any-return]
 
     def _feed(self, feeding: Feeding) -> Feed:
         """Return the kernel's feed; none where only the handlers know limits so low."""

@@ -180,16 +180,18 @@ cdef class SendFeed:
         return make_tuple(Fed, (used, answers, (), frames, self.drain))  # as Fed(...), without a call of Python's
 
     cdef int begin(self, connection, bint is_rest) except -1:
-        cdef Notes notes
-        if type(connection.notes) is not Notes:
-            connection.notes = Notes(self.host.born_host(connection.address))
-        notes = connection.notes
+        cdef Notes notes = self.notes_of(connection)
         if not is_rest and (notes.all_left or notes.left) and not connection.unfinished_sends:
             notes.all_left = False
             notes.left.clear()
         self.notes = notes
         self.begin_burst()
         return 0
+
+    cdef Notes notes_of(self, connection):
+        if type(connection.notes) is not Notes:
+            connection.notes = Notes(self.host.born_host(connection.address), connection.address)
+        return connection.notes
 
     cdef int begin_burst(self) except -1:
         self.turn += 1

@@ -18,6 +18,18 @@ cdef enum:
 
 cdef enum:
     SENDS = 0, PULLS = 1, POPS = 2, ENDS = 3   # what a header is read for: codes and names of fields depend on it
+    SIGNED = 4                # the fields as they are, whatever their names: what is signed (guard.pxi)
+
+cdef enum:
+    MOST_SIGNED = 24          # fields of a request whose signature is checked here
+
+cdef struct SignedField:
+    Text name, value
+    bint escaped, wide
+
+cdef struct SignedFields:
+    int count
+    SignedField field[MOST_SIGNED]
 
 cdef struct Header:
     int kind
@@ -27,6 +39,7 @@ cdef struct Header:
     bint wide                 # the properties hold bytes beyond ASCII: UTF-8, if they are any good
     uint32_t seen             # one bit a field
     Text field[FIELDS]
+    SignedFields *signed      # for SIGNED alone
 
 
 cdef int long_field(Text name) noexcept nogil:
@@ -95,18 +108,40 @@ cdef inline bint is_for_us(int kind, int64_t code) noexcept nogil:
         return code == 11 or code == 361
     if kind == ENDS:
         return code == 37
-    return code == 10 or code == 310 or code == 320
+    return kind == SIGNED or code == 10 or code == 310 or code == 320
 
 
 cdef inline bint is_of_a_signature(Text name) noexcept nogil:
-    """What Java's signing clients add. Where nobody is asked who he is (else there is no feed), it says nothing to us."""
-    return same(name, b"AccessKey", 9) or same(name, b"Signature", 9) or same(name, b"SecurityToken", 13)
+    """What Java's signing clients add. The guard has looked at it, or nobody is asked who he is."""
+    return (
+        same(name, b"AccessKey", 9)
+        or same(name, b"Signature", 9)
+        or same(name, b"SecurityToken", 13)
+        or same(name, b"OnsChannel", 10)
+    )
+
+
+cdef inline bint keep_signed(SignedFields *fields, Text name, Text value, bint escaped, bint wide) noexcept nogil:
+    """False: there are too many, or the name is none of ours: its place in Java's order is Python's to find."""
+    cdef Py_ssize_t i
+    cdef SignedField *one
+    if fields.count == MOST_SIGNED or name.n < 1 or name.n > 64:
+        return False
+    for i in range(name.n):
+        if name.at[i] <= 32 or name.at[i] > 126:
+            return False
+    one = &fields.field[fields.count]
+    one.name, one.value, one.escaped, one.wide = name, value, escaped, wide
+    fields.count += 1
+    return True
 
 
 cdef inline bint keep_field(Header *h, Text name, Text value, bint escaped, bint wide) noexcept nogil:
     """False: a name that we do not know, or twice the same, or more than ASCII where no properties are."""
     cdef int number
     cdef int64_t timeout
+    if h.kind == SIGNED:
+        return keep_signed(h.signed, name, value, escaped, wide)
     if h.kind == PULLS:
         number = pull_field(name)
     elif h.kind == POPS:
@@ -334,9 +369,11 @@ cdef bint read_binary(const uint8_t *p, Py_ssize_t n, Header *h) noexcept nogil:
     return True
 
 
-cdef inline bint read_header(int encoding, const uint8_t *p, Py_ssize_t n, Header *h, int kind=SENDS) noexcept nogil:
+cdef inline bint read_header(
+    int encoding, const uint8_t *p, Py_ssize_t n, Header *h, int kind=SENDS, SignedFields *signed=NULL
+) noexcept nogil:
     memset(h, 0, sizeof(Header))
-    h.kind = kind
+    h.kind, h.signed = kind, signed
     h.is_json = encoding == 0
     if encoding == 0:
         return read_json(p, n, h)

@@ -5,6 +5,7 @@ Built in place by `make native`; `kernel/choice.py` finds it. No policy: what is
 said by the broker (`kernel/sends.py`). Every pointer comes with its length, checked before each read and write.
 """
 
+cimport cython
 from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -88,3 +89,4 @@ include "pop_retry.pxi"
 include "follow_feed.pxi"
 include "pop_copies.pxi"
 include "half_ends.pxi"
+include "guard.pxi"

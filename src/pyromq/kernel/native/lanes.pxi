@@ -118,15 +118,21 @@ cdef inline void note_request(Lane lane, int64_t size) noexcept:
     lane.puts += 1
 
 
+cdef class Identity  # guard.pxi
+
+
 cdef class Notes:
-    """Of one connection: its born host, and the topics that Python has frames of which may not be finished."""
+    """Of one connection: its born host, who it was last shown to be, and the topics that Python has frames of which may
+    not be finished."""
 
     cdef bytes born_host
+    cdef str source           # its address without the port
+    cdef Identity identity    # None: nobody yet
     cdef set left
     cdef bint all_left
 
-    def __init__(self, bytes born_host):
-        self.born_host = born_host
+    def __init__(self, bytes born_host, str address):
+        self.born_host, self.source = born_host, address.rpartition(":")[0]
         self.left = set()
 
 

@@ -13,7 +13,7 @@ _WORDS = struct.Struct(">II")
 _CODE = struct.Struct(">H")
 _JSON_CODE = b'{"code":'
 _NUMBER_BYTES = 6  # of a code in JSON, with what is behind it
-MOST_FIELDS = 18  # of a plain send or pull: 14, three of a signature, and a time-out
+MOST_FIELDS = 19  # of a plain send or pull: 14, four of a signature, and a time-out
 
 
 def frame_end(received: memoryview, at: int, limits: FrameLimits) -> int:

@@ -55,10 +55,13 @@ class FrameOutcome(Enum):
 
 
 class Notes:
-    """Of one connection: its born host, and the topics that handlers have frames of which may not be finished."""
+    """Of one connection: its born host, who it was last shown to be, and the topics that handlers have frames of which
+    may not be finished."""
 
-    def __init__(self, born_host: bytes) -> None:
+    def __init__(self, born_host: bytes, address: str) -> None:
         self.born_host = born_host
+        self.source = address.rpartition(":")[0]
+        self.identity: object = None  # the guard's
         self.left: set[str] = set()
         self.all_left = False
 
@@ -159,9 +162,7 @@ class SendFeed:
 
     def feed(self, connection: FeedConnection, received: memoryview) -> Fed | bytes:
         """Return what was done with the bytes: `kernel/seam.py` has the contract."""
-        if type(connection.notes) is not Notes:
-            connection.notes = Notes(self._host.born_host(connection.address))
-        notes: Notes = connection.notes
+        notes = self.notes_of(connection)
         if (notes.all_left or notes.left) and not connection.unfinished_sends:
             notes.all_left = False
             notes.left.clear()
@@ -183,6 +184,11 @@ class SendFeed:
         if self._settings.waits and answers:
             return Fed(at, b"", (PendingReply(burst.start + burst.size, answers),), left, burst.drain)
         return Fed(at, answers, (), left, burst.drain)
+
+    def notes_of(self, connection: FeedConnection) -> Notes:
+        if type(connection.notes) is not Notes:
+            connection.notes = Notes(self._host.born_host(connection.address), connection.address)
+        return connection.notes
 
     def _append(self, burst: Burst) -> bool:
         """Hand the burst to the appender, all in one. False: it took nothing, or writing has ended."""
