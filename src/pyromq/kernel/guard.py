@@ -23,7 +23,7 @@ class GuardHost(Protocol):
     def secrets_of(self, name: bytes) -> Sequence[bytes] | None:
         """Return what a user may sign with. None: there is none who may sign, and Python says so.
 
-        It holds until it is revoked (`Guard.revoke`).
+        It holds until it is revoked (`AccessGuard.revoke`).
         """
         ...
 

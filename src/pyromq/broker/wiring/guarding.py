@@ -36,8 +36,8 @@ class GuardVerdicts:
         self._gate = gate
         self._limits = limits
         served = (*SENDS_AND_PULLS, *(POPS if hasattr(module, "PopFeed") else ()))
-        codes = {code: _named_by(code) for code in map(int, served)}
-        self.kernel = module.Guard(self, sends, feed, codes, limits.frame_bytes, limits.header_bytes)
+        codes = {row.code: _named_by(row.code) for row in served}
+        self.kernel = module.AccessGuard(self, sends, feed, codes, limits.frame_bytes, limits.header_bytes)
         gate.directory.watch(lambda name: self.kernel.revoke(name.encode()))
 
     def secrets_of(self, name: bytes) -> tuple[bytes, ...] | None:

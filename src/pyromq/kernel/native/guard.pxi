@@ -33,7 +33,7 @@ sha1_prepare()
 
 
 @cython.auto_pickle(False)
-cdef class Identity:
+cdef class KnownUser:
     """A user at one address: what his signatures are made with, and what he may. Void once something about him changes."""
 
     cdef bytes name
@@ -49,7 +49,7 @@ cdef class Identity:
             self.secrets += 1
 
 
-cdef class Guard:
+cdef class AccessGuard:
     """One listener's. `host` is the broker's side of it: `kernel/guard.py` says what it must have. `feed`: of whole frames
     that may pass; `sends` is the one among them that minds the order of sends."""
 
@@ -88,7 +88,7 @@ cdef class Guard:
 
     def revoke(self, bytes name):
         """Take back what is known of a user: he, his secrets or what he may have changed."""
-        cdef Identity identity
+        cdef KnownUser identity
         found = self.identities.pop(name, None)
         if found is not None:
             for identity in found.values():
@@ -181,7 +181,7 @@ cdef class Guard:
         cdef uint32_t word = get32(p + 4)
         cdef Py_ssize_t n = <Py_ssize_t>(word & 0xFFFFFF)
         cdef const Guarded *guarded
-        cdef Identity identity
+        cdef KnownUser identity
         cdef bytes key
         fields.count = 0
         if not read_header(<int>(word >> 24), p + 8, n, &h, SIGNED, &fields):
@@ -216,11 +216,11 @@ cdef class Guard:
 
     # --- who ------------------------------------------------------------------------------------------------------
 
-    cdef Identity signer(self, connection, Notes notes, SignedFields *fields, const uint8_t *body, Py_ssize_t size):
+    cdef KnownUser signer(self, connection, Notes notes, SignedFields *fields, const uint8_t *body, Py_ssize_t size):
         """Who has signed it, or whose certificate the connection shows; None: nobody that is known here."""
         cdef const Text *name = NULL
         cdef const Text *signature = NULL
-        cdef Identity identity
+        cdef KnownUser identity
         cdef int order[MOST_SIGNED]
         cdef int i
         if not sort_fields(fields, order):
@@ -244,8 +244,8 @@ cdef class Guard:
                 return None
         return identity if self.is_signed(identity, fields, order, signature.at, body, size) else None
 
-    cdef Identity identity_of(self, Notes notes, bytes name, bint by_certificate):
-        cdef Identity identity = None
+    cdef KnownUser identity_of(self, Notes notes, bytes name, bint by_certificate):
+        cdef KnownUser identity = None
         found = self.identities.get(name)
         if found is not None:
             identity = found.get((notes.source, by_certificate))
@@ -255,13 +255,13 @@ cdef class Guard:
                 return None
             if self.known >= MOST_IDENTITIES:
                 self.revoke_all()
-            identity = Identity(name, () if by_certificate else secrets)
+            identity = KnownUser(name, () if by_certificate else secrets)
             self.identities.setdefault(name, {})[notes.source, by_certificate] = identity
             self.known += 1
         return identity
 
     cdef bint is_signed(
-        self, Identity identity, SignedFields *fields, const int *order, const uint8_t *given, const uint8_t *body, Py_ssize_t size
+        self, KnownUser identity, SignedFields *fields, const int *order, const uint8_t *given, const uint8_t *body, Py_ssize_t size
     ) except -1:
         """Whether one of his secrets has signed it: the values of all fields but the signature, then the body."""
         cdef sha1_state state[MOST_SECRETS]

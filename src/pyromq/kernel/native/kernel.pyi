@@ -6,7 +6,7 @@ from typing import Any
 from ..pulls import PullGrant as PullGrant
 from ..python.appender import Appender as Appender
 from ..python.follow_feed import FollowFeed as FollowFeed
-from ..python.guard import Guard as Guard
+from ..python.guard import AccessGuard as AccessGuard
 from ..python.index_state import IndexState as IndexState
 from ..python.index_state import IndexTail as IndexTail
 from ..python.index_state import SlotState as SlotState

@@ -118,7 +118,7 @@ cdef inline void note_request(Lane lane, int64_t size) noexcept:
     lane.puts += 1
 
 
-cdef class Identity  # guard.pxi
+cdef class KnownUser  # guard.pxi
 
 
 cdef class Notes:
@@ -127,7 +127,7 @@ cdef class Notes:
 
     cdef bytes born_host
     cdef str source           # its address without the port
-    cdef Identity identity    # None: nobody yet
+    cdef KnownUser identity    # None: nobody yet
     cdef set left
     cdef bint all_left
 

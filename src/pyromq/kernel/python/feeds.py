@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..pulls import PullGrant
 from ..sends import Grant
-from .guard import Guard
+from .guard import AccessGuard
 from .pull_feed import PullFeed
 from .send_feed import SendFeed
 
-__all__ = ["Grant", "Guard", "PullFeed", "PullGrant", "SendFeed"]
+__all__ = ["AccessGuard", "Grant", "PullFeed", "PullGrant", "SendFeed"]

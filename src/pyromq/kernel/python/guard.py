@@ -1,6 +1,6 @@
 """Who may send a frame that the feeds could take, in readable Python: `native/guard.pxi` does the same in C.
 
-One listener's: `Guard`. It stands before all feeds where requests must be signed. What it does not know of goes to the
+One listener's: `AccessGuard`. It stands before all feeds where requests must be signed. What it does not know of goes to the
 handlers untouched, and so do sends and pulls behind it, which must not overtake it. Event loop only.
 """
 
@@ -25,7 +25,7 @@ Key = tuple[object, ...]
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Identity:
+class KnownUser:
     """A user at one address, and what he may. Void once something about him changes."""
 
     name: bytes
@@ -46,7 +46,7 @@ class _Buffer:
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Guard:
+class AccessGuard:
     """`host` is the broker's side (`kernel/guard.py`). `inner` takes the frames that may pass; `sends` is the feed in
     it that minds the order of sends."""
 
@@ -57,7 +57,7 @@ class Guard:
     frame_bytes: InitVar[int]
     header_bytes: InitVar[int]
     _limits: FrameLimits = field(init=False)
-    _identities: dict[bytes, dict[Key, Identity]] = field(default_factory=dict, init=False)
+    _identities: dict[bytes, dict[Key, KnownUser]] = field(default_factory=dict, init=False)
 
     def __post_init__(self, frame_bytes: int, header_bytes: int) -> None:
         self._limits = FrameLimits(frame_bytes=frame_bytes, header_bytes=header_bytes, header_fields=MOST_FIELDS)
@@ -147,7 +147,7 @@ class Guard:
 
     # --- who ------------------------------------------------------------------------------------------------------
 
-    def _signer(self, connection: FeedConnection, notes: Notes, command: Command) -> Identity | None:
+    def _signer(self, connection: FeedConnection, notes: Notes, command: Command) -> KnownUser | None:
         """Return who has signed it, or whose certificate the connection shows; None: nobody that is known here."""
         named = command.fields.get("AccessKey")
         if named is None and "Signature" not in command.fields:
@@ -158,13 +158,13 @@ class Guard:
         identity = self._identity_of(notes, named.encode(), by_certificate=False)
         return identity if identity is not None and self.host.is_signed(identity.name, command) else None
 
-    def _identity_of(self, notes: Notes, name: bytes, *, by_certificate: bool) -> Identity | None:
+    def _identity_of(self, notes: Notes, name: bytes, *, by_certificate: bool) -> KnownUser | None:
         key = notes.source, by_certificate
         known = self._identities.get(name, {}).get(key)
         if known is None and self.host.secrets_of(name) is not None:
             if sum(map(len, self._identities.values())) >= _MOST_IDENTITIES:
                 self.revoke_all()
-            known = self._identities.setdefault(name, {})[key] = Identity(name, by_certificate)
+            known = self._identities.setdefault(name, {})[key] = KnownUser(name, by_certificate)
         return known
 
 
