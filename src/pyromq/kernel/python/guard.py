@@ -1,7 +1,7 @@
 """Who may send a frame that the feeds could take, in readable Python: `native/guard.pxi` does the same in C.
 
-One listener's: `AccessGuard`. It stands before all feeds where requests must be signed. What it does not know of goes to the
-handlers untouched, and so do sends and pulls behind it, which must not overtake it. Event loop only.
+One listener's: `AccessGuard`. It stands before all feeds where requests must be signed. What it does not know of goes
+to the handlers untouched, and so do sends and pulls behind it, which must not overtake it. Event loop only.
 """
 
 from __future__ import annotations
