@@ -28,6 +28,7 @@ ASKED = {
 MEMBERS = {
     "host": {
         *("born_host", "judge", "queue", "admit", "note_slow", "suspend", "note_pull", "read_counts"),
+        *("secrets_of", "allows", "passed"),
         *(
             "judge_pop",
             "judge_ack",
@@ -42,7 +43,7 @@ MEMBERS = {
             "note_committed",
         ),
     },
-    "connection": {"notes", "address", "unfinished_sends", "unfinished", "answers_later"},
+    "connection": {"notes", "address", "identity", "unfinished_sends", "unfinished", "answers_later"},
 }
 
 

@@ -65,7 +65,7 @@ cdef class AccessGuard:
     cdef BatchEntry batch[MOST_BATCHED]
     cdef bint left_send, left_any, drain  # of this buffer
 
-    def __init__(self, host, SendFeed sends not None, feed, codes, int64_t frame_bytes, int64_t header_bytes):
+    def __init__(self, host, SendFeed sends not None, feed, dict codes not None, int64_t frame_bytes, int64_t header_bytes):
         """`codes`: by code, the names of the fields that the verdict on a request depends on."""
         cdef Guarded *one
         if len(codes) > MOST_GUARDED:
@@ -89,7 +89,7 @@ cdef class AccessGuard:
     def revoke(self, bytes name):
         """Take back what is known of a user: he, his secrets or what he may have changed."""
         cdef KnownUser identity
-        found = self.identities.pop(name, None)
+        cdef dict found = self.identities.pop(name, None)
         if found is not None:
             for identity in found.values():
                 identity.is_void = True
@@ -234,7 +234,7 @@ cdef class AccessGuard:
                 signature = &fields.field[i].value
         if name == NULL and signature == NULL:
             shown = connection.identity
-            return None if shown is None else self.identity_of(notes, shown.encode(), True)
+            return None if shown is None else self.identity_of(notes, (<str>shown).encode(), True)
         if name == NULL or signature == NULL or signature.n != SIGNATURE_CHARS:
             return None
         identity = notes.identity
@@ -246,7 +246,7 @@ cdef class AccessGuard:
 
     cdef KnownUser identity_of(self, Notes notes, bytes name, bint by_certificate):
         cdef KnownUser identity = None
-        found = self.identities.get(name)
+        cdef dict found = self.identities.get(name)
         if found is not None:
             identity = found.get((notes.source, by_certificate))
         if identity is None:
