@@ -11,14 +11,16 @@ import argparse
 import json
 import shutil
 import signal
-import statistics
+import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from random import Random
 
 from tests.faults.hosts import what_is_missing
 from tests.faults.kinds import FAULTS
+from tests.faults.results import TOTALS, Line, append_line, markdown, read_lines
 from tests.faults.run import FLUSHED, Finished, Plan, carry_out
 
 
@@ -46,25 +48,30 @@ def planned(seed: int, options: argparse.Namespace, names: list[str]) -> Plan:
         usable,
         seconds=None if options.each else options.minutes * 60,
         together=options.together,
+        pace_s=options.pace,
         settings=FLUSHED if is_flushed else {},
         say=lambda line: print(f"  {line}", file=sys.stderr, flush=True),
     )
 
 
-def table(done: list[Finished]) -> list[dict[str, object]]:
-    """Return a row for each fault: how often, and how long no send was acknowledged."""
-    rows: list[dict[str, object]] = []
-    for name in sorted({name for each in done for name in each.gaps}):
-        found = sorted(gap for each in done for gap in each.gaps.get(name, ()))
-        whole = sorted(gap for each in done for gap in each.whole_s.get(name, ())) or [0.0]
-        row = {
-            "fault": name,
-            "times": len(found),
-            "p50": round(statistics.median(found), 2),
-            "worst": round(found[-1], 2),
-        }
-        rows.append({**row, "whole p50": round(statistics.median(whole), 2), "whole worst": round(whole[-1], 2)})
-    return rows
+def line_of(found: Finished) -> Line:
+    """Return what is kept of a run."""
+    plan, verdict = found.plan, found.verdict
+    head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    return {
+        "seed": plan.seed,
+        "date": time.strftime("%Y-%m-%d"),
+        "commit": subprocess.run(
+            ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True
+        ).stdout.strip(),
+        "seconds": round(found.seconds),
+        "together": plan.together,
+        "pace_s": plan.pace_s,
+        "flushed": bool(plan.settings),
+        **{name: getattr(verdict, name) for name in TOTALS},
+        "broken": verdict.broken,
+        "faults": found.rows(),
+    }
 
 
 def main() -> int:
@@ -75,47 +82,36 @@ def main() -> int:
     parser.add_argument("--faults", default="all", help="names or parts of names, divided by commas")
     parser.add_argument("--each", action="store_true", help="each fault once in a run, in an order by chance")
     parser.add_argument("--together", type=int, default=1, help="so many faults at a time, at most")
+    parser.add_argument("--pace", type=float, default=0.012, help="seconds between two sends of each of the eight keys")
+    parser.add_argument("--results", type=Path, help="add each run to this file; seeds that it has are not run again")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     missing = what_is_missing()
     if missing is not None:
         sys.exit(missing)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # nothing is left running or mounted
-    names, done = chosen(options.faults), list[Finished]()
+    names, done = chosen(options.faults), list[Line]()
+    known = {line["seed"] for line in read_lines(options.results)} if options.results else set()
     for seed in range(options.seed, options.seed + options.runs):
-        folder = Path(tempfile.mkdtemp(prefix=f"faults-{seed}-"))
-        found = carry_out(planned(seed, options, names), folder)
-        done.append(found)
-        verdict = found.verdict
-        print(
-            f"run {len(done)} of {options.runs}, seed {seed}: {found.seconds:.0f} s, {verdict.acked} acked, "
-            f"{verdict.unknown} unknown, {verdict.duplicates} duplicates, {verdict.redelivered} redelivered, "
-            f"{len(verdict.broken)} promises broken",
-            file=sys.stderr,
-            flush=True,
-        )
-        for line in verdict.broken:
-            print(f"BROKEN {line}; logs in {folder}", file=sys.stderr, flush=True)
-        if not verdict.broken:
-            shutil.rmtree(folder)
-    report(done, as_json=options.json)
-    return 1 if any(found.verdict.broken for found in done) else 0
+        if seed not in known:
+            done.append(run_one(planned(seed, options, names)))
+            if options.results:
+                append_line(options.results, done[-1])
+    print(json.dumps(done) if options.json else markdown(done))
+    return 1 if any(line["broken"] for line in done) else 0
 
 
-def report(done: list[Finished], *, as_json: bool) -> None:
-    """Print what all runs found."""
-    totals = {
-        name: sum(getattr(each.verdict, name) for each in done)
-        for name in ("acked", "unknown", "retried", "duplicates", "redelivered")
-    }
-    broken = [{"seed": each.seed, "broken": each.verdict.broken} for each in done if each.verdict.broken]
-    if as_json:
-        print(json.dumps({"runs": len(done), **totals, "broken": broken, "faults": table(done)}))
-        return
-    print("| fault | times | no ack p50 | worst | whole again p50 | worst |\n|---|---|---|---|---|---|")
-    for row in table(done):
-        print("| " + " | ".join(map(str, row.values())) + " |")
-    print(f"{len(done)} runs: {', '.join(f'{count} {name}' for name, count in totals.items())}, {len(broken)} broken")
+def run_one(plan: Plan) -> Line:
+    """Carry out a run, and say what it found. The logs of a run with a broken promise are kept."""
+    folder = Path(tempfile.mkdtemp(prefix=f"faults-{plan.seed}-"))
+    line = line_of(carry_out(plan, folder))
+    sums = ", ".join(f"{line[name]} {name}" for name in TOTALS)
+    plan.say(f"seed {plan.seed}: {line['seconds']} s, {sums}, {len(line['broken'])} promises broken")
+    for broken in line["broken"]:
+        plan.say(f"BROKEN {broken}; logs in {folder}")
+    if not line["broken"]:
+        shutil.rmtree(folder)
+    return line
 
 
 if __name__ == "__main__":

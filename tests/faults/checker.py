@@ -10,6 +10,7 @@ send failed with the word that it is not stored; one that the group never got, o
 from __future__ import annotations
 
 import json
+from bisect import bisect
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -39,6 +40,9 @@ class Verdict:
     stored: int = 0
     redelivered: int = 0
     broken: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)  # bodies
+    out_of_order: list[str] = field(default_factory=list)
+    doubled: list[str] = field(default_factory=list)  # as often as they are there once more
 
     def breaks(self, what: str, found: Iterable[Any]) -> None:
         """Note a promise that was not kept, with the first cases of it."""
@@ -55,7 +59,8 @@ def judge(sends: list[Event], got: list[Event], stored: list[Event]) -> Verdict:
     at: dict[tuple[int, int], str] = {}
     verdict = Verdict(acked=len(acks), unknown=len(begun) - len(acks))
     verdict.breaks("offsets with two messages", _note_places(stored, places, at))
-    verdict.breaks("acked lost", [body for body in acks if body not in places])
+    verdict.lost = [body for body in acks if body not in places]
+    verdict.breaks("acked lost", verdict.lost)
     verdict.breaks("acked elsewhere than it is", _moved(acks, places))
     verdict.breaks("nobody sent", sorted(places.keys() - begun - {"first|0"}))
     _judge_order(verdict, acks, places)
@@ -103,14 +108,17 @@ def _judge_order(verdict: Verdict, acks: dict[str, Event], places: dict[str, lis
         if len(queues) > 1:
             broken.append(f"{key} is in queues {sorted(queues)}")
         firsts = [(event["number"], min(places[_body(event)])[1]) for event in events if places.get(_body(event))]
-        broken += [f"{key}: {one} behind {other}" for (one, a), (other, b) in pairwise(firsts) if a >= b]
+        swapped = [(one, other) for (one, a), (other, b) in pairwise(firsts) if a >= b]
+        broken += [f"{key}: {one} behind {other}" for one, other in swapped]
+        verdict.out_of_order += [f"{key}|{other}" for _, other in swapped]
     verdict.breaks("order broken", broken)
 
 
 def _judge_duplicates(verdict: Verdict, sends: list[Event], places: dict[str, list[tuple[int, int]]]) -> None:
     outcome = {_body(event): event for event in sends if event["event"] != "send"}
     doubled = {body: found for body, found in places.items() if len(found) > 1}
-    verdict.duplicates = sum(len(found) - 1 for found in doubled.values())
+    verdict.doubled = [body for body, found in doubled.items() for _ in found[1:]]
+    verdict.duplicates = len(verdict.doubled)
     verdict.breaks("twice, though tried once", [body for body in doubled if outcome.get(body, {}).get("tries") == 1])
     verdict.breaks("twice, though sent by `once`", [body for body in doubled if body.startswith("once")])
     refused = [body for body, event in outcome.items() if event["event"] == "fail" and not event["may_be_stored"]]
@@ -156,10 +164,18 @@ def acked_within(sends: list[Event], began: float, ended: float) -> int:
     return sum(event["event"] == "ack" and began < event["at"] < ended for event in sends)
 
 
-def gaps(sends: list[Event], faults: list[Event]) -> dict[str, list[float]]:
-    """Return the longest gap around each fault, by its name."""
+def note_gaps(sends: list[Event], faults: list[Event]) -> None:
+    """Note the longest gap around each fault in its event."""
     acked_at = sorted(event["at"] for event in sends if event["event"] == "ack")
-    found: dict[str, list[float]] = defaultdict(list)
     for event in faults:
-        found[event["fault"]].append(gap_s(acked_at, event["began"], event["ended"]))
-    return found
+        event["gap"] = gap_s(acked_at, event["began"], event["ended"])
+
+
+def note_cases(sends: list[Event], faults: list[Event], what: str, bodies: Iterable[str]) -> None:
+    """Note in the event of each fault how many of these messages are of it: it had begun last when they were sent."""
+    sent_at = {_body(event): event["at"] for event in sends if event["event"] != "send"}
+    begun_at = [event["began"] for event in faults]
+    for event in faults:
+        event[what] = 0
+    for body in bodies if faults else ():
+        faults[max(0, bisect(begun_at, sent_at.get(body, 0.0)) - 1)][what] += 1

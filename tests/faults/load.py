@@ -1,7 +1,8 @@
 """The clients of a run, a process in the client's host: producers with keys, an orderly group, a log of each event.
 
-    python -m tests.faults.load NAME_SERVER FOLDER
+    python -m tests.faults.load NAME_SERVER FOLDER PACE
 
+Each key's next send begins PACE seconds after the answer to the one before.
 `FOLDER/sends.jsonl` has a line for each send that begins, is acknowledged or fails, `FOLDER/got.jsonl` one for each
 message that a consumer got. Times are of the monotonic clock, which all processes of a machine share. A line on stdin
 ends the producers; then `FOLDER/stored.jsonl` is written, all that the master has, and the group reads up to there.
@@ -26,7 +27,7 @@ from pyromq.errors import PyroError
 
 TOPIC, GROUP = "orders", "readers"
 KEYS = 8  # loops that send one after the other; the second half of them by SendPolicy(once=True)
-PACE_S = 0.012
+FAILED_PACE_S = 0.12  # before the next send after one that failed
 MEMBERS = 2
 DRAIN_S = 300.0
 
@@ -52,7 +53,9 @@ class WatchedSender(Sender):
         return await super()._attempt(message, *others)
 
 
-async def send_with_key(producer: pyromq.Producer, key: str, events: EventLog, stop: asyncio.Event) -> None:
+async def send_with_key(
+    producer: pyromq.Producer, key: str, pace_s: float, events: EventLog, stop: asyncio.Event
+) -> None:
     """Send 1, 2, 3 ... with one key until it is over. What fails is not sent again: its outcome is unknown."""
     number = 0
     while not stop.is_set():
@@ -63,7 +66,7 @@ async def send_with_key(producer: pyromq.Producer, key: str, events: EventLog, s
         except PyroError as fault:
             may_be = getattr(fault, "may_be_stored", True)
             events.note(event="fail", key=key, number=number, may_be_stored=may_be, why=repr(fault)[:300])
-            await asyncio.sleep(PACE_S * 10)
+            await asyncio.sleep(FAILED_PACE_S)
             continue
         events.note(
             event="ack" if result.status is SendStatus.OK else "stored",
@@ -74,7 +77,7 @@ async def send_with_key(producer: pyromq.Producer, key: str, events: EventLog, s
             position=int(result.offset_message_id[-16:], 16),
             tries=tries.pop(result.message_id),
         )
-        await asyncio.sleep(PACE_S)
+        await asyncio.sleep(pace_s)
 
 
 class Readers:
@@ -128,7 +131,7 @@ async def first_send(producer: pyromq.Producer) -> None:
                 return
 
 
-async def run(name_server: str, folder: Path) -> None:
+async def run(name_server: str, folder: Path, pace_s: float) -> None:
     sends, got = EventLog(folder / "sends.jsonl"), EventLog(folder / "got.jsonl")
     readers, stop = Readers(got), asyncio.Event()
     async with AsyncExitStack() as stack:
@@ -146,7 +149,7 @@ async def run(name_server: str, folder: Path) -> None:
         async with asyncio.TaskGroup() as tasks:
             for number in range(KEYS):
                 how, key = (plain, f"plain-{number}") if number < KEYS // 2 else (once, f"once-{number}")
-                tasks.create_task(send_with_key(how, key, sends, stop))
+                tasks.create_task(send_with_key(how, key, pace_s, sends, stop))
             await asyncio.to_thread(sys.stdin.readline)
             stop.set()
         print("reading", flush=True)
@@ -159,4 +162,4 @@ async def run(name_server: str, folder: Path) -> None:
 
 if __name__ == "__main__":
     producers.Sender = WatchedSender  # type: ignore[attr-defined]
-    asyncio.run(run(sys.argv[1], Path(sys.argv[2])))
+    asyncio.run(run(sys.argv[1], Path(sys.argv[2]), float(sys.argv[3])))

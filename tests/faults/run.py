@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from tests.faults.checker import Event, Verdict, acked_within, gaps, judge, read_events
+from tests.faults.checker import Event, Verdict, acked_within, judge, note_cases, note_gaps, read_events
 from tests.faults.kinds import FAULTS
 from tests.faults.replicas import compare_replicas
+from tests.faults.results import FaultRow
 from tests.faults.room import LIMIT_S, NotInTime, Room, running_room
 from tests.interop.peers.process import Program, ProgramFailed
 from tests.support import ROOT
@@ -60,18 +61,6 @@ class StallWatch:
 
 
 @dataclass
-class Finished:
-    """What a run found. `gaps`: seconds without an acknowledged send around each fault, by its name."""
-
-    seed: int
-    verdict: Verdict
-    gaps: dict[str, list[float]]
-    whole_s: dict[str, list[float]]  # from the end of a fault until all replicas are in sync
-    seconds: float = 0.0
-    events: list[Event] = field(default_factory=list)  # a fault each, with the set's epochs before and after it
-
-
-@dataclass
 class Plan:
     """What a run does. Either `names` one after the other, once each, or for so many `seconds` by chance."""
 
@@ -80,8 +69,39 @@ class Plan:
     seconds: float | None = None
     together: int = 1  # so many faults at a time, at most
     length_s: float | None = None  # of each fault; None: by chance, as the kind says
+    pace_s: float = 0.012  # between the answer to a send and the next one of its key
     settings: dict[str, str] = field(default_factory=dict)
     say: Callable[[str], None] = lambda line: None
+
+
+@dataclass
+class Finished:
+    """What a run found."""
+
+    plan: Plan
+    verdict: Verdict
+    seconds: float = 0.0
+    events: list[Event] = field(default_factory=list)  # a fault each, with the set's epochs before and after it
+
+    def rows(self) -> list[FaultRow]:
+        """Return what is kept of the faults."""
+        return [_row(event) for event in self.events]
+
+
+def _row(event: Event) -> FaultRow:
+    is_undisturbed = not event["disturbed"]
+    before, after = event["epochs"]
+    return FaultRow(
+        event["fault"],
+        round(event["mended"] - event["began"], 1),
+        round(event["gap"], 2) if is_undisturbed else None,
+        round(event["ended"] - event["mended"], 2) if is_undisturbed else None,
+        after - before,
+        event["acked"],
+        event["lost"],
+        event["out of order"],
+        event["duplicates"],
+    )
 
 
 def carry_out(plan: Plan, folder: Path | None = None) -> Finished:
@@ -92,13 +112,14 @@ def carry_out(plan: Plan, folder: Path | None = None) -> Finished:
         room = stack.enter_context(running_room(Path(own), plan.settings))
         logs = here / "logs"
         logs.mkdir(parents=True)
-        command = room.client.within([sys.executable, "-m", "tests.faults.load", room.name_server, logs])
+        command = room.client.within(
+            [sys.executable, "-m", "tests.faults.load", room.name_server, logs, str(plan.pace_s)]
+        )
         load = stack.enter_context(Program(command, name="load", cwd=ROOT))
         stalls = stack.enter_context(StallWatch())
         load.wait_for("^sending$")
-        whole_s: dict[str, list[float]] = {}
         try:
-            _break_things(room, plan, logs, whole_s, stalls)
+            _break_things(room, plan, logs, stalls)
             verdict = _end(room, load, logs)
         except (NotInTime, ProgramFailed, subprocess.TimeoutExpired) as fault:
             verdict = Verdict(broken=[f"the set did not come back: {fault}"])
@@ -108,11 +129,14 @@ def carry_out(plan: Plan, folder: Path | None = None) -> Finished:
         sends, faults = read_events(logs / "sends.jsonl"), read_events(logs / "faults.jsonl")
     for event in faults:
         event["acked"] = acked_within(sends, event["began"] + CALM_S, event["mended"])
-    undisturbed = [event for event in faults if not event["disturbed"]]
-    return Finished(plan.seed, verdict, gaps(sends, undisturbed), whole_s, time.monotonic() - began, faults)
+    note_gaps(sends, faults)
+    note_cases(sends, faults, "lost", verdict.lost)
+    note_cases(sends, faults, "out of order", verdict.out_of_order)
+    note_cases(sends, faults, "duplicates", verdict.doubled)
+    return Finished(plan, verdict, time.monotonic() - began, faults)
 
 
-def _break_things(room: Room, plan: Plan, logs: Path, whole_s: dict[str, list[float]], stalls: StallWatch) -> None:
+def _break_things(room: Room, plan: Plan, logs: Path, stalls: StallWatch) -> None:
     rng = Random(plan.seed)
     ends_at = None if plan.seconds is None else time.monotonic() + plan.seconds
     left = list(plan.names)
@@ -130,8 +154,6 @@ def _break_things(room: Room, plan: Plan, logs: Path, whole_s: dict[str, list[fl
         room.wait_whole()
         ended = time.monotonic()
         is_disturbed = stalls.is_in(began, ended)
-        if not is_disturbed:
-            whole_s.setdefault(name, []).append(ended - mended)
         event: Event = {"fault": name, "began": began, "mended": mended, "ended": ended}
         event |= {"epochs": [epoch, room.epoch()], "disturbed": is_disturbed}
         with (logs / "faults.jsonl").open("a") as file:

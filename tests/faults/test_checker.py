@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.checker import Event, gap_s, gaps, judge
+from tests.faults.checker import Event, gap_s, judge, note_cases, note_gaps
+from tests.faults.results import FaultRow, table
 
 History = tuple[list[Event], list[Event], list[Event]]
 
@@ -123,5 +124,28 @@ def test_a_gap_is_the_longest_wait_that_begins_with_the_fault() -> None:
     assert gap_s(acked_at, began=1.2, ended=3.0) == 2.5
     assert gap_s(acked_at, began=3.0, ended=4.05) == pytest.approx(0.1)  # the one before is of another fault
     assert gap_s([], began=1.0, ended=3.0) == 2.0
-    sends = [{"event": "ack", "at": at} for at in acked_at]
-    assert gaps(sends, [{"fault": "kill", "began": 4.05, "ended": 5.0}]) == {"kill": [pytest.approx(4.9)]}
+    faults: list[Event] = [{"fault": "kill", "began": 4.05, "ended": 5.0}]
+    note_gaps([{"event": "ack", "at": at} for at in acked_at], faults)
+    assert faults[0]["gap"] == pytest.approx(4.9)
+
+
+def test_what_was_lost_is_of_the_fault_that_began_last() -> None:
+    sends, _, _ = good()
+    faults: list[Event] = [{"fault": "kill", "began": 0.5}, {"fault": "cut", "began": 2.5}]
+    note_cases(sends, faults, "lost", ["plain-0|2", "plain-0|3", "once-1|3"])
+    assert [event["lost"] for event in faults] == [1, 2]
+
+
+def test_the_table_has_times_of_faults_alone_and_losses_of_all() -> None:
+    alone = FaultRow("kill", 2.0, 1.0, 3.0, 1, 100, 0, 0, 1)
+    still = FaultRow("kill", 2.0, None, None, 1, 100, 0, 0, 0)
+    both = FaultRow("cut+kill", 2.0, 9.0, 9.0, 1, 100, 2, 1, 0)
+    cut, kill = table([alone, still, both])
+    assert (kill["alone"], kill["with another"], kill["worst"], kill["lost"], kill["duplicates"]) == (
+        2,
+        1,
+        "1.0 s",
+        2,
+        1,
+    )
+    assert (cut["fault"], cut["alone"], cut["worst"], cut["out of order"]) == ("cut", 0, "", 1)
