@@ -61,9 +61,7 @@ def line_of(found: Finished) -> Line:
     return {
         "seed": plan.seed,
         "date": time.strftime("%Y-%m-%d"),
-        "commit": subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True
-        ).stdout.strip(),
+        "commit": head.stdout.strip(),
         "seconds": round(found.seconds),
         "together": plan.together,
         "pace_s": plan.pace_s,

@@ -10,9 +10,9 @@ import ctypes
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -94,6 +94,7 @@ class Network:
 
     names: Sequence[str]
     hosts: dict[str, Host] = field(default_factory=dict)
+    _rules: list[tuple[str, str]] = field(default_factory=list)  # by host, in the order in which they were given
 
     def __post_init__(self) -> None:
         self._own = f"pq{os.getpid()}"
@@ -126,7 +127,7 @@ class Network:
 
     def cut_one_way(self, sender: str, receiver: str) -> None:
         """Let nothing that one host sends arrive at the other; the other way stays open."""
-        self.hosts[receiver].filter(f"add rule inet faults input ip saddr {self.hosts[sender].address} drop")
+        self._rule(receiver, f"ip saddr {self.hosts[sender].address} drop")
 
     def cut(self, one: str, other: str) -> None:
         """Let nothing pass between two hosts."""
@@ -135,9 +136,19 @@ class Network:
 
     def lose(self, name: str, percent: int) -> None:
         """Drop so many of a hundred packets that come to a host, by chance; its own to itself pass."""
-        self.hosts[name].filter(f'add rule inet faults input iifname "eth0" numgen random mod 100 < {percent} drop')
+        self._rule(name, f'iifname "eth0" numgen random mod 100 < {percent} drop')
 
-    def heal(self) -> None:
-        """Open all links."""
-        for host in self.hosts.values():
-            host.filter("flush chain inet faults input")
+    def _rule(self, name: str, rule: str) -> None:
+        self._rules.append((name, rule))
+        self.hosts[name].filter(f"add rule inet faults input {rule}")
+
+    @contextmanager
+    def mended_after(self) -> Iterator[None]:
+        """Take back at the end of the block what was cut in it; what was cut before it stays."""
+        before = len(self._rules)
+        yield
+        concerned = {name for name, _ in self._rules[before:]}
+        del self._rules[before:]
+        for name in concerned:
+            left = [f"add rule inet faults input {rule}" for host, rule in self._rules if host == name]
+            self.hosts[name].filter("\n".join(["flush chain inet faults input", *left]))

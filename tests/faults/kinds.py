@@ -119,42 +119,42 @@ def etcd_paused(count: int, room: Room, rng: Random) -> Iterator[None]:
 @contextmanager
 def cut_off(choose: Choose, room: Room, rng: Random) -> Iterator[None]:
     """Cut off from everybody, clients too."""
-    for node in choose(room, rng):
-        for other in room.others(node):
-            room.network.cut(node.name, other)
-    yield
-    room.network.heal()
+    with room.network.mended_after():
+        for node in choose(room, rng):
+            for other in room.others(node):
+                room.network.cut(node.name, other)
+        yield
 
 
 @contextmanager
 def cut_from_peers(choose: Choose, room: Room, rng: Random) -> Iterator[None]:
     """Cut off from the other machines, of the set and of etcd; clients and the name server still reach it."""
-    for node in choose(room, rng):
-        for other in room.others(node):
-            if other != CLIENT:
-                room.network.cut(node.name, other)
-    yield
-    room.network.heal()
+    with room.network.mended_after():
+        for node in choose(room, rng):
+            for other in room.others(node):
+                if other != CLIENT:
+                    room.network.cut(node.name, other)
+        yield
 
 
 @contextmanager
 def deaf(choose: Choose, room: Room, rng: Random) -> Iterator[None]:
     """Nothing arrives there; what it sends arrives elsewhere."""
-    for node in choose(room, rng):
-        for other in room.others(node):
-            room.network.cut_one_way(other, node.name)
-    yield
-    room.network.heal()
+    with room.network.mended_after():
+        for node in choose(room, rng):
+            for other in room.others(node):
+                room.network.cut_one_way(other, node.name)
+        yield
 
 
 @contextmanager
 def mute(choose: Choose, room: Room, rng: Random) -> Iterator[None]:
     """Nothing that it sends arrives; what others send arrives there."""
-    for node in choose(room, rng):
-        for other in room.others(node):
-            room.network.cut_one_way(node.name, other)
-    yield
-    room.network.heal()
+    with room.network.mended_after():
+        for node in choose(room, rng):
+            for other in room.others(node):
+                room.network.cut_one_way(node.name, other)
+        yield
 
 
 @contextmanager
@@ -169,10 +169,10 @@ def flapping(choose: Choose, room: Room, rng: Random) -> Iterator[None]:
 
 @contextmanager
 def lossy(room: Room, rng: Random) -> Iterator[None]:
-    for name in room.network.hosts:
-        room.network.lose(name, LOSS_PERCENT)
-    yield
-    room.network.heal()
+    with room.network.mended_after():
+        for name in room.network.hosts:
+            room.network.lose(name, LOSS_PERCENT)
+        yield
 
 
 # --- disks and clocks ------------------------------------------------------------------------------------------------
