@@ -13,6 +13,7 @@ from pyromq.broker.election.candidacy import (
     campaign_rank,
     elected_state,
     founding_state,
+    is_missed,
     refusal,
 )
 from pyromq.broker.election.deposition import is_deposed, should_stop_reads
@@ -49,6 +50,20 @@ def test_who_may_campaign(view: CampaignView, reason: str | None) -> None:
     else:
         assert found is not None
         assert reason in found
+
+
+@pytest.mark.parametrize(
+    ("alive", "missed"),
+    [
+        ({2: FULL._replace(misses=5), 3: FULL._replace(misses=5)}, True),
+        ({1: FULL, 2: FULL._replace(misses=5), 3: FULL._replace(misses=5)}, True),  # its lease is not over yet
+        ({2: FULL._replace(misses=5), 3: FULL}, False),  # 3 hears it, or never did
+        ({2: FULL._replace(misses=5), 3: FULL._replace(misses=4)}, False),  # it missed the one before
+        ({2: FULL._replace(misses=5)}, False),  # alone it could not serve
+    ],
+)
+def test_a_master_that_all_miss_is_gone(alive: dict[int, ReplicaSeen], missed: bool) -> None:
+    assert is_missed(STATE, alive) == missed
 
 
 def test_members_that_are_there_are_kept() -> None:

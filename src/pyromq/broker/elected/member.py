@@ -20,6 +20,7 @@ from ..election.candidacy import (
     campaign_rank,
     elected_state,
     founding_state,
+    is_missed,
     refusal,
 )
 from ..election.deposition import is_deposed
@@ -68,8 +69,22 @@ class ElectedMember(SetMember):
         """Return what is true of this replica now."""
         is_amnesiac = self.life.note.is_amnesiac
         return ReplicaSeen(
-            self.life.epochs.newest, self.life.end, is_amnesiac, stands=is_amnesiac and not self._may_follow
+            self.life.epochs.newest,
+            self.life.end,
+            is_amnesiac,
+            stands=is_amnesiac and not self._may_follow,
+            misses=self._missed_epoch(),
         )
+
+    def _missed_epoch(self) -> int:
+        """Return the epoch whose master was followed here and is heard no more; 0: there is none."""
+        is_missed = (
+            self.state is not None
+            and self.stream is None
+            and self._followed_epoch == self.state.epoch
+            and self._clock.monotonic() - self._heard_at >= self._timings.missed_s
+        )
+        return self._followed_epoch if is_missed else 0
 
     async def keep_lease(self) -> None:
         """Say again and again that this replica is there, and that it leads; and look how the set is."""
@@ -137,7 +152,14 @@ class ElectedMember(SetMember):
         else:
             await self.life.give_way()
             self._follow_named()
+            await self._say_whom_it_misses()
             await self._campaign()
+
+    async def _say_whom_it_misses(self) -> None:
+        """Tell the others at once that the master is heard no more, or again: they may be waiting for that word."""
+        said = self.presence.said
+        if said is not None and said.misses != self._missed_epoch():
+            await self.presence.say_now()
 
     async def _found(self) -> None:
         """Make the first state of the set, if nobody has."""
@@ -162,13 +184,16 @@ class ElectedMember(SetMember):
         now = self._clock.monotonic()
         epoch, refused_at = self._refused or (0, now)
         is_refused = epoch == self.state.epoch and now - refused_at < self._timings.refused_s
+        alive = self.keys.seen_in(self.snapshot)
         return CampaignView(
             me=self.me,
             own=self.own_seen(),
             state=self.state,
-            alive=self.keys.seen_in(self.snapshot),
+            alive=alive,
             hears_master=self.stream is not None and now - self._heard_at < self._timings.silence_s,
-            master_is_gone=self.keys.leader not in self.snapshot.keys or (self.stream is None and is_refused),
+            master_is_gone=self.keys.leader not in self.snapshot.keys
+            or (self.stream is None and is_refused)
+            or is_missed(self.state, alive),
         )
 
     async def _campaign(self) -> None:

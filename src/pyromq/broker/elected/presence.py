@@ -32,6 +32,16 @@ class ReplicaPresence:
         await self._say_alive(lease)
         return lease
 
+    async def say_now(self) -> None:
+        """Say how this replica is, without waiting for the next renewal. Raises CoordinationUnreachable."""
+        if self.lease is not None:
+            await self._say_alive(self.lease)
+
+    @property
+    def said(self) -> ReplicaSeen | None:
+        """Return what the store has of this replica, as far as is known."""
+        return None if self._said is None else self._said[1]
+
     def entry(self, lease: Lease, seen: ReplicaSeen) -> Put:
         return Put(self._keys.alive(self._me), encode_seen(seen), lease)
 

@@ -27,6 +27,7 @@ class _Seen(msgspec.Struct, rename="camel"):
     end: int
     is_amnesiac: bool = False
     stands: bool = False
+    misses: int = 0
 
 
 class ReplicaPlace(msgspec.Struct, frozen=True, rename="camel"):
@@ -90,7 +91,7 @@ def decode_seen(content: bytes) -> ReplicaSeen:
         found = msgspec.json.decode(content, type=_Seen)
     except msgspec.DecodeError as fault:
         raise ProtocolError(f"what a replica says of itself cannot be read: {fault}") from None
-    return ReplicaSeen(found.epoch, found.end, found.is_amnesiac, found.stands)
+    return ReplicaSeen(found.epoch, found.end, found.is_amnesiac, found.stands, found.misses)
 
 
 def encode_place(place: ReplicaPlace) -> bytes:

@@ -47,6 +47,7 @@ class SetMember:
         self.following: asyncio.Task[None] | None = None
         self._connecting: int | None = None  # the epoch whose master is about to be followed, and has not answered yet
         self._heard_at = float("-inf")
+        self._followed_epoch = 0  # the newest one of which a stream was followed
         self._refused: tuple[int, float] | None = None  # the epoch whose master's port refused, and when
         self._may_follow = False  # of an amnesiac replica: the store knows that its log may grow
         self._limited = logs.Limited(log, clock, REPEAT_S)
@@ -150,6 +151,7 @@ class SetMember:
             await self.life.cut(found)
             self._heard_at = self._clock.monotonic()
             if self.is_followed(stream):
+                self._followed_epoch = stream.epoch
                 await self._take(stream)
         except (ConnectionLost, CoordinationUnreachable) as fault:
             if isinstance(fault, MasterRefuses):

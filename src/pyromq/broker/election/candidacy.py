@@ -17,6 +17,7 @@ from .set_state import SetState
 class ReplicaSeen(NamedTuple):
     """What a replica says of itself under its lease: the newest epoch and the end of its log.
 
+    `misses`: the epoch whose master it followed and hears no more; 0: none.
     An amnesiac one that says so with `stands` promises that its log has no more than this. Before it follows anybody
     it writes an entry without that, and goes on only when that is done; before it leads, in the change that makes it
     master. Otherwise an entry from before would be taken for all that it has."""
@@ -25,6 +26,7 @@ class ReplicaSeen(NamedTuple):
     end: int
     is_amnesiac: bool = False
     stands: bool = False
+    misses: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +34,8 @@ class CampaignView:
     """What a replica knows when it thinks of campaigning.
 
     `hears_master`: bytes of the master's stream came within the time of a lease. `master_is_gone`: its key `leader` is
-    gone, or its stream ended and its port refuses. `own` is what `alive` has of this replica, as it is now."""
+    gone, or its stream ended and its port refuses, or all miss it (`is_missed`). `own` is what `alive` has of this
+    replica, as it is now."""
 
     me: int
     own: ReplicaSeen
@@ -57,6 +60,16 @@ def refusal(view: CampaignView) -> str | None:
     if view.own.is_amnesiac:
         return _amnesiac_refusal(view)
     return None
+
+
+def is_missed(state: SetState, alive: Mapping[int, ReplicaSeen]) -> bool:
+    """Return whether all members that are there miss the master of this epoch, and would be enough without it.
+
+    Its lease may last long after its end: leases begin anew when etcd itself elects a leader, which it has to if the
+    machine that died had that, too. A member that never heard the master counts against it, so a master whose broker
+    is still being opened is waited for."""
+    there = [alive[replica] for replica in state.in_sync - {state.master} if replica in alive]
+    return len(there) >= state.minimum and all(seen.misses == state.epoch for seen in there)
 
 
 def _amnesiac_refusal(view: CampaignView) -> str | None:
