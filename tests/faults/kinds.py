@@ -11,7 +11,7 @@ from functools import partial
 from random import Random
 
 from tests.faults.node import Node
-from tests.faults.room import CLIENT, NotInTime, Room, wait_until
+from tests.faults.room import CLIENT, NotInTime, Room, move_etcd_leader, wait_until
 
 Break = Callable[[Room, Random], AbstractContextManager[None]]
 Choose = Callable[[Room, Random], Sequence[Node]]
@@ -158,6 +158,16 @@ def mute(choose: Choose, room: Room, rng: Random) -> Iterator[None]:
 
 
 @contextmanager
+def cut_off_with_etcd(room: Room, rng: Random) -> Iterator[None]:
+    """Cut off the master from everybody, with the member of etcd that leads there: all leases last longer then."""
+    node = room.master()
+    with suppress(NotInTime):  # while another fault is there
+        move_etcd_leader(node.etcd, [other.etcd for other in room.nodes.values()], room.client)
+    with cut_off(lambda _room, _rng: [node], room, rng):
+        yield
+
+
+@contextmanager
 def flapping(choose: Choose, room: Room, rng: Random) -> Iterator[None]:
     """Cut off and not, a second each, three times."""
     for _ in range(3):
@@ -246,6 +256,7 @@ FAULTS: dict[str, Kind] = {
     "pause-follower": Kind(partial(paused, follower), least_s=1.0),
     "pause-all": Kind(partial(paused, everybody), most_s=6.0),
     "cut-master": Kind(partial(cut_off, master), most_s=12.0),
+    "cut-master-and-etcd-leader": Kind(cut_off_with_etcd, most_s=12.0),
     "cut-master-from-peers": Kind(partial(cut_from_peers, master), most_s=12.0),
     "cut-follower": Kind(partial(cut_off, follower)),
     "deaf-master": Kind(partial(deaf, master), most_s=12.0),

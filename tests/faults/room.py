@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pyromq.ambient import SystemClock
 from pyromq.broker.elected.set_keys import SetKeys
@@ -17,6 +20,7 @@ from pyromq.broker.election.set_state import SetState, decode_state
 from pyromq.coordination.etcd import EtcdCoordination
 from pyromq.coordination.etcd_settings import EtcdSettings
 from pyromq.coordination.store import CoordinationUnreachable
+from tests.coordination.etcd_peer import EtcdMember
 from tests.faults.disks import Shelf
 from tests.faults.hosts import Host, Network
 from tests.faults.node import ETCD_PORT, PEER_PORT, Node
@@ -106,6 +110,29 @@ class Room:
     def others(self, node: Node) -> list[str]:
         """Return the names of all other hosts, the client's among them."""
         return [name for name in (*self.nodes, CLIENT) if name != node.name]
+
+
+def move_etcd_leader(to: EtcdMember, members: Sequence[EtcdMember], host: Host) -> None:
+    """Let this member of etcd lead. Raises NotInTime where it does not come to that."""
+
+    def ask(member: EtcdMember, what: str, **asked: str) -> dict[str, Any]:
+        request = urllib.request.Request(f"{member.endpoint}/v3/maintenance/{what}", json.dumps(asked).encode())
+        with urllib.request.urlopen(request, timeout=2) as answer:
+            found: dict[str, Any] = json.load(answer)
+        return found
+
+    def does_it_lead() -> bool:
+        with suppress(OSError):
+            status = ask(to, "status")
+            mine, leads = status["header"]["member_id"], status["leader"]
+            if mine == leads:
+                return True
+            for member in members:  # the one that leads does it, others refuse
+                with suppress(OSError):
+                    ask(member, "transfer-leadership", targetID=mine)
+        return False
+
+    wait_until(lambda: host.call(does_it_lead), f"etcd's leader is {to.name}", 10.0)
 
 
 @contextmanager
