@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -78,10 +79,18 @@ class Room:
         return (None if stored is None else decode_state(stored.value)), places
 
     def epoch(self) -> int:
-        """Return the epoch that etcd has. Raises CoordinationUnreachable."""
-        state, _ = self.known()
-        assert state is not None
-        return state.epoch
+        """Return the epoch that etcd has, once it answers. Raises NotInTime."""
+        found: list[int] = []
+
+        def is_known() -> bool:
+            with suppress(CoordinationUnreachable):
+                state, _ = self.known()
+                assert state is not None
+                found.append(state.epoch)
+            return bool(found)
+
+        wait_until(is_known, "etcd answers")
+        return found[-1]
 
     def master(self) -> Node:
         """Return the machine whose broker leads, as etcd has it, or had it when it answered last."""
@@ -122,13 +131,13 @@ def move_etcd_leader(to: EtcdMember, members: Sequence[EtcdMember], host: Host) 
         return found
 
     def does_it_lead() -> bool:
-        with suppress(OSError):
+        with suppress(OSError, HTTPException):
             status = ask(to, "status")
             mine, leads = status["header"]["member_id"], status["leader"]
             if mine == leads:
                 return True
             for member in members:  # the one that leads does it, others refuse
-                with suppress(OSError):
+                with suppress(OSError, HTTPException):
                     ask(member, "transfer-leadership", targetID=mine)
         return False
 

@@ -254,15 +254,10 @@ class BrokerLife:
         task.add_done_callback(self._ended)
 
     def _in_role(self, *, is_master: bool) -> Loaded[BrokerConfig]:
-        loaded, timings = self._parts.loaded, self._parts.timings
+        loaded, heartbeat_ms = self._parts.loaded, int(self._parts.timings.heartbeat_s * 1000)
         role = {"broker_role": BrokerRole.SYNC_MASTER if is_master else BrokerRole.SLAVE}
-        number = {"broker_id": 0 if is_master else self._me}
-        times = {
-            "ha_send_heartbeat_interval": int(timings.heartbeat_s * 1000),
-            "ha_housekeeping_interval": int(timings.hush_s * 1000),
-        }
-        config = dataclasses.replace(loaded.config, **role, **number, **times)  # type: ignore[arg-type]
-        return Loaded(config, loaded.findings)
+        number = {"broker_id": 0 if is_master else self._me, "ha_send_heartbeat_interval": heartbeat_ms}
+        return Loaded(dataclasses.replace(loaded.config, **role, **number), loaded.findings)  # type: ignore[arg-type]
 
     async def _close(self, *, is_leaving: bool = False) -> None:
         broker = self._broker

@@ -136,7 +136,6 @@ def _timings(config: BrokerConfig) -> Timings:
     settings, controller_mode = config.replication, config.controller_mode
     return Timings(
         silence_s=min(settings.ha_housekeeping_interval, controller_mode.ha_max_time_slave_not_catchup) / 1000,
-        hush_s=settings.ha_housekeeping_interval / 1000,
         heartbeat_s=min(settings.ha_send_heartbeat_interval, MOST_HEARTBEAT_MS) / 1000,
     )
 

@@ -76,7 +76,7 @@ def test_members_that_are_there_are_kept() -> None:
 @pytest.mark.parametrize(
     ("alive", "kept"),
     [
-        ({2: FULL}, {1, 2}),  # filled up to the minimum
+        ({2: FULL}, {2, 3}),  # filled up to the minimum, with the master that is gone at last
         ({2: FULL, 3: LOST}, {1, 2}),  # one that lost its end does not count
         ({1: FULL, 2: FULL, 3: FULL}, {2, 3}),  # the entry of the master that is gone is still there
         ({2: FULL, 3: FULL, 4: FULL}, {2, 3}),  # 4 was not in the set

@@ -89,14 +89,17 @@ class ElectedMember(SetMember):
     async def keep_lease(self) -> None:
         """Say again and again that this replica is there, and that it leads; and look how the set is."""
         while True:
-            with suppress(CoordinationUnreachable):
+            try:
                 lease = await self.presence.renew()
                 await self.learn()
                 master = self.master
                 if master is not None and self._leader() != self.me:
                     mine = Put(self.keys.leader, b"%d" % self.me, lease)
                     await self._coordination.change({self.keys.state: master.version}, [mine])
-            await self._clock.sleep(self._timings.renewal_s)
+            except CoordinationUnreachable:
+                await self._clock.sleep(LEARN_AGAIN_S)  # the lease goes on running out
+            else:
+                await self._clock.sleep(self._timings.renewal_s)
 
     async def keep_watching(self) -> None:
         """Read whenever something has changed."""

@@ -26,7 +26,6 @@ class Timings:
     renewal_s: float = 1.0  # between two signs of life to the coordination store
     silence_s: float = 1.5  # of a stream, then it counts as ended
     missed_s: float = 1.5  # without a stream of a master that was followed, then it is missed
-    hush_s: float = 2.0  # without a word of a follower, then its stream is ended
     grace_s: float = 1.0  # without a word of a follower, then it is taken out of the in-sync set
     heartbeat_s: float = 0.3  # without a word on a stream, then one that says nothing new
     refused_s: float = 1.0  # for which a port that refused says that the master is gone

@@ -110,7 +110,12 @@ def elected_state(view: CampaignView, now_ms: int) -> SetState:
         for replica in view.state.in_sync - {view.state.master}
         if (seen := view.alive.get(replica)) is not None and not seen.is_amnesiac
     } | {view.me}
-    for replica in sorted(view.state.in_sync - there):
+
+    def comes_late(replica: int) -> tuple[bool, bool, int]:
+        """Return the order in which members that are away fill the set up: those that will be there soonest first."""
+        return replica in view.alive and view.alive[replica].is_amnesiac, replica == view.state.master, replica
+
+    for replica in sorted(view.state.in_sync - there, key=comes_late):
         if len(there) >= view.state.minimum:
             break
         there.add(replica)

@@ -211,8 +211,12 @@ class Sender:
             command = await self._session.call(  # as `ask` does, with less around it: every message passes here
                 address, message.code, fields, message.body, timeout_s=timeout_s, expected=_STORED
             )
+        except TimedOut:
+            self._slow.doubt(message.topic)
+            raise
         finally:
             self._slow.end(number)
+        self._slow.answered(message.topic)
         now = clock.monotonic()
         self._latencies.sent(queue.broker_name, (now - began) * 1000, now)
         if command.code != ResponseCode.SUCCESS and self._policy.retry_not_ok:

@@ -68,7 +68,7 @@ class LogSender(asyncio.Protocol):
         self._can_write = True
         self._is_pumping = False
         self._reading: asyncio.Task[None] | None = None
-        self._wrote = self._ticked = self.heard
+        self._wrote = self.heard
         self._timer: Timer | None = None
 
     # --- the connection -------------------------------------------------------------------------------------------
@@ -262,8 +262,7 @@ class LogSender(asyncio.Protocol):
         """Send a heartbeat when one is due; give up a slave that is silent; go on where the rate had held it."""
         settings, now = self._owner.settings, self._clock.monotonic()
         heartbeat_s, silence_s = settings.ha_send_heartbeat_interval / 1000, settings.ha_housekeeping_interval / 1000
-        is_late, self._ticked = now - self._ticked >= silence_s / 2, now  # this process itself stood still
-        if now - self.heard >= silence_s and not is_late:
+        if now - self.heard >= silence_s:
             self.close("it was silent for too long", silent_s=round(now - self.heard, 1), key="haHousekeepingInterval")
             return
         is_due = now - self._wrote >= heartbeat_s or self._wire.has_news
