@@ -38,11 +38,15 @@ class Verdict:
     retried: int = 0
     duplicates: int = 0
     stored: int = 0
-    redelivered: int = 0
     broken: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)  # bodies
     out_of_order: list[str] = field(default_factory=list)
     doubled: list[str] = field(default_factory=list)  # as often as they are there once more
+    redelivered_at: list[float] = field(default_factory=list)
+
+    @property
+    def redelivered(self) -> int:
+        return len(self.redelivered_at)
 
     def breaks(self, what: str, found: Iterable[Any]) -> None:
         """Note a promise that was not kept, with the first cases of it."""
@@ -62,7 +66,7 @@ def judge(sends: list[Event], got: list[Event], stored: list[Event]) -> Verdict:
     verdict.lost = [body for body in acks if body not in places]
     verdict.breaks("acked lost", verdict.lost)
     verdict.breaks("acked elsewhere than it is", _moved(acks, places))
-    verdict.breaks("nobody sent", sorted(places.keys() - begun - {"first|0"}))
+    verdict.breaks("nobody sent", sorted(places.keys() - begun - {"first|0", "last|0"}))
     _judge_order(verdict, acks, places)
     _judge_duplicates(verdict, sends, places)
     _judge_consumers(verdict, got, at, acks)
@@ -136,7 +140,7 @@ def _judge_consumers(
         if at.get(place) != event["body"]:
             gone.append(f"{event['body']} at {queue}/{offset}, now {at.get(place)}")
         if place in seen:
-            verdict.redelivered += 1
+            verdict.redelivered_at.append(event["at"])
             continue
         seen.add(place)
         if offset != furthest.get(queue, -1) + 1:
@@ -174,8 +178,13 @@ def note_gaps(sends: list[Event], faults: list[Event]) -> None:
 def note_cases(sends: list[Event], faults: list[Event], what: str, bodies: Iterable[str]) -> None:
     """Note in the event of each fault how many of these messages are of it: it had begun last when they were sent."""
     sent_at = {_body(event): event["at"] for event in sends if event["event"] != "send"}
+    note_times(faults, what, [sent_at.get(body, 0.0) for body in bodies])
+
+
+def note_times(faults: list[Event], what: str, times: Iterable[float]) -> None:
+    """Note in the event of each fault how many of these moments were in or after it, and before the next one."""
     begun_at = [event["began"] for event in faults]
     for event in faults:
         event[what] = 0
-    for body in bodies if faults else ():
-        faults[max(0, bisect(begun_at, sent_at.get(body, 0.0)) - 1)][what] += 1
+    for at in times if faults else ():
+        faults[max(0, bisect(begun_at, at) - 1)][what] += 1

@@ -119,12 +119,13 @@ async def read_all(name_server: str, out: EventLog) -> dict[int, int]:
     return last
 
 
-async def first_send(producer: pyromq.Producer) -> None:
-    """Send until the set takes it: this makes the topic."""
+async def send_at_last(producer: pyromq.Producer, body: bytes) -> None:
+    """Send until the set takes it. The first one makes the topic. What stands before the last one is confirmed with it,
+    also if its own send had given up: nothing more becomes readable then."""
     async with asyncio.timeout(DRAIN_S):
         while True:
             try:
-                await producer.send(TOPIC, b"first|0")
+                await producer.send(TOPIC, body)
             except PyroError:
                 await asyncio.sleep(0.2)
             else:
@@ -138,7 +139,7 @@ async def run(name_server: str, folder: Path, pace_s: float) -> None:
         client = await stack.enter_async_context(pyromq.connect(name_server, instance="producers"))
         plain = await stack.enter_async_context(client.producer("plain"))
         once = await stack.enter_async_context(client.producer("once", policy=pyromq.SendPolicy(once=True)))
-        await first_send(plain)
+        await send_at_last(plain, b"first|0")
         for member in range(MEMBERS):
             other = await stack.enter_async_context(pyromq.connect(name_server, instance=f"member-{member}"))
             consumer = other.push_consumer(
@@ -152,6 +153,7 @@ async def run(name_server: str, folder: Path, pace_s: float) -> None:
                 tasks.create_task(send_with_key(how, key, pace_s, sends, stop))
             await asyncio.to_thread(sys.stdin.readline)
             stop.set()
+        await send_at_last(plain, b"last|0")
         print("reading", flush=True)
         last = await read_all(name_server, EventLog(folder / "stored.jsonl"))
         async with asyncio.timeout(DRAIN_S):

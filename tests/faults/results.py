@@ -38,6 +38,7 @@ class FaultRow(NamedTuple):
     lost: int
     out_of_order: int
     duplicates: int
+    redelivered: int = 0
 
 
 def read_lines(path: Path) -> list[Line]:
@@ -82,6 +83,7 @@ def _kind(name: str, alone: list[FaultRow], all_of_it: list[FaultRow]) -> dict[s
         "lost": sum(row.lost for row in all_of_it),
         "out of order": sum(row.out_of_order for row in all_of_it),
         "duplicates": sum(row.duplicates for row in all_of_it),
+        "redelivered": sum(row.redelivered for row in all_of_it),
     }
 
 

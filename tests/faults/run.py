@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from tests.faults.checker import Event, Verdict, acked_within, judge, note_cases, note_gaps, read_events
+from tests.faults.checker import Event, Verdict, acked_within, judge, note_cases, note_gaps, note_times, read_events
 from tests.faults.kinds import FAULTS
 from tests.faults.replicas import compare_replicas
 from tests.faults.results import FaultRow
@@ -101,6 +101,7 @@ def _row(event: Event) -> FaultRow:
         event["lost"],
         event["out of order"],
         event["duplicates"],
+        event["redelivered"],
     )
 
 
@@ -133,6 +134,7 @@ def carry_out(plan: Plan, folder: Path | None = None) -> Finished:
     note_cases(sends, faults, "lost", verdict.lost)
     note_cases(sends, faults, "out of order", verdict.out_of_order)
     note_cases(sends, faults, "duplicates", verdict.doubled)
+    note_times(faults, "redelivered", verdict.redelivered_at)
     return Finished(plan, verdict, time.monotonic() - began, faults)
 
 

@@ -18,7 +18,9 @@ from ..core.routing import Route
 from ..errors import Error
 
 FIRST_PAUSE_S = 0.04
+FIRST_FULL_PAUSE_S = 0.08
 FULL_PAUSE_S = 0.5
+FIRST_SHARE = 3  # what was there just now is looked for again after a third of the time for which it is away
 SHARE = 8  # what has been away for long is looked for after an eighth of that time
 CALM_AFTER_S = 10.0  # a topic that nobody has looked for again for so long is looked for at once the next time
 
@@ -49,6 +51,7 @@ class KnownRoutes:
     _reads: dict[str, asyncio.Task[Route]] = field(init=False, default_factory=dict)
     _rereads: dict[str, _Rereads] = field(init=False, default_factory=dict)
     changes: int = field(init=False, default=0)  # how often a route was another than before
+    _changed: asyncio.Event = field(init=False, default_factory=asyncio.Event)
 
     def __contains__(self, topic: object) -> bool:
         return topic in self._routes
@@ -83,7 +86,15 @@ class KnownRoutes:
         if before != route:
             self._rereads.pop(route.topic, None)
             self.changes += 1
+            changed, self._changed = self._changed, asyncio.Event()
+            changed.set()
             self.learned(before, route)
+
+    async def wait_for_change(self, within_s: float) -> None:
+        """Return once a route is another one, or after so many seconds."""
+        with suppress(TimeoutError):
+            async with self.clock.timeout(within_s):
+                await self._changed.wait()
 
     async def reread(self, topic: str, within_s: float) -> None:
         """Read a route because something failed: at once the first time, then with pauses that grow, chance in them.
@@ -106,7 +117,8 @@ class KnownRoutes:
         if now < rereads.not_before:
             return False
         rereads.in_vain += 1
-        longest = max(FULL_PAUSE_S, (now - rereads.began) / SHARE)
+        away_s = now - rereads.began
+        longest = max(FIRST_FULL_PAUSE_S, min(FULL_PAUSE_S, away_s / FIRST_SHARE), away_s / SHARE)
         rereads.not_before = now + growing_pause_s(FIRST_PAUSE_S, longest, rereads.in_vain, self.rng)
         return True
 

@@ -235,7 +235,9 @@ class Sender:
             if is_elsewhere and not isinstance(fault, NoBroker):
                 return
             pause_s = growing_pause_s(_FIRST_PAUSE_S, _MOST_PAUSE_S, sum(map(_is_passing, faults)), rng)
-        elif fault.code == ResponseCode.SYSTEM_BUSY:
+            await self._session.routes.wait_for_change(min(pause_s, max(0.0, deadline - clock.monotonic())))
+            return
+        if fault.code == ResponseCode.SYSTEM_BUSY:
             pause_s = busy_pause_s(sum(each.code == ResponseCode.SYSTEM_BUSY for each in faults), rng)
         else:
             return
