@@ -141,6 +141,11 @@ OURS ? acl list                                            => shop +Custom +Topi
 OURS [64] acl list --nope                                  => No such option
 OURS ? acl show shop                                       => Group:\* +All +10.0.0.0/8 +Deny
 OURS [1] acl show shp                                      => Closest: 'shop'
+OURS acl import FOLDER/plain_acl.yml --dry-run             => RocketMQ +Normal +3 +make
+OURS acl import FOLDER/plain_acl.yml --yes                 => left out: globalWhiteRemoteAddresses 10\.10
+OURS acl import FOLDER/plain_acl.yml --yes --json          => he is there already
+OURS [78] acl import FOLDER/none.yml                       => none.yml
+OURS user delete RocketMQ --yes                            => RocketMQ
 OURS acl role alice operator --yes                         => alice +operator
 OURS acl role alice none --yes --json                      => "role": "none"
 OURS [64] acl role alice boss --yes                        => boss
@@ -280,6 +285,20 @@ topic delete wide --yes --json                             => "deleted": true
 """
 
 
+PLAIN_ACL = """\
+globalWhiteRemoteAddresses: [10.10.103.*]
+accounts:
+- accessKey: RocketMQ
+  secretKey: 12345678
+  whiteRemoteAddress: 192.168.0.*
+  admin: false
+  defaultTopicPerm: DENY
+  topicPerms: [topicA=DENY]
+  groupPerms:
+  - groupB=PUB|SUB
+"""
+
+
 class Line(NamedTuple):
     words: str
     said: str
@@ -304,6 +323,10 @@ class Cluster:
     def __init__(self, names: str, folder: Path) -> None:
         self.names, self.folder = names, folder
         self.id = ""  # of the first message
+
+    def write_files(self) -> None:
+        """The files of other programs that commands read."""
+        (self.folder / "plain_acl.yml").write_text(PLAIN_ACL)
 
     def run(self, words: str, *more: str) -> Result:
         words = re.sub(r"\bID\b", self.id, words).replace("FOLDER", str(self.folder))
@@ -354,6 +377,7 @@ def read_json(done: Result) -> None:
 @contextmanager
 def at_work(cluster: Cluster) -> Iterator[Cluster]:
     """With its topics and members, and a dead letter of theirs."""
+    cluster.write_files()
     for topic in TOPICS:
         assert cluster.run(f"topic create {topic} --queues 1").exit_code == 0
     with members(cluster.names):

@@ -57,7 +57,7 @@ _PLANNED = {
 _REFUSED = (
     RefusedKeys(
         "users and permissions are those of ACL 2.0, so the ones of these files would not count",
-        "make the users by `mqadmin createUser` and `createAcl` (docs/access.md)",
+        "make users of those files by `pyromq acl import` (docs/access.md)",
         "aclEnable=false migrateAuthFromV1Enabled=false",
     ),
     RefusedKeys(

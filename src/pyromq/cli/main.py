@@ -86,6 +86,7 @@ EXTRAS = {
     **dict.fromkeys(("lz4", "zstandard"), "compress"),
     **dict.fromkeys(("pytest", "pytest_asyncio"), "testing"),
     **dict.fromkeys(("pymysql", "psycopg2"), "cdc"),
+    "yaml": "acl",
     "opentelemetry": "otel",
     "prometheus_client": "prometheus",
     "uvloop": "fast",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from ... import admin
@@ -9,8 +11,10 @@ from ...protocol.access import Action, Resource
 from ...protocol.bodies.groups import PolicyEntryInfo, PolicyInfo
 from ...text.similar import closest
 from ..terminal.options import one_broker, together
+from ..terminal.printing import print_prose
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command
+from .plain_acl import PlainAccount, PlainAcl, read_plain_acl
 from .servers import KeptUsers, check_known, kept_users, policy_rows
 
 _name = click.argument("name", metavar="USER")
@@ -140,6 +144,48 @@ async def delete(shell: Shell, name: str, resources: tuple[str, ...], broker: st
             wanted = [each for each in resources if each in had]
             await admin.users.delete_policies(shell.calls, one.server.address, name, wanted)
     shell.rows([row | {"deleted": True} for row in rows])
+
+
+@command(
+    "pyromq acl import conf/plain_acl.yml --dry-run",
+    "pyromq acl import conf/plain_acl.yml conf/acl/*.yml",
+    of=acl,
+    name="import",
+)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@one_broker
+@changes
+async def import_files(shell: Shell, files: tuple[str, ...], broker: str | None) -> None:
+    """Make users and permissions of RocketMQ 4.x's accounts (ACL 1.0, plain_acl.yml). Users who are there stay.
+
+    It is what RocketMQ 5.x does with migrateAuthFromV1Enabled. White lists are not taken over: it says which.
+    """
+    found = await kept_users(shell, broker)
+    accounts: dict[str, PlainAccount] = {}
+    for file in files:
+        plain = _read(file)
+        accounts |= {account.user.username or "": account for account in plain.accounts}
+        for text in plain.left_out:
+            print_prose(f"pyromq: left out: {text}")
+    there = {name for one in found for name in one.users}
+    new = {name: account for name, account in accounts.items() if name not in there}
+    rows = [
+        {"user": name, "type": account.user.user_type, "entries": sum(len(one.entries) for one in account.policies)}
+        | {"change": "make" if name in new else "none: he is there already"}
+        for name, account in accounts.items()
+    ]
+    if new:
+        shell.about_to(f"make {len(new)} users", rows)
+    for name, account in new.items():
+        for one in found:
+            await admin.users.put(shell.calls, one.server.address, account.user)
+            if account.policies:
+                await admin.users.put_policies(shell.calls, one.server.address, name, account.policies)
+    shell.rows(rows)
+
+
+def _read(file: str) -> PlainAcl:
+    return read_plain_acl(Path(file).read_bytes(), file)
 
 
 async def _with(shell: Shell, name: str, broker: str | None) -> list[KeptUsers]:
