@@ -12,7 +12,7 @@ from typing import Any
 
 import pymysql
 
-from pyromq.cdc.binlog.source import ServerAddress
+from pyromq.cdc.address import ServerAddress
 from tests.interop.peers.process import Program
 from tests.support import free_ports, require
 

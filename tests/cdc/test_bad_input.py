@@ -111,7 +111,8 @@ async def test_rules_tombstones_moved_keys_and_a_second_capture(mariadb: MariaDb
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"database_url": "postgresql://a@b/c"}, "postgresql is not captured"),
+        ({"database_url": "oracle://a@b/c"}, "oracle is not captured"),
+        ({"database_url": "postgresql://a@b"}, "names no database"),
         ({"database_url": "mariadb://host"}, "names no server and user"),
         ({"database_url": "mariadb://a@host:x"}, "cannot be read"),
         ({"name": "a b"}, "write letters, digits"),

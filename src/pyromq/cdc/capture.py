@@ -24,6 +24,7 @@ from .target import Target
 log = logs.get("pyromq.cdc")
 
 _IDLE_SAVE_S = 5.0
+_CONFIRM_S = 5.0
 _AGAIN_S = 1.0  # between attempts at a database that is away
 
 
@@ -46,6 +47,8 @@ class Capture:
     is_caught_up: bool = False
     _tables: SeenTables = field(init=False)
     _saved_at: float = 0.0
+    _saved_end: Position | None = None  # where the state on disk leads to, once its open round is finished
+    _confirmed_at: float = 0.0
     _is_news: bool = False  # a round has ended since the state was saved
 
     def __post_init__(self) -> None:
@@ -150,7 +153,9 @@ class Capture:
             await self._save()
         if self.clock.monotonic() - self._saved_at >= _IDLE_SAVE_S:
             await self._save()
-            await self.run_blocking(lambda: source.confirm(found.end))
+        if self.clock.monotonic() - self._confirmed_at >= _CONFIRM_S and (leads_to := self._saved_end) is not None:
+            self._confirmed_at = self.clock.monotonic()
+            await self.run_blocking(lambda: source.confirm(leads_to))
 
     # --- rounds ---------------------------------------------------------------------------------------------------
 
@@ -198,5 +203,7 @@ class Capture:
         await self.target.send(batches, placed, [letter], self.state.epoch, repeated=False)
 
     async def _save(self) -> None:
-        self.state.saved_ms, self._saved_at, self._is_news = self.clock.now_ms(), self.clock.monotonic(), False
-        await self.run_blocking(lambda: self.file.save(self.state))
+        state = self.state
+        state.saved_ms, self._saved_at, self._is_news = self.clock.now_ms(), self.clock.monotonic(), False
+        await self.run_blocking(lambda: self.file.save(state))
+        self._saved_end = state.position if state.open is None else state.open.end

@@ -41,13 +41,17 @@ class Position(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Column(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A column as the log describes it. `kind` is the JSON form of its values, `meaning` Debezium's name for that."""
+    """A column as the log describes it.
+
+    `kind` is the JSON form of its values, `meaning` Debezium's name for that, `items` the form of what an array holds.
+    """
 
     name: str
     type: str
     kind: str = "string"
     meaning: str = ""
     is_key: bool = False
+    items: str = ""
 
 
 class SourceTable(msgspec.Struct, frozen=True):

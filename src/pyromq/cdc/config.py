@@ -6,12 +6,11 @@ import re
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from ..config import JavaKeys, check_ranges, setting
 from ..config.settings import option
 from ..errors import ConfigError
-from .binlog.source import ServerAddress
+from .address import ServerAddress, read_address
 from .rules import Rules
 
 CDC_KEYS = JavaKeys()
@@ -24,7 +23,7 @@ class CdcConfig:
     """One source, its topics, and where the position is kept."""
 
     name: str = option("cdc", help="name of the source, in events and to brokers. Keep it, and give no other the same")
-    database_url: str = option("", help="mariadb://USER@HOST:PORT")
+    database_url: str = option("", help="mariadb://USER@HOST:PORT or postgresql://USER@HOST:PORT/DATABASE")
     database_password: str = setting("", help="password of the user; better in PYROMQ_CDC_DATABASE_PASSWORD")
     database_tls_ca: str = setting(
         "", help="file of the authority that signed the database's certificate; empty: no TLS"
@@ -45,6 +44,9 @@ class CdcConfig:
         0, low=0, high=4294967295, wide=True, help="number among MariaDB's replicas; 0: of the name"
     )
 
+    slot: str = setting("", help="PostgreSQL's replication slot; empty: pyromq_NAME")
+    publication: str = setting("", help="PostgreSQL's publication; empty: pyromq_NAME. Made if it is missing")
+
     def __post_init__(self) -> None:
         check_ranges(self)
         if _NAME.fullmatch(self.name) is None:
@@ -56,24 +58,7 @@ class CdcConfig:
     @property
     def database(self) -> ServerAddress:
         """Return where the database is. ConfigError if databaseUrl does not say, or names one that is not captured."""
-        try:
-            parts = urlsplit(self.database_url)
-            port = parts.port
-        except ValueError as fault:
-            raise ConfigError(f"databaseUrl cannot be read: {fault}. Write mariadb://USER@HOST:3306") from None
-        if parts.scheme and parts.scheme != "mariadb":
-            raise ConfigError(
-                f"databaseUrl: {parts.scheme} is not captured, MariaDB is: write mariadb://USER@HOST:3306"
-            )
-        if not parts.hostname or not parts.username:
-            raise ConfigError("databaseUrl names no server and user: write mariadb://USER@HOST:3306")
-        return ServerAddress(
-            host=parts.hostname,
-            port=port or 3306,
-            user=unquote(parts.username),
-            password=self.database_password or unquote(parts.password or ""),
-            tls_ca=self.database_tls_ca,
-        )
+        return read_address(self.database_url, self.database_password, self.database_tls_ca)
 
     @property
     def rules(self) -> Rules:

@@ -39,7 +39,7 @@ def schema_of(table: SourceTable, rules: Rules) -> dict[str, Any]:
 def _field(column: Column) -> dict[str, Any]:
     found: dict[str, Any] = {"type": column.kind, "optional": not column.is_key, "field": column.name}
     if column.kind == "array":
-        found["items"] = {"type": "string", "optional": True}
+        found["items"] = {"type": column.items, "optional": True}
     if column.meaning:
         found |= {"name": column.meaning, "version": 1}
     found["parameters"] = {"__debezium.source.column.type": column.type}

@@ -18,12 +18,9 @@ from ..client.connect.tls_choice import from_environment
 from ..config import Loaded
 from ..errors import ConfigError
 from ..files import make_folder
-from .binlog import checks as mariadb_checks
-from .binlog.snapshot import MariaDbSnapshot
-from .binlog.source import BinlogSource
 from .capture import Capture
-from .changes import ChangeSource, Finding, Position
 from .config import CdcConfig
+from .databases import open_snapshot, open_source
 from .rules import DEAD, Rules, topic_name
 from .state import StateFile
 from .target import Target
@@ -56,8 +53,8 @@ async def run(
                 file=file,
                 rules=config.rules,
                 target=target,
-                open_source=source_opener(config),
-                open_snapshot=lambda: MariaDbSnapshot(config.database, config.name, config.rules.is_wanted),
+                open_source=lambda start, until: open_source(config, start, until),
+                open_snapshot=lambda: open_snapshot(config, is_first=state.position is None),
                 clock=clock,
                 run_blocking=run_blocking,
                 stop_wanted=stop_wanted,
@@ -88,15 +85,6 @@ async def say_promise(target: Target, rules: Rules) -> None:
         log.info("each change is stored once")
 
 
-def source_opener(config: CdcConfig) -> Callable[[Position, Position | None], ChangeSource]:
-    rules = config.rules
-
-    def open_source(start: Position, until: Position | None) -> ChangeSource:
-        return BinlogSource(config.database, config.name, start, rules.is_wanted, config.replica_number, until)
-
-    return open_source
-
-
 @contextmanager
 def only_one(folder: Path) -> Iterator[None]:
     """Hold the folder. ConfigError if another process captures with it."""
@@ -110,8 +98,3 @@ def only_one(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def check(config: CdcConfig, position: Position | None) -> Iterator[Finding]:
-    """Yield what the database is like for a capture."""
-    return mariadb_checks.check(config.database, config.rules.is_wanted, position)

@@ -75,7 +75,7 @@ def status(config_file: Path | None, as_json: bool, **flags: Any) -> None:
 @together(_settings, _json)
 def check(config_file: Path | None, as_json: bool, **flags: Any) -> None:
     """Check the database: log, rights, retention, zone, keys; with what mends it. Exit code 1 if something is bad."""
-    from ..cdc.server import check as findings_of
+    from ..cdc.databases import check as findings_of
     from ..cdc.state import StateFile
 
     config = _load(config_file, flags).config

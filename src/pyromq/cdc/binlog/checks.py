@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from ..address import ServerAddress
 from ..changes import Finding, IsWanted, Position
 from .gtids import GtidSet
-from .source import ServerAddress, ask, connect, quoted
+from .source import ask, connect, quoted
 
 _LEAST_RETENTION_S = 86_400
 _RIGHTS = ("SELECT", "REPLICATION SLAVE", "BINLOG MONITOR")

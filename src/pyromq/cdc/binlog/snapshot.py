@@ -14,6 +14,7 @@ from typing import Any
 
 from ... import __version__
 from ...model.wire_text import decimal_number, whole_number
+from ..address import ServerAddress
 from ..changes import (
     CaptureError,
     Column,
@@ -27,7 +28,7 @@ from ..changes import (
 )
 from ..events import Op, Row
 from .gtids import GtidSet
-from .source import ServerAddress, ask, connect, one, quoted
+from .source import ask, connect, one, quoted
 from .values import shortest_float
 
 _TABLES = (

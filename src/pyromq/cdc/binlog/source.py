@@ -9,10 +9,10 @@ import socket
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ... import __version__
+from ..address import ServerAddress
 from ..changes import CaptureError, DatabaseAway, IsWanted, LogLost, Position, ReadBounds, RowChange, Slice
 from ..events import Row
 from .gtids import GtidSet
@@ -33,19 +33,6 @@ _RECEIVE = 1 << 18
 _WHOLE_PACKET = 0xFFFFFF
 _AWAY = (1040, 1053, 1927, 2002, 2003, 2006, 2013)  # too many connections, shutting down, not there
 _LOG_LOST = 1236  # of the server, for whatever it has not in its log
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerAddress:
-    """Where a database is and who we are to it."""
-
-    host: str
-    port: int
-    user: str
-    password: str
-    database: str = ""
-    tls_ca: str = ""
-    connect_s: float = 10.0
 
 
 def connect(address: ServerAddress) -> Connection[Any]:
