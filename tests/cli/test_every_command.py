@@ -98,7 +98,7 @@ ELSEWHERE = {
     "completion": "test_tree.py",
     "msg recheck": "test_recheck.py",
     **dict.fromkeys(("audit tail", "audit search", "audit verify"), "test_audit.py"),
-    **dict.fromkeys(("cdc run", "cdc status", "cdc check", "cdc reset"), "../cdc"),
+    **dict.fromkeys(("cdc run", "cdc status", "cdc check", "cdc snapshot", "cdc reset"), "../cdc"),
 }
 
 

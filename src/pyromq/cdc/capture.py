@@ -7,8 +7,9 @@ stored, and messages leave only when the disk has them and the names that they l
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from .. import logs
@@ -16,7 +17,7 @@ from ..ambient import Clock, RunBlocking
 from ..model.foreign_text import bounded_line
 from .changes import ChangeSource, DatabaseAway, Position, ReadBounds, RowChange, Slice, TableSnapshot
 from .messages import Captured, messages_of
-from .rules import DEAD, Rules, topic_name
+from .rules import DEAD, Rules, matches, topic_name
 from .seen_tables import SeenTables
 from .state import CaptureState, Round, StateFile, TableProgress
 from .target import Target
@@ -25,6 +26,8 @@ log = logs.get("pyromq.cdc")
 
 _IDLE_SAVE_S = 5.0
 _CONFIRM_S = 5.0
+_SHARE_S = 2.0  # of rows that are read while the stream goes on, and of the stream in between
+_ASK_EVERY_S = 1.0
 _AGAIN_S = 1.0  # between attempts at a database that is away
 
 
@@ -49,6 +52,8 @@ class Capture:
     _saved_at: float = 0.0
     _saved_end: Position | None = None  # where the state on disk leads to, once its open round is finished
     _confirmed_at: float = 0.0
+    _asked_at: float = 0.0
+    _streams_since: float = 0.0
     _is_news: bool = False  # a round has ended since the state was saved
 
     def __post_init__(self) -> None:
@@ -63,6 +68,9 @@ class Capture:
             try:
                 if self.state.position is None or self._unread():
                     await self._read_tables()
+                elif asked := await self.run_blocking(self.file.asked):
+                    await self._begin_again(asked)
+                    continue
                 await self._stream()
             except DatabaseAway as fault:
                 log.warning("the database is away, the capture waits", fault=fault)
@@ -84,7 +92,8 @@ class Capture:
     async def _read_tables(self) -> None:
         """Send the rows of all tables as they are at one position of the log, from which the stream goes on.
 
-        After an interruption the changes of meanwhile come first, and then the rest as it is by then.
+        After an interruption the changes of meanwhile come first, and then the rest as it is by then. While the stream
+        is to go on, each share of the rows is read so: as they are at a position that the stream has come to.
         """
         snapshot = await self.run_blocking(self.open_snapshot)
         try:
@@ -95,14 +104,32 @@ class Capture:
                 await self._save()
             elif self.state.position != snapshot.position:
                 await self._stream(until=snapshot.position)
+            ends_at = self.clock.monotonic() + _SHARE_S if self.state.is_incremental else math.inf
             for progress in self._unread():
-                await self._read_table(snapshot, progress)
-                if self.stop_wanted.is_set():
+                await self._read_table(snapshot, progress, ends_at)
+                if self.stop_wanted.is_set() or self.clock.monotonic() >= ends_at:
                     return
+            self.state.is_incremental = False
         finally:
             await self.run_blocking(snapshot.close)
 
-    async def _read_table(self, snapshot: TableSnapshot, progress: TableProgress) -> None:
+    async def _begin_again(self, asked: Sequence[str]) -> None:
+        """Note which tables are to be read again while the stream goes on."""
+        snapshot = await self.run_blocking(self.open_snapshot)
+        try:
+            sizes = await self.run_blocking(snapshot.tables)
+        finally:
+            await self.run_blocking(snapshot.close)
+        found = {each.table: each for each in sizes if matches(each.table, asked)}
+        if not found:
+            log.warning("no table is captured that is to be read again", asked=", ".join(asked))
+        kept = tuple(each for each in self.state.snapshot if each.table not in found)
+        self.state.snapshot = kept + tuple(TableProgress(table, about=each.about) for table, each in found.items())
+        self.state.is_incremental = bool(found)
+        await self._save()
+        await self.run_blocking(self.file.forget_asked)
+
+    async def _read_table(self, snapshot: TableSnapshot, progress: TableProgress, ends_at: float) -> None:
         assert self.state.position is not None
         last, rows = progress.last, progress.rows
         while not self.stop_wanted.is_set():
@@ -112,14 +139,14 @@ class Capture:
             done = TableProgress(progress.table, last, rows, max(rows, progress.about), is_done=last is None)
             await self._send(found.changes, self.state.position, self.state.ts_ms, done)
             log.info("snapshot", table=progress.table, rows=rows, about=done.about)
-            if last is None:
+            if last is None or self.clock.monotonic() >= ends_at:
                 return
 
     # --- the stream -----------------------------------------------------------------------------------------------
 
     async def _stream(self, until: Position | None = None) -> None:
         """Follow the log from our position on; `until`: to this place and no further."""
-        start = self.state.position
+        start, self._streams_since = self.state.position, self.clock.monotonic()
         assert start is not None
         source = await self.run_blocking(lambda: self.open_source(start, until))
         try:
@@ -134,12 +161,22 @@ class Capture:
                 found = await reading
                 reading = self._read(source)
                 await self._take(source, found)
-                if until is not None and self.state.position == until:
+                if self.state.position == until or (until is None and await self._is_enough()):
                     return
         finally:
             await asyncio.gather(reading, return_exceptions=True)
             if self.state.open is None:
                 await self._save()
+
+    async def _is_enough(self) -> bool:
+        """Return whether it is time to read rows: a share of those that were asked for, or the first of them."""
+        now = self.clock.monotonic()
+        if self._unread():
+            return self.is_caught_up or now - self._streams_since >= _SHARE_S
+        if now - self._asked_at < _ASK_EVERY_S:
+            return False
+        self._asked_at = now
+        return bool(await self.run_blocking(self.file.asked))
 
     def _read(self, source: ChangeSource) -> asyncio.Future[Slice]:
         return asyncio.ensure_future(self.run_blocking(lambda: source.read(self.bounds)))

@@ -59,7 +59,7 @@ class Rules(msgspec.Struct, frozen=True, omit_defaults=True):
             raise ConfigError(f"prefix = {self.prefix!r}: {fault}")
 
     def is_wanted(self, table: str) -> bool:
-        return _matches(table, self.include) and not _matches(table, self.exclude) and not _matches(table, _SYSTEM)
+        return matches(table, self.include) and not matches(table, self.exclude) and not matches(table, _SYSTEM)
 
     def topic_of(self, table: str) -> str:
         """Return the topic of a table. Dots become -, other characters that topics cannot have _."""
@@ -86,14 +86,15 @@ def topic_name(*words: str) -> str:
     return "-".join(_NOT_IN_A_TOPIC.sub("_", word) for word in words)
 
 
-def _matches(name: str, patterns: Sequence[str]) -> bool:
+def matches(name: str, patterns: Sequence[str]) -> bool:
+    """Return whether a full name is one of the patterns, which may have * and ?."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 @lru_cache(1000)
 def _columns(table: SourceTable, patterns: tuple[str, ...]) -> frozenset[str]:
     full = table.full_name
-    return frozenset(each.name for each in table.columns if _matches(f"{full}.{each.name}", patterns))
+    return frozenset(each.name for each in table.columns if matches(f"{full}.{each.name}", patterns))
 
 
 def check_key_is_shown(rules: Rules, table: SourceTable) -> str | None:

@@ -59,7 +59,7 @@ class CaptureState(msgspec.Struct, omit_defaults=True):
     number: int = 0
     open: Round | None = None
     snapshot: tuple[TableProgress, ...] = ()
-    is_incremental: bool = False
+    is_incremental: bool = False  # the tables to read were asked for while the stream went on, which it does
     ts_ms: int = 0  # of the newest change that is stored
     saved_ms: int = 0
     counts: dict[str, int] = {}
@@ -95,6 +95,28 @@ class StateFile:
 
     def save(self, state: CaptureState) -> None:
         replace_file(self.path, msgspec.msgpack.encode(state))
+
+    # Tables that are to be read again: asked for in a file, since the state belongs to the process that captures.
+
+    @property
+    def request(self) -> Path:
+        return self.path.with_name("snapshot.request")
+
+    def ask(self, tables: tuple[str, ...]) -> None:
+        """Ask the capture, which may run now or later, to read these tables again. Names may have * and ?."""
+        replace_file(self.request, msgspec.json.encode(sorted({*self.asked(), *tables})))
+
+    def asked(self) -> tuple[str, ...]:
+        """Return which tables are asked for. CaptureError if the file is damaged."""
+        try:
+            return msgspec.json.decode(self.request.read_bytes(), type=tuple[str, ...])
+        except FileNotFoundError:
+            return ()
+        except (msgspec.MsgspecError, UnicodeDecodeError) as fault:
+            raise CaptureError(f"{self.request} is damaged ({fault}): remove it, and ask again") from None
+
+    def forget_asked(self) -> None:
+        self.request.unlink(missing_ok=True)
 
 
 def forget_position(state: CaptureState) -> CaptureState:

@@ -32,4 +32,6 @@ def report(state: CaptureState, now_ms: int) -> dict[str, Any]:
 def phase_of(state: CaptureState) -> str:
     if state.position is None:
         return "not begun"
-    return "stream" if all(each.is_done for each in state.snapshot) else "snapshot"
+    if all(each.is_done for each in state.snapshot):
+        return "stream"
+    return "stream and snapshot" if state.is_incremental else "snapshot"

@@ -7,19 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..ambient import SystemClock, system_random
+from ..ambient import SystemClock, pause, system_random
 from ..cdc.config import CDC_KEYS, CdcConfig
+from ..cdc.rules import matches
+from ..errors import PyroError
 from ..text import tables
 from .serve.setting_options import config_options, load_settings
 from .serve.stopping import stop_on_signals
 from .terminal.interrupts import confirm
 from .terminal.options import together
 from .terminal.printing import columns, print_lines, print_prose, print_text, to_json
+from .terminal.progress import until_stopped
 from .terminal.tree import Tree, command
 
 if TYPE_CHECKING:
+    from ..cdc.state import StateFile
     from ..config import Loaded
 
+_LOOK_S = 0.2
 _json = click.option("--json", "as_json", is_flag=True, help="JSON instead of a table.")
 _settings = config_options(CdcConfig)
 
@@ -95,6 +100,45 @@ def check(config_file: Path | None, as_json: bool, **flags: Any) -> None:
         print_lines(*tables.lines(rows, columns()))
     if any(one.is_bad for one in findings):
         raise click.exceptions.Exit(1)
+
+
+@command(
+    "pyromq cdc snapshot shop.orders -c cdc.toml",
+    "pyromq cdc snapshot 'shop.public.*' -c cdc.toml --wait",
+    of=cdc,
+)
+@together(_settings, _json)
+@click.argument("tables", nargs=-1, required=True, metavar="TABLE...")
+@click.option("--wait", is_flag=True, help="Wait until all rows are sent, and show how far it is.")
+def snapshot(config_file: Path | None, tables: tuple[str, ...], wait: bool, as_json: bool, **flags: Any) -> None:
+    """Have the rows of tables sent again while the stream goes on. Names may have * and ?, as shop.*."""
+    from ..cdc.state import StateFile
+
+    config = _load(config_file, flags).config
+    file = StateFile(config.state_dir, config.name)
+    if file.load().position is None:
+        raise PyroError(f"{config.name} has not begun: pyromq cdc run reads the rows of all tables first")
+    file.ask(tables)
+    if wait:
+        _wait_until_read(file, tables)
+    said = "sent" if wait else "asked for: the capture reads them as soon as it runs. pyromq cdc status shows how far"
+    if as_json:
+        print_lines(to_json({"source": config.name, "tables": list(tables), "state": "sent" if wait else "asked"}))
+    else:
+        print_prose(f"{config.name}: rows of {', '.join(tables)} are {said}")
+
+
+def _wait_until_read(file: StateFile, tables: tuple[str, ...]) -> None:
+    then = "The capture goes on with it: pyromq cdc status shows how far it is."
+    with until_stopped(f"reading {', '.join(tables)}", then, in_bytes=False) as report:
+        while True:
+            read = [each for each in file.load().snapshot if matches(each.table, tables)]
+            report(sum(each.rows for each in read), sum(max(each.rows, each.about) for each in read))
+            if not file.asked() and not read:
+                raise PyroError(f"no table is captured that matches {', '.join(tables)}: type pyromq cdc check")
+            if not file.asked() and all(each.is_done for each in file.load().snapshot if matches(each.table, tables)):
+                return
+            pause(_LOOK_S)
 
 
 @command("pyromq cdc reset -c cdc.toml --yes", of=cdc)
