@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,19 +13,13 @@ from pyromq.cdc.config import CdcConfig
 from pyromq.cdc.events import NEW_KEY_PROPERTY, OLD_KEY_PROPERTY, Op
 from pyromq.client.client import connect
 from pyromq.errors import ConfigError
-from tests.cdc.mariadb import MariaDb, require_mariadb
+from tests.cdc.mariadb import MariaDb
 from tests.cdc.world import CaptureWorld, check_once
 
 
-@pytest.fixture(scope="module")
-def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
-    require_mariadb()
-    server = MariaDb(tmp_path_factory.mktemp("mariadb"))
-    yield server
-    server.kill()
-
-
 def world_of(mariadb: MariaDb, folder: Path, *more: str, settings: tuple[str, ...] = ()) -> CaptureWorld:
+    if mariadb.program is None:
+        mariadb.start()
     mariadb.run("DROP DATABASE shop", "CREATE DATABASE shop CHARACTER SET utf8mb4")
     rules = ["mask = ['shop.t.secret']", "leave_out = ['shop.t.noise']", "rename = ['shop.other=else']"]
     (folder / "cdc.toml").write_text("\n".join(rules))

@@ -9,16 +9,8 @@ from pathlib import Path
 import pytest
 
 from pyromq.cdc.events import Op
-from tests.cdc.mariadb import MariaDb, require_mariadb
+from tests.cdc.mariadb import MariaDb
 from tests.cdc.world import CaptureWorld, check_once, rows_of
-
-
-@pytest.fixture(scope="module")
-def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
-    require_mariadb()
-    server = MariaDb(tmp_path_factory.mktemp("mariadb"))
-    yield server
-    server.kill()
 
 
 @pytest.fixture

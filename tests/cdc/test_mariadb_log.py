@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -14,20 +13,14 @@ from pyromq.cdc.binlog.snapshot import MariaDbSnapshot
 from pyromq.cdc.binlog.source import BinlogSource
 from pyromq.cdc.changes import CaptureError, LogLost, Position, ReadBounds, RowChange
 from pyromq.cdc.events import UNAVAILABLE, Op
-from tests.cdc.mariadb import MariaDb, require_mariadb
+from tests.cdc.mariadb import MariaDb
 from tests.interop.waiting import eventually
-
-
-@pytest.fixture(scope="module")
-def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
-    require_mariadb()
-    server = MariaDb(tmp_path_factory.mktemp("mariadb"))
-    yield server
-    server.kill()
 
 
 @pytest.fixture
 def database(mariadb: MariaDb) -> MariaDb:
+    if mariadb.program is None:
+        mariadb.start()
     mariadb.run("DROP DATABASE shop", "CREATE DATABASE shop CHARACTER SET utf8mb4")
     return mariadb
 

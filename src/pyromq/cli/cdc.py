@@ -132,11 +132,13 @@ def _wait_until_read(file: StateFile, tables: tuple[str, ...]) -> None:
     then = "The capture goes on with it: pyromq cdc status shows how far it is."
     with until_stopped(f"reading {', '.join(tables)}", then, in_bytes=False) as report:
         while True:
+            is_noted = not file.asked()  # then the state that is read behind it has the tables
             read = [each for each in file.load().snapshot if matches(each.table, tables)]
-            report(sum(each.rows for each in read), sum(max(each.rows, each.about) for each in read))
-            if not file.asked() and not read:
+            if is_noted and not read:
                 raise PyroError(f"no table is captured that matches {', '.join(tables)}: type pyromq cdc check")
-            if not file.asked() and all(each.is_done for each in file.load().snapshot if matches(each.table, tables)):
+            if is_noted:
+                report(sum(each.rows for each in read), sum(max(each.rows, each.about) for each in read))
+            if is_noted and all(each.is_done for each in read):
                 return
             pause(_LOOK_S)
 
@@ -159,5 +161,6 @@ def reset(config_file: Path | None, yes: bool, as_json: bool, **flags: Any) -> N
             print_prose(f"The next run of {config.name} will read all rows again.")
             confirm("Go on?")
         file.save(forget_position(state))
+        file.forget_asked()
     said = f"{config.name}: the next run begins with a snapshot"
     print_lines(to_json({"source": config.name, "next": "snapshot"}) if as_json else said)
