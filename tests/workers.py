@@ -17,6 +17,7 @@ WHOLE: dict[str, tuple[str, ...]] = {
     "interop": ("tests/interop",),
     "spark": ("tests/spark", "tests/pipelines"),
     "mqadmin": ("tests/mqadmin",),
+    "cdc": ("tests/cdc",),
 }
 _UNIT_OF = {folder: unit for unit, folders in WHOLE.items() for folder in folders}
 

@@ -15,7 +15,7 @@ from typing import Any
 import psycopg2
 
 from pyromq.cdc.address import ServerAddress
-from pyromq.cdc.postgres.connection import Connection
+from pyromq.cdc.postgres.connection import PostgresConnection
 from tests.interop.peers.process import Program
 from tests.support import free_ports, require
 
@@ -111,8 +111,8 @@ class Postgres:
             cursor.execute(statement)
             return list(cursor.fetchall())
 
-    def connect(self) -> Connection:
-        return Connection(self.address)
+    def connect(self) -> PostgresConnection:
+        return PostgresConnection(self.address)
 
     def clear(self) -> None:
         """Leave the database as it was made: no tables, slots, publications."""

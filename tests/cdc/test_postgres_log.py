@@ -13,11 +13,11 @@ import pytest
 from pyromq.cdc.changes import CaptureError, Finding, LogLost, Position, ReadBounds, RowChange
 from pyromq.cdc.events import UNAVAILABLE, Op
 from pyromq.cdc.postgres.checks import check
-from pyromq.cdc.postgres.connection import Connection
+from pyromq.cdc.postgres.connection import PostgresConnection
 from pyromq.cdc.postgres.lsn import lsn_of
 from pyromq.cdc.postgres.slots import ensure_publication, slot_names
 from pyromq.cdc.postgres.snapshot import PostgresSnapshot
-from pyromq.cdc.postgres.source import Place, PostgresSource
+from pyromq.cdc.postgres.source import PostgresPlace, PostgresSource
 from tests.cdc.postgres import Postgres
 from tests.interop.waiting import eventually
 
@@ -36,9 +36,9 @@ def database(postgres: Postgres) -> Postgres:
     return postgres
 
 
-def place_of(database: Postgres, **changed: str) -> Place:
+def place_of(database: Postgres, **changed: str) -> PostgresPlace:
     address = replace(database.address, user="admin", password="admin secret")
-    return Place(replace(address, **changed), "test", NAMES, lambda table: table.startswith("shop."))  # type: ignore[arg-type]
+    return PostgresPlace(replace(address, **changed), "test", NAMES, lambda table: table.startswith("shop."))  # type: ignore[arg-type]
 
 
 def begin(database: Postgres) -> Position:
@@ -361,7 +361,7 @@ def finding(database: Postgres, what: str, position: Position | None = None) -> 
 
 def test_a_publication_never_keeps_programs_from_changing_rows(database: Postgres) -> None:
     database.run("CREATE TABLE loose (a int)", "INSERT INTO loose VALUES (1)")
-    with closing(Connection(place_of(database).address)) as connection:
+    with closing(PostgresConnection(place_of(database).address)) as connection:
         with pytest.raises(CaptureError, match=r'ALTER TABLE "public"."loose" REPLICA IDENTITY FULL'):
             ensure_publication(connection, NAMES.publication, "shop", lambda table: True)
         database.run("CREATE TABLE t (id int PRIMARY KEY)")

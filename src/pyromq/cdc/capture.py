@@ -27,7 +27,7 @@ log = logs.get("pyromq.cdc")
 _IDLE_SAVE_S = 5.0
 _CONFIRM_S = 5.0
 _SHARE_S = 2.0  # of rows that are read while the stream goes on, and of the stream in between
-_ASK_EVERY_S = 1.0
+_POLL_EVERY_S = 1.0
 _AGAIN_S = 1.0  # between attempts at a database that is away
 
 
@@ -52,7 +52,7 @@ class Capture:
     _saved_at: float = 0.0
     _saved_end: Position | None = None  # where the state on disk leads to, once its open round is finished
     _confirmed_at: float = 0.0
-    _asked_at: float = 0.0
+    _polled_at: float = 0.0
     _streams_since: float = 0.0
     _is_news: bool = False  # a round has ended since the state was saved
 
@@ -68,7 +68,7 @@ class Capture:
             try:
                 if self.state.position is None or self._unread():
                     await self._read_tables()
-                elif asked := await self.run_blocking(self.file.asked):
+                elif asked := await self.run_blocking(self.file.requested):
                     await self._begin_again(asked)
                     continue
                 await self._stream()
@@ -127,7 +127,7 @@ class Capture:
         self.state.snapshot = kept + tuple(TableProgress(table, about=each.about) for table, each in found.items())
         self.state.is_incremental = bool(found)
         await self._save()
-        await self.run_blocking(self.file.forget_asked)
+        await self.run_blocking(self.file.forget_request)
 
     async def _read_table(self, snapshot: TableSnapshot, progress: TableProgress, ends_at: float) -> None:
         assert self.state.position is not None
@@ -173,10 +173,10 @@ class Capture:
         now = self.clock.monotonic()
         if self._unread():
             return self.is_caught_up or now - self._streams_since >= _SHARE_S
-        if now - self._asked_at < _ASK_EVERY_S:
+        if now - self._polled_at < _POLL_EVERY_S:
             return False
-        self._asked_at = now
-        return bool(await self.run_blocking(self.file.asked))
+        self._polled_at = now
+        return bool(await self.run_blocking(self.file.requested))
 
     def _read(self, source: ChangeSource) -> asyncio.Future[Slice]:
         return asyncio.ensure_future(self.run_blocking(lambda: source.read(self.bounds)))

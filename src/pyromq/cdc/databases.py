@@ -12,7 +12,7 @@ from .config import CdcConfig
 from .postgres import checks as postgres_checks
 from .postgres.slots import slot_names
 from .postgres.snapshot import PostgresSnapshot
-from .postgres.source import Place, PostgresSource
+from .postgres.source import PostgresPlace, PostgresSource
 
 
 def open_source(config: CdcConfig, start: Position, until: Position | None) -> ChangeSource:
@@ -38,6 +38,6 @@ def check(config: CdcConfig, position: Position | None) -> Iterator[Finding]:
     return mariadb_checks.check(config.database, config.rules.is_wanted, position)
 
 
-def _place(config: CdcConfig) -> Place:
+def _place(config: CdcConfig) -> PostgresPlace:
     names = slot_names(config.name, config.slot, config.publication)
-    return Place(config.database, config.name, names, config.rules.is_wanted)
+    return PostgresPlace(config.database, config.name, names, config.rules.is_wanted)

@@ -99,24 +99,24 @@ class StateFile:
     # Tables that are to be read again: asked for in a file, since the state belongs to the process that captures.
 
     @property
-    def request(self) -> Path:
+    def request_file(self) -> Path:
         return self.path.with_name("snapshot.request")
 
-    def ask(self, tables: tuple[str, ...]) -> None:
+    def request(self, tables: tuple[str, ...]) -> None:
         """Ask the capture, which may run now or later, to read these tables again. Names may have * and ?."""
-        replace_file(self.request, msgspec.json.encode(sorted({*self.asked(), *tables})))
+        replace_file(self.request_file, msgspec.json.encode(sorted({*self.requested(), *tables})))
 
-    def asked(self) -> tuple[str, ...]:
+    def requested(self) -> tuple[str, ...]:
         """Return which tables are asked for. CaptureError if the file is damaged."""
         try:
-            return msgspec.json.decode(self.request.read_bytes(), type=tuple[str, ...])
+            return msgspec.json.decode(self.request_file.read_bytes(), type=tuple[str, ...])
         except FileNotFoundError:
             return ()
         except (msgspec.MsgspecError, UnicodeDecodeError) as fault:
-            raise CaptureError(f"{self.request} is damaged ({fault}): remove it, and ask again") from None
+            raise CaptureError(f"{self.request_file} is damaged ({fault}): remove it, and ask again") from None
 
-    def forget_asked(self) -> None:
-        self.request.unlink(missing_ok=True)
+    def forget_request(self) -> None:
+        self.request_file.unlink(missing_ok=True)
 
 
 def forget_position(state: CaptureState) -> CaptureState:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..cdc.state import StateFile
     from ..config import Loaded
 
-_LOOK_S = 0.2
+_POLL_S = 0.2
 _json = click.option("--json", "as_json", is_flag=True, help="JSON instead of a table.")
 _settings = config_options(CdcConfig)
 
@@ -118,7 +118,7 @@ def snapshot(config_file: Path | None, tables: tuple[str, ...], wait: bool, as_j
     file = StateFile(config.state_dir, config.name)
     if file.load().position is None:
         raise PyroError(f"{config.name} has not begun: pyromq cdc run reads the rows of all tables first")
-    file.ask(tables)
+    file.request(tables)
     if wait:
         _wait_until_read(file, tables)
     said = "sent" if wait else "asked for: the capture reads them as soon as it runs. pyromq cdc status shows how far"
@@ -132,7 +132,7 @@ def _wait_until_read(file: StateFile, tables: tuple[str, ...]) -> None:
     then = "The capture goes on with it: pyromq cdc status shows how far it is."
     with until_stopped(f"reading {', '.join(tables)}", then, in_bytes=False) as report:
         while True:
-            is_noted = not file.asked()  # then the state that is read behind it has the tables
+            is_noted = not file.requested()  # then the state that is read behind it has the tables
             read = [each for each in file.load().snapshot if matches(each.table, tables)]
             if is_noted and not read:
                 raise PyroError(f"no table is captured that matches {', '.join(tables)}: type pyromq cdc check")
@@ -140,7 +140,7 @@ def _wait_until_read(file: StateFile, tables: tuple[str, ...]) -> None:
                 report(sum(each.rows for each in read), sum(max(each.rows, each.about) for each in read))
             if is_noted and all(each.is_done for each in read):
                 return
-            pause(_LOOK_S)
+            pause(_POLL_S)
 
 
 @command("pyromq cdc reset -c cdc.toml --yes", of=cdc)
@@ -161,6 +161,6 @@ def reset(config_file: Path | None, yes: bool, as_json: bool, **flags: Any) -> N
             print_prose(f"The next run of {config.name} will read all rows again.")
             confirm("Go on?")
         file.save(forget_position(state))
-        file.forget_asked()
+        file.forget_request()
     said = f"{config.name}: the next run begins with a snapshot"
     print_lines(to_json({"source": config.name, "next": "snapshot"}) if as_json else said)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...model.wire_text import whole_number
 from ..changes import Column
 from .arrays import array_reader
-from .connection import Connection, Row, literal
+from .connection import PostgresConnection, Row, literal
 from .values import AS_TEXT, ENUM, Form, form_of
 
 _TYPE = (
@@ -30,7 +30,7 @@ _VECTORS = ("int2vector", "oidvector")  # PostgreSQL calls them arrays, and writ
 class Catalog:
     """What was asked so far, of one connection."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: PostgresConnection) -> None:
         self._connection = connection
         self._known: dict[tuple[int, int], tuple[str, Form]] = {}
 
@@ -38,14 +38,14 @@ class Catalog:
         """Return the column as events tell of it, and how its values are read."""
         of = type_number, modifier
         if of not in self._known:
-            self._known[of] = self._look_up(*of)
+            self._known[of] = self._find(*of)
         type_name, form = self._known[of]
         column = Column(
             name=name, type=type_name, kind=form.kind, meaning=form.meaning, is_key=is_key, items=form.items
         )
         return column, form
 
-    def _look_up(self, type_number: int, modifier: int) -> tuple[str, Form]:
+    def _find(self, type_number: int, modifier: int) -> tuple[str, Form]:
         found = self._connection.ask(_TYPE.format(oid=type_number, modifier=modifier))
         if not found:  # dropped since it was written: its text is all that there is
             return f"type {type_number}", AS_TEXT
@@ -54,11 +54,11 @@ class Catalog:
     def _form(self, found: Row, modifier: int) -> Form:
         _, kind, name, schema, base, base_modifier, element, sign = (value or "" for value in found)
         if kind == "d":
-            return self._look_up(whole_number(base) or 0, whole_number(base_modifier, -1) or 0)[1]
+            return self._find(whole_number(base) or 0, whole_number(base_modifier, -1) or 0)[1]
         if kind == "e":
             return ENUM
         if (of := whole_number(element) or 0) and name not in _VECTORS:
-            inner = self._look_up(of, modifier)[1]
+            inner = self._find(of, modifier)[1]
             return Form(array_reader(inner.read, sign), "array", items=inner.kind)
         return form_of(name, modifier) if schema == "pg_catalog" else AS_TEXT
 

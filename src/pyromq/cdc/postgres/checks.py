@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from ...model.wire_text import whole_number
 from ..changes import Finding, Position
-from .connection import Connection, literal, quoted
+from .connection import PostgresConnection, literal, quoted
 from .lsn import lsn_of
-from .slots import SLOT, SlotNames, Table, has_publication, publication_statement, tables
-from .source import Place
+from .slots import SLOT, SlotNames, PostgresTable, has_publication, publication_statement, tables
+from .source import PostgresPlace
 
 _ROLE = "SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user"
 _USED = (
@@ -27,9 +27,9 @@ _IDENTITIES = {
 }
 
 
-def check(place: Place, position: Position | None) -> Iterator[Finding]:
+def check(place: PostgresPlace, position: Position | None) -> Iterator[Finding]:
     """Yield what was looked at, well or not. CaptureError if the server cannot be asked."""
-    connection = Connection(place.address)
+    connection = PostgresConnection(place.address)
     try:
         yield from _server(connection, place)
         yield _slot(connection, place.names, position)
@@ -45,7 +45,7 @@ def check(place: Place, position: Position | None) -> Iterator[Finding]:
         connection.close()
 
 
-def _server(connection: Connection, place: Place) -> Iterator[Finding]:
+def _server(connection: PostgresConnection, place: PostgresPlace) -> Iterator[Finding]:
     level = connection.one("SELECT current_setting('wal_level')")
     mend = "" if level == "logical" else "ALTER SYSTEM SET wal_level = 'logical', then restart PostgreSQL"
     yield Finding("wal_level", level, mend, is_bad=bool(mend))
@@ -65,7 +65,7 @@ def _server(connection: Connection, place: Place) -> Iterator[Finding]:
     yield Finding("time zone", f"{zone}: timestamptz is sent in UTC, timestamp as it is")
 
 
-def _slot(connection: Connection, names: SlotNames, position: Position | None) -> Finding:
+def _slot(connection: PostgresConnection, names: SlotNames, position: Position | None) -> Finding:
     what = f"slot {names.slot}"
     found = connection.ask(SLOT.format(slot=literal(names.slot)))
     if not found:
@@ -85,7 +85,7 @@ def _slot(connection: Connection, names: SlotNames, position: Position | None) -
     return Finding(what, f"{size}, {f'read by process {reader}' if reader else 'not read now'}", mend)
 
 
-def _publication(connection: Connection, publication: str, wanted: list[Table]) -> Iterator[Finding]:
+def _publication(connection: PostgresConnection, publication: str, wanted: list[PostgresTable]) -> Iterator[Finding]:
     what = f"publication {publication}"
     if not has_publication(connection, publication):
         mend = f"the first run makes it if it may, else: {publication_statement(publication, wanted)}" if wanted else ""
@@ -102,8 +102,8 @@ def _publication(connection: Connection, publication: str, wanted: list[Table]) 
             yield Finding(each.quoted, "not in the publication", mend, is_odd=True)
 
 
-def _table(connection: Connection, table: Table, place: Place) -> Iterator[Finding]:
-    if not table.is_told_apart:
+def _table(connection: PostgresConnection, table: PostgresTable, place: PostgresPlace) -> Iterator[Finding]:
+    if not table.is_identified:
         mend = f"ALTER TABLE {table.quoted} REPLICA IDENTITY FULL, or give it a primary key"
         yield Finding(table.quoted, "published, PostgreSQL refuses to update and delete its rows", mend, is_bad=True)
     elif table.identity != "f":

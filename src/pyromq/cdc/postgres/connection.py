@@ -7,13 +7,13 @@ Python's values of what it reads; we want the text, which a snapshot and the log
 
 from __future__ import annotations
 
-import secrets
 import socket
 import ssl
 import struct
 from typing import NoReturn
 
 from ... import __version__
+from ...ambient import secret_word
 from ..address import ServerAddress
 from ..changes import CaptureError, DatabaseAway
 from .passwords import MECHANISM, Scram, md5_answer
@@ -53,7 +53,7 @@ class ServerAway(DatabaseAway):
         self.code = code
 
 
-class Connection:
+class PostgresConnection:
     """One session. With `is_replication` it takes the commands of replication, too."""
 
     def __init__(self, address: ServerAddress, *, is_replication: bool = False) -> None:
@@ -102,7 +102,7 @@ class Connection:
             words["replication"] = "database"
         text = b"".join(f"{name}\0{value}\0".encode() for name, value in words.items()) + b"\0"
         self._write(struct.pack("!II", 8 + len(text), _VERSION) + text)
-        scram = Scram(self._address.password, secrets.token_urlsafe(18))
+        scram = Scram(self._address.password, secret_word())
         while True:
             kind, body = self._message(self._address.connect_s)
             if kind == b"R":
@@ -169,7 +169,7 @@ class Connection:
     # --- a stream -------------------------------------------------------------------------------------------------
 
     def stream(self, statement: str) -> None:
-        """Begin a stream, which `next` reads, and in which `tell` answers."""
+        """Begin a stream, which `next` reads, and in which `reply` answers."""
         self._send(b"Q", statement.encode() + b"\0")
         fault: dict[str, str] = {}
         while True:
@@ -202,7 +202,7 @@ class Connection:
         if kind in (b"c", b"Z"):
             raise DatabaseAway(f"{self.where} ended the stream of its log")
 
-    def tell(self, content: bytes) -> None:
+    def reply(self, content: bytes) -> None:
         self._send(b"d", content)
 
     # --- bytes ----------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ _COLUMN = struct.Struct("!Ii")
 _NOTHING: tuple[RowChange, ...] = ()
 
 
-class LoggedColumn(msgspec.Struct, frozen=True):
+class RelationColumn(msgspec.Struct, frozen=True):
     """One column of a relation: its type by number, and what stands in brackets behind that."""
 
     name: str
@@ -41,7 +41,7 @@ class Relation(msgspec.Struct, frozen=True):
     schema: str
     name: str
     identity: str
-    columns: tuple[LoggedColumn, ...]
+    columns: tuple[RelationColumn, ...]
 
 
 @dataclass(slots=True)
@@ -163,7 +163,7 @@ def read_relation(message: bytes) -> tuple[int, Relation]:
         is_identity = bool(message[at] & 1)
         column, at = _name(message, at + 1)
         type_number, modifier = _COLUMN.unpack_from(message, at)
-        columns.append(LoggedColumn(column, type_number, modifier, is_identity))
+        columns.append(RelationColumn(column, type_number, modifier, is_identity))
         at += _COLUMN.size
     return number, Relation(schema or "pg_catalog", name, identity, tuple(columns))
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ... import logs
 from ..changes import CaptureError, IsWanted, LogLost
-from .connection import Connection, ServerError, literal, quoted
+from .connection import PostgresConnection, ServerError, literal, quoted
 from .lsn import lsn_of
 
 log = logs.get("pyromq.cdc")
@@ -47,7 +47,7 @@ def slot_names(source: str, slot: str, publication: str) -> SlotNames:
     return SlotNames(slot or made, publication or made)
 
 
-class Table(NamedTuple):
+class PostgresTable(NamedTuple):
     """A table of the database as it is now."""
 
     schema: str
@@ -61,27 +61,27 @@ class Table(NamedTuple):
         return f"{quoted(self.schema)}.{quoted(self.name)}"
 
     @property
-    def is_told_apart(self) -> bool:
+    def is_identified(self) -> bool:
         """Return whether the log says which row was changed; else PostgreSQL refuses to change published rows."""
         return self.identity in "fi" or (self.identity == "d" and self.has_key)
 
 
-def tables(connection: Connection) -> list[Table]:
+def tables(connection: PostgresConnection) -> list[PostgresTable]:
     return [
-        Table(schema or "", name or "", identity or "", has_key == "t", part == "t")
+        PostgresTable(schema or "", name or "", identity or "", has_key == "t", part == "t")
         for schema, name, identity, has_key, part in connection.ask(TABLES)
     ]
 
 
-def publication_statement(publication: str, wanted: list[Table]) -> str:
+def publication_statement(publication: str, wanted: list[PostgresTable]) -> str:
     return f"CREATE PUBLICATION {quoted(publication)} FOR TABLE {', '.join(each.quoted for each in wanted)} {_OPTIONS}"
 
 
-def has_publication(connection: Connection, publication: str) -> bool:
+def has_publication(connection: PostgresConnection, publication: str) -> bool:
     return bool(connection.ask(f"SELECT 1 FROM pg_publication WHERE pubname = {literal(publication)}"))
 
 
-def ensure_publication(connection: Connection, publication: str, database: str, is_wanted: IsWanted) -> None:
+def ensure_publication(connection: PostgresConnection, publication: str, database: str, is_wanted: IsWanted) -> None:
     """Make the publication if it is missing: of all tables where we may, else of those that are wanted.
 
     CaptureError where that would keep programs from changing rows, or where we have no right to.
@@ -90,13 +90,13 @@ def ensure_publication(connection: Connection, publication: str, database: str, 
         return
     every = tables(connection)
     wanted = [each for each in every if is_wanted(f"{database}.{each.schema}.{each.name}") and not each.is_partition]
-    if loose := [each.quoted for each in wanted if not each.is_told_apart]:
+    if loose := [each.quoted for each in wanted if not each.is_identified]:
         raise CaptureError(
             f"table {loose[0]} has no primary key: once it is published, PostgreSQL refuses to update and delete its "
             f"rows. Type ALTER TABLE {loose[0]} REPLICA IDENTITY FULL, give it a key, or exclude it"
         )
     is_superuser = connection.one("SELECT rolsuper FROM pg_roles WHERE rolname = current_user") == "t"
-    if is_superuser and all(each.is_told_apart for each in every):
+    if is_superuser and all(each.is_identified for each in every):
         statement = f"CREATE PUBLICATION {quoted(publication)} FOR ALL TABLES {_OPTIONS}"
     elif wanted:
         statement = publication_statement(publication, wanted)
@@ -114,14 +114,14 @@ def ensure_publication(connection: Connection, publication: str, database: str, 
     log.info("a publication was made", publication=publication, statement=statement)
 
 
-def drop_old_slot(connection: Connection, slot: str) -> None:
+def drop_old_slot(connection: PostgresConnection, slot: str) -> None:
     """Drop what a capture left that was reset, or ended before it had a position."""
     if connection.ask(SLOT.format(slot=literal(slot))):
         log.warning("the slot of a former capture is dropped, and made anew", slot=slot)
         connection.ask(f"SELECT pg_drop_replication_slot({literal(slot)})")
 
 
-def check_slot(connection: Connection, slot: str, done: str) -> None:
+def check_slot(connection: PostgresConnection, slot: str, done: str) -> None:
     """Raise LogLost if the slot does not lead on from our position."""
     again = "Type pyromq cdc reset, then pyromq cdc run: it reads all rows again"
     found = connection.ask(SLOT.format(slot=literal(slot)))

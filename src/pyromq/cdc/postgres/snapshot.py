@@ -7,7 +7,6 @@ slot for the moment, to know where it stands.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 
 from ... import logs
@@ -15,11 +14,11 @@ from ...model.wire_text import whole_number
 from ..changes import CaptureError, Position, RowChange, SnapshotRows, SourceTable, TableSize
 from ..events import Op, Row
 from .catalog import KEY, Catalog
-from .connection import Connection, ServerError, literal, quoted
+from .connection import PostgresConnection, ServerError, literal, quoted
 from .connection import Row as Texts
 from .lsn import lsn_of
 from .slots import drop_old_slot, ensure_publication
-from .source import Place, describe
+from .source import PostgresPlace, describe
 from .values import Read
 
 log = logs.get("pyromq.cdc")
@@ -37,15 +36,16 @@ _COLUMNS = (  # that the stream has, too: none that is computed, and those alone
     "p.schemaname = {schema} AND p.tablename = {name}), true) ORDER BY a.attnum"
 )
 _WRITERS = "SELECT count(*) FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()"
+_SESSION = "SELECT pg_backend_pid()"
 _NOW_MS = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
 
 class PostgresSnapshot:
     """One transaction. A lost connection loses it: the rest is read by another one."""
 
-    def __init__(self, place: Place, *, is_first: bool) -> None:
+    def __init__(self, place: PostgresPlace, *, is_first: bool) -> None:
         self._place = place
-        self._connection = Connection(place.address)
+        self._connection = PostgresConnection(place.address)
         try:
             self.position = self._begin(is_first)
             self._catalog = Catalog(self._connection)
@@ -66,10 +66,12 @@ class PostgresSnapshot:
         if is_first:
             ensure_publication(connection, place.names.publication, place.address.database, place.is_wanted)
             drop_old_slot(connection, slot)
-        made = f"{quoted(slot)} LOGICAL" if is_first else f"pyromq_{secrets.token_hex(8)} TEMPORARY LOGICAL"
+        made = (
+            f"{quoted(slot)} LOGICAL" if is_first else f"pyromq_snapshot_{connection.one(_SESSION)} TEMPORARY LOGICAL"
+        )
         if (writers := connection.one(_WRITERS)) != "0":
             log.info("the snapshot waits until the transactions that write now have ended", transactions=writers)
-        exporting = Connection(place.address, is_replication=True)
+        exporting = PostgresConnection(place.address, is_replication=True)
         try:
             ((_, begins, exported, _),) = exporting.ask(f"CREATE_REPLICATION_SLOT {made} pgoutput")
             connection.ask("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")

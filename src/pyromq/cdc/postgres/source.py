@@ -11,7 +11,7 @@ from ..address import ServerAddress
 from ..changes import CaptureError, IsWanted, LogLost, Position, ReadBounds, RowChange, Slice, SourceTable
 from ..events import Row
 from .catalog import Catalog
-from .connection import SLOT_IN_USE, Connection, ServerAway, ServerError, literal, quoted
+from .connection import SLOT_IN_USE, PostgresConnection, ServerAway, ServerError, literal, quoted
 from .lsn import lsn_of, lsn_text
 from .pgoutput import KnownTable, LogReader, Relation
 from .slots import SlotNames, check_slot
@@ -26,7 +26,7 @@ _PREREQUISITE, _UNDEFINED = "55000", "42704"
 _HELD_TRIES, _HELD_PAUSE_S = 25, 0.2  # a slot is held for a moment by a connection that was just closed
 
 
-class Place(NamedTuple):
+class PostgresPlace(NamedTuple):
     """What a source and a snapshot of one capture share."""
 
     address: ServerAddress
@@ -35,7 +35,7 @@ class Place(NamedTuple):
     is_wanted: IsWanted
 
 
-def describe(place: Place, *, snapshot: str) -> Row:
+def describe(place: PostgresPlace, *, snapshot: str) -> Row:
     """Return what all events of a pass say of their source."""
     return {
         "version": __version__, "connector": "postgresql", "name": place.source, "snapshot": snapshot,
@@ -46,10 +46,10 @@ def describe(place: Place, *, snapshot: str) -> Row:
 class PostgresSource:
     """The log of one database. After a lost connection the caller makes another source."""
 
-    def __init__(self, place: Place, start: Position, until: Position | None = None) -> None:
+    def __init__(self, place: PostgresPlace, start: Position, until: Position | None = None) -> None:
         self._place = place
         self._until = 0 if until is None else lsn_of(until.done)
-        self._asking = Connection(place.address)
+        self._asking = PostgresConnection(place.address)
         try:
             check_slot(self._asking, place.names.slot, start.done)
             self._catalog = Catalog(self._asking)
@@ -57,9 +57,9 @@ class PostgresSource:
                 place.address.database, lsn_of(start.done), start, place.is_wanted, self._known,
                 describe(place, snapshot="false"),
             )  # fmt: skip
-            self._confirmed = self._told = lsn_of(start.done)
+            self._confirmed = self._reported = lsn_of(start.done)
             self._clock = 0  # the server's, as it said last
-            self._stream = Connection(place.address, is_replication=True)
+            self._stream = PostgresConnection(place.address, is_replication=True)
         except BaseException:
             self._asking.close()
             raise
@@ -91,7 +91,7 @@ class PostgresSource:
         reader, wait_s, heartbeats = self._reader, bounds.wait_s, 0
         changes: list[RowChange] = []
         size = 0
-        self._tell()
+        self._report()
         while not self._has_come():
             if len(changes) >= bounds.rows or size >= bounds.bytes:
                 return Slice(changes, reader.position, reader.ts_ms)
@@ -126,17 +126,17 @@ class PostgresSource:
         if not self._reader.inside and lsn > self._reader.done:
             self._reader.done = lsn
         if is_answer_wanted:
-            self._told = 0
-            self._tell()
+            self._reported = 0
+            self._report()
 
     def confirm(self, position: Position) -> None:
         """Note that everything before is safe. The server is told with the next read."""
         self._confirmed = max(self._confirmed, lsn_of(position.done))
 
-    def _tell(self) -> None:
-        if self._told != self._confirmed:
-            safe = self._told = self._confirmed
-            self._stream.tell(_CONFIRMED.pack(b"r", safe, safe, safe, self._clock, 0))
+    def _report(self) -> None:
+        if self._reported != self._confirmed:
+            safe = self._reported = self._confirmed
+            self._stream.reply(_CONFIRMED.pack(b"r", safe, safe, safe, self._clock, 0))
 
     def _known(self, relation: Relation) -> KnownTable:
         keys = [each.name for each in relation.columns if each.is_identity]
