@@ -57,7 +57,7 @@ def test_what_goes_together(nodeid: str, unit: str) -> None:
 
 
 def test_whole_folders_come_before_files() -> None:
-    assert [order_of(f"tests/{folder}/test_x.py::test") for folder in ("interop", "pipelines", "broker")] == [0, 1, 3]
+    assert [order_of(f"tests/{folder}/test_x.py::test") for folder in ("interop", "pipelines", "broker")] == [0, 1, 4]
 
 
 def test_a_suite_whose_worker_ends_runs_all_the_rest_once_and_comes_to_its_end(tmp_path: Path) -> None:

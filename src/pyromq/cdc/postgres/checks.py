@@ -8,7 +8,7 @@ from ...model.wire_text import whole_number
 from ..changes import Finding, Position
 from .connection import PostgresConnection, literal, quoted
 from .lsn import lsn_of
-from .slots import SLOT, SlotNames, PostgresTable, has_publication, publication_statement, tables
+from .slots import SLOT, PostgresTable, SlotNames, has_publication, publication_statement, tables
 from .source import PostgresPlace
 
 _ROLE = "SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user"
