@@ -47,7 +47,6 @@ class Capture:
     chunk_rows: int = 1000
     reads_tables: bool = True
     bounds: ReadBounds = field(default_factory=ReadBounds)
-    is_caught_up: bool = False
     _tables: SeenTables = field(init=False)
     _saved_at: float = 0.0
     _saved_end: Position | None = None  # where the state on disk leads to, once its open round is finished
@@ -172,7 +171,7 @@ class Capture:
         """Return whether it is time to read rows: a share of those that were asked for, or the first of them."""
         now = self.clock.monotonic()
         if self._unread():
-            return self.is_caught_up or now - self._streams_since >= _SHARE_S
+            return self.state.is_caught_up or now - self._streams_since >= _SHARE_S
         if now - self._polled_at < _POLL_EVERY_S:
             return False
         self._polled_at = now
@@ -182,7 +181,7 @@ class Capture:
         return asyncio.ensure_future(self.run_blocking(lambda: source.read(self.bounds)))
 
     async def _take(self, source: ChangeSource, found: Slice) -> None:
-        self.is_caught_up = found.is_caught_up
+        self.state.is_caught_up = found.is_caught_up
         if found.changes:
             await self._send(found.changes, found.end, found.ts_ms)
         self.state.position, self.state.ts_ms = found.end, found.ts_ms or self.state.ts_ms
@@ -219,7 +218,7 @@ class Capture:
         state = self.state
         dead = await self.target.send(current.batches, current.placed, current.messages, state.epoch, repeated)
         for message, why in dead:
-            await self._bury(message, why)
+            await self._bury(message, why, repeated)
         for table, count in current.tables.items():
             state.counts[table] = state.counts.get(table, 0) + count
         if (read := current.read) is not None:
@@ -228,8 +227,11 @@ class Capture:
         state.position, state.open, self._is_news = current.end, None, True
         state.ts_ms = current.ts_ms or state.ts_ms
 
-    async def _bury(self, message: Captured, why: str) -> None:
-        """Send, in place of a message that no broker takes, one that says so to the topic of such messages."""
+    async def _bury(self, message: Captured, why: str, repeated: bool) -> None:
+        """Send, in place of a message that no broker takes, one that says so to the topic of such messages.
+
+        After a kill it has the same number as before, since the state on disk is that of before the round's end.
+        """
         self.state.dead += 1
         topic = topic_name(self.rules.prefix, DEAD)
         log.error("a change is too large for its topic", topic=message.topic, key=message.lane, cause=why)
@@ -237,7 +239,7 @@ class Capture:
         letter = Captured(topic, message.lane, message.body[:4000], properties)
         batches, placed = await self.target.place([letter], self.state.sequence)
         self.state.sequence += len(batches)
-        await self.target.send(batches, placed, [letter], self.state.epoch, repeated=False)
+        await self.target.send(batches, placed, [letter], self.state.epoch, repeated)
 
     async def _save(self) -> None:
         state = self.state

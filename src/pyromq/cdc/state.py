@@ -61,6 +61,7 @@ class CaptureState(msgspec.Struct, omit_defaults=True):
     snapshot: tuple[TableProgress, ...] = ()
     is_incremental: bool = False  # the tables to read were asked for while the stream went on, which it does
     ts_ms: int = 0  # of the newest change that is stored
+    is_caught_up: bool = False  # there was nothing behind that change in the log when it was last read
     saved_ms: int = 0
     counts: dict[str, int] = {}
     dead: int = 0

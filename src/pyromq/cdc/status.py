@@ -19,7 +19,7 @@ def report(state: CaptureState, now_ms: int) -> dict[str, Any]:
         "dead letters": state.dead,
         "starts": state.epoch,
         "newest change": state.ts_ms,
-        "behind ms": max(0, state.saved_ms - state.ts_ms) if state.ts_ms else 0,
+        "behind ms": behind_ms(state, now_ms),
         "saved ms ago": max(0, now_ms - state.saved_ms) if state.saved_ms else 0,
         "snapshot": [
             {"table": each.table, "rows": each.rows, "about": each.about, "state": "done" if each.is_done else "to do"}
@@ -27,6 +27,13 @@ def report(state: CaptureState, now_ms: int) -> dict[str, Any]:
         ],
         "tables": [{"table": table, "changes": count} for table, count in sorted(state.counts.items())],
     }
+
+
+def behind_ms(state: CaptureState, now_ms: int) -> int:
+    """Return how old the oldest change is that may not be stored yet; 0 where a quiet source has none."""
+    if state.open is not None:
+        return max(0, now_ms - state.open.ts_ms) if state.open.ts_ms else 0
+    return max(0, state.saved_ms - state.ts_ms) if state.ts_ms and not state.is_caught_up else 0
 
 
 def phase_of(state: CaptureState) -> str:
