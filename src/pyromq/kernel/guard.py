@@ -31,10 +31,13 @@ class GuardHost(Protocol):
         """Tell whether a user has signed this. The native kernel sees that by itself."""
         ...
 
-    def allows(self, connection: FeedConnection, name: bytes, by_certificate: bool, frame: bytes) -> bool:
+    def allows(
+        self, connection: FeedConnection, name: bytes, by_certificate: bool, frame: bytes, topic: bytes = b""
+    ) -> bool:
         """Tell whether a user may send a frame, and others of its code with the same names from the same address.
 
-        It holds until it is revoked. `by_certificate`: his certificate says who he is, not a signature.
+        It holds until it is revoked. `by_certificate`: his certificate says who he is, not a signature. `topic`: of the
+        half message that a frame commits, and of all others to which this applies then.
         """
         ...
 

@@ -13,7 +13,7 @@ from ...access.rights import Principal, Proof
 from ...access.signatures import is_signed
 from ...errors import ProtocolError, RequestRefused
 from ...kernel.seam import Feed, FeedConnection
-from ...protocol.access import NameIn
+from ...protocol.access import Action, NameIn, Resource
 from ...protocol.command import Command
 from ...protocol.frame import FrameLimits, decode_frames
 from ...protocol.requests import ROWS
@@ -26,6 +26,7 @@ SENDS_AND_PULLS = (
     Code.PULL_MESSAGE,
     Code.LITE_PULL_MESSAGE,
 )
+ENDS = (Code.END_TRANSACTION,)
 POPS = (Code.POP_MESSAGE, Code.ACK_MESSAGE, Code.CHANGE_MESSAGE_INVISIBLETIME, Code.BATCH_ACK_MESSAGE)
 
 
@@ -35,7 +36,7 @@ class GuardVerdicts:
     def __init__(self, gate: AccessGate, limits: FrameLimits, module: Any, sends: Any, feed: Feed) -> None:
         self._gate = gate
         self._limits = limits
-        served = (*SENDS_AND_PULLS, *(POPS if hasattr(module, "PopFeed") else ()))
+        served = (*SENDS_AND_PULLS, *((*POPS, *ENDS) if hasattr(module, "PopFeed") else ()))
         codes = {row.code: _named_by(row.code) for row in served}
         self.kernel = module.AccessGuard(self, sends, feed, codes, limits.frame_bytes, limits.header_bytes)
         gate.directory.watch(lambda name: self.kernel.revoke(name.encode()))
@@ -49,12 +50,18 @@ class GuardVerdicts:
     def is_signed(self, name: bytes, command: Command) -> bool:
         return is_signed(command, self._gate.user(name.decode()).secrets)
 
-    def allows(self, connection: FeedConnection, name: bytes, by_certificate: bool, frame: bytes) -> bool:
+    def allows(
+        self, connection: FeedConnection, name: bytes, by_certificate: bool, frame: bytes, topic: bytes = b""
+    ) -> bool:
         try:
             (command,), _, _ = decode_frames(frame, self._limits)
         except ProtocolError:
             return False  # Python says what is wrong with it
-        return self._gate.allows(command, self._principal(connection, name, by_certificate))
+        principal = self._principal(connection, name, by_certificate)
+        if not self._gate.allows(command, principal):
+            return False
+        ended = topic.decode("utf-8", "replace")  # as `broker/reading/record_rights.py` has it of the record
+        return not ended or self._gate.rights_of(principal).may(Resource.TOPIC, ended, Action.PUB)
 
     def passed(self, connection: FeedConnection, name: bytes, by_certificate: bool) -> None:
         self._gate.note_passage(self._principal(connection, name, by_certificate), connection.address)
@@ -65,8 +72,11 @@ class GuardVerdicts:
 
 
 def _named_by(code: int) -> tuple[bytes, ...]:
-    """Return the fields that name what a verdict on a request is about. None: its body does, as the guard knows."""
+    """Return the fields that name what a verdict on a request is about. None: its body or the log does, as the guard
+    knows."""
     needs = ROWS[code].needs
+    if code in ENDS:
+        return ()  # the message that it ends
     in_body = code == Code.BATCH_ACK_MESSAGE
     if any(need.name_in is not (NameIn.BODY if in_body else NameIn.HEADER) or need.separator for need in needs):
         raise ValueError(f"request {code}: its needs are of a kind that no kernel knows")

@@ -22,6 +22,7 @@ cdef enum:
     MOST_IDENTITIES = 20000   # that are known at a time
     MOST_VERDICTS = 4096      # on one of them
     BATCH_OF_ACKS = 200151    # names groups and topics in its body
+    END_OF_HALF = 37          # is about the topic of a half message, which only the log says
 
 # A code that feeds take, and the fields that the verdict on a request depends on.
 cdef struct Guarded:
@@ -182,6 +183,7 @@ cdef class AccessGuard:
         cdef Py_ssize_t n = <Py_ssize_t>(word & 0xFFFFFF)
         cdef const Guarded *guarded
         cdef KnownUser identity
+        cdef Text topic
         cdef bytes key
         fields.count = 0
         if not read_header(<int>(word >> 24), p + 8, n, &h, SIGNED, &fields):
@@ -192,12 +194,15 @@ cdef class AccessGuard:
         identity = self.signer(connection, notes, &fields, p + 8 + n, size - 8 - n)
         if identity is None:
             return False
-        key = self.key_of(guarded, &fields, p + 8 + n, size - 8 - n)
+        topic.at, topic.n = NULL, 0
+        if guarded.code == END_OF_HALF and not self.find_ended(p, size, &topic):
+            return False
+        key = self.key_of(guarded, &fields, p + 8 + n, size - 8 - n, topic)
         if key is None:
             return False
         if key not in identity.allowed:
             frame = PyBytes_FromStringAndSize(<const char *>p, size)
-            if not self.host.allows(connection, identity.name, identity.secrets == 0, frame):
+            if not self.host.allows(connection, identity.name, identity.secrets == 0, frame, bytes_of(topic)):
                 return False
             if len(identity.allowed) >= MOST_VERDICTS:
                 identity.allowed.clear()
@@ -296,7 +301,22 @@ cdef class AccessGuard:
 
     # --- what -----------------------------------------------------------------------------------------------------
 
-    cdef bytes key_of(self, const Guarded *guarded, SignedFields *fields, const uint8_t *body, Py_ssize_t size):
+    cdef bint find_ended(self, const uint8_t *p, Py_ssize_t size, Text *topic) except -1:
+        """The topic of the half message that a frame commits. False: it is none that the feed would take."""
+        cdef Header h
+        cdef Plain m
+        cdef Found found
+        cdef int64_t offset
+        cdef uint32_t word = get32(p + 4)
+        cdef Py_ssize_t n = <Py_ssize_t>(word & 0xFFFFFF)
+        if self.sends.ends is None or size != 8 + n or not read_header(<int>(word >> 24), p + 8, n, &h, ENDS):
+            return False
+        if not self.sends.ends.read(&h, &m, &found, &offset):
+            return False
+        topic[0] = m.topic
+        return True
+
+    cdef bytes key_of(self, const Guarded *guarded, SignedFields *fields, const uint8_t *body, Py_ssize_t size, Text topic):
         """All that the verdict on a request depends on, but for who sends it; None: it lacks a name, or they are odd."""
         cdef SignedField *field
         cdef int i, k, count
@@ -314,6 +334,8 @@ cdef class AccessGuard:
                     break
             else:
                 return None
+        if guarded.code == END_OF_HALF and not self.add_name(topic):
+            return None
         if guarded.code == BATCH_OF_ACKS:
             count = read_batch(body, size, self.batch)
             if count == 0:
