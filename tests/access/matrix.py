@@ -93,4 +93,5 @@ def is_refused(answer: Command) -> bool:
     return answer.code == 16 and any(word in remark for word in words)
 
 
+# What needs the message that it points at, and nothing else, is in test_pointed_at.py.
 GUARDED = [row for row in ROWS.values() if any(need.name_in is not NameIn.MESSAGE for need in row.needs)]

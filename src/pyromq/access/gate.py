@@ -94,6 +94,15 @@ class UserRights:
         return screened(body, lambda kind, name: self.may(kind, name, *actions[kind]))
 
 
+class SuperRights(UserRights):
+    """What a super user may do: everything, for as long as he is one."""
+
+    __slots__ = ()
+
+    def shown(self, code: int, body: Any) -> Any:
+        return body
+
+
 def _subject(who: Principal) -> str:
     return f"User:{who.name}" if who.is_known else "nobody"
 
@@ -200,8 +209,9 @@ class AccessGate:
 
     def rights_of(self, principal: Principal) -> Rights:
         """Return what a principal may do. Where nobody is judged, everybody may do everything."""
-        is_judged = self._settings.authorization_enabled and not principal.is_super
-        return UserRights(self.directory, principal) if is_judged else EVERYTHING
+        if not self._settings.authorization_enabled:
+            return EVERYTHING
+        return (SuperRights if principal.is_super else UserRights)(self.directory, principal)
 
     def allows(self, command: Command, principal: Principal) -> bool:
         """Tell whether somebody may have what a request asks for, by the rules that hold for every request."""

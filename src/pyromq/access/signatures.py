@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 ACCESS_KEY = "AccessKey"
 SECURITY_TOKEN = "SecurityToken"
 SIGNATURE = "Signature"
+SIGNING = frozenset((ACCESS_KEY, SECURITY_TOKEN, SIGNATURE))  # the fields that a signer adds
 # Clients up to 4.9.3 put it in when the request was signed already.
 ADDED_LATER = "_UNIQUE_KEY_QUERY"
 

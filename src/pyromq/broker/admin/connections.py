@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ...access.signatures import SIGNING
 from ...errors import CallFailed, CallTimedOut, RequestRefused
 from ...model.client_info import Version
 from ...model.codes import ResponseCode
@@ -133,8 +134,9 @@ class ConnectionAdmin(BrokerView):
                 f"The Consumer <{client_id}> Version <{member.version}> too low to finish, "
                 "please upgrade it to V3_1_8_SNAPSHOT"
             )
+        unsigned = {name: value for name, value in fields.items() if name not in SIGNING}  # his, and no client's
         try:
-            answer = await member.peer.call(Command(code=request.command.code, fields=dict(fields), body=body), RELAY_S)
+            answer = await member.peer.call(Command(code=request.command.code, fields=unsigned, body=body), RELAY_S)
         except CallTimedOut as fault:
             raise RequestRefused(
                 f"consumer <{group}> <{client_id}> Timeout: {fault}", ResponseCode.CONSUME_MSG_TIMEOUT

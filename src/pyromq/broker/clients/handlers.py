@@ -83,9 +83,9 @@ class ClientHandlers:
         texts = expressions(beat)
         work = sum(_GROUP_WORK + len(data.subscription_data_set) for data in beat.consumer_data_set)
         if work > _AT_ONCE or sum(map(len, texts)) > _COMPILED_AT_ONCE:
-            return self._in_turns(request.peer, beat, texts)
+            return self._in_turns(request, beat, texts)
         heard = [self._consumer(request.peer, beat, one) for one in beat.consumer_data_set]
-        return self._answer(request.peer, beat, heard)
+        return self._answer(request, beat, heard)
 
     def _checked_beat(self, request: RequestOf[None, HeartbeatData]) -> HeartbeatData:
         """Return the heartbeat, checked. A refusal is logged here too: most clients keep the answer to themselves."""
@@ -101,8 +101,9 @@ class ClientHandlers:
             raise
         return beat
 
-    async def _in_turns(self, peer: Peer, beat: HeartbeatData, texts: Iterable[str]) -> Reply | None:
+    async def _in_turns(self, request: Request, beat: HeartbeatData, texts: Iterable[str]) -> Reply | None:
         """Serve a heartbeat with many groups or long expressions in slices. None: the client has gone meanwhile."""
+        peer = request.peer
         async for text in self._slices.each(texts):
             with suppress(FilterFault):  # whoever registers it tells
                 filter_for(SQL92, text)
@@ -111,14 +112,15 @@ class ClientHandlers:
             if not peer.is_open:
                 return None
             heard.append(self._consumer(peer, beat, one))
-        return self._answer(peer, beat, heard) if peer.is_open else None
+        return self._answer(request, beat, heard) if peer.is_open else None
 
-    def _answer(self, peer: Peer, beat: HeartbeatData, heard: list[bool | Conflict]) -> Reply:
+    def _answer(self, request: Request, beat: HeartbeatData, heard: list[bool | Conflict]) -> Reply:
+        peer = request.peer
         self._leave_unnamed(peer, beat)
         if self.live.config.enable_register_producer:
             now, now_ms = self.clock.monotonic(), self.clock.now_ms()
             for producer in beat.producer_data_set:
-                self.producers.register(peer, beat.client_id, producer.group_name, now, now_ms)
+                self.producers.register(peer, beat.client_id, producer.group_name, now, now_ms, request.rights)
         refused = {one.group: str(one) for one in heard if isinstance(one, Conflict)}
         if refused:  # the other groups of this client are registered all the same
             return Reply(

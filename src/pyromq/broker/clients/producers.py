@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from ...access.rights import EVERYTHING, Rights
 from ...transport.peer import Peer
 from .memberships import Memberships
 
@@ -19,6 +20,7 @@ class ConnectedProducer:
     client_id: str
     seen: float
     seen_ms: int  # the same by the wall clock, for those who ask
+    rights: Rights = EVERYTHING  # of the user who sends its heartbeats
 
 
 class Producers:
@@ -33,7 +35,9 @@ class Producers:
         self._count = 0
         self._turn = 0
 
-    def register(self, peer: Peer, client_id: str, group: str, now: float, now_ms: int) -> bool:
+    def register(
+        self, peer: Peer, client_id: str, group: str, now: float, now_ms: int, rights: Rights = EVERYTHING
+    ) -> bool:
         """Note a heartbeat. Return True if the client is new in this group."""
         members = self._groups.setdefault(group, {})
         before = members.get(peer)
@@ -43,7 +47,7 @@ class Producers:
                 self._leave(before)
             groups = self._clients.setdefault(client_id, {})
             groups[peer] = groups.get(peer, 0) + 1
-        members[peer] = ConnectedProducer(peer, client_id, now, now_ms)
+        members[peer] = ConnectedProducer(peer, client_id, now, now_ms, rights)
         self._groups_of.add(peer, group)
         self._heard[peer] = now
         self._count += is_new

@@ -20,6 +20,7 @@ from ...errors import PyroError
 from ...model.ids import offset_message_id
 from ...model.message import Property
 from ...model.names import HALF_TOPIC
+from ...protocol.access import Action, Resource
 from ...protocol.command import ONEWAY_FLAG, Command
 from ...protocol.headers.send import CheckTransactionState
 from ...protocol.record import Record, encode_record
@@ -41,6 +42,7 @@ BYTES_AT_ONCE = 1 << 20
 PAUSE_S = 0.1
 BETWEEN_YIELDS = 1000  # messages, most of which are too young to be checked
 TRIED = 3  # producers of a group, before nobody counts as there
+LOOKED_AT = 200  # of those that say so: the next check begins with another one
 TRANSACTION_ID = Property.TRANSACTION_ID.encode()
 
 
@@ -128,7 +130,7 @@ class TransactionChecks:
             return None
         is_old = age_ms > oldest_ms  # then one more question: an administrator may have it checked again
         is_over = half.checks >= config.transaction_check_max or (is_old and half.checks > 0)
-        peer = None if is_over else self._whom_to_ask(half.group)
+        peer = None if is_over else self._whom_to_ask(half)
         if peer is None and not is_over and not is_old:
             self._in_vain[half.group] += 1
             if self._halves.may_wait(half):
@@ -147,10 +149,13 @@ class TransactionChecks:
             return self._ask(half, record, peer)
         return 0
 
-    def _whom_to_ask(self, group: str) -> Peer | None:
-        """Return an open connection of the group, another one each time; None if the first few are closed."""
-        peers = (producer.peer for producer in islice(self._producers.in_turn(group), TRIED))
-        return next((peer for peer in peers if peer.is_open), None)
+    def _whom_to_ask(self, half: Half) -> Peer | None:
+        """Return an open connection of the group, another one each time; None if the first few are closed.
+
+        Anybody may say that he is of the group: who may not send to the topic is not shown the message either."""
+        members = islice(self._producers.in_turn(half.group), LOOKED_AT)
+        allowed = (one.peer for one in members if one.rights.may(Resource.TOPIC, half.topic, Action.PUB))
+        return next((peer for peer in islice(allowed, TRIED) if peer.is_open), None)
 
     def _ask(self, half: Half, record: Record, peer: Peer) -> int:
         header = CheckTransactionState(
