@@ -51,7 +51,7 @@ def compare(one: Row, other: Row) -> int:
         found = -1 if order.index(pattern1) < order.index(pattern2) else 1
     if found:
         return found
-    return (one.decision == "Deny") - (other.decision == "Deny")
+    return (other.decision == "Deny") - (one.decision == "Deny")
 
 
 def is_match(row: Row, kind: Resource, name: str, actions: list[Action], source: str) -> bool:
@@ -113,7 +113,7 @@ def acl(custom: list[Row], default: list[Row]) -> AclInfo:
 def test_decisions_are_those_of_rocketmq(
     custom: list[Row], default: list[Row], kind: Resource, name: str, actions: list[Action], source: str
 ) -> None:
-    entry = deciding(policies_of(acl(custom, default)), kind, name, tuple(actions), source, AclConflict.ALLOW)
+    entry = deciding(policies_of(acl(custom, default)), kind, name, tuple(actions), source, AclConflict.DENY)
     expected = model(custom, default, kind, name, actions, source)
     assert (None if entry is None else entry.decision.value) == expected
 
@@ -124,7 +124,7 @@ def test_decisions_are_those_of_rocketmq(
 def test_a_hundred_thousand_decisions(
     custom: list[Row], default: list[Row], kind: Resource, name: str, actions: list[Action], source: str
 ) -> None:
-    entry = deciding(policies_of(acl(custom, default)), kind, name, tuple(actions), source, AclConflict.ALLOW)
+    entry = deciding(policies_of(acl(custom, default)), kind, name, tuple(actions), source, AclConflict.DENY)
     assert (None if entry is None else entry.decision.value) == model(custom, default, kind, name, actions, source)
 
 

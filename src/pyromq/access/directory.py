@@ -36,7 +36,7 @@ class AccessContent:
 class Directory:
     """Event loop only. Changes raise RequestRefused with 5.5.0's code and words. `watch` hears of each."""
 
-    def __init__(self, snapshot: AccessContent | None = None, conflict: AclConflict = AclConflict.ALLOW) -> None:
+    def __init__(self, snapshot: AccessContent | None = None, conflict: AclConflict = AclConflict.DENY) -> None:
         self._users: dict[str, User] = {} if snapshot is None else dict(snapshot.users)
         self._policies: dict[str, Policies] = {} if snapshot is None else dict(snapshot.policies)
         self.conflict = conflict

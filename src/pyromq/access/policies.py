@@ -1,9 +1,8 @@
 """What a user's policies decide, as RocketMQ 5.5.0 does. Pure.
 
 The entries of the Custom policy that match resource, action and address count; only if none does, those of the Default
-one. Of these the one with the narrowest pattern decides (`Pattern.rank`). Where two are equally narrow 5.5.0 lets Allow
-win, though a comment in its code says the opposite; `aclConflict=deny` lets Deny win. Without an entry nothing is
-allowed.
+one. Of these the one with the narrowest pattern decides (`Pattern.rank`). Where two are equally narrow Deny wins,
+as from 5.4.0 on; with `aclConflict=allow` Allow does, as in 5.3. Without an entry nothing is allowed.
 """
 
 from __future__ import annotations

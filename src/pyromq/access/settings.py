@@ -40,7 +40,7 @@ class AccessSettings:
         900, low=0, help="how far the date of a signed gRPC call may be off, so that it cannot be sent again; 0: any"
     )
     acl_conflict: AclConflict = setting(
-        AclConflict.ALLOW, help="which of two equally narrow policy entries wins; allow is what RocketMQ 5.5.0 does"
+        AclConflict.DENY, help="which of two equally narrow policy entries wins; deny as RocketMQ 5.5.0, allow as 5.3"
     )
     allow_copy_user: bool = setting(
         True,

@@ -46,7 +46,7 @@ class Rows(Protocol):
 class AccessTable:
     """Event loop only. Opening it reads the file; ConfigError says what is wrong with it."""
 
-    def __init__(self, rows: Rows, seal: Seal, stamps: Stamps, conflict: AclConflict = AclConflict.ALLOW) -> None:
+    def __init__(self, rows: Rows, seal: Seal, stamps: Stamps, conflict: AclConflict = AclConflict.DENY) -> None:
         """`stamps`: empty ones, which learn here when users were changed."""
         self._rows, self._seal, self.stamps = rows, seal, stamps
         content = rows.load()
