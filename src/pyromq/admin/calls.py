@@ -10,13 +10,14 @@ when its `header` or `body` is read.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..client.connect.answers import Answer
 from ..client.connect.session import Session
 from ..client.errors import refused
 from ..model.codes import ResponseCode
+from ..protocol.headers.admin import ADMIN_ADDRESS
 from ..protocol.json import ANSWER_LIMITS
 from ..protocol.row import A, B, H, R, Row
 
@@ -27,6 +28,7 @@ class Calls:
 
     session: Session
     timeout_s: float | None = None
+    _apart: dict[str, str] = field(default_factory=dict)  # by address: where administration is served instead
 
     async def ask(
         self,
@@ -43,7 +45,10 @@ class Calls:
         """
         codes = (ResponseCode.SUCCESS, *known)
         expected = (*codes, ResponseCode.NO_PERMISSION)
-        answer = await self.session.ask(address, row, header, body, timeout_s=self.timeout_s, expected=expected)
+        asked = self._apart.get(address, address) if row.is_administration else address
+        answer = await self.session.ask(asked, row, header, body, timeout_s=self.timeout_s, expected=expected)
+        if asked == address and self._is_apart(answer):
+            return await self.ask(address, row, header, body, known=known)
         if answer.code not in codes:  # without the usual hint, which is about sending and pulling
             raise refused(answer.code, answer.remark, address, hint="")
         return _for_tools(answer)
@@ -53,12 +58,24 @@ class Calls:
     ) -> Answer[A, R]:
         """Return the first answer of a name server. NoNameServer or Refused."""
         codes = (ResponseCode.SUCCESS, *known)
-        return _for_tools(await self.session.name_servers.ask(row, header, expected=codes))
+        answer = await self.session.name_servers.ask(row, header, expected=(*codes, ResponseCode.NO_PERMISSION))
+        if self._is_apart(answer):
+            return await self.ask(answer.address, row, header, known=known)
+        if answer.code not in codes:
+            raise refused(answer.code, answer.remark, answer.address)
+        return _for_tools(answer)
 
     async def ask_each_name_server(self, row: Row[H, Any, Any, Any], header: H) -> None:
         """Ask all name servers, since they know nothing of one another. The first that fails ends it."""
         for address in self.session.config.name_servers:
             await self.ask(address, row, header)
+
+    def _is_apart(self, answer: Answer[Any, Any]) -> bool:
+        """Tell whether a server refused what it serves at its `adminListener`, and said where that is."""
+        elsewhere = answer.command.fields.get(ADMIN_ADDRESS, "") if answer.code == ResponseCode.NO_PERMISSION else ""
+        if elsewhere:
+            self._apart[answer.address] = elsewhere
+        return bool(elsewhere)
 
 
 def _for_tools(answer: Answer[A, R]) -> Answer[A, R]:

@@ -7,7 +7,7 @@ runs it as a process. Tests and the pytest plugin open a `Broker` on a disk of t
 from __future__ import annotations
 
 import random
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from ..supervision import Loops
 from ..transport.address import format_address, parse_address
 from ..transport.certificates.self_signed import with_certificate
 from ..transport.client import Connect, RemotingClient
+from ..transport.dispatch import Handler
 from ..transport.peer import Peer
 from ..transport.settings import TransportSettings
 from ..transport.turns.access_audit import AccessAudit
@@ -41,6 +42,7 @@ from .metadata.retry_topics import restore_retry_topics
 from .replication.file_size import masters_file_size, with_masters_file_size
 from .replication.tables.recorder import TableRecorder
 from .surface import Parts, inspection, surface
+from .wiring.administration import faces
 from .wiring.balancing import BalanceParts
 from .wiring.delivery import RetryParts, TimingParts, TransactionParts
 from .wiring.environment import Environment
@@ -192,11 +194,7 @@ class Broker:
         )
         served = surface(parts) if self.slave is None else self.slave.around(surface(parts))
         served = base.quota_gate(self.timing.waiting_of).around(served)
-        if environment.audit is not None:
-            told = AccessAudit(environment.audit, base.access.table.directory)
-            told.watch(base.access.gate)
-            served = Auditing(environment.audit, told.describe).around(served)
-        handlers = base.statistics.holds.around(served)
+        handlers = faces(base, ports.admin, served, self._dressing())
         sending, pulling = self.sends.parts, self.pull_parts.parts
         popping = self.pop_parts.parts(pulling.changes)
         feeding = Feeding(sending, pulling, popping, self.transactions.halves)
@@ -216,6 +214,16 @@ class Broker:
         if base.access.gate is not None:
             base.access.table.directory.watch(self._rights_changed)
         base.quotas.watch(self._quotas_changed)
+
+    def _dressing(self) -> Callable[[Mapping[int, Handler]], dict[int, Handler]]:
+        """Return what puts around handlers the audit log and the watch over the event loop."""
+        audit, access, holds = self.environment.audit, self.base.access, self.base.statistics.holds
+        if audit is None:
+            return holds.around
+        told = AccessAudit(audit, access.table.directory)
+        told.watch(access.gate)
+        auditing = Auditing(audit, told.describe)
+        return lambda handlers: holds.around(auditing.around(handlers))
 
     def _metering(self, ports: Ports, parts: Parts) -> MetricsParts:
         return MetricsParts(

@@ -28,6 +28,7 @@ from ..store.timer.timer_store import TimerSettings
 from ..store.timer.timer_wheel import SLOTS
 from ..transport.address import is_loopback, parse_address, refuse_strangers
 from ..transport.settings import TransportSettings
+from ..transport.turns.apart import AdminListenerSettings
 from .elected.controlled.settings import ControllerModeSettings
 from .metrics.settings import MetricGroups
 from .pop.settings import PopSettings
@@ -58,6 +59,7 @@ def _host_name() -> str:
 @including(RetentionConfig, live=True)
 @including(MetricsSettings)
 @including(MetricGroups)
+@including(AdminListenerSettings)
 class BrokerConfig(PopSettings):
     """Times are milliseconds where the name says so or Java's key is known for it."""
 
@@ -368,7 +370,9 @@ class BrokerConfig(PopSettings):
                 f"storePathCommitLog = {self.store_path_commit_log}: the log is in {commit_log} here "
                 f"(storePathRootDir); {how_to_link(commit_log, self.store_path_commit_log)}"
             )
-        if not (self.allow_unauthenticated or self.part(AccessSettings).authentication_enabled):
+        is_open = self.allow_unauthenticated or self.part(AccessSettings).authentication_enabled
+        self.part(AdminListenerSettings).check_admin_listener(is_open)
+        if not is_open:
             refuse_strangers(self.bind_address, "set authenticationEnabled=true (docs/access.md), ")
         if self.broker_ip1 is not None and self.broker_ip1 != self.bind_address and self.is_loopback:
             raise ConfigError(

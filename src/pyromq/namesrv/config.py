@@ -17,6 +17,7 @@ from ..metrics.settings import MetricsSettings
 from ..transport.address import refuse_strangers
 from ..transport.java_keys import CLIENT_KEYS, SERVER_KEYS, TLS_KEYS
 from ..transport.settings import TransportSettings
+from ..transport.turns.apart import AdminListenerSettings
 
 # As in Java: these are refused with NO_PERMISSION whatever configBlackList says.
 ALWAYS_BLACK = ("configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome")
@@ -30,6 +31,7 @@ def _default_kv_path() -> Path:
 @including(AuditSettings)
 @including(AccessSettings)
 @including(MetricsSettings)
+@including(AdminListenerSettings)
 class NamesrvConfig(TransportSettings):
     """Java's names and defaults, except that the address is loopback and order topics keep their queues."""
 
@@ -87,12 +89,18 @@ class NamesrvConfig(TransportSettings):
     def __post_init__(self) -> None:
         check_ranges(self)
         self.access.check_access()
-        if not (self.allow_unauthenticated or self.access.authentication_enabled):
+        is_open = self.allow_unauthenticated or self.access.authentication_enabled
+        self.administration.check_admin_listener(is_open)
+        if not is_open:
             refuse_strangers(self.bind_address, "set authenticationEnabled=true (docs/access.md), ")
 
     @property
     def access(self) -> AccessSettings:
         return part_of(self, AccessSettings)
+
+    @property
+    def administration(self) -> AdminListenerSettings:
+        return part_of(self, AdminListenerSettings)
 
     @property
     def users_path(self) -> Path:

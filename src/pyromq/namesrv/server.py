@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
+from socket import gethostname
 
 from .. import logs
 from ..ambient import Clock
@@ -26,12 +27,13 @@ from ..protocol.json import load_dialect
 from ..supervision import Loops
 from ..transport.certificates.self_signed import log_certificate, with_certificate
 from ..transport.client import Connect, RemotingClient
-from ..transport.dispatch import Dispatcher, allow_all
+from ..transport.dispatch import Dispatcher, Handler, allow_all
 from ..transport.limits import Limits
-from ..transport.listening import NoSuchHost
+from ..transport.listening import NoSuchHost, bind
 from ..transport.peer import Peer
 from ..transport.server import Server
 from ..transport.turns.access_audit import AccessAudit
+from ..transport.turns.apart import Apart
 from ..transport.turns.auditing import Auditing
 from ..transport.turns.loop_holds import LoopHolds
 from ..transport.turns.slices import Slices
@@ -88,26 +90,43 @@ class NameServer:
             SettingsHandlers(self.live, run_blocking),
             self.access.admin if config.access.authentication_enabled else None,
         )
-        if audit is not None:
-            told = AccessAudit(audit, self.access.table.directory)
-            told.watch(self.access.gate)
-            handlers = Auditing(audit, told.describe).around(handlers)
-        served = LoopHolds(clock, config.limits().loop_hold_ms).around(handlers)
-        self.dispatch = Dispatcher(served, self.access.gate or allow_all, slices)
-        self.server = Server(
-            self.dispatch,
-            clock=clock,
-            limits=config.limits(budget.memory_bytes),
-            tls=config.server_tls(),
-            on_close=self._connection_lost,
-            quota=budget.quota,
-            name="namesrv",
-        )
+        dressed = self._dressing(audit)
+        inner = config.access.inner_credentials()
+        self._apart = Apart(inner="" if inner is None else inner.name) if config.administration.admin_listener else None
+        served = handlers if self._apart is None else self._apart.ordinary(handlers)
+        authorise = self.access.gate or allow_all
+        self.dispatch = Dispatcher(dressed(served), authorise, slices)
+        self.server = self._server("namesrv", self.dispatch, budget)
+        self.servers = [self.server]
+        if self._apart is not None:
+            administrative = Dispatcher(dressed(self._apart.administrative(handlers)), authorise, slices)
+            self.servers.append(self._server("admin", administrative, budget))
         self._is_stopping = False
         self._rng = rng
         self.exporting: Exporting | None = None  # from `listen` on
         self.loops = Loops(clock, log)
         self.expiry: asyncio.Task[None] | None = None  # ends only by `stop`
+
+    def _dressing(self, audit: AuditLog | None) -> Callable[[Mapping[int, Handler]], dict[int, Handler]]:
+        """Return what puts around handlers the audit log and the watch over the event loop."""
+        holds = LoopHolds(self._clock, self._config.limits().loop_hold_ms)
+        if audit is None:
+            return holds.around
+        told = AccessAudit(audit, self.access.table.directory)
+        told.watch(self.access.gate)
+        auditing = Auditing(audit, told.describe)
+        return lambda handlers: holds.around(auditing.around(handlers))
+
+    def _server(self, name: str, serve: Handler, budget: Budget) -> Server:
+        return Server(
+            serve,
+            clock=self._clock,
+            limits=self._config.limits(budget.memory_bytes),
+            tls=self._config.server_tls(),
+            on_close=self._connection_lost,
+            quota=budget.quota,
+            name=name,
+        )
 
     def start_loops(self) -> None:
         loop = partial(expiry_loop, self.table, self.live, self._announcer, self._clock)
@@ -116,16 +135,24 @@ class NameServer:
     async def listen(self) -> str:
         """Return the address, with the port that was chosen where the setting says 0."""
         self.exporting = await self._exporting()
+        administration = await self._config.administration.bind_admin_listener()
         host, port = self._config.bind_address.strip("[]"), self._config.listen_port
         try:
-            address = await self.server.start(host, port)
-        except NoSuchHost:
-            raise
+            listening = await bind(host, port)
         except ConfigError as fault:
+            if administration is not None:
+                administration.close()
+            if isinstance(fault, NoSuchHost):
+                raise
             ways = f"pyromq up --namesrv-port PORT, pyromq namesrv --listen {host}:PORT"
             raise ConfigError(f"{fault} ({ways}, or listenPort in the configuration file)") from None
+        self.server.accept_on(listening)
+        if administration is not None and self._apart is not None:
+            self._apart.bound_to(administration, gethostname())
+            self.servers[-1].accept_on(administration)
+            log.info("administration is served apart", address=administration.address)
         self.exporting.begin()
-        return address
+        return listening.address
 
     async def _exporting(self) -> Exporting:
         config = self._config
@@ -140,7 +167,8 @@ class NameServer:
         self._is_stopping = True
         if self.exporting is not None:
             await self.exporting.stop()
-        await self.server.stop(self._config.shutdown_wait_time_seconds)
+        for server in self.servers:
+            await server.stop(self._config.shutdown_wait_time_seconds)
         if self.expiry is not None:
             self.expiry.cancel()
             await asyncio.wait((self.expiry,))

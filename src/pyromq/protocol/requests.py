@@ -3,7 +3,8 @@
 The codes are those of RocketMQ 5.5.0 and 4.9; those from 30,001 on are our own brokers' alone, above RocketMQ's for
 brokers and within the 16 bits of a binary header. To add one, write its row here and bind it to a handler in the
 `surface.py` of who serves it. `NOTHING` carries neither fields nor a body; a row without a lane is administration, one
-without a need asks for UPDATE on the cluster, one without a server is the broker's.
+without a need asks for UPDATE on the cluster, one without a server is the broker's. Where `adminListener` is set,
+administration is refused elsewhere, but for rows with `others`: replicas, gateways or clients need these.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ class RequestCode:
     NOTIFICATION = Row(200054, Content(pop.Notification), Content(pop.NotificationAnswer),
         lane=PULL, needs=CONSUME)
     POLLING_INFO = Row(200055, Content(GroupQueue), Content(pop.PollingInfoAnswer),
-        needs=on_topic(GET) + on_group(GET))
+        needs=on_topic(GET) + on_group(GET), others=True)
     POP_ROLLBACK = Row(200056, NOTHING, NOTHING)
     QUERY_ASSIGNMENT = Row(400, Content(None, heartbeat.QueryAssignmentRequestBody),
         Content(None, heartbeat.QueryAssignmentResponseBody), lane=QUERY,
@@ -118,7 +119,7 @@ class RequestCode:
     SET_MESSAGE_REQUEST_MODE = Row(401, Content(None, heartbeat.SetMessageRequestModeRequestBody), NOTHING,
         needs=on_body_topic("topic", UPDATE) + on_body_group("consumerGroup", UPDATE))
     GET_ALL_MESSAGE_REQUEST_MODE = Row(402, NOTHING, Content(None, heartbeat.MessageRequestModeSerializeWrapper),
-        needs=READ)
+        needs=READ, others=True)
 
     # lite topics
     POP_LITE_MESSAGE = Row(200070, Content(pop.PopLiteMessage), Content(pop.PopLiteMessageAnswer, RECORDS),
@@ -152,14 +153,14 @@ class RequestCode:
         Content(namesrv.QueryDataVersionAnswer, DataVersion), lane=HEARTBEAT, needs=READ, by=NAME_SERVER)
     GET_BROKER_CLUSTER_INFO = Row(106, NOTHING, Content(None, route.ClusterInfo, JAVA),
         lane=QUERY, needs=READ, by=NAME_SERVER)
-    GET_ALL_TOPIC_LIST_FROM_NAMESERVER = Row(206, NOTHING, TOPICS, needs=LIST_TOPICS, by=NAME_SERVER)
+    GET_ALL_TOPIC_LIST_FROM_NAMESERVER = Row(206, NOTHING, TOPICS, needs=LIST_TOPICS, by=NAME_SERVER, others=True)
     GET_TOPICS_BY_CLUSTER = Row(224, Content(namesrv.GetTopicsByCluster), TOPICS, needs=LIST_TOPICS, by=NAME_SERVER)
     GET_SYSTEM_TOPIC_LIST_FROM_NS = Row(304, NOTHING, TOPICS, needs=LIST_TOPICS, by=NAME_SERVER)
     GET_UNIT_TOPIC_LIST = Row(311, NOTHING, TOPICS, needs=LIST_TOPICS, by=NAME_SERVER)
     GET_HAS_UNIT_SUB_TOPIC_LIST = Row(312, NOTHING, TOPICS, needs=LIST_TOPICS, by=NAME_SERVER)
     GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST = Row(313, NOTHING, TOPICS, needs=LIST_TOPICS, by=NAME_SERVER)
     DELETE_TOPIC_IN_NAMESRV = Row(216, Content(namesrv.DeleteTopicInNamesrv), NOTHING, by=NAME_SERVER)
-    REGISTER_TOPIC_IN_NAMESRV = Row(217, Content(TopicName, route.TopicRouteData), NOTHING, by=NAME_SERVER)
+    REGISTER_TOPIC_IN_NAMESRV = Row(217, Content(TopicName, route.TopicRouteData), NOTHING, by=NAME_SERVER, others=True)
     WIPE_WRITE_PERM_OF_BROKER = Row(205, Content(namesrv.BrokerName), Content(namesrv.WipeWritePermAnswer),
         by=NAME_SERVER)
     ADD_WRITE_PERM_OF_BROKER = Row(327, Content(namesrv.BrokerName), Content(namesrv.AddWritePermAnswer),
@@ -180,9 +181,9 @@ class RequestCode:
         needs=on_topic(CREATE), by=STATIC)
     GET_ALL_TOPIC_CONFIG = Row(21, Content(admin.GetAllTopicConfig),
         Content(admin.GetAllTopicConfigAnswer, topics.TopicConfigAndMappingSerializeWrapper, JAVA),
-        needs=on_all(Resource.TOPIC, GET, LIST))
+        needs=on_all(Resource.TOPIC, GET, LIST), others=True)
     GET_TOPIC_CONFIG = Row(351, Content(TopicName), Content(None, topics.TopicConfigAndQueueMapping),
-        needs=on_topic(GET))
+        needs=on_topic(GET), others=True)
     DELETE_TOPIC_IN_BROKER = Row(215, Content(TopicName), NOTHING, needs=on_topic(DELETE))
     QUERY_TOPIC_CONSUME_BY_WHO = Row(300, Content(TopicName), Content(None, groups.GroupList), needs=on_topic(GET))
     QUERY_TOPICS_BY_CONSUMER = Row(343, Content(GroupName), TOPICS, needs=on_group(GET, field="group"))
@@ -198,27 +199,27 @@ class RequestCode:
         needs=on_body_group("groupConfigList.groupName", CREATE))
     GET_ALL_SUBSCRIPTIONGROUP_CONFIG = Row(201, Content(admin.GetAllSubscriptionGroup),
         Content(admin.GetAllSubscriptionGroupAnswer, groups.SubscriptionGroupWrapper),
-        needs=on_all(Resource.GROUP, GET, LIST))
+        needs=on_all(Resource.GROUP, GET, LIST), others=True)
     DELETE_SUBSCRIPTIONGROUP = Row(207, Content(admin.DeleteSubscriptionGroup), NOTHING,
         needs=on_group(DELETE, field="groupName"))
     GET_SUBSCRIPTIONGROUP_CONFIG = Row(352, Content(GroupName), Content(None, groups.SubscriptionGroupConfig),
-        needs=on_group(GET, field="group"))
+        needs=on_group(GET, field="group"), others=True)
     UPDATE_AND_GET_GROUP_FORBIDDEN = Row(353, Content(admin.UpdateGroupForbidden), Content(None, groups.GroupForbidden),
         needs=on_topic(UPDATE) + on_group(UPDATE, field="group"))
 
     # configuration, state, statistics
     UPDATE_BROKER_CONFIG = Row(25, SETTINGS, NOTHING)
-    GET_BROKER_CONFIG = Row(26, NOTHING, Content(admin.GetBrokerConfigAnswer, PROPERTIES), needs=READ)
-    GET_BROKER_RUNTIME_INFO = Row(28, NOTHING, Content(None, route.KVTable), needs=READ)
+    GET_BROKER_CONFIG = Row(26, NOTHING, Content(admin.GetBrokerConfigAnswer, PROPERTIES), needs=READ, others=True)
+    GET_BROKER_RUNTIME_INFO = Row(28, NOTHING, Content(None, route.KVTable), needs=READ, others=True)
     GET_TOPIC_STATS_INFO = Row(202, Content(TopicName), Content(None, offsets.TopicStatsTable, JAVA),
-        needs=on_topic(GET))
+        needs=on_topic(GET), others=True)
     GET_CONSUME_STATS = Row(208, Content(admin.GetConsumeStats), Content(None, offsets.ConsumeStats, JAVA),
         needs=on_group(GET)
         + on_topic(GET, optional=True) + on_topic(GET, field="topicList", separator=";", optional=True))
     GET_BROKER_CONSUME_STATS = Row(317, Content(admin.GetBrokerConsumeStats),
         Content(None, offsets.ConsumeStatsList, JAVA), needs=READ)
     GET_CONSUMER_CONNECTION_LIST = Row(203, Content(ConsumerGroupName), Content(None, connections.ConsumerConnection),
-        needs=on_group(GET))
+        needs=on_group(GET), others=True)
     GET_PRODUCER_CONNECTION_LIST = Row(204, Content(client.GetProducerConnectionList),
         Content(None, connections.ProducerConnection), needs=READ)
     GET_ALL_PRODUCER_INFO = Row(328, NOTHING, Content(None, connections.ProducerTableInfo), needs=READ)
@@ -260,10 +261,11 @@ class RequestCode:
     SWITCH_TIMER_ENGINE = Row(5001, Content(admin.SwitchTimerEngine), NOTHING)
 
     # replication and controller
-    GET_ALL_CONSUMER_OFFSET = Row(43, NOTHING, Content(None, offsets.ConsumerOffsetSerializeWrapper, JAVA), needs=READ)
-    GET_ALL_DELAY_OFFSET = Row(45, NOTHING, Content(None, offsets.DelayOffsetSerializeWrapper), needs=READ)
-    GET_TIMER_CHECK_POINT = Row(60, NOTHING, Content(None, BINARY), needs=READ)
-    GET_TIMER_METRICS = Row(61, NOTHING, Content(None, stats.TimerMetrics), needs=READ)
+    GET_ALL_CONSUMER_OFFSET = Row(43, NOTHING, Content(None, offsets.ConsumerOffsetSerializeWrapper, JAVA), needs=READ,
+        others=True)
+    GET_ALL_DELAY_OFFSET = Row(45, NOTHING, Content(None, offsets.DelayOffsetSerializeWrapper), needs=READ, others=True)
+    GET_TIMER_CHECK_POINT = Row(60, NOTHING, Content(None, BINARY), needs=READ, others=True)
+    GET_TIMER_METRICS = Row(61, NOTHING, Content(None, stats.TimerMetrics), needs=READ, others=True)
     ADD_BROKER = Row(902, Content(replica.AddBroker), NOTHING, by=REPLICATION)
     REMOVE_BROKER = Row(903, Content(replica.RemoveBroker), NOTHING, by=REPLICATION)
     EXCHANGE_BROKER_HA_INFO = Row(906, Content(replica.ExchangeHaInfo), Content(replica.ExchangeHaInfo),
@@ -318,7 +320,7 @@ class RequestCode:
     NOTIFY_MIN_BROKER_ID_CHANGE = Row(905, Content(namesrv.NotifyMinBrokerIdChange), NOTHING,
         lane=QUERY, by=REPLICATION)
     NOTIFY_BROKER_ROLE_CHANGED = Row(1008, Content(replica.ElectedMaster, replication.SyncStateSet), NOTHING,
-        by=CONTROLLED)
+        by=CONTROLLED, others=True)
     NOTIFY_UNSUBSCRIBE_LITE = Row(200073, Content(pop.NotifyUnsubscribeLite), NOTHING, lane=QUERY, by=CLIENT)
 
     # numbers that nobody handles
@@ -347,7 +349,7 @@ class RequestCode:
     HALF_MESSAGES = Row(30003, Content(admin.HalfMessagesRequest), Content(None, own.HalfMessagesAnswer), needs=READ)
     DEAD_LETTERS = Row(30005, Content(admin.DeadLettersRequest), Content(None, own.DeadLettersAnswer), needs=READ)
     TABLE_VERSIONS = Row(30006, NOTHING, Content(None, own.TableVersions), lane=QUERY, needs=READ)
-    OWN_COMMITS = Row(30007, NOTHING, Content(None, own.OwnCommitsAnswer), needs=READ)
+    OWN_COMMITS = Row(30007, NOTHING, Content(None, own.OwnCommitsAnswer), needs=READ, others=True)
     SNAPSHOT = Row(30008, Content(admin.SnapshotRequest), Content(None, own.SnapshotAnswer), needs=READ)
     SET_QUOTA = Row(30010, Content(None, own.QuotaChange), NOTHING)
     QUOTAS = Row(30011, NOTHING, Content(None, own.QuotaList), needs=READ)

@@ -124,6 +124,7 @@ class Row(int, Generic[H, B, A, R]):
     lane: RequestClass
     needs: Needs
     by: ServedBy
+    others: bool
 
     def __new__(
         cls,
@@ -134,12 +135,25 @@ class Row(int, Generic[H, B, A, R]):
         lane: RequestClass = RequestClass.ADMIN,
         needs: Needs = _MOST,
         by: ServedBy = ServedBy.BROKER,
+        others: bool = False,
     ) -> Row[H, B, A, R]:
-        """`takes`: the request's content, `gives`: the answer's. What names no need asks for the most: the cluster."""
+        """`takes`: the request's content, `gives`: the answer's. What names no need asks for the most: the cluster.
+
+        `others`: it has the lane of administration, but servers, gateways or clients send it too, to do their work."""
         row = super().__new__(cls, code)
         row.code = code
-        row.takes, row.gives, row.lane, row.needs, row.by = takes, gives, lane, needs, by
+        row.takes, row.gives, row.lane, row.needs, row.by, row.others = takes, gives, lane, needs, by, others
         return row
+
+    @property
+    def is_administration(self) -> bool:
+        """Return whether nobody but administrators and their tools sends it."""
+        return self.lane is RequestClass.ADMIN and not self.others
+
+    @property
+    def only_reads(self) -> bool:
+        """Return whether it changes nothing."""
+        return all(set(need.actions) <= {Action.GET, Action.LIST} for need in self.needs)
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name

@@ -1,6 +1,7 @@
-"""The listeners: the main port, the fast one and that of gRPC clients, and the kernel that takes what is plain.
+"""The listeners: the main port, the fast one, that of gRPC clients, and the kernel that takes what is plain.
 
-gRPC is served on all of them, as remoting is: the first bytes of a connection tell.
+gRPC is served on all of them, as remoting is: the first bytes of a connection tell. A listener of administration
+(`adminListener`) has neither gRPC nor a kernel: nothing that they serve is for it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ...transport.http2.calls import Methods
 from ...transport.listening import Listening, NoSuchHost, bind
 from ...transport.peer import Peer
 from ...transport.server import Server
+from ...transport.turns.apart import AdminListenerSettings
 from ...transport.turns.slices import Slices
 from ..config import BrokerConfig
 from ..pop.verdicts import Popping, PopVerdicts
@@ -32,12 +34,13 @@ from ..send.verdicts import Sending, Verdicts, kernel_verdicts, passage, reply_t
 from ..surface import on_fast_port
 from ..transactions.halves import Halves
 from ..transactions.kernel_ends import KernelEnds
+from .administration import Faces
 from .foundation import Foundation
 from .guarding import GuardVerdicts
 
 log = logs.get("pyromq.broker")
 
-GRPC = "grpc"  # the name of that listener
+GRPC, ADMIN = "grpc", "admin"  # the names of these listeners
 
 
 class InjectedFaults(Protocol):
@@ -61,6 +64,7 @@ class Ports(NamedTuple):
     grpc: Listening | None
     ha: Listening | None = None
     metrics: Listening | None = None
+    admin: Listening | None = None
 
     def close(self) -> None:
         for each in self:
@@ -105,6 +109,7 @@ async def bind_ports(config: BrokerConfig) -> Ports:
     try:
         ports = ports._replace(grpc=await _bind_grpc(host, config))
         ports = ports._replace(ha=await _bind_ha(host, config, parse_address(main.address)[1]))
+        ports = ports._replace(admin=await config.part(AdminListenerSettings).bind_admin_listener())
         settings = config.part(MetricsSettings)
         return ports._replace(metrics=await Exporting.bind(settings, config.allow_unauthenticated))
     except BaseException:
@@ -165,7 +170,7 @@ class Listeners:
         base: Foundation,
         copies: OtherCopies,
         ports: Ports,
-        handlers: dict[int, Handler],
+        handlers: Faces,
         feeding: Feeding,
         faults: InjectedFaults | None,
         on_close: Callable[[Peer], None],
@@ -180,9 +185,9 @@ class Listeners:
         self.pop_verdicts: list[PopVerdicts] = []
         slices = Slices(base.clock)
         authorise = base.access.gate or allow_all
-        main = Dispatcher(handlers, authorise, slices)
-        self.dispatchers = {"main": main, "fast": Dispatcher(on_fast_port(handlers), authorise, slices)}
-        self.inner = Dispatcher(handlers, slices=slices)  # of requests that were judged when they were gRPC calls
+        main = Dispatcher(handlers.ordinary, authorise, slices)
+        self.dispatchers = {"main": main, "fast": Dispatcher(on_fast_port(handlers.ordinary), authorise, slices)}
+        self.inner = Dispatcher(handlers.calls, slices=slices)  # of requests that were judged when they were gRPC calls
         self.servers: list[Server] = []
         for name, dispatcher in (*self.dispatchers.items(), *([] if ports.grpc is None else [(GRPC, main)])):
             feed = self._guarded(feeding)
@@ -190,6 +195,9 @@ class Listeners:
                 self.servers.append(self._server(name, dispatcher, feed))
             else:
                 self.servers.append(self._server(name, faults.around(dispatcher), _unless(faults, feed)))
+        if handlers.admin is not None:  # no kernel: it would take sends and pulls
+            self.dispatchers[ADMIN] = Dispatcher(handlers.admin, authorise, slices)
+            self.servers.append(self._server(ADMIN, self.dispatchers[ADMIN], feed_nothing))
         copies.on_give_up.append(self._cut_all)
 
     def _guarded(self, feeding: Feeding) -> Feed:
@@ -245,16 +253,20 @@ class Listeners:
             server.cut_all("this broker leads no more: whether what waits is stored, the new master knows")
 
     def serve_calls(self, methods: Methods) -> None:
-        """Serve gRPC calls on every port."""
+        """Serve gRPC calls on every port but that of administration."""
         for server in self.servers:
-            server.serve_calls(methods)
+            if server.name != ADMIN:
+                server.serve_calls(methods)
 
     def accept(self) -> None:
-        bound = [each for each in (self.ports.main, self.ports.fast, self.ports.grpc) if each is not None]
+        ports = self.ports
+        bound = [each for each in (ports.main, ports.fast, ports.grpc, ports.admin) if each is not None]
         for server, listening in zip(self.servers, bound, strict=True):
             server.accept_on(listening)
-        if self.ports.grpc is not None:
-            log.info("gRPC clients are served", address=self.ports.grpc.address)
+        if ports.grpc is not None:
+            log.info("gRPC clients are served", address=ports.grpc.address)
+        if ports.admin is not None:
+            log.info("administration is served apart", address=ports.admin.address)
 
     def close_ports(self) -> None:
         """Close the sockets of a broker that never accepted anything. Others are closed by their servers."""

@@ -8,6 +8,8 @@ from ...model.names import AUTO_CREATE_TOPIC
 from ..bodies.topics import TopicConfig
 from .header import Header, Int32, Int64, RpcHeader, TopicHeader, TopicName
 
+ADMIN_ADDRESS = "adminAddress"  # of a refusal: where administration is served instead; our own servers' alone
+
 
 class CreateTopic(TopicName, kw_only=True):
     default_topic: str

@@ -15,12 +15,10 @@ import msgspec
 from ...audit.log import AuditLog
 from ...errors import ProtocolError, RequestRefused
 from ...model.codes import ResponseCode
-from ...protocol.access import Action
 from ...protocol.requests import ROWS
 from ...protocol.row import AnyRow, RequestClass
 from ..dispatch import Answer, Handler, Reply, Request
 
-_ONLY_READ = {Action.GET, Action.LIST}
 Changed = Callable[[], dict[str, Any]] | None
 Describe = Callable[[Request], Changed]
 _HIDDEN = ("secret", "passw", "signature", "accesskey", "token", "value", "propert", "filterdata")
@@ -45,7 +43,7 @@ class Auditing:
         row = ROWS.get(code)
         if row is None or row.lane is not RequestClass.ADMIN:
             return handler
-        changes = not only_reads(row)
+        changes = not row.only_reads
 
         def audited(request: Request) -> Answer:
             changed = self._describe(request) if changes else None
@@ -70,7 +68,7 @@ class Auditing:
             self._failed(row, request, fault)
             raise
         self._note(row, request, reply, changed)
-        return reply if only_reads(row) else await self._once_written(reply)
+        return reply if row.only_reads else await self._once_written(reply)
 
     async def _once_written(self, reply: Reply | None) -> Reply | None:
         """Return the answer of a change when its line is on the medium: a kill cannot take what was answered."""
@@ -102,16 +100,11 @@ class Auditing:
             "outcome": outcome,
             **more,
         }
-        if only_reads(row):
-            host = address.rpartition(":")[0]
+        if row.only_reads:
+            host = address.rpartition(":")[0]  # what changes nothing is written once in a while
             self._audit.note_seldom((row.name, user, host, str(outcome + 0), str(fields["with"])), "call", **fields)
         else:
             self._audit.note("call", **fields)
-
-
-def only_reads(row: AnyRow) -> bool:
-    """Return whether a call changes nothing: then it is written once in a while."""
-    return all(set(need.actions) <= _ONLY_READ for need in row.needs)
 
 
 def header_fields(row: AnyRow, request: Request) -> dict[str, str]:
