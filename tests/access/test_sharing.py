@@ -2,44 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from pyromq.access.administration import AccessAdmin
 from pyromq.access.forms import policies_of
-from pyromq.access.sealing import SivSeal
 from pyromq.access.settings import AccessSettings
 from pyromq.access.sharing.announcing import UserSharing
-from pyromq.access.sharing.stamps import Stamps
-from pyromq.access.table import AccessTable
 from pyromq.access.users import User, UserStatus
 from pyromq.ambient import SystemClock
 from pyromq.errors import ConnectionLost, RequestRefused
 from pyromq.protocol.bodies.groups import AclInfo, PolicyEntryInfo, PolicyInfo
 from pyromq.protocol.bodies.own import UserChanges, UserChangesAnswer
 from pyromq.protocol.requests import RequestCode
+from tests.access.sharing_servers import Memory, server_with
 
 INNER = '{"accessKey":"inner","secretKey":"short"}'
-
-
-class Memory:
-    """Implements `table.Rows` without a disk."""
-
-    def __init__(self) -> None:
-        self.sections: dict[str, dict[str, Any]] = {}
-
-    def load(self) -> dict[str, dict[str, Any]]:
-        return self.sections
-
-    def put(self, section: str, key: str, value: Any) -> None:
-        self.sections.setdefault(section, {})[key] = value
-
-    def drop(self, section: str, key: str) -> None:
-        self.sections.get(section, {}).pop(key, None)
-
-    async def saved(self) -> None:
-        return None
 
 
 class World:
@@ -59,13 +35,10 @@ class Server:
     def __init__(self, world: World, name: str, inner: str, rows: Memory) -> None:
         self.world, self.name, self.rows = world, name, rows
         settings = AccessSettings(authentication_enabled=True, inner_client_authentication_credentials=inner)
-        seal = SivSeal(lambda: name.encode().ljust(64, b"k"))
-        self.table = AccessTable(rows, seal, Stamps(lambda: world.now_ms, name))
-        self.table.begin(settings)
-        exchange = AccessAdmin(self.table, settings, is_loopback=False).exchange
-        assert exchange is not None
-        self.exchange = exchange
-        self.telling = UserSharing(exchange, self._ask, self._peers, lambda peers, most: peers[:most], SystemClock())
+        self.table, self.exchange = server_with(settings, rows, lambda: world.now_ms, name)
+        self.telling = UserSharing(
+            self.exchange, self._ask, self._peers, lambda peers, most: peers[:most], SystemClock()
+        )
 
     async def _peers(self) -> list[str]:
         return [name for name in self.world.servers if name != self.name]

@@ -247,6 +247,18 @@ def test_a_proxy_s_file_of_our_own(tmp_path: Path) -> None:
     )
 
 
+def test_a_controller_s_file_with_users(tmp_path: Path) -> None:
+    file = tmp_path / "controller.conf"
+    file.write_text("etcdEndpoints=http://a:2379\nbindAddress=10.0.0.1\n")
+    assert "set authenticationEnabled=true" in " ".join(check(file, "--daemon", "controller").output.split())
+    secret = 'innerClientAuthenticationCredentials={"accessKey":"inner","secretKey":"hush hush"}'
+    file.write_text(f"{file.read_text()}authenticationEnabled=true\nauthenticationWhitelist=1005\n{secret}\n")
+    result = check(file, "--daemon", "controller", "--json")
+    assert result.exit_code == 0, result.output
+    assert "sets authentication_whitelist" in result.output
+    assert "hush" not in result.output
+
+
 @pytest.mark.parametrize(
     ("lines", "why"),
     [

@@ -41,7 +41,8 @@ def test_a_file_of_java_s_with_etcd_added_is_taken(tmp_path: Path) -> None:
             ETCD + "controllerDLegerPeers=n0-127.0.0.1:9877\ncontrollerDLegerSelfId=n0\nlistenPort=1\n",
             "listenPort = 1, but controllerDLegerPeers says 9877",
         ),
-        (ETCD + "bindAddress=10.0.0.1\n", "allowUnauthenticated=true"),
+        (ETCD + "bindAddress=10.0.0.1\n", "set authenticationEnabled=true"),
+        (ETCD + "authorizationEnabled=true\n", "set authenticationEnabled = true too"),
         (ETCD + "bindAddress=0.0.0.0\nallowUnauthenticated=true\n", "brokers have to be told where"),
         (ETCD + "metricsExporterType=PROM\n", "controllers export no metrics yet"),
     ],
@@ -55,3 +56,8 @@ def test_what_cannot_be_is_refused_with_what_to_do(tmp_path: Path, text: str, wh
 def test_the_address_is_its_own_name_without_another(tmp_path: Path) -> None:
     found: Any = loaded(tmp_path, ETCD)
     assert (found.own_peer, found.port) == ("", 19876)
+
+
+def test_it_listens_for_other_machines_once_everybody_is_asked_who_he_is(tmp_path: Path) -> None:
+    found = loaded(tmp_path, ETCD + "bindAddress=10.0.0.1\nauthenticationEnabled=true\n")
+    assert found.access.authentication_enabled

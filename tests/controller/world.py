@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pyromq.ambient import seeded_random
+from pyromq.audit.log import AuditLog
 from pyromq.config import Loaded
 from pyromq.controller.config import ControllerConfig
 from pyromq.controller.server import Controller
@@ -18,6 +20,7 @@ from pyromq.protocol.headers import replication as headers
 from pyromq.protocol.headers.header import Header
 from pyromq.protocol.headers.namesrv import BrokerHeartbeat
 from pyromq.protocol.requests import RequestCode as Code
+from pyromq.store.message_store import run_at_once
 from pyromq.testing.coordination import CoordinationMember, SimulatedCoordination
 from pyromq.testing.virtual_time import VirtualClock
 from pyromq.transport.memory import MemoryNetwork
@@ -64,7 +67,7 @@ class World:
         self.controllers: dict[str, Controller] = {}
         self.members: dict[str, CoordinationMember] = {}
 
-    async def start(self, name: str = "n0") -> Controller:
+    async def start(self, name: str = "n0", audit: AuditLog | None = None) -> Controller:
         facts: dict[str, Any] = {
             "etcd_endpoints": ("http://unused:2379",),
             "controller_dleger_self_id": name,
@@ -74,7 +77,13 @@ class World:
         config = ControllerConfig(**facts, **self.settings)
         self.members[name] = self.store.member(name)
         controller = Controller(
-            Loaded(config), self.members[name], clock=self.clock, rng=random.Random(1), connect=self.network.connect
+            Loaded(config),
+            self.members[name],
+            clock=self.clock,
+            rng=random.Random(1),
+            connect=self.network.connect,
+            run_blocking=run_at_once,
+            audit=audit,
         )
         self.controllers[name] = controller
         self.network.listen(f"{name}:9877", controller.server.attach)
@@ -102,6 +111,7 @@ class LedBroker:
         self.address = f"{name}-{replica}:10911"
         self.told: asyncio.Queue[Command] = asyncio.Queue()
         self.talk: Talk | None = None
+        self.sign: Callable[[Command], object] = lambda command: None
         self._named: dict[str, Any] = {"broker_name": name, "cluster_name": cluster}
         world.network.listen(self.address, self._accept)
 
@@ -127,7 +137,9 @@ class LedBroker:
 
     async def ask(self, code: int, header: Header | None = None, body: bytes = b"") -> Command:
         assert self.talk is not None
-        return await self.talk.ask(code, header, body)
+        request = Command(code, fields=header.to_fields() if header else {}, body=body)
+        self.sign(request)
+        return await self.talk.ask_command(request)
 
     async def register(self) -> Command:
         header = headers.RegisterBrokerToController(**self._named, broker_id=self.replica, broker_address=self.address)

@@ -50,8 +50,9 @@ class AccessTable:
         """`stamps`: empty ones, which learn here when users were changed."""
         self._rows, self._seal, self.stamps = rows, seal, stamps
         content = rows.load()
-        self.directory = Directory(self._read(content), conflict)
-        stamps.load(content.get(STAMPS, {}), set(self.directory.users))
+        found, known = self._read(content)
+        self.directory = Directory(found, conflict)
+        stamps.load(known, set(found.users))
         self._stamp: ChangeStamp | None = None  # of the change that is being made; None: one of this server
         self.directory.watch(self._note)
 
@@ -101,15 +102,16 @@ class AccessTable:
         else:
             self._rows.put(POLICIES, name, _policy_rows(name, policies))
 
-    def _read(self, content: Mapping[str, Any]) -> AccessContent:
+    def _read(self, content: Mapping[str, Any]) -> tuple[AccessContent, dict[str, ChangeStamp]]:
         try:
             users = {name: self._user(name, row) for name, row in content.get(USERS, {}).items()}
             policies = {name: _policies(rows) for name, rows in content.get(POLICIES, {}).items()}
+            stamps = msgspec.convert(content.get(STAMPS, {}), dict[str, ChangeStamp])
         except (KeyError, TypeError, AttributeError, msgspec.ValidationError, RequestRefused) as fault:
             raise ConfigError(
                 f"{TABLE} cannot be read ({fault!r}): put its .bak in its place, or remove both and make the users anew"
             ) from None
-        return AccessContent(users, policies)
+        return AccessContent(users, policies), stamps
 
     def _user(self, name: str, row: Mapping[str, Any]) -> User:
         secrets = tuple(self._seal.open(name, sealed) for sealed in row["secrets"])

@@ -12,6 +12,8 @@ from contextlib import AsyncExitStack, suppress
 from functools import partial
 
 from .. import logs
+from ..access.settings import AccessSettings
+from ..access.signatures import inner_sign
 from ..ambient import Clock, RunBlocking
 from ..audit.log import AuditLog
 from ..config import Loaded
@@ -68,7 +70,8 @@ async def serve_controlled(
     _check(disk)
     async with AsyncExitStack() as stack:
         tls = config.part(TransportSettings).client_tls()
-        client = await stack.enter_async_context(RemotingClient(clock=clock, rng=rng, tls=tls))
+        sign = inner_sign(config.part(AccessSettings))
+        client = await stack.enter_async_context(RemotingClient(clock=clock, rng=rng, tls=tls, sign=sign))
         name = SetName(config.broker_cluster_name, config.broker_name)
         controllers = Controllers(client, clock, config.controller_mode.controller_addr, name.cluster, name.broker)
         ports = await bind_ports(config)

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import logs
+from ..access.settings import AccessSettings
+from ..access.signatures import inner_sign
 from ..ambient import Clock, RunBlocking
 from ..audit.log import AuditLog
 from ..config import Loaded
@@ -113,13 +115,13 @@ async def _with_size_of_the_set(
     found = await coordination.read(keys.prefix)
     stored = found.keys.get(keys.state)
     place = None if stored is None else keys.places_in(found).get(decode_state(stored.value).master)
-    tls = config.part(TransportSettings).client_tls()
+    tls, sign = config.part(TransportSettings).client_tls(), inner_sign(config.part(AccessSettings))
 
     async def find() -> str | None:
         return None if place is None else place.address
 
     async def ask_master() -> int | None:
-        async with RemotingClient(clock=clock, rng=rng, tls=tls) as client:
+        async with RemotingClient(clock=clock, rng=rng, tls=tls, sign=sign) as client:
             return None if stored is None else await file_size_at(client, config, find)
 
     with claimed(disk):

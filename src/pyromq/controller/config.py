@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..access.settings import AccessSettings
+from ..audit.settings import AuditSettings
 from ..config import IgnoredKeys, JavaKeys, RefusedKeys, check_ranges, setting
 from ..config.parts import including, part_of
 from ..coordination.settings import CoordinationSettings
@@ -27,6 +29,8 @@ def _default_store_path() -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 @including(CoordinationSettings)
+@including(AuditSettings)
+@including(AccessSettings)
 class ControllerConfig(TransportSettings):
     """Java's names and defaults, except that the address is loopback and etcd remembers what Raft would."""
 
@@ -34,6 +38,9 @@ class ControllerConfig(TransportSettings):
     listen_port: int = setting(PORT, low=0, high=65535, help="port; 0 takes a free one")
     allow_unauthenticated: bool = setting(
         False, help="listen on other than loopback although nobody is asked who they are"
+    )
+    cluster_name: str = setting(
+        "DefaultCluster", help="the cluster that policies must name for requests about this controller"
     )
     controller_dleger_group: str = setting(
         "pyromq", java="controllerDLegerGroup", flag=True, help="name of the controllers that stand in for each other"
@@ -48,7 +55,9 @@ class ControllerConfig(TransportSettings):
         "brokers reach this one. The others are found in etcd",
     )
     controller_store_path: Path = setting(
-        factory=_default_store_path, flag=True, help="folder for changed settings and the certificate; no state"
+        factory=_default_store_path,
+        flag=True,
+        help="folder for users, the audit log, changed settings and the certificate; nothing of sets",
     )
     config_black_list: tuple[str, ...] = setting(
         ("configBlackList", "configStorePath"), help="never changed over the wire"
@@ -78,8 +87,9 @@ class ControllerConfig(TransportSettings):
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        if not self.allow_unauthenticated:
-            refuse_strangers(self.bind_address)
+        self.access.check_access()
+        if not (self.allow_unauthenticated or self.access.authentication_enabled):
+            refuse_strangers(self.bind_address, "set authenticationEnabled=true (docs/access.md), ")
         if "/" in self.controller_dleger_group + self.controller_dleger_self_id or not self.controller_dleger_group:
             raise ConfigError(
                 f"controllerDLegerGroup = {self.controller_dleger_group}, controllerDLegerSelfId = "
@@ -95,6 +105,24 @@ class ControllerConfig(TransportSettings):
     @property
     def coordination(self) -> CoordinationSettings:
         return part_of(self, CoordinationSettings)
+
+    @property
+    def access(self) -> AccessSettings:
+        return part_of(self, AccessSettings)
+
+    @property
+    def users_path(self) -> Path:
+        """Return the file of users and policies; the key that seals their passwords is beside it."""
+        return self.controller_store_path / "access.json"
+
+    @property
+    def audit(self) -> AuditSettings:
+        return part_of(self, AuditSettings)
+
+    @property
+    def audit_folder_unless_named(self) -> Path:
+        """Return where the audit log is, if no folder is named for it."""
+        return self.controller_store_path / "audit"
 
     @property
     def own_peer(self) -> str:

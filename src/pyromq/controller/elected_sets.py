@@ -52,6 +52,10 @@ class ElectedSets(Protocol):
         """Return the sets of this name, of all clusters."""
         ...
 
+    async def addresses(self) -> list[str]:
+        """Return where all replicas of all sets are."""
+        ...
+
     async def switch(self, found: ElectedView, replica: int, wait_s: float) -> ElectedView:
         """Let a replica become master, and return the set once it is."""
         ...
@@ -65,6 +69,9 @@ class NoElectedSets:
     """Where nobody looks for them: there is none to switch, nor to forget a replica of."""
 
     async def named(self, name: str) -> list[ElectedView]:
+        return []
+
+    async def addresses(self) -> list[str]:
         return []
 
     async def switch(self, found: ElectedView, replica: int, wait_s: float) -> ElectedView:

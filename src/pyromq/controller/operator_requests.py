@@ -126,11 +126,11 @@ class OperatorRequests:
     def change_settings(self, request: Request) -> Reply:
         """Answer 1009, once all of it or nothing is in effect and in the overlay file."""
         text = request.raw_body.decode("utf-8", "replace")
-        config = self._live.config
+        config, before = self._live.config, self._live.shown()
         with checked_change(text, config.black_list, config.overlay_path):
             changed = self._live.change(text, SOURCE)
         log.warning("settings changed", by=request.peer.address, **changed)
-        return Reply()
+        return Reply(noted=self._live.noted(changed, before))
 
 
 def _elected_replicas(found: ElectedView) -> ReplicasInfo:

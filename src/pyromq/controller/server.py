@@ -11,19 +11,27 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 
 from .. import logs
+from ..access.in_file import AccessInFile, RunBlocking
+from ..access.sharing.calls import user_sharing
 from ..ambient import Clock
+from ..audit.log import AuditLog
+from ..audit.opening import audit_log
 from ..config import Live, Loaded
 from ..coordination.etcd import EtcdCoordination
 from ..coordination.store import Coordination, CoordinationUnreachable
 from ..machine.budget import Budget, budget_of_process
+from ..machine.helper_threads import helper_threads
 from ..protocol.json import load_dialect
 from ..supervision import Loops
+from ..transport.address import is_loopback
 from ..transport.certificates.self_signed import log_certificate, with_certificate
 from ..transport.client import Connect, RemotingClient
-from ..transport.dispatch import Dispatcher
+from ..transport.dispatch import Dispatcher, allow_all
 from ..transport.limits import Limits
 from ..transport.peer import Peer
 from ..transport.server import Server
+from ..transport.turns.access_audit import AccessAudit
+from ..transport.turns.auditing import Auditing
 from ..transport.turns.loop_holds import LoopHolds
 from .config import CONTROLLER_KEYS, ControllerConfig
 from .controlled_sets import ControlledSets
@@ -50,21 +58,34 @@ class Controller:
         clock: Clock,
         rng: random.Random,
         connect: Connect | None = None,
+        run_blocking: RunBlocking = asyncio.to_thread,
         budget: Budget | None = None,
         elected: ElectedSets | None = None,
+        audit: AuditLog | None = None,
     ) -> None:
         """`elected`: who knows the sets that elect their masters themselves, over this store."""
         config, elected = loaded.config, elected or NoElectedSets()
         budget = budget or Budget()
         self._config = config
         self._is_stopping = False
+        self._address = ""  # where brokers reach it, from `join` on
         self.live = Live(loaded, CONTROLLER_KEYS, config.overlay_path)
+        self.access = AccessInFile(
+            config.access,
+            config.users_path,
+            server=f"{config.bind_address}:{config.port}",
+            is_loopback=is_loopback(config.bind_address),
+            cluster=config.cluster_name,
+            clock=clock,
+            run_blocking=run_blocking,
+        )
         self._client = RemotingClient(
             clock=clock,
             rng=rng,
             limits=Limits(connections=budget.shares.outgoing),
             tls=config.client_tls(),
             connect=connect,
+            sign=self.access.sign,
         )
         self._sets = ControlledSets(coordination, config.coordination.etcd_prefix)
         self._heard = HeardBrokers(clock)
@@ -77,9 +98,20 @@ class Controller:
             SetRequests(self._sets, elected, self._heard, self._elections, self.live),
             OperatorRequests(self._sets, elected, self._heard, self.leadership, self.live),
             self.leadership,
+            None if self.access.gate is None else self.access.admin,
+        )
+        if audit is not None:
+            described = AccessAudit(audit, self.access.table.directory)
+            described.watch(self.access.gate)
+            handlers = Auditing(audit, described.describe).around(handlers)
+        self._elected = elected
+        self._users_shared = (
+            None
+            if self.access.gate is None
+            else user_sharing(self.access.admin, self._client, self._others, rng, clock)
         )
         self.server = Server(
-            Dispatcher(LoopHolds(clock, config.limits().loop_hold_ms).around(handlers)),
+            Dispatcher(LoopHolds(clock, config.limits().loop_hold_ms).around(handlers), self.access.gate or allow_all),
             clock=clock,
             limits=config.limits(budget.memory_bytes),
             tls=config.server_tls(),
@@ -96,7 +128,7 @@ class Controller:
 
     async def join(self, address: str) -> None:
         """Take part as the controller that brokers reach at `address`, unless controllerDLegerPeers says where."""
-        known = self._config.own_peer or address
+        self._address = known = self._config.own_peer or address
         await self.leadership.join(ControllerPlace(self._config.controller_dleger_self_id or known, known))
         loops = {
             "leadership": self.leadership.keep,
@@ -104,6 +136,8 @@ class Controller:
             "silent brokers": self._failover.expire,
             "missing masters": self._failover.find_missing_masters,
         }
+        if self._users_shared is not None:
+            loops["users of other servers"] = self._users_shared.run
         running = asyncio.get_running_loop()
         self._tasks = [running.create_task(self.loops.keep(name, begin)) for name, begin in loops.items()]
 
@@ -119,6 +153,15 @@ class Controller:
         await self.server.stop(self._config.shutdown_wait_time_seconds)
         await self._elections.close()
         await self._client.close()
+        await self.access.close()
+
+    async def _others(self) -> list[str]:
+        """Return the addresses of the other controllers, and of all brokers that the coordination store knows."""
+        controllers = [one.address for one in self.leadership.peers.values() if one.address != self._address]
+        led = [
+            one.address for found in await self._sets.all() if found.content for one in found.content.replicas.values()
+        ]
+        return sorted({*controllers, *filter(None, led), *await self._elected.addresses()})
 
     def _connection_lost(self, peer: Peer) -> None:
         if not self._is_stopping:  # then it was us, and nobody has left
@@ -147,7 +190,12 @@ async def run(
         etcd = await stack.enter_async_context(EtcdCoordination(config.coordination.etcd(), clock))
         log.info("coordination store", etcd=await etcd.check())
         sets = None if elected is None else elected(etcd)
-        controller = Controller(loaded, etcd, clock=clock, rng=rng, budget=budget, elected=sets)
+        run_blocking = stack.enter_context(helper_threads(1))
+        folder = config.audit_folder_unless_named
+        audit = await stack.enter_async_context(audit_log("controller", config.audit, folder, clock, run_blocking))
+        controller = Controller(
+            loaded, etcd, clock=clock, rng=rng, run_blocking=run_blocking, budget=budget, elected=sets, audit=audit
+        )
         stack.push_async_callback(controller.stop)
         address = await controller.listen()
         await controller.join(address)

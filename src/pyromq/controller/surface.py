@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from ..access.administration import AccessAdmin
 from ..coordination.store import CoordinationRefused, CoordinationUnreachable
 from ..errors import RequestRefused
 from ..model.codes import ResponseCode
 from ..protocol.requests import RequestCode as Code
 from ..protocol.row import ServedBy
-from ..transport.dispatch import Handler, Reply, RequestOf, bind, bound
+from ..transport.dispatch import Handler, Reply, RequestOf, bind, bound, replying
 from .leadership import Leadership
 from .operator_requests import OperatorRequests
 from .set_requests import SetRequests
 
 
-def surface(brokers: SetRequests, operators: OperatorRequests, leadership: Leadership) -> Mapping[int, Handler]:
+def surface(
+    brokers: SetRequests, operators: OperatorRequests, leadership: Leadership, access: AccessAdmin | None = None
+) -> Mapping[int, Handler]:
+    """Return a handler for every code that is served. `access` None: users are not."""
+
     def led(handler: Callable[[Any], Awaitable[Reply]]) -> Callable[[Any], Awaitable[Reply]]:
         async def answer(request: RequestOf[Any, Any]) -> Reply:
             if not leadership.leads:
@@ -42,4 +47,8 @@ def surface(brokers: SetRequests, operators: OperatorRequests, leadership: Leade
         bind(Code.CLEAN_BROKER_DATA, led(operators.clean)),
     )
     code, heartbeat = bind(Code.BROKER_HEARTBEAT, brokers.heartbeat)  # a row of the name server's too
-    return bound(pairs, ServedBy.CONTROLLER) | {code: heartbeat}
+    served = bound(pairs, ServedBy.CONTROLLER) | {code: heartbeat}
+    if access is None:
+        return served
+    of_users = ((row.code, replying(answer)) for row, answer in access.answers().items())
+    return served | bound(of_users, ServedBy.USERS)

@@ -13,6 +13,7 @@ from functools import partial
 from socket import gethostname
 
 from .. import logs
+from ..access.in_file import AccessInFile
 from ..ambient import Clock
 from ..audit.log import AuditLog
 from ..audit.opening import audit_log
@@ -25,6 +26,7 @@ from ..metrics.families import LabelSets
 from ..metrics.limiting import Limiting
 from ..protocol.json import load_dialect
 from ..supervision import Loops
+from ..transport.address import is_loopback
 from ..transport.certificates.self_signed import log_certificate, with_certificate
 from ..transport.client import Connect, RemotingClient
 from ..transport.dispatch import Dispatcher, Handler, allow_all
@@ -37,7 +39,6 @@ from ..transport.turns.apart import Apart
 from ..transport.turns.auditing import Auditing
 from ..transport.turns.loop_holds import LoopHolds
 from ..transport.turns.slices import Slices
-from .access import NamesrvAccess
 from .announcer import Announcer, expiry_loop
 from .config import NAMESRV_KEYS, NamesrvConfig
 from .handlers.brokers import BrokerHandlers
@@ -72,7 +73,15 @@ class NameServer:
         self.live = Live(loaded, NAMESRV_KEYS, config.overlay_path)
         self.table = RouteTable()
         self._kv = KvConfig.open(config.kv_config_path, run_blocking, lambda: self.live.config)
-        self.access = NamesrvAccess(config, clock, run_blocking)
+        self.access = AccessInFile(
+            config.access,
+            config.users_path,
+            server=f"{config.bind_address}:{config.listen_port}",
+            is_loopback=is_loopback(config.bind_address),
+            cluster=config.cluster_name,
+            clock=clock,
+            run_blocking=run_blocking,
+        )
         self._client = RemotingClient(
             clock=clock,
             rng=rng,

@@ -34,12 +34,12 @@ class Stamps:
     def by_name(self) -> Mapping[str, ChangeStamp]:
         return self._by_name
 
-    def load(self, rows: Mapping[str, tuple[int, str]], users: set[str]) -> None:
+    def load(self, rows: Mapping[str, ChangeStamp], users: set[str]) -> None:
         """Take what was on disk. Users without a stamp were changed by nobody yet, as far as is known."""
         oldest = self._now_ms() - _KEPT_MS
-        for name, (ms, by) in rows.items():
-            if name in users or ms > oldest:
-                self.put(name, ChangeStamp(ms, by))
+        for name, stamp in rows.items():
+            if name in users or stamp.ms > oldest:
+                self.put(name, stamp)
         for name in users - self._by_name.keys():
             self.put(name, NEVER)
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import msgspec
 
-from ...access.sharing.announcing import UserSharing
+from ...access.sharing.calls import user_sharing
 from ...errors import CallRefused, ConnectionLost, PyroError
 from ...model.codes import ResponseCode
 from ...protocol.bodies.body import DataVersion, decode_body
-from ...protocol.bodies.own import UserChanges, UserChangesAnswer
 from ...protocol.bodies.route import TopicRouteData
 from ...protocol.bodies.topics import TopicConfig
 from ...protocol.command import Command
@@ -64,7 +63,12 @@ class Naming:
             frame_bytes=min(environment.transport.frame_max_length, FrameLimits().frame_bytes),
             order_topics=base.topics.declare_ordered,
         )
-        self._users_shared = self._sharing()
+        access = base.access
+        self._users_shared = (
+            None
+            if access.gate is None
+            else user_sharing(access.admin, self._client, self._others, environment.rng, environment.clock)
+        )
         self._propagation = TopicPropagation(self._client, identity, config.namesrv_addr)
 
     def client(self, on_close: Callable[[Peer], None] | None = None) -> RemotingClient:
@@ -132,33 +136,11 @@ class Naming:
         users = [] if self._users_shared is None else [environment.loops.keep("users told", self._users_shared.run)]
         return [environment.loops.keep("registration", self._register), *users]
 
-    def _sharing(self) -> UserSharing | None:
-        """Return what tells other servers of users. None: nobody is asked who he is, or servers have no name of their
-        own to sign with."""
-        access, rng = self._base.access, self._base.environment.rng
-        if access.gate is None or access.admin.exchange is None:
-            return None
-        telling = UserSharing(
-            access.admin.exchange,
-            self._share_users,
-            self._others,
-            lambda peers, most: rng.sample(peers, min(most, len(peers))),
-            self._base.clock,
-        )
-        access.admin.announce = telling.announce
-        return telling
-
-    async def _share_users(self, address: str, told: UserChanges) -> UserChangesAnswer | None:
-        row = RequestCode.SHARE_USERS
-        command = Command(code=row.code, body=row.takes.write_body(told))
-        answer = await self._client.call(address, command, ROUTE_TIMEOUT_S)
-        if answer.code != ResponseCode.SUCCESS:
-            return None  # Apache's, or one without users
-        return row.gives.read_body(answer.body, ANSWER_LIMITS)
-
     async def _others(self) -> list[str]:
-        """Return the addresses of all name servers, and of all brokers that the first one that answers knows."""
-        name_servers = list(self._base.environment.config.namesrv_addr)
+        """Return the addresses of all name servers and controllers, and of all brokers that the first name server that
+        answers knows."""
+        config = self._base.environment.config
+        name_servers, controllers = list(config.namesrv_addr), config.controller_mode.controller_addr
         row = RequestCode.GET_BROKER_CLUSTER_INFO
         for name_server in name_servers:
             with suppress(PyroError):
@@ -166,8 +148,8 @@ class Naming:
                 if answer.code == ResponseCode.SUCCESS:
                     known = row.gives.read_body(answer.body, ANSWER_LIMITS).broker_addr_table.values()
                     brokers = {address for one in known for address in one.broker_addrs.values()}
-                    return [*name_servers, *sorted(brokers - {self.identity.address})]
-        return name_servers
+                    return [*name_servers, *controllers, *sorted(brokers - {self.identity.address})]
+        return [*name_servers, *controllers]
 
     async def _register(self) -> None:
         act, self.before_first = self.before_first, None

@@ -28,9 +28,18 @@ class SetsInEtcd:
 
     async def named(self, name: str) -> list[ElectedView]:
         snapshot = await self._etcd.read(self._root)
-        parts = [key.removeprefix(self._root).split("/") for key in snapshot.keys]
-        clusters = sorted({part[0] for part in parts if part[1:] == [name, "state"]})
+        clusters = [cluster for cluster, known in self._sets_in(snapshot) if known == name]
         return [view for cluster in clusters if (view := self._view(snapshot, cluster, name)) is not None]
+
+    async def addresses(self) -> list[str]:
+        snapshot = await self._etcd.read(self._root)
+        sets = self._sets_in(snapshot)
+        return [place.address for each in sets for place in self._keys(*each).places_in(snapshot).values()]
+
+    def _sets_in(self, snapshot: Snapshot) -> list[tuple[str, str]]:
+        """Return cluster and name of each set that has a state."""
+        parts = [key.removeprefix(self._root).split("/") for key in snapshot.keys]
+        return sorted((part[0], part[1]) for part in parts if len(part) == 3 and part[2] == "state")
 
     async def one(self, cluster: str, name: str) -> ElectedView | None:
         """Return this set; None: the store has no state of it."""
