@@ -16,9 +16,10 @@ import pytest
 
 from pyromq.access.directory import Directory
 from pyromq.access.forms import policies_of, user_status, user_type
-from pyromq.access.gate import AccessGate, UserRights
+from pyromq.access.gate import AccessGate
 from pyromq.access.needs import wants
 from pyromq.access.settings import AccessSettings
+from pyromq.access.user_rights import UserRights
 from pyromq.access.users import User, UserStatus, UserType
 from pyromq.ambient import SystemClock
 from pyromq.errors import RequestRefused

@@ -80,7 +80,7 @@ putMessageTimeout=8000
 sendMessageThreadPoolNums=16
 """
 EFFECT = "brokerFastFailureEnable=false\nwaitTimeMillsInSendQueue=900\n"
-AS_IT_IS = "aclEnable=false\nduplicationEnable=false\n"
+AS_IT_IS = "enableLmq=false\nduplicationEnable=false\n"
 
 
 def test_a_start_says_the_same_of_each_key(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_start_says_the_same_of_each_key(tmp_path: Path) -> None:
     assert all(told[key]["effect"].startswith("has no effect") for key in without)
     assert told["brokerFastFailureEnable"]["effect"] == "sets broker_fast_failure_enable"
     assert not loaded.config.broker_fast_failure_enable
-    for key in ("aclEnable", "duplicationEnable"):
+    for key in ("enableLmq", "duplicationEnable"):
         assert told[key]["effect"] == "changes nothing: it runs so in any case, and any other value is refused"
 
 

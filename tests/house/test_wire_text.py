@@ -27,6 +27,7 @@ ALLOWED = {
     "pyromq.protocol.json": "a place in a text, that a pattern has matched",
     "pyromq.coordination.http": "hexadecimal digits that a pattern has matched, at most 8",
     "pyromq.config.properties": "four hexadecimal digits that were looked at one by one",
+    "pyromq.access.plain.addresses": "digits that a pattern has matched, at most 4",
     "pyromq.cdc.postgres.lsn": "hexadecimal digits that a pattern has matched, at most 8",
     "pyromq.cdc.postgres.values": "binary digits of a bit string, as PostgreSQL wrote them",
     "pyromq.broker.duplicates.duplicate_window": "ASCII digits that a pattern of bytes has matched, at most 18",

@@ -23,6 +23,7 @@ from .forms import acl_info, policies_of, subject_name, user_info, user_status, 
 from .gate import GatedRequest
 from .patterns import Pattern
 from .policies import PolicyKind
+from .rights import Proof
 from .settings import AccessSettings
 from .sharing.exchange import UserExchange
 from .table import AccessTable
@@ -222,7 +223,8 @@ def _info(request: AccessRequest) -> UserInfo:
 
 
 def _check_super(request: AccessRequest, type_: UserType | None, what: str) -> None:
-    """Raise RequestRefused where a super user is concerned, and somebody else asks who is known."""
+    """Raise RequestRefused where a super user is concerned, and somebody else asks who is known or let in."""
     who = request.principal
-    if type_ is UserType.SUPER and who.is_known and not who.is_super:
+    has_said = who.is_known or who.proof is Proof.ADDRESS
+    if type_ is UserType.SUPER and has_said and not who.is_super:
         raise RequestRefused(_ONLY_SUPER.format(what))

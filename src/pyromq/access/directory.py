@@ -2,6 +2,9 @@
 
 Values are replaced, never changed, so that `Directory.snapshot` is whole. `version` grows with every change: what was
 decided under an older one is decided again.
+
+Besides the users that requests make there may be a layer derived from files (ACL 1.0, `plain/`): its users sign and are
+judged as the others, are in no list and no table, and count where no other has the name.
 """
 
 from __future__ import annotations
@@ -33,6 +36,9 @@ class AccessContent:
     policies: Mapping[str, Policies]
 
 
+NO_CONTENT = AccessContent({}, {})
+
+
 class Directory:
     """Event loop only. Changes raise RequestRefused with 5.5.0's code and words. `watch` hears of each."""
 
@@ -41,11 +47,17 @@ class Directory:
         self._policies: dict[str, Policies] = {} if snapshot is None else dict(snapshot.policies)
         self.conflict = conflict
         self.version = 0
+        self._derived = NO_CONTENT
         self._watchers: list[Callable[[str], None]] = []
+        self._own_watchers: list[Callable[[str], None]] = []
 
     def watch(self, changed: Callable[[str], None]) -> None:
-        """Call `changed` with the user's name after each change."""
+        """Call `changed` with the user's name after each change of what is decided about him."""
         self._watchers.append(changed)
+
+    def watch_own(self, changed: Callable[[str], None]) -> None:
+        """Call `changed` with the user's name after each change that is no derived layer's, before all others."""
+        self._own_watchers.append(changed)
 
     @property
     def users(self) -> Mapping[str, User]:
@@ -67,15 +79,40 @@ class Directory:
             if not is_same or before.policies.get(name) != self._policies.get(name):
                 self._changed(name)
 
+    def derive(self, content: AccessContent) -> None:
+        """Replace the layer that is derived from files. Between its entries that are equally narrow Allow wins."""
+        before, self._derived = self._derived, content
+        for name in before.users.keys() | content.users.keys():
+            is_same = before.users.get(name) == content.users.get(name)
+            if not is_same or before.policies.get(name) != content.policies.get(name):
+                self._decide_anew(name)
+
     def _changed(self, name: str) -> None:
+        for watcher in self._own_watchers:
+            watcher(name)
+        self._decide_anew(name)
+
+    def _decide_anew(self, name: str) -> None:
         self.version += 1
         for watcher in self._watchers:
             watcher(name)
+
+    def revoke_all(self) -> None:
+        """Have everything decided anew: something changed that is no user's own."""
+        for name in [*self._users, *(self._derived.users.keys() - self._users.keys())]:
+            self._decide_anew(name)
 
     # --- users ------------------------------------------------------------------------------------------------------
 
     def find(self, name: str) -> User | None:
         return self._users.get(name)
+
+    def signer(self, name: str) -> User | None:
+        """Return who signs with a name: a user, or else one of the derived layer."""
+        return self._users.get(name) or self._derived.users.get(name)
+
+    def is_derived(self, name: str) -> bool:
+        return name not in self._users and name in self._derived.users
 
     def create(self, user: User) -> None:
         if not user.name.strip():
@@ -165,14 +202,15 @@ class Directory:
 
     def fault(self, name: str, kind: Resource, resource: str, actions: tuple[Action, ...], source: str) -> str | None:
         """Return why a user may not do one of these actions, in 5.5.0's words; None: he may."""
-        user = self._users.get(name)
+        user = self.signer(name)
         if user is None:
             return f"User:{name} not found."
         if not user.is_enabled:
             return f"User:{name} is disabled."
         if user.is_super:
             return None
-        entry = deciding(self._policies.get(name, ()), kind, resource, actions, source, self.conflict)
+        conflict = AclConflict.ALLOW if self.is_derived(name) else self.conflict
+        entry = deciding(self._judging(name), kind, resource, actions, source, conflict)
         if entry is not None and entry.decision is Decision.ALLOW:
             return None
         detail = "no matched policies." if entry is None else "the decision is deny."
@@ -180,13 +218,16 @@ class Directory:
 
     def may_any(self, name: str, kind: Resource, actions: tuple[Action, ...]) -> bool:
         """Tell whether a user's policies allow one of these actions on anything of a kind at all."""
-        user = self._users.get(name)
+        user = self.signer(name)
         if user is None or not user.is_enabled:
             return False
         return user.is_super or any(
             entry.decision is Decision.ALLOW
             and entry.pattern.kind in (kind, None)
             and not entry.covered.isdisjoint(actions)
-            for policy in self._policies.get(name, ())
+            for policy in self._judging(name)
             for entry in policy.entries
         )
+
+    def _judging(self, name: str) -> Policies:
+        return (self._derived if self.is_derived(name) else self).policies.get(name, ())

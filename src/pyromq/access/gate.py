@@ -17,15 +17,15 @@ from .. import logs
 from ..ambient import Clock
 from ..errors import RequestRefused
 from ..model import names
-from ..protocol.access import Action, Resource
 from ..protocol.command import Command
 from ..protocol.requests import ROWS, RequestCode
 from .directory import Directory, refused
-from .needs import Want, resolved, wants
+from .needs import Want, wants
+from .plain.addresses import WhiteLists
 from .rights import EVERYTHING, Principal, Proof, Rights
-from .screening import is_screened, screened
 from .settings import AccessSettings
-from .signatures import ACCESS_KEY, SIGNATURE, call_signature, is_call_signed, is_signed
+from .signatures import ACCESS_KEY, SIGNATURE, call_signature, claimed_name, is_call_signed, is_signed
+from .user_rights import LetInRights, SuperRights, UserRights
 from .users import User
 
 log = logs.get("pyromq.access")
@@ -61,52 +61,6 @@ Refused = Callable[[Principal, int | str, str, str], None]  # who, the code or t
 Passed = Callable[[Principal, str], None]  # who, and from which address
 
 
-class UserRights:
-    """What one user may do. Implements `rights.Rights`, by the policies of the moment."""
-
-    __slots__ = ("_directory", "_principal")
-
-    def __init__(self, directory: Directory, principal: Principal) -> None:
-        self._directory = directory
-        self._principal = principal
-
-    def fault(self, want: Want) -> str | None:
-        who, (kind, name, actions) = self._principal, want
-        if name is None:
-            allowed = self._directory.may_any(who.name, kind, actions)
-            return None if allowed else f"{_subject(who)} has no permission to access {kind.value}:* from {who.source}"
-        if not who.is_known:
-            return f"nobody has permission to access {kind.value}:{name} from {who.source} without saying who he is."
-        return self._directory.fault(who.name, kind, name, actions, who.source)
-
-    def may(self, kind: Resource, name: str, *actions: Action) -> bool:
-        return self.fault(resolved(kind, name, actions)) is None
-
-    def check(self, kind: Resource, name: str, *actions: Action) -> None:
-        fault = self.fault(resolved(kind, name, actions))
-        if fault is not None:
-            raise refused(fault)
-
-    def shown(self, code: int, body: Any) -> Any:
-        if not is_screened(code):
-            return body
-        actions = {need.resource: need.actions for need in ROWS[code].needs}
-        return screened(body, lambda kind, name: self.may(kind, name, *actions[kind]))
-
-
-class SuperRights(UserRights):
-    """What a super user may do: everything, for as long as he is one."""
-
-    __slots__ = ()
-
-    def shown(self, code: int, body: Any) -> Any:
-        return body
-
-
-def _subject(who: Principal) -> str:
-    return f"User:{who.name}" if who.is_known else "nobody"
-
-
 class AccessGate:
     """Event loop only. `on_refusal` hears of each refusal, `on_passage` of each request that has passed."""
 
@@ -116,10 +70,18 @@ class AccessGate:
         self._cluster = cluster
         self._unproven = settings.authentication_whitelist_items
         self._unjudged = settings.authorization_whitelist_items
+        self._white = self._white_of_settings = settings.white_lists
         self._warn = logs.Limited(log, clock)
         self._clock = clock
         self.on_refusal: list[Refused] = []
         self.on_passage: list[Passed] = []
+
+    def let_in(self, more: WhiteLists) -> None:
+        """Replace the addresses that are let in besides those of the settings."""
+        white = self._white_of_settings + more
+        if white != self._white:
+            self._white = white
+            self.directory.revoke_all()
 
     def __call__(self, request: GatedRequest) -> None:
         """Set who sent a request and what he may do. RequestRefused if he may not have it."""
@@ -145,12 +107,23 @@ class AccessGate:
         source = source_of(peer.address)
         if not self._settings.authentication_enabled:
             return Principal(source=source)
-        if str(command.code) in self._unproven:
-            try:
-                return self._proven(command, peer, source)
-            except RequestRefused:
-                return Principal(source=source)
-        return self._proven(command, peer, source)
+        try:
+            return self._proven(command, peer, source)
+        except RequestRefused:
+            found = self._let_in(command.fields.get(ACCESS_KEY, ""), source, str(command.code))
+            if found is None:
+                raise
+            return found
+
+    def _let_in(self, name: str, source: str, what: str) -> Principal | None:
+        """Return who sent what nobody has signed, if white lists let it in."""
+        white = self._white
+        if white.is_believed(name, source) and self.directory.is_derived(name):
+            return Principal(name, source=source, proof=Proof.ADDRESS)
+        if white.unsigned.covers(source):
+            proof = Proof.ADDRESS if white.unjudged.covers(source) else Proof.NONE
+            return Principal(source=source, proof=proof)
+        return Principal(source=source) if what in self._unproven else None
 
     def _proven(self, command: Command, peer: GatedPeer, source: str) -> Principal:
         name = command.fields.get(ACCESS_KEY, "")
@@ -198,7 +171,7 @@ class AccessGate:
         """Return an enabled user. RequestRefused otherwise."""
         if not name:
             raise refused("username cannot be null.")
-        user = self.directory.find(name)
+        user = self.directory.signer(name)
         if user is None:
             raise refused(f"User:{name} is not found.")
         if not user.is_enabled:
@@ -211,7 +184,17 @@ class AccessGate:
         """Return what a principal may do. Where nobody is judged, everybody may do everything."""
         if not self._settings.authorization_enabled:
             return EVERYTHING
-        return (SuperRights if principal.is_super else UserRights)(self.directory, principal)
+        if principal.is_super:
+            return SuperRights(self.directory, principal)
+        if self._may_do_all(principal):
+            return LetInRights(self.directory, principal, self._may_do_all)
+        return UserRights(self.directory, principal)
+
+    def _may_do_all(self, principal: Principal) -> bool:
+        name, source = principal.name, principal.source
+        if principal.is_super or self._white.unjudged.covers(source):
+            return True
+        return self._white.is_believed(name, source) and self.directory.is_derived(name)
 
     def allows(self, command: Command, principal: Principal) -> bool:
         """Tell whether somebody may have what a request asks for, by the rules that hold for every request."""
@@ -224,7 +207,7 @@ class AccessGate:
     def _judge(self, command: Command, principal: Principal, read_body: Callable[[], Any]) -> None:
         if not self._settings.authorization_enabled or str(command.code) in self._unjudged:
             return
-        if principal.is_super or command.code not in ROWS or (principal.is_known and _is_open(command)):
+        if command.code not in ROWS or self._may_do_all(principal) or (principal.is_known and _is_open(command)):
             return
         asked = wants(command, read_body, self._cluster)
         self.judge(principal, ROWS[command.code].name, asked)
@@ -237,14 +220,23 @@ class AccessGate:
         `rpc`: the full name of the request's message, by which white lists name calls."""
         principal = Principal(source=source_of(remote))
         try:
-            if rpc not in self._unproven or authorization:
-                principal = self.caller_of(authorization, date, principal.source)
-            if self._settings.authorization_enabled and rpc not in self._unjudged and not principal.is_super:
+            principal = self._caller(rpc, authorization, date, principal.source)
+            if self._settings.authorization_enabled and rpc not in self._unjudged and not self._may_do_all(principal):
                 self.judge(principal, rpc, asked())
         except RequestRefused as fault:
             self._report(principal, rpc, remote, str(fault))
             raise
         return principal
+
+    def _caller(self, rpc: str, authorization: str, date: str, source: str) -> Principal:
+        """Return who makes a call. RequestRefused if he has not signed it, and no white list lets it in."""
+        try:
+            return self.caller_of(authorization, date, source)
+        except RequestRefused:
+            found = self._let_in(claimed_name(authorization), source, "" if authorization else rpc)
+            if found is None:
+                raise
+            return found
 
     def judge(self, principal: Principal, what: str, asked: Iterable[Want]) -> None:
         """Raise RequestRefused unless a principal may have everything that is asked for."""

@@ -25,6 +25,7 @@ class Proof(Enum):
     NONE = "nobody was asked"
     SIGNATURE = "a signed request"
     CERTIFICATE = "the certificate of the connection"
+    ADDRESS = "his address, from where everything is let in"
 
 
 @dataclass(frozen=True, slots=True)

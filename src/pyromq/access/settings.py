@@ -8,6 +8,7 @@ from typing import Any
 
 from ..config import setting
 from ..errors import ConfigError
+from .plain.addresses import AddressList, WhiteLists
 from .policies import AclConflict
 
 
@@ -36,6 +37,14 @@ class AccessSettings:
     )
     authentication_whitelist: str = setting("", help="request codes, separated by commas, that need not be signed")
     authorization_whitelist: str = setting("", help="request codes, separated by commas, that every user may send")
+    authentication_address_whitelist: str = setting(
+        "",
+        help="addresses, separated by commas, that need not sign: 10.1.2.3, 10.1.2.*, 10.1.2.1-10, 10.1.2.{1,2}, "
+        "10.1.0.0/16",
+    )
+    authorization_address_whitelist: str = setting(
+        "", help="addresses, separated by commas, from where users may do everything; who need not sign there, too"
+    )
     call_signature_seconds: int = setting(
         900, low=0, help="how far the date of a signed gRPC call may be off, so that it cannot be sent again; 0: any"
     )
@@ -60,6 +69,7 @@ class AccessSettings:
             )
         self.first_user()
         self.inner_credentials()
+        _ = self.white_lists  # raises where one is no list of addresses
 
     def first_user(self) -> NamedSecret | None:
         return _credentials("initAuthenticationUser", self.init_authentication_user, "username", "password")
@@ -67,6 +77,14 @@ class AccessSettings:
     def inner_credentials(self) -> NamedSecret | None:
         key, text = "innerClientAuthenticationCredentials", self.inner_client_authentication_credentials
         return _credentials(key, text, "accessKey", "secretKey")
+
+    @property
+    def white_lists(self) -> WhiteLists:
+        """Return the addresses that are let in. ConfigError names what is none."""
+        return WhiteLists(
+            unsigned=_addresses("authenticationAddressWhitelist", self.authentication_address_whitelist),
+            unjudged=_addresses("authorizationAddressWhitelist", self.authorization_address_whitelist),
+        )
 
     @property
     def authentication_whitelist_items(self) -> frozenset[str]:
@@ -79,6 +97,13 @@ class AccessSettings:
 
 def _items(text: str) -> frozenset[str]:
     return frozenset(item.strip() for item in text.split(",") if item.strip())
+
+
+def _addresses(key: str, text: str) -> AddressList:
+    try:
+        return AddressList.parse(text)
+    except ValueError as fault:
+        raise ConfigError(f"{key}: {fault}") from None
 
 
 def _credentials(key: str, text: str, name: str, secret: str) -> NamedSecret | None:

@@ -96,6 +96,14 @@ def call_signature(authorization: str) -> CallSignature:
     return CallSignature(found.get("Credential", "").partition("/")[0], found.get("Signature", ""))
 
 
+def claimed_name(authorization: str) -> str:
+    """Return whose name a call's header has in it; nothing where it has none."""
+    try:
+        return call_signature(authorization).name
+    except ValueError:
+        return ""
+
+
 def is_call_signed(digest: str, date: str, secrets: Iterable[str]) -> bool:
     """Tell whether one of the secrets made a call's signature: capital or small digits."""
     given, found = digest.lower().encode(errors="replace"), False

@@ -54,7 +54,7 @@ class AccessTable:
         self.directory = Directory(found, conflict)
         stamps.load(known, set(found.users))
         self._stamp: ChangeStamp | None = None  # of the change that is being made; None: one of this server
-        self.directory.watch(self._note)
+        self.directory.watch_own(self._note)
 
     async def saved(self) -> None:
         await self._rows.saved()
@@ -67,10 +67,16 @@ class AccessTable:
 
     def _make(self, named: NamedSecret) -> None:
         try:
-            with self._stamped(NEVER if named.name not in self.stamps.by_name else None):
-                self.directory.create(User(named.name, (named.secret,), UserType.SUPER))
+            self.make(User(named.name, (named.secret,), UserType.SUPER))
         except RequestRefused as fault:
             raise ConfigError(f"the user {named.name!r} of the configuration cannot be made: {fault}") from None
+
+    def make(self, user: User, policies: Policies = ()) -> None:
+        """Make a user whom settings or files want. What somebody changes about him, on any server, counts more."""
+        with self._stamped(NEVER if user.name not in self.stamps.by_name else None):
+            self.directory.create(user)
+            if policies:
+                self.directory.put(user.name, policies)
 
     def take(self, name: str, user: User | None, policies: Policies, stamp: ChangeStamp) -> None:
         """Make a user what another server has."""

@@ -330,6 +330,7 @@ class Broker:
             every("filters", PROTECTION_S, self._clean_filters),
             every("unused verdicts", PROTECTION_S, self.listeners.forget_unused_verdicts),
             keep("consumer offsets", self.tables.keep_offsets),
+            *self.base.access.loops(),
             *self.naming.loops(),
             *self.replicating.loops(),
         ]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ..access.plain.settings import PlainAclSettings
 from ..access.settings import AccessSettings
 from ..audit.settings import AuditSettings
 from ..config import check_ranges, setting
@@ -50,6 +51,7 @@ def _host_name() -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 @including(TransportSettings)
 @including(AccessSettings)
+@including(PlainAclSettings)
 @including(ProxySettings)
 @including(ReplicationSettings)
 @including(CoordinationSettings)
@@ -354,7 +356,9 @@ class BrokerConfig(PopSettings):
         self.part(RetentionConfig)  # checks what it declares
         self.part(ReplicationSettings)  # so do these
         self.part(CoordinationSettings)
-        self.part(AccessSettings).check_access()
+        self.part(PlainAclSettings).check_plain_acl()
+        asking = self.part(PlainAclSettings).applied_to(self.part(AccessSettings))
+        asking.check_access()
         self.part(QuotaSettings)
         for key, name in (("brokerClusterName", self.broker_cluster_name), ("brokerName", self.broker_name)):
             if (fault := names.topic_fault(name)) is not None:
@@ -370,7 +374,7 @@ class BrokerConfig(PopSettings):
                 f"storePathCommitLog = {self.store_path_commit_log}: the log is in {commit_log} here "
                 f"(storePathRootDir); {how_to_link(commit_log, self.store_path_commit_log)}"
             )
-        is_open = self.allow_unauthenticated or self.part(AccessSettings).authentication_enabled
+        is_open = self.allow_unauthenticated or asking.authentication_enabled
         self.part(AdminListenerSettings).check_admin_listener(is_open)
         if not is_open:
             refuse_strangers(self.bind_address, "set authenticationEnabled=true (docs/access.md), ")

@@ -10,7 +10,7 @@ from ..config import IgnoredKeys, JavaKeys, PlannedKeys, RefusedKeys
 
 # Settings of rooms to come: a key leaves this table when a field of the broker's configuration takes it.
 _PLANNED = {
-    "identity and addresses": "brokerIP2 rocketmqHome configBlackList",
+    "identity and addresses": "brokerIP2 configBlackList",
     "registration": """
         forceRegister enableSingleTopicRegister disappearTimeAfterStart updateNameServerAddrPeriod
         compatibleWithOldNameSrv""",
@@ -55,11 +55,6 @@ _PLANNED = {
 
 # Promises that cannot be kept yet: only the harmless value may stand.
 _REFUSED = (
-    RefusedKeys(
-        "users and permissions are those of ACL 2.0, so the ones of these files would not count",
-        "make users of those files by `pyromq acl import` (docs/access.md)",
-        "aclEnable=false migrateAuthFromV1Enabled=false",
-    ),
     RefusedKeys(
         "elected sets go by etcd and have no such choices, and there are no acting masters, so sends would wait for "
         "other copies than this asks for",

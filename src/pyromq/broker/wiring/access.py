@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from functools import partial
 from typing import Any
 
 from ...access.administration import AccessAdmin
 from ...access.gate import AccessGate
+from ...access.plain.layer import PlainLayer
+from ...access.plain.migration import migrate
+from ...access.plain.settings import PlainAclSettings
 from ...access.sealing import SivSeal, key_of_phrase, new_key
 from ...access.settings import AccessSettings
 from ...access.sharing.stamps import Stamps
@@ -43,17 +46,30 @@ class AccessParts:
     """Event loop only. `gate` None: nobody is asked who he is."""
 
     def __init__(self, environment: Environment) -> None:
-        settings = environment.config.part(AccessSettings)
+        plain = environment.config.part(PlainAclSettings)
+        settings = plain.applied_to(environment.config.part(AccessSettings))
         self._save = environment.table(TABLE)
         seal = SivSeal(partial(_key, environment.disk, settings))
         stamps = Stamps(environment.clock.now_ms, environment.address)
         self.table = AccessTable(SavedRows(self._save), seal, stamps, settings.acl_conflict)
         self.table.begin(settings)
+        if plain.migrate_auth_from_v1_enabled:
+            migrate(self.table, plain.home, plain.acl_plain_file)
         self.admin = AccessAdmin(self.table, settings, is_loopback=environment.config.is_loopback)
         cluster = environment.config.broker_cluster_name
         gate = AccessGate(self.table.directory, settings, cluster=cluster, clock=environment.clock)
         self.gate = gate if settings.authentication_enabled else None
         self.sign = inner_sign(settings)
+        self._keep = environment.loops.keep
+        self._plain: PlainLayer | None = None
+        if plain.acl_enable:
+            self._plain = PlainLayer(
+                plain.home, plain.acl_plain_file, gate, environment.run_blocking, environment.clock
+            )
+            self._plain.begin()
+
+    def loops(self) -> list[Coroutine[Any, Any, None]]:
+        return [] if self._plain is None else [self._keep("files of ACL 1.0", self._plain.watch)]
 
     async def close_tables(self) -> None:
         await self._save.close()

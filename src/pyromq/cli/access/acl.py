@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from ... import admin
+from ...access.plain.accounts import PlainAccount, PlainFile, read_file
+from ...access.plain.users import migrated_policies, migrated_user
+from ...errors import ConfigError
 from ...protocol.access import Action, Resource
 from ...protocol.bodies.groups import PolicyEntryInfo, PolicyInfo
 from ...text.similar import closest
+from ..terminal.exits import REFUSED
 from ..terminal.options import one_broker, together
 from ..terminal.printing import print_prose
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command
-from .plain_acl import PlainAccount, PlainAcl, read_plain_acl
 from .servers import KeptUsers, check_known, kept_users, policy_rows
 
 _name = click.argument("name", metavar="USER")
@@ -158,19 +162,21 @@ async def delete(shell: Shell, name: str, resources: tuple[str, ...], broker: st
 async def import_files(shell: Shell, files: tuple[str, ...], broker: str | None) -> None:
     """Make users and permissions of RocketMQ 4.x's accounts (ACL 1.0, plain_acl.yml). Users who are there stay.
 
-    It is what RocketMQ 5.x does with migrateAuthFromV1Enabled. White lists are not taken over: it says which.
+    It is what a server does with migrateAuthFromV1Enabled. White lists are not taken over: it says which.
     """
     found = await kept_users(shell, broker)
     accounts: dict[str, PlainAccount] = {}
     for file in files:
         plain = _read(file)
-        accounts |= {account.user.username or "": account for account in plain.accounts}
-        for text in plain.left_out:
+        for account in plain.accounts:
+            accounts.setdefault(account.name, account)
+        for text in _left_out(plain):
             print_prose(f"pyromq: left out: {text}")
     there = {name for one in found for name in one.users}
     new = {name: account for name, account in accounts.items() if name not in there}
     rows = [
-        {"user": name, "type": account.user.user_type, "entries": sum(len(one.entries) for one in account.policies)}
+        {"user": name, "type": migrated_user(account).user_type}
+        | {"entries": sum(len(one.entries) for one in migrated_policies(account))}
         | {"change": "make" if name in new else "none: he is there already"}
         for name, account in accounts.items()
     ]
@@ -178,14 +184,26 @@ async def import_files(shell: Shell, files: tuple[str, ...], broker: str | None)
         shell.about_to(f"make {len(new)} users", rows)
     for name, account in new.items():
         for one in found:
-            await admin.users.put(shell.calls, one.server.address, account.user)
-            if account.policies:
-                await admin.users.put_policies(shell.calls, one.server.address, name, account.policies)
+            await admin.users.put(shell.calls, one.server.address, migrated_user(account))
+            if policies := migrated_policies(account):
+                await admin.users.put_policies(shell.calls, one.server.address, name, policies)
     shell.rows(rows)
 
 
-def _read(file: str) -> PlainAcl:
-    return read_plain_acl(Path(file).read_bytes(), file)
+def _read(file: str) -> PlainFile:
+    try:
+        return read_file(Path(file).read_bytes(), file)
+    except ConfigError as fault:
+        raise Fail(str(fault), REFUSED) from None
+
+
+def _left_out(plain: PlainFile) -> Iterator[str]:
+    """Yield the white lists: users have none."""
+    if plain.white.patterns:
+        yield f"globalWhiteRemoteAddresses {plain.white}: servers have such lists (authenticationAddressWhitelist)"
+    for account in plain.accounts:
+        if account.white.patterns:
+            yield f"whiteRemoteAddress {account.white} of {account.name}: he signs from there too"
 
 
 async def _with(shell: Shell, name: str, broker: str | None) -> list[KeptUsers]:

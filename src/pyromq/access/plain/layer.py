@@ -1,0 +1,97 @@
+"""Accounts of ACL 1.0 as a layer of the directory: read at the start, and again at once when a file changes.
+
+    layer = PlainLayer(home, "conf/plain_acl.yml", gate, run_blocking, clock)
+    layer.begin()          # ConfigError: a file is broken
+    await layer.watch()    # a broken file keeps its last good state, and is said in the log
+
+Nothing of it is stored. The one engine of decisions serves it: an account is a user with policies (`users.py`), white
+lists are the gate's.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from ... import logs
+from ...ambient import Clock, RunBlocking
+from ...errors import ConfigError
+from ..directory import AccessContent
+from ..gate import AccessGate
+from .accounts import BrokenFile, PlainAccount
+from .addresses import WhiteLists
+from .files import ReadFiles, contents
+from .users import judged_policies, judged_user
+
+log = logs.get("pyromq.access")
+
+EVERY_S = 0.5  # as RocketMQ
+
+
+class PlainLayer:
+    """Event loop only."""
+
+    def __init__(
+        self,
+        home: Path,
+        main: str,
+        gate: AccessGate,
+        run_blocking: RunBlocking,
+        clock: Clock,
+    ) -> None:
+        self._read_contents = partial(contents, home, main)
+        self._main = home / main
+        self._gate, self._run_blocking, self._clock = gate, run_blocking, clock
+        self._files = ReadFiles()
+        self._said: set[str] = set()
+
+    def begin(self) -> None:
+        """Read the files for the first time. Blocks. ConfigError: one of them is broken."""
+        self._files.take(self._read_contents())
+        for fault in self._files.faults.values():
+            raise ConfigError(f"aclEnable = true: {fault}")
+        self._apply()
+
+    async def watch(self) -> None:
+        """Look at the files again and again, until cancelled."""
+        while True:
+            await self._clock.sleep(EVERY_S)
+            await self.refresh()
+
+    async def refresh(self) -> None:
+        """Take what has changed in the files since the last time."""
+        try:
+            found = await self._run_blocking(self._read_contents)
+        except BrokenFile as fault:
+            self._say({str(fault)})
+            return
+        if self._files.take(found):
+            self._apply()
+        self._say(set(self._files.faults.values()))
+
+    def _say(self, faults: set[str]) -> None:
+        for fault in sorted(faults - self._said):
+            log.warning("a file of ACL 1.0 is broken: what it said before goes on to hold", fault=fault)
+        self._said = faults
+
+    def _apply(self) -> None:
+        accounts: dict[str, PlainAccount] = {}
+        for path, account in self._files.accounts():
+            if account.name in accounts:
+                log.warning("an account stands in the files twice: the first one counts", user=account.name, file=path)
+            accounts.setdefault(account.name, account)
+        own = self._gate.directory.users.keys() & accounts.keys()
+        for name in sorted(own):
+            log.warning("a user has the name of an account of ACL 1.0: the user counts", user=name)
+        white = self._files.white
+        self._gate.directory.derive(
+            AccessContent(
+                {name: judged_user(account) for name, account in accounts.items()},
+                {name: judged_policies(account) for name, account in accounts.items()},
+            )
+        )
+        believed = {name: account.white for name, account in accounts.items() if account.white.patterns}
+        self._gate.let_in(WhiteLists(white, white, believed))
+        log.info("accounts of ACL 1.0 are as their files say", accounts=len(accounts), white=len(white.patterns))
+        if not accounts and not white.patterns:
+            log.warning("no file of ACL 1.0 has any account: nobody is let in but users", file=self._main)
