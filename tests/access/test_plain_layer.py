@@ -33,8 +33,8 @@ SHOP = {"accessKey": "the-shop", "secretKey": "the shop's secret", "topicPerms":
 BOSS = {"accessKey": "the-boss", "secretKey": "the boss's secret", "admin": True}
 ADMIN = "the-admin"
 WITH_ADMIN = ON | {"init_authentication_user": json.dumps({"username": ADMIN, "password": SECRET})}
-TOPIC: dict[str, Any] = {"topic": "Made", "defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1", "perm": "6"}
-TOPIC |= {"topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false"}
+TOPIC: dict[str, Any] = {"topic": "Made", "defaultTopic": "TBW102", "readQueueNums": "1"}
+TOPIC |= {"writeQueueNums": "1", "perm": "6", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false"}
 
 
 class Files:
@@ -146,7 +146,8 @@ async def test_white_addresses_are_let_in(tmp_path: Path, files: Files) -> None:
 
 
 async def test_white_addresses_make_no_super_users_and_read_no_passwords(tmp_path: Path) -> None:
-    white: dict[str, Any] = {"authentication_address_whitelist": "127.0.0.0/8", "authorization_address_whitelist": "127.0.0.0/8"}
+    names = ("authentication_address_whitelist", "authorization_address_whitelist")
+    white: dict[str, Any] = dict.fromkeys(names, "127.0.0.0/8")
     async with running_broker(tmp_path, **ON, **white) as broker:
         body = json.dumps({"password": PASSWORD, "userType": "Super"}).encode()
         assert (await broker.call(Code.AUTH_CREATE_USER, body, username="mine")).remark == (
