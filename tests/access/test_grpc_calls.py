@@ -87,32 +87,35 @@ def allow(directory: Directory, *granted: tuple[str, str]) -> None:
 
 @pytest.mark.parametrize("port", ["grpc", "main"])
 async def test_only_who_may_calls(tmp_path: Path, port: str) -> None:
-    assert REQUESTS.keys() == RPCS.keys()
     async with running_broker(tmp_path, grpc_server_port=0, **ON) as broker:
         directory = broker.broker.base.access.table.directory
         make_users(directory)
-        async with grpc.aio.insecure_channel(ports(broker.broker)[port]) as channel:
-            strangers = {
-                "nobody": [],
-                "wrong": credentials(SUPER, "guessed"),
-                "unknown": credentials("stranger"),
-                "disabled": credentials(DISABLED),
-                "old": credentials(SUPER, off=-timedelta(hours=1)),
-                "undated": credentials(SUPER)[:1],
-            }
-            for name in RPCS:
-                answers = {kind: await ask(channel, name, metadata) for kind, metadata in strangers.items()}
-                assert answers == dict.fromkeys(strangers, UNAUTHORIZED), name
-                wanted = [
-                    (f"{want.kind.value}:{want.name}", want.actions[0].value) for want in wants_of(REQUESTS[name])
-                ]
-                assert wanted
-                for missing in wanted:
-                    allow(directory, *(one for one in wanted if one != missing))
-                    assert await ask(channel, name, credentials(NORMAL)) == UNAUTHORIZED, (name, missing)
-                allow(directory, *wanted)
-                assert await ask(channel, name, credentials(NORMAL)) != UNAUTHORIZED, name
-                assert await ask(channel, name, credentials(SUPER)) != UNAUTHORIZED, name
+        await check_every_call(ports(broker.broker)[port], directory)
+
+
+async def check_every_call(address: str, directory: Directory) -> None:
+    """Each RPC times each kind of caller. `directory`: of the server there, with the users of the matrix."""
+    assert REQUESTS.keys() == RPCS.keys()
+    async with grpc.aio.insecure_channel(address) as channel:
+        strangers = {
+            "nobody": [],
+            "wrong": credentials(SUPER, "guessed"),
+            "unknown": credentials("stranger"),
+            "disabled": credentials(DISABLED),
+            "old": credentials(SUPER, off=-timedelta(hours=1)),
+            "undated": credentials(SUPER)[:1],
+        }
+        for name in RPCS:
+            answers = {kind: await ask(channel, name, metadata) for kind, metadata in strangers.items()}
+            assert answers == dict.fromkeys(strangers, UNAUTHORIZED), name
+            wanted = [(f"{want.kind.value}:{want.name}", want.actions[0].value) for want in wants_of(REQUESTS[name])]
+            assert wanted
+            for missing in wanted:
+                allow(directory, *(one for one in wanted if one != missing))
+                assert await ask(channel, name, credentials(NORMAL)) == UNAUTHORIZED, (name, missing)
+            allow(directory, *wanted)
+            assert await ask(channel, name, credentials(NORMAL)) != UNAUTHORIZED, name
+            assert await ask(channel, name, credentials(SUPER)) != UNAUTHORIZED, name
 
 
 def test_each_message_of_a_send_is_judged() -> None:

@@ -13,9 +13,12 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
+from pyromq.access.settings import AccessSettings
 from pyromq.ambient import SystemClock
 from pyromq.broker.config import BrokerConfig
 from pyromq.client.client import Client
@@ -54,6 +57,9 @@ class Servers(ABC):
     """By name: the brokers that run; by address: the name servers."""
 
     folder: Path
+    keys: Mapping[str, str] = MappingProxyType(
+        {}
+    )  # access_key and secret_key of whoever asks here, where servers want to know
 
     @property
     @abstractmethod
@@ -88,7 +94,7 @@ class Servers(ABC):
 
     @asynccontextmanager
     async def client(self, **settings: Any) -> AsyncIterator[Client]:
-        fast: dict[str, Any] = {"trouble_pause_s": 0.05, "name_servers": tuple(self.name_servers)}
+        fast: dict[str, Any] = {"trouble_pause_s": 0.05, "name_servers": tuple(self.name_servers), **self.keys}
         async with Client(ClientConfig(**(fast | settings)), rng=random.Random(3)) as client:
             yield client
 
@@ -144,7 +150,7 @@ class Servers(ABC):
 
 
 class World(Servers):
-    """Ours, in this process. Settings are those of `BrokerConfig`; those of TLS are the name servers' too."""
+    """Ours, in this process. Settings are those of `BrokerConfig`; the name servers have those of TLS and users too."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.folder = folder
@@ -162,8 +168,9 @@ class World(Servers):
 
     async def start_name_server(self, port: int = 0) -> str:
         folder = self.folder / f"names{len(self.name_servers)}"
-        tls = {name: value for name, value in self._settings.items() if name.startswith("tls_")}
-        config = NamesrvConfig(kv_config_path=folder / "kv.json", listen_port=port, loop_hold_ms=HOLD_MS, **tls)
+        of_users = {each.name for each in fields(AccessSettings)}
+        shared = {name: value for name, value in self._settings.items() if name.startswith("tls_") or name in of_users}
+        config = NamesrvConfig(kv_config_path=folder / "kv.json", listen_port=port, loop_hold_ms=HOLD_MS, **shared)
         server = NameServer(Loaded(config), clock=SystemClock(), rng=random.Random(1), run_blocking=at_once)
         address = await server.listen()
         server.start_loops()

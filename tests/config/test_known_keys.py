@@ -149,7 +149,7 @@ def test_a_name_server_key_whose_promise_cannot_be_kept_is_refused(key: str, val
     ("key", "value"),
     [
         ("proxyMode", "local"),
-        ("authenticationEnabled", "true"),
+        ("migrateAuthFromV1Enabled", "true"),
         ("namesrvDomain", "n.example"),
         ("useDelayLevel", "true"),
     ],

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from pyromq.ambient import SystemClock
+from pyromq.audit.log import AuditLog
 from pyromq.gateway.config import GatewayConfig
 from pyromq.gateway.server import Gateway
 from pyromq.protocol.grpc import v2
@@ -88,10 +89,10 @@ class Caller:
 
 
 @asynccontextmanager
-async def gateway_before(*name_servers: str, **settings: Any) -> AsyncIterator[Gateway]:
+async def gateway_before(*name_servers: str, audit: AuditLog | None = None, **settings: Any) -> AsyncIterator[Gateway]:
     shape: dict[str, Any] = {"namesrv_addr": name_servers, "listen_port": 0, "remoting_listen_port": 0}
     shape["grpc_shutdown_time_seconds"] = 1
-    gateway = Gateway(GatewayConfig(**(shape | settings)), clock=SystemClock(), rng=random.Random(5))
+    gateway = Gateway(GatewayConfig(**(shape | settings)), clock=SystemClock(), rng=random.Random(5), audit=audit)
     await gateway.listen()
     try:
         yield gateway

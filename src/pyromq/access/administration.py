@@ -6,6 +6,7 @@ alone, who may set any password anyway, and to the servers of the cluster; 5.5.0
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
@@ -15,17 +16,19 @@ from .. import logs
 from ..errors import RequestRefused
 from ..model.codes import ResponseCode
 from ..protocol.bodies.groups import AclInfo, UserInfo
-from ..protocol.bodies.own import UserChangesAnswer
+from ..protocol.bodies.own import UserChanges, UserChangesAnswer
 from ..protocol.requests import RequestCode
 from ..protocol.row import AnyRow
 from .directory import refused
 from .forms import acl_info, policies_of, subject_name, user_info, user_status, user_type
-from .gate import GatedRequest
+from .gate import GatedPeer, GatedRequest
 from .patterns import Pattern
 from .policies import PolicyKind
 from .rights import Proof
 from .settings import AccessSettings
 from .sharing.exchange import UserExchange
+from .sharing.listeners import ListeningPeer, UserListeners
+from .signatures import inner_sign
 from .table import AccessTable
 from .users import User, UserStatus, UserType
 
@@ -34,8 +37,15 @@ log = logs.get("pyromq.access")
 _ONLY_SUPER = "The super user can only be {} by super user"
 
 
+class AccessPeer(GatedPeer, ListeningPeer, Protocol):
+    """The other end of a connection, which may be asked something."""
+
+
 class AccessRequest(GatedRequest, Protocol):
     """A request whose header is read, too."""
+
+    @property
+    def peer(self) -> AccessPeer: ...
 
     @property
     def header(self) -> Any: ...
@@ -59,6 +69,8 @@ class AccessAdmin:
         self._shows_all = settings.allow_copy_user
         self.exchange = None if inner is None else UserExchange(table, inner)
         self.announce: Callable[[str], Awaitable[None]] = _nobody  # the other servers, before a change is answered
+        sign = inner_sign(settings)
+        self.listeners = None if sign is None else UserListeners(sign)
 
     def answers(self) -> dict[AnyRow, Answering]:
         """Return what answers each request."""
@@ -189,7 +201,15 @@ class AccessAdmin:
                 "this server takes users from no other: it needs authenticationEnabled=true and "
                 "innerClientAuthenticationCredentials"
             )
-        return await self.exchange.answer(request.principal.name, request.body)
+        told: UserChanges = request.body
+        answer = await self.exchange.answer(request.principal.name, told)
+        if told.is_listening and self.listeners is not None:
+            self.listeners.add(request.peer)
+        return answer
+
+    async def _announce_to_listeners(self, name: str) -> None:
+        if self.exchange is not None and self.listeners is not None:
+            await self.listeners.announce(self.exchange.question([name]))
 
     # --- both -------------------------------------------------------------------------------------------------------
 
@@ -198,7 +218,7 @@ class AccessAdmin:
 
     async def _saved(self, request: AccessRequest, what: str, name: str, **facts: Any) -> None:
         await self._table.saved()
-        await self.announce(name)
+        await asyncio.gather(self.announce(name), self._announce_to_listeners(name))
         log.info(what, user=name, by=request.principal.name or request.peer.address, **facts)
 
 

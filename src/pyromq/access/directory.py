@@ -190,13 +190,21 @@ class Directory:
 
     def become(self, name: str, user: User | None, policies: Policies) -> None:
         """Make a user and his policies what another server has; None: he was deleted there."""
+        self._replace(name, user, policies)
+        self._changed(name)
+
+    def cache(self, name: str, user: User | None, policies: Policies) -> None:
+        """Do the same for a user who is in no table here."""
+        self._replace(name, user, policies)
+        self._decide_anew(name)
+
+    def _replace(self, name: str, user: User | None, policies: Policies) -> None:
         self._users.pop(name, None)
         self._policies.pop(name, None)
         if user is not None:
             self._users[name] = user
             if policies:
                 self._policies[name] = policies
-        self._changed(name)
 
     # --- decisions --------------------------------------------------------------------------------------------------
 

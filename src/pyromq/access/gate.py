@@ -23,7 +23,8 @@ from .directory import Directory, refused
 from .needs import Want, wants
 from .plain.addresses import WhiteLists
 from .rights import EVERYTHING, Principal, Proof, Rights
-from .settings import AccessSettings
+from .settings import GateSettings
+from .sharing.behalf import named_caller
 from .signatures import ACCESS_KEY, SIGNATURE, call_signature, claimed_name, is_call_signed, is_signed
 from .user_rights import LetInRights, SuperRights, UserRights
 from .users import User
@@ -57,6 +58,18 @@ class GatedRequest(Protocol):
     def body(self) -> Any: ...
 
 
+class Learner(Protocol):
+    """Knows users only once they have come, and asks others for them."""
+
+    def is_known(self, name: str) -> bool:
+        """Tell whether what is known of a user, if only that he is none, is good enough to judge him by."""
+        ...
+
+    async def learn(self, name: str) -> None:
+        """Return once it is. RequestRefused: nobody could be asked."""
+        ...
+
+
 Refused = Callable[[Principal, int | str, str, str], None]  # who, the code or the call, from which address, and why
 Passed = Callable[[Principal, str], None]  # who, and from which address
 
@@ -64,9 +77,21 @@ Passed = Callable[[Principal, str], None]  # who, and from which address
 class AccessGate:
     """Event loop only. `on_refusal` hears of each refusal, `on_passage` of each request that has passed."""
 
-    def __init__(self, directory: Directory, settings: AccessSettings, *, cluster: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        directory: Directory,
+        settings: GateSettings,
+        *,
+        cluster: str,
+        clock: Clock,
+        learner: Learner | None = None,
+    ) -> None:
+        """`learner`: has to know who asks before he is judged; None: all users are known here."""
         self.directory = directory
+        self._learner = learner
         self._settings = settings
+        inner = settings.inner_credentials()
+        self._inner = "" if inner is None else inner.name
         self._cluster = cluster
         self._unproven = settings.authentication_whitelist_items
         self._unjudged = settings.authorization_whitelist_items
@@ -89,7 +114,7 @@ class AccessGate:
         request.principal = Principal(source=source_of(request.peer.address))  # until he has shown who he is
         try:
             request.principal = principal = self.principal_of(command, request.peer)
-            request.rights = self.rights_of(principal)
+            request.rights = self.rights_of(self._meant(principal, command))
             self._judge(command, principal, lambda: request.body)
         except RequestRefused as fault:
             self._report(request.principal, command.code, request.peer.address, str(fault))
@@ -100,7 +125,28 @@ class AccessGate:
         for each in self.on_passage:
             each(principal, address)
 
+    def _meant(self, principal: Principal, command: Command) -> Principal:
+        """Return for whom a gateway asks, which is a server itself; anybody else asks for himself."""
+        named = named_caller(command) if self._inner and principal.name == self._inner else None
+        return principal if named is None else named
+
     # --- who ----------------------------------------------------------------------------------------------------------
+
+    def signer_to_learn(self, command: Command, peer: GatedPeer) -> str:
+        """Return the user to `learn` before a request is judged; "": nobody."""
+        return self._to_learn(command.fields.get(ACCESS_KEY) or peer.identity or "")
+
+    def caller_to_learn(self, authorization: str) -> str:
+        """Return the user to `learn` before a gRPC call with this header is judged; "": nobody."""
+        return self._to_learn(claimed_name(authorization))
+
+    def _to_learn(self, name: str) -> str:
+        return "" if self._learner is None or not name or self._learner.is_known(name) else name
+
+    async def learn(self, name: str) -> None:
+        """Return once enough is known of a user to judge him. RequestRefused: nobody could be asked."""
+        if self._learner is not None:
+            await self._learner.learn(name)
 
     def principal_of(self, command: Command, peer: GatedPeer) -> Principal:
         """Return who signed a request, or whose certificate its connection shows."""

@@ -1,4 +1,4 @@
-"""Settings of users and permissions, with Java's names. Brokers, name servers and gateways have them."""
+"""Settings of users and permissions, with Java's names. Every daemon has those of the gate; who keeps users, all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NamedSecret:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AccessSettings:
+class GateSettings:
     """Who is let in, and who may do what."""
 
     authentication_enabled: bool = setting(False, help="every request must be signed by a user, or shown a certificate")
@@ -50,14 +50,6 @@ class AccessSettings:
     )
     acl_conflict: AclConflict = setting(
         AclConflict.DENY, help="which of two equally narrow policy entries wins; deny as RocketMQ 5.5.0, allow as 5.3"
-    )
-    allow_copy_user: bool = setting(
-        True,
-        help="super users may read passwords, as RocketMQ's copyUser needs it; false: nobody is given one",
-    )
-
-    access_secret: str = setting(
-        "", help="what users' passwords are sealed with on disk; empty: a key file made for it, pyromq/access.key"
     )
 
     def check_access(self) -> None:
@@ -93,6 +85,19 @@ class AccessSettings:
     @property
     def authorization_whitelist_items(self) -> frozenset[str]:
         return _items(self.authorization_whitelist)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessSettings(GateSettings):
+    """Those of the gate, and of a server that keeps users on disk and serves them."""
+
+    allow_copy_user: bool = setting(
+        True,
+        help="super users may read passwords, as RocketMQ's copyUser needs it; false: nobody is given one",
+    )
+    access_secret: str = setting(
+        "", help="what users' passwords are sealed with on disk; empty: a key file made for it, pyromq/access.key"
+    )
 
 
 def _items(text: str) -> frozenset[str]:

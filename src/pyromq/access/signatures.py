@@ -16,7 +16,7 @@ from ..model.client_info import Version
 from ..protocol.command import Command
 
 if TYPE_CHECKING:
-    from .settings import AccessSettings
+    from .settings import GateSettings
 
 ACCESS_KEY = "AccessKey"
 SECURITY_TOKEN = "SecurityToken"
@@ -66,7 +66,7 @@ class Signer:
         request.fields[SIGNATURE] = signature(self._secret, signed_content(request))
 
 
-def inner_sign(settings: AccessSettings) -> Callable[[Command], None] | None:
+def inner_sign(settings: GateSettings) -> Callable[[Command], None] | None:
     """Return what signs a server's own requests to other servers; None: nobody does."""
     inner = settings.inner_credentials()
     return None if inner is None else Signer(inner.name, inner.secret, inner.token).sign

@@ -20,7 +20,7 @@ from .directory import AccessContent, Directory
 from .forms import acl_info, policies_of, user_status, user_type
 from .policies import AclConflict, Policies
 from .sealing import Seal
-from .settings import AccessSettings, NamedSecret
+from .settings import GateSettings, NamedSecret
 from .sharing.stamps import NEVER, ChangeStamp, Stamps
 from .users import User, UserStatus, UserType
 
@@ -59,7 +59,7 @@ class AccessTable:
     async def saved(self) -> None:
         await self._rows.saved()
 
-    def begin(self, settings: AccessSettings) -> None:
+    def begin(self, settings: GateSettings) -> None:
         """Make the users that the settings name, unless they are there: as in RocketMQ, both are super users."""
         for named in (settings.first_user(), settings.inner_credentials()):
             if named is not None and self.directory.find(named.name) is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..access.settings import GateSettings
 from ..audit.settings import AuditSettings
 from ..config import check_ranges, setting
 from ..config.parts import including, part_of
@@ -18,6 +19,7 @@ from ..transport.settings import TransportSettings
 @dataclass(frozen=True, slots=True, kw_only=True)
 @including(ProxySettings)
 @including(AuditSettings)
+@including(GateSettings)
 @including(MetricsSettings)
 class GatewayConfig(TransportSettings):
     """Java's names and defaults, except that the address is loopback."""
@@ -48,6 +50,15 @@ class GatewayConfig(TransportSettings):
     topic_config_cache_max_num: int = setting(20_000, low=1, help="types that are kept")
     subscription_group_config_cache_refresh_seconds: int = setting(20, low=1, help="s that a group is kept")
     subscription_group_config_cache_max_num: int = setting(20_000, low=1, help="groups that are kept")
+    user_cache_refresh_seconds: int = setting(
+        20, low=1, help="s that a user of a broker which shares none (Apache's) is kept, with his policies"
+    )
+    user_cache_expired_seconds: int = setting(300, low=1, help="s without a request after which he is forgotten")
+    user_cache_max_num: int = setting(20_000, low=1, help="such users that are kept")
+    enable_acl_rpc_hook_for_cluster_mode: bool = setting(
+        False,
+        help="requests to the cluster must be signed: innerClientAuthenticationCredentials has to be set",
+    )
     channel_expired_timeout: int = setting(
         120_000, low=1_000, help="ms without a heartbeat after which a client is forgotten, here or at another gateway"
     )
@@ -88,8 +99,29 @@ class GatewayConfig(TransportSettings):
         check_ranges(self)
         if not self.namesrv_addr:
             raise ConfigError("namesrvAddr is empty: name the cluster's name servers, host:port separated by ;")
-        if not self.allow_unauthenticated:
-            refuse_strangers(self.bind_address)
+        self._check_users()
+        if not (self.allow_unauthenticated or self.access.authentication_enabled):
+            refuse_strangers(self.bind_address, "set authenticationEnabled=true (docs/access.md), ")
+
+    def _check_users(self) -> None:
+        access = self.access
+        access.check_access()
+        inner = access.inner_credentials()
+        if inner is None and self.enable_acl_rpc_hook_for_cluster_mode:
+            raise ConfigError(
+                "enableAclRpcHookForClusterMode = true: requests to the cluster are signed with "
+                "innerClientAuthenticationCredentials here, not with conf/tools.yml; set these"
+            )
+        if inner is None and access.authentication_enabled and access.first_user() is None:
+            raise ConfigError(
+                "authenticationEnabled = true: the users are those of the cluster, which tells of them who has its "
+                "innerClientAuthenticationCredentials; set these"
+            )
+        if inner is not None and not (access.authentication_enabled or self.allow_unauthenticated):
+            raise ConfigError(
+                "innerClientAuthenticationCredentials without authenticationEnabled: whoever reaches it could "
+                "do everything at the brokers; set authenticationEnabled=true or, where all are trusted, --insecure"
+            )
 
     @property
     def port(self) -> int:
@@ -99,6 +131,10 @@ class GatewayConfig(TransportSettings):
     @property
     def endpoint(self) -> ProxySettings:
         return part_of(self, ProxySettings)
+
+    @property
+    def access(self) -> GateSettings:
+        return part_of(self, GateSettings)
 
     @property
     def metrics(self) -> MetricsSettings:

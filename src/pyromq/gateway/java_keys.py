@@ -12,14 +12,9 @@ _REFUSED = (
         "proxyMode=cluster",
     ),
     RefusedKeys(
-        "there are no users and permissions yet, so everybody would be let in",
-        "keep it on loopback or a trusted network without it",
-        "authenticationEnabled=false authorizationEnabled=false migrateAuthFromV1Enabled=false",
-    ),
-    RefusedKeys(
-        "requests to brokers are not signed yet, so they would refuse them",
-        "let the brokers trust the gateway's network",
-        "enableAclRpcHookForClusterMode=false",
+        "the users are those of the brokers",
+        "make users of RocketMQ 4.x's accounts by `pyromq acl import`",
+        "migrateAuthFromV1Enabled=false",
     ),
     RefusedKeys("name servers are named directly", "list them in namesrvAddr", "namesrvDomain= namesrvDomainSubgroup="),
     RefusedKeys(
@@ -60,9 +55,14 @@ _IGNORED = {
     "what is older than the time of its refresh is read anew": """
         topicRouteServiceCacheExpiredSeconds=300 topicConfigCacheExpiredSeconds=300
         subscriptionGroupConfigCacheExpiredSeconds=300""",
-    "there are no users and permissions yet": """
-        userCacheExpiredSeconds=300 userCacheRefreshSeconds=20 userCacheMaxNum=20000 aclCacheExpiredSeconds=300
-        aclCacheRefreshSeconds=20 aclCacheMaxNum=20000""",
+    "policies are read with their user, as userCacheRefreshSeconds and its like say": """
+        aclCacheExpiredSeconds=300 aclCacheRefreshSeconds=20 aclCacheMaxNum=20000""",
+    "users are those of the cluster's servers, and each request is judged": """
+        authConfigPath= authenticationProvider= authenticationMetadataProvider= authenticationStrategy=
+        authorizationProvider= authorizationMetadataProvider= authorizationStrategy= userCacheExpiredSecond=600
+        userCacheRefreshSecond=60 aclCacheExpiredSecond=600 aclCacheRefreshSecond=60
+        statefulAuthenticationCacheMaxNum=10000 statefulAuthenticationCacheExpiredSecond=60
+        statefulAuthorizationCacheMaxNum=10000 statefulAuthorizationCacheExpiredSecond=60""",
     "one heartbeat names all topics": "transactionHeartbeatBatchNum=100",
     "a transaction is forgotten by itself, and ended after that all the same": """
         transactionDataExpireScanPeriodMillis=10000 transactionDataMaxWaitClearMillis=30000""",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import logs
+from ..access.sharing.behalf import name_caller
 from ..ambient import Clock
 from ..client.connect.session import Session
 from ..errors import CallFailed, ConnectionLost, PyroError
@@ -22,10 +23,12 @@ from ..protocol.grpc import v2
 from ..protocol.grpc.v2 import Code
 from ..protocol.headers.header import Header
 from ..protocol.headers.pop import PopMessage
+from ..protocol.headers.pull import PullMessage
 from ..protocol.properties import decode_properties
 from ..protocol.record import decode_record
 from ..protocol.requests import RequestCode
 from ..protocol.row import Row
+from ..proxy.clients.peers import CallPeer
 from ..proxy.clients.registry import Clients
 from ..proxy.config import ProxySettings
 from ..proxy.messages.popped import popped
@@ -44,6 +47,11 @@ _AWAY_S = 5.0
 _MOST_AWAY = 1_000
 
 
+class _Waiting(NamedTuple):
+    user: str
+    task: asyncio.Task[Any] | None  # which serves the call
+
+
 class RemoteBackend:
     """Event loop only. `port` stands in routes."""
 
@@ -55,7 +63,7 @@ class RemoteBackend:
         self._seen: dict[Peer, float] = {}
         self._produced: dict[Peer, set[str]] = {}  # topics whose brokers are told that we produce to them
         self._abandoned: set[asyncio.Task[None]] = set()
-        self._waiting: dict[asyncio.Future[Command], asyncio.Task[Any] | None] = {}  # pops, and who serves their calls
+        self._waiting: dict[asyncio.Future[Command], _Waiting] = {}  # receives and pulls
         self._away_until: dict[str, float] = {}  # by broker that did not answer: it is tried again then
         self.clients: Clients | None = None  # set by who composes: transaction checks go to them
         self.port = 0
@@ -79,10 +87,12 @@ class RemoteBackend:
             self._note_away(broker)
             raise
         request = Command(code=row.code, fields={} if header is None else header.to_fields(), body=body)
+        if isinstance(peer, CallPeer):
+            name_caller(request, peer.principal, peer.rights)
         asking = self._session.transport.call(address, request, timeout_s)
         try:
-            if isinstance(header, PopMessage):
-                answer = await self._pop(asking, header, broker, address)
+            if isinstance(header, PopMessage | PullMessage):
+                answer = await self._wait(asking, peer, header, broker, address)
             else:
                 answer = await asking
         except CallFailed as fault:
@@ -95,29 +105,45 @@ class RemoteBackend:
             self._view.forget_topic(topic)
         return answer
 
-    async def _pop(
-        self, asking: Coroutine[Any, Any, Command], header: PopMessage, broker: str, address: str
+    async def _wait(
+        self,
+        asking: Coroutine[Any, Any, Command],
+        peer: Peer,
+        header: PopMessage | PullMessage,
+        broker: str,
+        address: str,
     ) -> Command:
         asked = asyncio.get_running_loop().create_task(asking)
         waiting = asyncio.shield(asked)
-        self._waiting[waiting] = asyncio.current_task()
+        user = peer.principal.name if isinstance(peer, CallPeer) else ""
+        self._waiting[waiting] = _Waiting(user, asyncio.current_task())
         try:
             return await waiting
         except (asyncio.CancelledError, Denied):
-            self._keep(self._give_back(asked, header, broker, address))
+            if isinstance(header, PopMessage):
+                self._keep(self._give_back(asked, header, broker, address))
+            else:
+                asked.cancel()
             raise
         finally:
             del self._waiting[waiting]
 
     async def end_pops(self) -> None:
         """Let receives that wait find nothing, since the gateway stops, and wait until they have said so."""
-        tasks = [task for task in self._waiting.values() if task is not None]
-        for waiting in self._waiting:
-            if not waiting.done():
-                waiting.set_exception(Denied(Code.MESSAGE_NOT_FOUND, "no new message"))
+        tasks = [one.task for one in self._waiting.values() if one.task is not None]
+        self._find_nothing(self._waiting)
         with suppress(TimeoutError):
             async with self._clock.timeout(_BROKER_S):
                 await asyncio.gather(*tasks, return_exceptions=True)
+
+    def rights_changed(self, user: str) -> None:
+        """Let his receives and pulls that wait find nothing: he asks again, and is judged anew."""
+        self._find_nothing([waiting for waiting, one in self._waiting.items() if one.user == user])
+
+    def _find_nothing(self, waits: Iterable[asyncio.Future[Command]]) -> None:
+        for waiting in waits:
+            if not waiting.done():
+                waiting.set_exception(Denied(Code.MESSAGE_NOT_FOUND, "no new message"))
 
     def _note_away(self, broker: str) -> None:
         if len(self._away_until) >= _MOST_AWAY:

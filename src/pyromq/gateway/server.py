@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from socket import gethostname
 
@@ -34,9 +34,10 @@ from ..proxy.services import Services
 from ..supervision import Loops
 from ..transport.address import format_address, parse_address
 from ..transport.certificates.self_signed import log_certificate, with_certificate
-from ..transport.dispatch import Dispatcher, Handler, Reply, Request
+from ..transport.dispatch import Dispatcher, Handler, Reply, Request, allow_all
 from ..transport.listening import Listening, bind
 from ..transport.server import Server
+from ..transport.turns.access_audit import AccessAudit
 from ..transport.turns.auditing import Auditing
 from ..transport.turns.slices import Slices
 from .announcements import ClientAnnouncements
@@ -45,8 +46,10 @@ from .config import GatewayConfig
 from .members import GatewayMembers
 from .metrics import GatewayMetrics
 from .remote import RemoteBackend
+from .signer_lookup import SignerLookup
 from .syncer import HeartbeatSyncer
 from .tunnel import RECONNECT, Tunnel
+from .users import GatewayUsers, gate_of, inner_keys
 
 log = logs.get("pyromq.gateway")
 
@@ -64,23 +67,33 @@ class Gateway:
             name_servers=config.namesrv_addr,
             tls=config.client_tls(),
             heartbeat_s=config.transaction_heartbeat_period_second,
+            **inner_keys(config.access),
         )
-        handlers = {RequestCode.CHECK_TRANSACTION_STATE.code: self._check}
+        handlers: dict[int, Handler] = {
+            RequestCode.CHECK_TRANSACTION_STATE.code: self._check,
+            RequestCode.SHARE_USERS.code: self._hear,
+        }
         self.session = Session(client, clock=clock, rng=rng, handlers=handlers, reconnect=RECONNECT)
         self.view = view = ClusterView(self.session, clock, config)
         self.backend = RemoteBackend(self.session, view, settings, clock, config.channel_expired_timeout / 1000)
-        self.services = Services(self.backend, settings, clock, rng)
+        self.users = GatewayUsers(config, self.session, clock)
+        self.gate = gate = gate_of(config, self.users, clock)
+        if gate is not None:
+            gate.directory.watch(self.backend.rights_changed)
+        self.services = Services(self.backend, settings, clock, rng, gate)
         self.backend.clients = self.services.clients
         self.methods = methods(self.services)
         self.members = GatewayMembers()
         self.syncer = self._make_syncer()
         self.announcer = ClientAnnouncements(self.members, self.syncer, clock)
         self._know_clients(self.services.clients)
-        self.tunnel = Tunnel(view, self.members, self.announcer, clock, rng, config)
+        self.tunnel = Tunnel(view, self.members, self.announcer, clock, rng, config, gate)
         served: Mapping[int, Handler] = self.tunnel.handlers()
         if audit is not None:
+            AccessAudit(audit, self.users.table.directory).watch(gate)
             served = Auditing(audit).around(served)
-        self._dispatch = Dispatcher(served, slices=Slices(clock))
+        dispatch = Dispatcher(served, gate or allow_all, Slices(clock))
+        self._dispatch: Handler = dispatch if gate is None else SignerLookup(dispatch, gate)
         self.servers = [self._server("grpc")]
         if config.remoting_listen_port != NO_PORT:
             self.servers.append(self._server("remoting"))
@@ -125,6 +138,9 @@ class Gateway:
             name=name,
         )
 
+    def _hear(self, request: Request) -> Awaitable[Reply]:
+        return self.users.hear(request)
+
     def _check(self, request: Request) -> Reply | None:
         return self.backend.check(request)
 
@@ -145,7 +161,11 @@ class Gateway:
         self.tunnel.address = format_address(told, parse_address(listening[-1].address)[1])
         self._name_ourselves(listening)
         self.session.start()
-        loops = {"silent clients": self.backend.run} | ({} if self.syncer is None else self.syncer.loops())
+        loops = (
+            {"silent clients": self.backend.run}
+            | self.users.loops()
+            | ({} if self.syncer is None else self.syncer.loops())
+        )
         loop = asyncio.get_running_loop()
         self._running = [loop.create_task(self._loops.keep(name, begin)) for name, begin in loops.items()]
         for server, bound in zip(self.servers, listening, strict=True):
@@ -212,6 +232,7 @@ class Gateway:
         if self._running:
             await asyncio.wait(self._running)
         await self.services.close()
+        await self.users.close()
         if self.syncer is not None:
             for client in self.services.clients:
                 self.announcer.ended(client)

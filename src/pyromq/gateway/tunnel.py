@@ -14,6 +14,9 @@ from functools import partial
 import msgspec
 
 from .. import logs
+from ..access.gate import AccessGate
+from ..access.sharing.behalf import name_caller
+from ..access.signatures import SIGNING, inner_sign
 from ..ambient import Clock
 from ..errors import CallFailed, PyroError, RequestRefused
 from ..model.codes import ResponseCode
@@ -76,9 +79,13 @@ class Tunnel:
         clock: Clock,
         rng: random.Random,
         config: GatewayConfig,
+        gate: AccessGate | None = None,
     ) -> None:
+        """`gate`: has judged each request, as another user than whose signature the brokers see; None: nobody is asked
+        who he is."""
         self._view, self._clock, self._rng, self._tls = view, clock, rng, config.client_tls()
         self._members, self._announcer = members, announcer
+        self._gate, self._sign = gate, inner_sign(config.access)
         trace = "true" if config.trace_on else "false"
         self._marks = {"MSG_REGION": config.region_id, "TRACE_ON": trace}  # in every answer, as Java's proxy has it
         self._upstream: dict[Peer, RemotingClient] = {}
@@ -205,20 +212,39 @@ class Tunnel:
 
     async def _exchange(self, request: Request, address: str) -> Reply | None:
         command, client = request.command, self._client(request.peer)
-        onward = msgspec.structs.replace(command, opaque=0, body=bytes(command.body))
+        onward = self._onward(request)
         if command.is_oneway:
             await client.send(address, onward)
             return None
+        changes = 0 if self._gate is None else self._gate.directory.version
         held_ms = max((whole_number(command.fields.get(name), high=INT_MAX) or 0 for name in _WAITS), default=0)
         answer = await client.call(address, onward, _CALL_S + held_ms / 1000)
+        if self._gate is not None and self._gate.directory.version != changes:
+            self._gate(request)  # who waited may not be allowed what came for him any more
         return Reply(answer.code, answer.remark, fields={**answer.fields, **self._marks}, body=bytes(answer.body))
+
+    def _onward(self, request: Request) -> Command:
+        """Return what the broker gets. Where we sign, nothing of the client's signature is left in it."""
+        command = request.command
+        fields = dict(command.fields)
+        onward = msgspec.structs.replace(command, opaque=0, fields=fields, body=bytes(command.body))
+        if self._sign is not None:
+            for name in SIGNING:
+                fields.pop(name, None)
+            name_caller(onward, request.principal, request.rights)
+        return onward
 
     def _client(self, peer: Peer) -> RemotingClient:
         client = self._upstream.get(peer)
         if client is None:
             relay = partial(self._relay, peer)
             client = RemotingClient(
-                clock=self._clock, rng=self._rng, dispatch=relay, tls=self._tls, reconnect=RECONNECT
+                clock=self._clock,
+                rng=self._rng,
+                dispatch=relay,
+                tls=self._tls,
+                reconnect=RECONNECT,
+                sign=self._sign,
             )
             self._upstream[peer] = client
         return client

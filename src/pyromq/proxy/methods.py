@@ -158,9 +158,12 @@ def _at_once(services: Services, rpc: RpcRow, otherwise: Unary) -> Unary:
     """Serve without a task the calls that `rpc.at_once` has an answer to; it is None for others, or raises."""
 
     def serve(call: Call, data: bytes) -> bytes | Awaitable[bytes]:
+        if services.must_learn(call):
+            return otherwise(call, data)
         try:
             request = _once(rpc, data)
-            answer = rpc.at_once(services, _caller(services, call, rpc, request), request())
+            caller = services.caller_of(call, rpc.request.DESCRIPTOR.name, request)
+            answer = rpc.at_once(services, caller, request())
         except (Denied, GrpcError):
             answer = None  # the usual way says what is wrong
         if answer is None:
@@ -175,7 +178,7 @@ def _unary(services: Services, shares: CallShares, rpc: RpcRow) -> Unary:
     async def serve(call: Call, data: bytes) -> bytes:
         try:
             request = _once(rpc, data)
-            caller = _caller(services, call, rpc, request)
+            caller = await _caller(services, call, rpc, request)
             with shares.place(rpc.share):
                 answer = await rpc.serve(services, caller, request())
         except GrpcError:
@@ -194,7 +197,7 @@ def _receive(services: Services, shares: CallShares) -> Stream:
         is_begun = False
         try:
             decoded = _once(RECEIVE, data or b"")
-            caller, request = _caller(services, call, RECEIVE, decoded), decoded()
+            caller, request = await _caller(services, call, RECEIVE, decoded), decoded()
             with shares.place(RECEIVE.share):
                 is_begun = True
                 await receive.receive_message(services, caller, call, request)
@@ -214,7 +217,7 @@ def _pull(services: Services, shares: CallShares) -> Stream:
         data = await call.receive()
         try:
             decoded = _once(PULL, data or b"")
-            caller, request = _caller(services, call, PULL, decoded), decoded()
+            caller, request = await _caller(services, call, PULL, decoded), decoded()
             with shares.place(PULL.share):
                 await offsets.pull_message(services, caller, call, request)
         except GrpcError:
@@ -226,8 +229,8 @@ def _pull(services: Services, shares: CallShares) -> Stream:
     return serve
 
 
-def _caller(services: Services, call: Call, rpc: RpcRow, request: Callable[[], Any]) -> Caller:
-    return services.caller_of(call, rpc.request.DESCRIPTOR.name, request)
+async def _caller(services: Services, call: Call, rpc: RpcRow, request: Callable[[], Any]) -> Caller:
+    return await services.caller_once_known(call, rpc.request.DESCRIPTOR.name, request)
 
 
 def _once(rpc: RpcRow, data: bytes) -> Callable[[], Any]:

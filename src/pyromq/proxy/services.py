@@ -16,7 +16,7 @@ from ..protocol.command import Command
 from ..protocol.headers.header import Header
 from ..protocol.row import Row
 from ..transport.http2.calls import Call
-from .access import admitted
+from .access import AUTHORIZATION, admitted
 from .backend import Backend
 from .calls import BROKER_S, Caller, caller_of
 from .clients.grpc_client import GrpcClient
@@ -54,6 +54,16 @@ class Services:
         self.transactions = OpenTransactions(self.settings, self.clock)
         self.queues = Queues(self.backend)
         self.few = logs.Limited(log, self.clock)
+
+    def must_learn(self, call: Call) -> str:
+        """Return the user who must be known before his call is judged; "": none, or he is."""
+        return "" if self.gate is None else self.gate.caller_to_learn(call.metadata.get(AUTHORIZATION, ""))
+
+    async def caller_once_known(self, call: Call, name: str, request: Callable[[], Any]) -> Caller:
+        """Return who makes a call, as `caller_of`, once enough is known of him to judge."""
+        if self.gate is not None and (user := self.must_learn(call)):
+            await self.gate.learn(user)
+        return self.caller_of(call, name, request)
 
     def caller_of(self, call: Call, name: str, request: Callable[[], Any]) -> Caller:
         """Return who makes a call. Denied if he may not (40100), or has no client id (40017), in this order.

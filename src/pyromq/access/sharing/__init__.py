@@ -1,1 +1,1 @@
-"""Users and policies told to the other servers that have the same inner credentials: the newest change of each wins."""
+"""What servers with the same inner credentials say to each other of users: the newest change of each wins."""

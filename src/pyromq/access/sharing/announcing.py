@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 
 from ... import logs
 from ...ambient import Clock
@@ -62,11 +63,11 @@ class UserSharing:
             self._known = await self._peers()
         except PyroError:
             return  # no name server answers: the registration says so
-        for peer in self._choose(self._known, PEERS_OF_ROUND):
-            try:
-                await self._make_up(peer)
-            except PyroError:
-                continue
+        await asyncio.gather(*(self._made_up(peer) for peer in self._choose(self._known, PEERS_OF_ROUND)))
+
+    async def _made_up(self, peer: str) -> None:
+        with suppress(PyroError):  # it is away: a later round
+            await self._make_up(peer)
 
     async def _make_up(self, peer: str) -> None:
         answer = await self._ask(peer, self._exchange.question())

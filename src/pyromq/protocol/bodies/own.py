@@ -335,6 +335,7 @@ class UserChanges(OwnBody, kw_only=True):
     digest: str  # of the stamps of all users
     entries: list[SharedUser] = []
     stamps: dict[str, tuple[int, str]] | None = None
+    is_listening: bool = False  # wants to be told of changes over this connection
 
 
 class UserChangesAnswer(OwnBody, kw_only=True):

@@ -9,7 +9,7 @@ from itertools import count
 from google.protobuf.message import DecodeError
 
 from ... import logs
-from ...errors import CallTimedOut, ConnectionLost, PyroError
+from ...errors import CallTimedOut, ConnectionLost, PyroError, RequestRefused
 from ...model.codes import ResponseCode
 from ...model.message import Property
 from ...protocol.bodies.connections import ConsumeMessageDirectlyResult, ConsumerRunningInfo
@@ -26,7 +26,7 @@ from ..calls import Caller
 from ..messages.convert import message_of
 from ..messages.names import check_group
 from ..services import Services
-from ..statuses import OK, Denied, status
+from ..statuses import OK, Denied, status, status_of
 from ..transactions import SentHalf
 from .grpc_client import CONSUMERS, GrpcClient, consumer_data
 from .settings import consumer_settings, producer_settings
@@ -52,9 +52,9 @@ class Telemetry:
     async def came(self, call: Call, message: bytes) -> None:
         command = _decoded(message)
         try:
-            caller = self._services.caller_of(call, "TelemetryCommand", lambda: command)
-        except Denied as missing:
-            await _send(call, v2.TelemetryCommand(status=status(missing.code, str(missing))))
+            caller = await self._services.caller_once_known(call, "TelemetryCommand", lambda: command)
+        except (Denied, RequestRefused) as missing:
+            await _send(call, v2.TelemetryCommand(status=status_of(missing, "Telemetry")))
             return
         kind = command.WhichOneof("command")
         if kind == "settings":

@@ -1,0 +1,32 @@
+"""For whom a gateway asks a broker, where only the broker finds out whose messages a request is about.
+
+The gateway judges who asks it, and signs as a server of the cluster, which may do everything. With these two fields the
+broker's handlers ask for the rights of the one who asked the gateway. Apache's brokers pass over them.
+"""
+
+from __future__ import annotations
+
+from ...protocol.command import Command
+from ...protocol.requests import RequestCode
+from ..rights import Principal, Rights
+from ..user_rights import UserRights
+
+USER, SOURCE = "pyromqUser", "pyromqSource"
+# The first two point at a message by its place; the third says whom to ask about half messages.
+NAMED = (RequestCode.CONSUMER_SEND_MSG_BACK.code, RequestCode.END_TRANSACTION.code, RequestCode.HEART_BEAT.code)
+
+
+def name_caller(command: Command, principal: Principal, rights: Rights) -> None:
+    """Say for whom a request is, where its broker has to know, and nothing of what the client said about it.
+
+    Who may do everything is not named."""
+    command.fields.pop(USER, None)
+    command.fields.pop(SOURCE, None)
+    if command.code in NAMED and type(rights) is UserRights:
+        command.fields[USER], command.fields[SOURCE] = principal.name, principal.source
+
+
+def named_caller(command: Command) -> Principal | None:
+    """Return for whom a server of the cluster asks; None: for itself."""
+    name = command.fields.get(USER)
+    return None if name is None else Principal(name, source=command.fields.get(SOURCE, ""))

@@ -1,0 +1,155 @@
+"""Users of brokers that share none, Apache's: asked for one by one, kept for a while, as Java's proxy does."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyromq.access.directory import Directory
+from pyromq.errors import ConnectionLost, RequestRefused
+from pyromq.gateway.config import GatewayConfig
+from pyromq.gateway.fetched_users import MOST_STRANGERS, FetchedUsers
+from pyromq.protocol.access import Action, Resource
+from pyromq.protocol.bodies.groups import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
+from pyromq.protocol.command import Command
+from pyromq.protocol.grpc import v2
+from pyromq.protocol.headers.header import Header
+from pyromq.protocol.requests import RequestCode as Code
+from pyromq.protocol.row import AnyRow
+from pyromq.testing.clock import ManualClock
+from tests.access.test_users import allow
+from tests.gateway.running import gateway_before
+from tests.gateway.secured import GATE, SHOP, secured
+from tests.gateway.test_users import broker_of, caller
+
+
+class Broker:
+    """Apache's, as far as it tells of users."""
+
+    def __init__(self) -> None:
+        self.users: dict[str, UserInfo] = {}
+        self.policies: dict[str, AclInfo] = {}
+        self.asked: list[str] = []
+        self.is_away = False
+
+    async def ask(self, row: AnyRow, header: Header) -> Command:
+        await asyncio.sleep(0)
+        if self.is_away:
+            raise ConnectionLost("away")
+        (name,) = header.to_fields().values()
+        self.asked.append(name)
+        found: Any = (self.users if row is Code.AUTH_GET_USER else self.policies).get(name)
+        return Command(code=0, body=b"" if found is None else row.gives.write_body(found))
+
+    def put(self, name: str, *actions: str, **facts: str) -> None:
+        given = {"password": "his", "user_type": "Normal", "user_status": "enable"} | facts
+        self.users[name] = UserInfo(username=name, **given)  # type: ignore[arg-type]
+        entry = PolicyEntryInfo(resource="Topic:T", actions=[*actions], decision="Allow")
+        self.policies[f"User:{name}"] = AclInfo(policies=[PolicyInfo(entries=[entry])])
+
+
+class Users(FetchedUsers):
+    """With the directory that they are put into."""
+
+    def __init__(self, broker: Broker, clock: ManualClock, shared: set[str], **settings: Any) -> None:
+        self.directory = Directory()
+        super().__init__(self.directory, lambda name: name in shared, broker.ask, GatewayConfig(**settings), clock)
+
+
+def users_of(broker: Broker, clock: ManualClock, *shared: str, **settings: Any) -> Users:
+    return Users(broker, clock, set(shared), **settings)
+
+
+async def settled() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_a_user_is_read_once_and_again_in_the_background() -> None:
+    broker, clock = Broker(), ManualClock()
+    broker.put("shop", "Pub")
+    users = users_of(broker, clock)
+    assert not users.is_known("shop")
+    await asyncio.gather(users.learn("shop"), users.learn("shop"))
+    assert broker.asked == ["shop", "User:shop"]
+    found = users.directory.find("shop")
+    assert found is not None
+    assert found.secrets == ("his",)
+    assert users.directory.fault("shop", Resource.TOPIC, "T", (Action.PUB,), "10.0.0.1") is None
+    broker.put("shop", "Sub", user_status="disable")
+    await clock.advance(19)
+    assert users.is_known("shop")
+    await settled()
+    assert users.directory.find("shop") is found
+    await clock.advance(1)
+    assert users.is_known("shop")  # as he was, while he is read
+    await settled()
+    assert "disabled" in str(users.directory.fault("shop", Resource.TOPIC, "T", (Action.PUB,), "10.0.0.1"))
+
+
+async def test_what_is_known_stays_while_no_broker_answers_and_goes_unused() -> None:
+    broker, clock = Broker(), ManualClock()
+    broker.put("shop", "Pub")
+    users = users_of(broker, clock)
+    await users.learn("shop")
+    broker.is_away = True
+    await clock.advance(100)
+    assert users.is_known("shop")
+    await settled()
+    assert users.directory.find("shop") is not None
+    with pytest.raises(RequestRefused, match="do not tell of users now"):
+        await users.learn("other")
+    await clock.advance(300)
+    assert not users.is_known("shop")
+    assert users.directory.find("shop") is None
+    await users.close()
+
+
+async def test_strangers_are_asked_for_once_in_a_while_and_push_out_no_user() -> None:
+    broker, clock = Broker(), ManualClock()
+    broker.put("shop", "Pub")
+    users = users_of(broker, clock, user_cache_max_num=1)
+    await users.learn("shop")
+    for number in range(MOST_STRANGERS + 1):
+        await users.learn(f"stranger {number}")
+    assert users.is_known("shop")
+    assert users.is_known(f"stranger {MOST_STRANGERS}")
+    assert not users.is_known("stranger 0")
+    await clock.advance(20)
+    assert not users.is_known(f"stranger {MOST_STRANGERS}")
+    broker.put("other", "Pub")
+    await users.learn("other")
+    assert not users.is_known("shop")  # one is kept, the last who came
+    await users.close()
+
+
+async def test_what_other_servers_tell_of_a_user_counts() -> None:
+    broker, clock = Broker(), ManualClock()
+    broker.put("shop", "Pub")
+    users = users_of(broker, clock, "shop")
+    await users.learn("shop")
+    assert users.directory.find("shop") is None
+
+
+async def test_who_may_not_see_passwords_lets_nobody_in() -> None:
+    broker, clock = Broker(), ManualClock()
+    broker.put("shop", "Pub", password="")
+    with pytest.raises(RequestRefused, match="innerClientAuthenticationCredentials"):
+        await users_of(broker, clock).learn("shop")
+
+
+async def test_before_brokers_that_share_no_users(tmp_path: Path) -> None:
+    async with secured(tmp_path) as cluster:
+        broker, names = cluster.brokers["broker-a"].broker, next(iter(cluster.name_servers.values()))
+        broker.base.access.admin.exchange = names.access.admin.exchange = None  # as Apache's, which do not know 30015
+        await cluster.create_topic("T", 1)
+        await cluster.make_user(broker_of(cluster), allow("Topic:T", "Pub"))
+        async with gateway_before(*cluster.name_servers, **GATE) as gateway:
+            client = caller(gateway)
+            assert (await client.send("T", b"x")).status.code == v2.Code.OK
+            assert (await client.send("Other", b"x")).status.code == v2.Code.UNAUTHORIZED
+            assert (await caller(gateway, SHOP, "guessed").send("T", b"x")).status.code == v2.Code.UNAUTHORIZED
+            assert (await caller(gateway, "stranger").send("T", b"x")).status.code == v2.Code.UNAUTHORIZED
