@@ -7,10 +7,12 @@ Each is an `Error` with `code` (the broker's answer, or None), `address` (of who
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from ..errors import CallFailed, ConnectionLost, PyroError
 from ..model.codes import ResponseCode
+from ..model.wire_text import whole_number
 
 if TYPE_CHECKING:
     from ..protocol.bodies.keyed import MessageQueue
@@ -58,6 +60,16 @@ class Refused(Error):
     """A broker answered with an error code."""
 
     remark = ""  # its own words
+    retry_after_ms = ""  # its field of this name
+
+    @property
+    def retry_after_s(self) -> float | None:
+        """Return after how long the broker will take it, as it says of what is beyond a quota; None: it says nothing.
+
+        Over gRPC it stands in its words alone."""
+        said = _AGAIN.search(self.remark)
+        ms = whole_number(self.retry_after_ms or (said[1] if said else None), low=0)
+        return None if ms is None else ms / 1000
 
 
 class SubscriptionConflict(Refused):
@@ -105,6 +117,7 @@ class Closed(Error):
     """The client, producer or consumer is not started, or stopped."""
 
 
+_AGAIN = re.compile(r"\btry again in ([0-9]{1,18}) ms")
 _HINTS: dict[int, str] = {
     ResponseCode.SYSTEM_BUSY: "The broker has more work than it can take: send less, or add brokers",
     ResponseCode.REQUEST_CODE_NOT_SUPPORTED: "This broker does not serve such requests: a newer one may",

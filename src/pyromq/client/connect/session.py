@@ -162,7 +162,9 @@ class Session:
             self.outages.answered(address)
             self.heartbeats.due.ring()  # it may have forgotten us
         if answer.code not in expected:
-            raise refused(answer.code, answer.remark, address)
+            refusal = refused(answer.code, answer.remark, address)
+            refusal.retry_after_ms = answer.fields.get("retryAfterMs", "")
+            raise refusal
         return answer
 
     def _failed(self, address: str, fault: CallFailed) -> None:

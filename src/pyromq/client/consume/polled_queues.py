@@ -17,6 +17,7 @@ from ...protocol.messages import UnreadableMessage
 from ...protocol.pulls import Pulled
 from ..connect.background import Tasks
 from ..connect.session import Session
+from ..core.retry import told_pause_s
 from ..errors import Error, Unreadable
 from ..received import Received
 from ..subscription import Filter
@@ -48,7 +49,8 @@ class PolledQueues(dict[MessageQueue, PolledQueue]):
 
     def __init__(self, session: Session, group: str, wanted: Filter, options: PullOptions) -> None:
         super().__init__()
-        self._clock, self._namespace, self._outages = session.clock, session.config.namespace, session.outages
+        self._clock, self._rng = session.clock, session.rng
+        self._namespace, self._outages = session.config.namespace, session.outages
         self._codec = choose_codec(options.codec, session.config.codec)
         self._group = group
         self._wanted = wanted
@@ -142,7 +144,7 @@ class PolledQueues(dict[MessageQueue, PolledQueue]):
             if self._puller.is_gone(polled.queue, fault):  # another topic of that name is read from its first message
                 polled.position = polled.returned = polled.done = 0
             if hold_s:
-                await self._clock.sleep(ERROR_PAUSE_S)
+                await self._clock.sleep(told_pause_s(fault, ERROR_PAUSE_S, self._rng))
             return None
 
     def _returned(self, polled: PolledQueue, result: PullResult) -> list[Received]:

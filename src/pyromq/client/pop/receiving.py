@@ -9,7 +9,7 @@ What a receive had, or still gets, when it is cancelled is handed to `abandon`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -83,9 +83,13 @@ class Receiving:
                 found, faults = await self._sweep(asked, places)
             if found:
                 return found
-            if len(faults) == len(places):
-                raise next(iter(faults.values()))
             left_s = until - self._clock.monotonic()
+            if len(faults) == len(places):
+                told_s = _told_s(faults.values())
+                if told_s is None or told_s >= left_s:
+                    raise next(iter(faults.values()))
+                await self._clock.sleep(told_s)
+                continue
             if left_s < LEAST_HOLD_S:
                 await self._clock.sleep(max(0.0, left_s))
                 return []
@@ -208,6 +212,12 @@ class Receiving:
             else:
                 await self._clock.sleep(PAUSE_S)
             return False
+
+
+def _told_s(faults: Iterable[Error]) -> float | None:
+    """Return after how long the first of these brokers will serve; None unless all of them say it."""
+    told = [fault.retry_after_s if isinstance(fault, Refused) else None for fault in faults]
+    return None if None in told else min(each for each in told if each is not None)
 
 
 def _result(done: asyncio.Task[T]) -> T | None:

@@ -19,7 +19,7 @@ from ...protocol.headers.send import SendMessageAnswer
 from ..arguments import check_count, check_length
 from ..connect.answers import header_of
 from ..connect.session import Session, master_of
-from ..core.retry import RETRIED_CODES, busy_pause_s, growing_pause_s, may_be_switching
+from ..core.retry import RETRIED_CODES, busy_pause_s, growing_pause_s, may_be_switching, told_pause_s
 from ..core.routing import Latencies, Rotation, Route
 from ..errors import Error, NoBroker, NoNameServer, Refused, TimedOut, Unreachable, refused
 from .outgoing import Outgoing, SendHeaders
@@ -124,7 +124,7 @@ class Sender:
                     choose = always(queue)  # it may be stored there, and no other broker would know
                 last_broker = queue.broker_name
                 self._latencies.failed(last_broker, clock.monotonic())
-            await self._wait(message.topic, queue, faults, deadline)
+            await self._wait(message.topic, queue, choose, faults, deadline)
             now = clock.monotonic()
         raise self._failure(message.topic, faults)
 
@@ -145,8 +145,9 @@ class Sender:
         return queue not in queues and bool(queues) and (choose is None or choose(queues) != queue)
 
     def _attempts_left(self, faults: list[Error]) -> int:
-        """Return how many attempts are left. A broker that is away, or no master now, costs time instead."""
-        return self._policy.retries + 1 - sum(not _is_passing(fault) for fault in faults)
+        """Return how many attempts are left. A broker that is away, no master now, or says when to come again, costs
+        time instead."""
+        return self._policy.retries + 1 - sum(not (_is_passing(fault) or _says_when(fault)) for fault in faults)
 
     async def send_oneway(self, message: Outgoing, choose: QueueChoice | None = None) -> None:
         route = await self._route_to_write(message.topic, by_key=choose is not None)
@@ -225,7 +226,16 @@ class Sender:
             raise fault
         return _results(message, queue, command.code, header_of(message.code, command, address))
 
-    async def _wait(self, topic: str, queue: MessageQueue | None, faults: list[Error], deadline: float) -> None:
+    def _has_others(self, topic: str, choose: QueueChoice | None, faults: list[Error]) -> bool:
+        """Return whether another broker may take it that has not said when to come again."""
+        route = self._session.known_route(topic)
+        if route is None or choose is not None:
+            return False
+        return len(route.writers) > len({fault.address for fault in faults if _says_when(fault)})
+
+    async def _wait(
+        self, topic: str, queue: MessageQueue | None, choose: QueueChoice | None, faults: list[Error], deadline: float
+    ) -> None:
         """Wait before the next attempt at a broker that is busy or away; not if its master is elsewhere by now."""
         clock, fault, rng = self._session.clock, faults[-1], self._session.rng
         if _is_passing(fault):
@@ -237,10 +247,11 @@ class Sender:
             pause_s = growing_pause_s(_FIRST_PAUSE_S, _MOST_PAUSE_S, sum(map(_is_passing, faults)), rng)
             await self._session.routes.wait_for_change(min(pause_s, max(0.0, deadline - clock.monotonic())))
             return
-        if fault.code == ResponseCode.SYSTEM_BUSY:
-            pause_s = busy_pause_s(sum(each.code == ResponseCode.SYSTEM_BUSY for each in faults), rng)
-        else:
+        if fault.code != ResponseCode.SYSTEM_BUSY:
             return
+        pause_s = busy_pause_s(sum(each.code == ResponseCode.SYSTEM_BUSY for each in faults), rng)
+        if not self._has_others(topic, choose, faults):
+            pause_s = told_pause_s(fault, pause_s, rng)
         await clock.sleep(min(pause_s, max(0.0, deadline - clock.monotonic())))
 
     def _failure(self, topic: str, faults: list[Error]) -> Error:
@@ -265,6 +276,10 @@ def _is_passing(fault: Error) -> bool:
     if isinstance(fault, Unreachable | NoBroker):
         return True
     return isinstance(fault, Refused) and may_be_switching(fault.code, fault.remark)
+
+
+def _says_when(fault: Error) -> bool:
+    return isinstance(fault, Refused) and fault.retry_after_s is not None
 
 
 def _results(message: Outgoing, queue: MessageQueue, code: int, header: SendMessageAnswer) -> list[SendResult]:
