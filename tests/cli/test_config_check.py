@@ -266,6 +266,7 @@ def test_a_controller_s_file_with_users(tmp_path: Path) -> None:
         ("brokerRole=SLAVE\nbrokerId=1\nenableControllerMode=true\ncontrollerAddr=a:9878", "leave them out"),
         ("enableControllerMode=true\ncontrollerAddr=a:9878\netcdEndpoints=http://a:2379", "leave one of them out"),
         ("haTls=required\ntls.server.mode=disabled", "there is no certificate for it"),
+        ("authenticationEnabled=true\netcdEndpoints=http://a:2379", "users in its log are sealed"),
     ],
 )
 def test_roles_that_no_replica_can_have_are_refused_as_at_the_start(tmp_path: Path, lines: str, why: str) -> None:

@@ -34,6 +34,8 @@ from .users import User, UserStatus, UserType
 
 log = logs.get("pyromq.access")
 
+HANDED_ON_BY = "handedOnBy"  # a field of a request that a server hands on to the one that makes changes: its address
+
 _ONLY_SUPER = "The super user can only be {} by super user"
 
 
@@ -71,6 +73,8 @@ class AccessAdmin:
         self.announce: Callable[[str], Awaitable[None]] = _nobody  # the other servers, before a change is answered
         sign = inner_sign(settings)
         self.listeners = None if sign is None else UserListeners(sign)
+        # To the server that makes changes; None: that is this one. RequestRefused says why it was not made there.
+        self.hand_on: Callable[[AccessRequest], Awaitable[None]] | None = None
 
     def answers(self) -> dict[AnyRow, Answering]:
         """Return what answers each request."""
@@ -106,15 +110,14 @@ class AccessAdmin:
         name, info = _name(request), _info(request)
         type_ = user_type(info.user_type) or UserType.NORMAL
         _check_super(request, type_, "create")
+        if await self._is_made_elsewhere(request):
+            return
         secret = info.password or ""
         old = self._directory.find(name)
-        if (
-            old is not None
-            and self._table.stamps.is_from_elsewhere(name)
-            and (old.secrets[0], old.type) == (secret, type_)
-        ):
-            return  # a tool asks one server after the other, and this one was told of him by the first
-        self._directory.create(User(name, (secret,), type_, user_status(info.user_status) or UserStatus.ENABLED))
+        if old is not None and self._may_repeat(request, name) and (old.secrets[0], old.type) == (secret, type_):
+            return
+        with self._table.handed_on(self._handed_on_by(request)):
+            self._directory.create(User(name, (secret,), type_, user_status(info.user_status) or UserStatus.ENABLED))
         await self._saved(request, "user created", name, type=type_.value)
 
     async def update_user(self, request: AccessRequest) -> None:
@@ -124,10 +127,13 @@ class AccessAdmin:
         old = self._directory.find(name)
         for each in (type_, None if old is None else old.type):
             _check_super(request, each, "update")
+        if await self._is_made_elsewhere(request):
+            return
         header = request.header
-        if header.drop_old:
-            self._directory.drop_old_secret(name)
-        self._directory.update(name, info.password, type_, status, keep_old=bool(header.keep_old))
+        with self._table.handed_on(self._handed_on_by(request)):
+            if header.drop_old:
+                self._directory.drop_old_secret(name)
+            self._directory.update(name, info.password, type_, status, keep_old=bool(header.keep_old))
         await self._saved(request, "user changed", name, password=bool(info.password), type=type_ and type_.value)
 
     async def delete_user(self, request: AccessRequest) -> None:
@@ -135,7 +141,10 @@ class AccessAdmin:
         name = request.header.username or ""
         user = self._directory.find(name)
         _check_super(request, None if user is None else user.type, "update")
-        self._directory.delete(name)
+        if await self._is_made_elsewhere(request):
+            return
+        with self._table.handed_on(self._handed_on_by(request)):
+            self._directory.delete(name)
         await self._saved(request, "user deleted", name)
 
     async def get_user(self, request: AccessRequest) -> UserInfo | None:
@@ -161,21 +170,27 @@ class AccessAdmin:
         info: AclInfo | None = request.body if request.raw_body else None
         if info is None or not info.policies:
             raise RequestRefused("The body of acl is null")
+        if await self._is_made_elsewhere(request):
+            return
         name = subject_name(info.subject if info.subject is not None else request.header.subject)
         before = acl_info(name, self._directory.policies.get(name, ()))
-        self._directory.put(name, policies_of(info))
+        with self._table.handed_on(self._handed_on_by(request)):
+            self._directory.put(name, policies_of(info))
         await self._saved(request, "policies changed", name, before=_text(before), after=self._policies_text(name))
 
     async def delete_policies(self, request: AccessRequest) -> None:
         self._check_closed()
+        if await self._is_made_elsewhere(request):
+            return
         header = request.header
         name = subject_name(header.subject)
         wanted = (header.policy_type or "").lower()
         kind = next((each for each in PolicyKind if each.value.lower() == wanted), PolicyKind.CUSTOM)
         before = self._policies_text(name)
-        if self._directory.find(name) is not None and not before and self._table.stamps.is_from_elsewhere(name):
-            return  # as in `create_user`
-        self._directory.remove(name, kind, Pattern.parse(header.resource))
+        if self._directory.find(name) is not None and not before and self._may_repeat(request, name):
+            return
+        with self._table.handed_on(self._handed_on_by(request)):
+            self._directory.remove(name, kind, Pattern.parse(header.resource))
         await self._saved(request, "policies changed", name, before=before, after=self._policies_text(name))
 
     async def get_policies(self, request: AccessRequest) -> AclInfo | None:
@@ -210,6 +225,25 @@ class AccessAdmin:
     async def _announce_to_listeners(self, name: str) -> None:
         if self.exchange is not None and self.listeners is not None:
             await self.listeners.announce(self.exchange.question([name]))
+
+    # --- changes where there are other servers ----------------------------------------------------------------------
+
+    async def _is_made_elsewhere(self, request: AccessRequest) -> bool:
+        """Hand a change on, if another server makes changes. RequestRefused: that one refuses it, or is away."""
+        if self.hand_on is None:
+            return False
+        await self.hand_on(request)
+        return True
+
+    def _may_repeat(self, request: AccessRequest, name: str) -> bool:
+        """Tell whether a change that was made may be asked for once more: tools ask one server after the other, and
+        this one was told of it by the first."""
+        return bool(self._handed_on_by(request)) or self._table.stamps.is_from_elsewhere(name)
+
+    def _handed_on_by(self, request: AccessRequest) -> str:
+        """Return which server handed a request on to this one; empty: none."""
+        who = request.principal
+        return request.command.fields.get(HANDED_ON_BY, "") if who.name == self._inner or not who.is_known else ""
 
     # --- both -------------------------------------------------------------------------------------------------------
 

@@ -54,15 +54,21 @@ class AccessTable:
         self.directory = Directory(found, conflict)
         stamps.load(known, set(found.users))
         self._stamp: ChangeStamp | None = None  # of the change that is being made; None: one of this server
+        self._by = ""  # the server that handed this change on; empty: none
+        self._named: dict[str, NamedSecret] = {}  # the users that the settings name
         self.directory.watch_own(self._note)
 
     async def saved(self) -> None:
         await self._rows.saved()
 
-    def begin(self, settings: GateSettings) -> None:
-        """Make the users that the settings name, unless they are there: as in RocketMQ, both are super users."""
-        for named in (settings.first_user(), settings.inner_credentials()):
-            if named is not None and self.directory.find(named.name) is None:
+    def begin(self, settings: GateSettings, *, revives: bool = True) -> None:
+        """Make the users that the settings name, unless they are there: as in RocketMQ, both are super users.
+
+        `revives`: one that somebody has deleted is made again."""
+        given = (settings.first_user(), settings.inner_credentials())
+        self._named = {named.name: named for named in given if named is not None}
+        for named in self._named.values():
+            if self.directory.find(named.name) is None and (revives or self.stamps.is_unchanged(named.name)):
                 self._make(named)
 
     def _make(self, named: NamedSecret) -> None:
@@ -83,6 +89,28 @@ class AccessTable:
         with self._stamped(stamp):
             self.directory.become(name, user, policies)
 
+    def shut_out(self, name: str) -> None:
+        """Let a user in no more, of whom another server has what cannot be read here: he is as unknown, and whoever
+        tells of him later counts more."""
+        self.take(name, None, (), self.stamps.by_name.get(name, NEVER))
+
+    def forget(self, name: str) -> None:
+        """Make a user what he is where nobody has ever changed him: unknown, or as the settings have him."""
+        self.shut_out(name)
+        self.stamps.forget(name)
+        self._rows.drop(STAMPS, name)
+        if name in self._named:
+            self._make(self._named[name])
+
+    @contextmanager
+    def handed_on(self, by: str) -> Iterator[None]:
+        """Stamp what changes meanwhile as made by another server; empty: by this one."""
+        self._by = by
+        try:
+            yield
+        finally:
+            self._by = ""
+
     @contextmanager
     def _stamped(self, stamp: ChangeStamp | None) -> Iterator[None]:
         self._stamp = stamp
@@ -96,7 +124,7 @@ class AccessTable:
     def _note(self, name: str) -> None:
         """Put one user, as he is now, into the table."""
         user, policies = self.directory.find(name), self.directory.policies.get(name)
-        self.stamps.put(name, self.stamps.new() if self._stamp is None else self._stamp)
+        self.stamps.put(name, self.stamps.new(self._by) if self._stamp is None else self._stamp)
         self._rows.put(STAMPS, name, list(self.stamps.by_name[name]))
         if user is None:
             self._rows.drop(USERS, name)

@@ -161,6 +161,8 @@ class Broker:
         self.slave: SlaveParts | None = None
         if environment.is_slave:
             self.slave = SlaveParts(base, self.naming, self.slave_tables, self.pull_parts, connect)
+            if environment.tables_in_log:
+                self.slave.follow_users()
         elif not environment.tables_in_log:
             self.naming.before_first = self.slave_tables.lead
         self.replicating = ReplicatingParts(base, self.naming, self.copies, ports.ha)
@@ -189,7 +191,7 @@ class Broker:
             self.runtime,
             lambda: self.listeners.servers,
             format_address(base.live.config.advertised_host, ports.grpc_port),
-            lambda: (self.replicating if self.slave is None else self.slave).trouble(),
+            lambda: base.access.of_set.trouble() or (self.replicating if self.slave is None else self.slave).trouble(),
             self.store.queues.remove_topic if self.slave is None else self.slave.tables.topic_deleted,
         )
         served = surface(parts) if self.slave is None else self.slave.around(surface(parts))

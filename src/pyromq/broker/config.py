@@ -405,6 +405,12 @@ class BrokerConfig(PopSettings):
                 "enableControllerMode = true and etcdEndpoints: a set is led by a controller or elects its master over "
                 "etcd; leave one of them out"
             )
+        access = self.part(AccessSettings)
+        if self.coordination.etcd_endpoints and access.authentication_enabled and access.inner_credentials() is None:
+            raise ConfigError(
+                "authenticationEnabled = true and etcdEndpoints: replicas of the set sign what they ask each other, "
+                "and users in its log are sealed; set innerClientAuthenticationCredentials, the same at all of them"
+            )
         transport = self.part(TransportSettings)
         if self.replication.ha_tls is HaTls.REQUIRED and not transport.makes_certificate:
             port_opening(transport, HaTls.REQUIRED)

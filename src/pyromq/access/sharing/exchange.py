@@ -10,6 +10,8 @@ digest, entries ->              those
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
 
 import msgspec
 
@@ -17,9 +19,11 @@ from ... import logs
 from ...errors import ConfigError, RequestRefused
 from ...protocol.bodies.own import SharedUser, UserChanges, UserChangesAnswer
 from ..directory import refused
+from ..policies import Policies
 from ..sealing import SivSeal, key_of_phrase
 from ..settings import NamedSecret
 from ..table import AccessTable
+from ..users import User
 from .entries import entry_of, read_entry
 from .stamps import NEVER, ChangeStamp
 
@@ -27,13 +31,37 @@ log = logs.get("pyromq.access")
 _LEAST_PHRASE = 16
 
 
-class UserExchange:
-    """Event loop only."""
+class InnerSeal:
+    """Seals with the inner credentials of the settings. What one of the inner user's secrets has sealed opens too, so
+    that they are replaced while servers run: first his secret is rotated, then their settings are changed."""
 
     def __init__(self, table: AccessTable, inner: NamedSecret) -> None:
         self._table, self._inner = table, inner
+        self._seals: dict[str, SivSeal] = {}
+
+    def _of(self, secret: str) -> SivSeal:
         # A short secret is as easy to guess from a signature; here it only has to become a key.
-        self._seal = SivSeal(lambda: key_of_phrase(inner.secret.ljust(_LEAST_PHRASE, "\0")))
+        make = partial(key_of_phrase, secret.ljust(_LEAST_PHRASE, "\0"))
+        return self._seals.setdefault(secret, SivSeal(make))
+
+    def close(self, owner: str, secret: str) -> str:
+        return self._of(self._inner.secret).close(owner, secret)
+
+    def open(self, owner: str, sealed: str) -> str:
+        user = self._table.directory.find(self._inner.name)
+        for secret in (self._inner.secret, *(() if user is None else user.secrets)):
+            with suppress(ConfigError):
+                return self._of(secret).open(owner, sealed)
+        raise ConfigError(f"the secret of user {owner!r} was sealed with other inner credentials than this server has")
+
+
+class UserExchange:
+    """Event loop only. `takes` False: users are as a log has them, and what others tell changes none."""
+
+    def __init__(self, table: AccessTable, inner: NamedSecret) -> None:
+        self._table, self._inner = table, inner
+        self.seal = InnerSeal(table, inner)
+        self.takes = True
 
     @property
     def digest(self) -> str:
@@ -44,7 +72,7 @@ class UserExchange:
         stamps = self._table.stamps
         return UserChanges(
             digest=stamps.digest,
-            entries=[self._entry(name) for name in names],
+            entries=[self.entry(name) for name in names],
             stamps=dict(stamps.by_name) if with_stamps else None,
         )
 
@@ -52,7 +80,9 @@ class UserExchange:
         """Take what another server tells, on disk when this returns. RequestRefused: it is none of the cluster."""
         if who != self._inner.name:
             raise refused(f"only servers tell each other of users, as {self._inner.name}, not {who or 'nobody'}")
-        await self.take(told.entries)
+        if self.takes:
+            await self.take(told.entries)
+        await self._table.saved()  # what can still be lost is told to nobody
         stamps = self._table.stamps
         if told.digest == stamps.digest:
             return UserChangesAnswer(is_same=True)
@@ -60,8 +90,8 @@ class UserExchange:
             return UserChangesAnswer(is_same=False)
         theirs = {name: ChangeStamp(*stamp) for name, stamp in told.stamps.items()}
         newer = [name for name, stamp in stamps.by_name.items() if name not in theirs or stamp > theirs[name]]
-        wanted = [name for name, stamp in theirs.items() if stamps.is_newer(name, stamp)]
-        return UserChangesAnswer(is_same=False, entries=[self._entry(name) for name in newer], wanted=wanted)
+        wanted = [name for name, stamp in theirs.items() if self.takes and stamps.is_newer(name, stamp)]
+        return UserChangesAnswer(is_same=False, entries=[self.entry(name) for name in newer], wanted=wanted)
 
     async def take(self, entries: Iterable[SharedUser]) -> None:
         """Make users here what they are elsewhere, where that is newer."""
@@ -75,13 +105,19 @@ class UserExchange:
         if not self._table.stamps.is_newer(entry.name, stamp):
             return False
         try:
-            user, policies = read_entry(entry, self._seal)
+            user, policies = self.read(entry)
         except (ConfigError, RequestRefused, msgspec.ValidationError):
             log.warning("a user is not taken: the other server has other inner credentials", user=entry.name)
             return False
         self._table.take(entry.name, user, policies, stamp)
         return True
 
-    def _entry(self, name: str) -> SharedUser:
+    def read(self, entry: SharedUser) -> tuple[User | None, Policies]:
+        """Return what an entry says. ConfigError: it was sealed with other inner credentials; RequestRefused or
+        ValidationError: nonsense."""
+        return read_entry(entry, self.seal)
+
+    def entry(self, name: str) -> SharedUser:
+        """Return a user as others are told of him."""
         stamp = self._table.stamps.by_name.get(name, NEVER)
-        return entry_of(self._table.directory, name, stamp, self._seal)
+        return entry_of(self._table.directory, name, stamp, self.seal)

@@ -47,18 +47,28 @@ class Stamps:
         self._by_name[name], self._digest = stamp, ""
         self._latest_ms = max(self._latest_ms, stamp.ms)
 
-    def new(self) -> ChangeStamp:
-        return ChangeStamp(max(self._now_ms(), self._latest_ms + 1), self.server)
+    def forget(self, name: str) -> None:
+        """Forget that a user was ever changed."""
+        if self._by_name.pop(name, None) is not None:
+            self._digest = ""
+
+    def new(self, by: str = "") -> ChangeStamp:
+        """Return the stamp of a change that is made now. `by`: another server, that handed it on to this one."""
+        return ChangeStamp(max(self._now_ms(), self._latest_ms + 1), by or self.server)
 
     def is_newer(self, name: str, stamp: ChangeStamp) -> bool:
         """Tell whether a stamp is later than what is known of the user."""
         own = self._by_name.get(name)
         return own is None or stamp > own
 
+    def is_unchanged(self, name: str) -> bool:
+        """Tell whether nobody has changed a user, as far as is known."""
+        return self._by_name.get(name, NEVER) == NEVER
+
     def is_from_elsewhere(self, name: str) -> bool:
         """Tell whether another server has made the last change of a user."""
         stamp = self._by_name.get(name, NEVER)
-        return stamp is not NEVER and stamp.by != self.server
+        return stamp != NEVER and stamp.by != self.server
 
     @property
     def digest(self) -> str:

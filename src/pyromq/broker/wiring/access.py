@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
 
-from ...access.administration import AccessAdmin
+from ...access.administration import HANDED_ON_BY, AccessAdmin, AccessRequest
 from ...access.gate import AccessGate
 from ...access.plain.layer import PlainLayer
 from ...access.plain.migration import migrate
@@ -14,11 +14,18 @@ from ...access.plain.settings import PlainAclSettings
 from ...access.sealing import SivSeal, key_of_phrase, new_key
 from ...access.settings import AccessSettings
 from ...access.sharing.stamps import Stamps
-from ...access.signatures import inner_sign
+from ...access.signatures import SIGNING, inner_sign
 from ...access.table import KEY, TABLE, AccessTable
+from ...errors import PyroError, RequestRefused
+from ...model.codes import ResponseCode
+from ...protocol.command import Command
 from ...store.files.disk import Disk, FileMissing, read_whole, replace_durably
+from ...transport.client import RemotingClient
 from ..metadata.saving import SaveSoon, for_administrators
+from ..replication.tables.users import LeadersUsers, SetUsers
 from .environment import Environment
+
+HANDED_ON_S = 6.0  # longer than a master waits for its set
 
 
 class SavedRows:
@@ -48,11 +55,13 @@ class AccessParts:
     def __init__(self, environment: Environment) -> None:
         plain = environment.config.part(PlainAclSettings)
         settings = plain.applied_to(environment.config.part(AccessSettings))
-        self._save = environment.table(TABLE)
+        self._environment = environment
+        self._save = environment.table(TABLE, after_log=True)
         seal = SivSeal(partial(_key, environment.disk, settings))
         stamps = Stamps(environment.clock.now_ms, environment.address)
         self.table = AccessTable(SavedRows(self._save), seal, stamps, settings.acl_conflict)
-        self.table.begin(settings)
+        # In an elected set each change of roles begins here: who was deleted stays so.
+        self.table.begin(settings, revives=not environment.tables_in_log)
         if plain.migrate_auth_from_v1_enabled:
             migrate(self.table, plain.home, plain.acl_plain_file)
         self.admin = AccessAdmin(self.table, settings, is_loopback=environment.config.is_loopback)
@@ -67,9 +76,48 @@ class AccessParts:
                 plain.home, plain.acl_plain_file, gate, environment.run_blocking, environment.clock
             )
             self._plain.begin()
+        self.of_set = SetUsers(self.table, self.admin.exchange)
+        self.leaders: LeadersUsers | None = None
+        if environment.recorder is not None:
+            self.leaders = LeadersUsers(self.of_set, environment.disk, environment.recorder)
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         return [] if self._plain is None else [self._keep("files of ACL 1.0", self._plain.watch)]
+
+    def follow(self, client: RemotingClient, master: Callable[[], str | None]) -> None:
+        """Take users from the log alone, and hand changes on to the master of the set."""
+        if self.admin.exchange is not None:
+            self.admin.exchange.takes = False
+
+        async def hand_on(request: AccessRequest) -> None:
+            command, address = request.command, master()
+            if address is None or HANDED_ON_BY in command.fields:
+                raise RequestRefused(
+                    "users are changed at the master of this set, which is not known at the moment: ask again",
+                    ResponseCode.SERVICE_NOT_AVAILABLE,
+                )
+            fields = {name: value for name, value in command.fields.items() if name not in SIGNING}
+            fields[HANDED_ON_BY] = self._environment.address
+            handed_on = Command(command.code, fields=fields, body=command.body)
+            try:
+                answer = await client.call(address, handed_on, HANDED_ON_S)
+            except PyroError as fault:
+                raise RequestRefused(
+                    f"users are changed at the master of this set, {address}, which does not answer: {fault}",
+                    ResponseCode.SERVICE_NOT_AVAILABLE,
+                ) from None
+            if answer.code != ResponseCode.SUCCESS:
+                raise RequestRefused(answer.remark or "", answer.code)
+
+        self.admin.hand_on = hand_on
+
+    async def saved(self) -> None:
+        """Return once the table is on disk; PyroError: it is not, or it lacks users that cannot be read here, and who
+        takes them from the log has to read it again with other settings."""
+        await self.table.saved()
+        trouble = self.of_set.trouble()
+        if trouble is not None:
+            raise PyroError(trouble)
 
     async def close_tables(self) -> None:
         await self._save.close()

@@ -72,9 +72,11 @@ class Environment:
     def limits(self) -> Limits:
         return self.transport.limits(self.budget.memory_bytes)
 
-    def table(self, name: str, fold_s: float = FOLD_S) -> SaveSoon:
-        """Return a table of the store's folder that is written soon after each change."""
-        table, recorder = JsonTable(self.disk, name), self.recorder if name in CARRIED else None
+    def table(self, name: str, fold_s: float = FOLD_S, *, after_log: bool = False) -> SaveSoon:
+        """Return a table of the store's folder that is written soon after each change.
+
+        `after_log`: the log of an elected set has its changes in another form, and has them first."""
+        table, recorder = JsonTable(self.disk, name), self.recorder if after_log or name in CARRIED else None
         if recorder is not None:
             recorder.watch(table)
         save = SaveSoon(table, self.run_blocking, self.clock, fold_s, recorder)

@@ -41,9 +41,12 @@ from ..quotas.counts import QuotaCounts
 from ..quotas.gate import QuotaGate
 from ..quotas.settings import QuotaSettings
 from ..quotas.stored import StoredBytes
+from ..replication.tables.carried import USERS
 from ..replication.tables.fold import ReplicaTable
+from ..replication.tables.note import LastRole, TablesNote
 from ..replication.tables.replica_tables import in_memory
 from ..replication.tables.takeover import take_over
+from ..replication.tables.users import ReplicaUsers
 from ..send.admission import LoopLag
 from ..stats.counters import Counters
 from .access import AccessParts
@@ -251,7 +254,9 @@ class Foundation:
         def topic_gone(name: str) -> None:
             self.remove_queues(name, position())
 
-        return in_memory(self.topics, self.groups, self.offsets, topic_gone)
+        is_anew = TablesNote(self.environment.disk).role in (LastRole.NONE, LastRole.LEADS)
+        users = ReplicaUsers(self.access.of_set, is_anew)
+        return in_memory(self.topics, self.groups, self.offsets, topic_gone) | {USERS: users}
 
     def remove_queues(self, topic: str, end: int) -> None:
         """Remove the queues of a topic that a master deleted when its log ended here, unless they have newer messages:

@@ -66,7 +66,7 @@ class Naming:
         access = base.access
         self._users_shared = (
             None
-            if access.gate is None
+            if access.gate is None or (environment.tables_in_log and environment.is_slave)
             else user_sharing(access.admin, self._client, self._others, environment.rng, environment.clock)
         )
         self._propagation = TopicPropagation(self._client, identity, config.namesrv_addr)
@@ -139,6 +139,7 @@ class Naming:
     async def _others(self) -> list[str]:
         """Return the addresses of all name servers and controllers, and of all brokers that the first name server that
         answers knows."""
+        await self._base.access.table.saved()  # what an elected set can still lose is told to nobody
         config = self._base.environment.config
         name_servers, controllers = list(config.namesrv_addr), config.controller_mode.controller_addr
         row = RequestCode.GET_BROKER_CLUSTER_INFO

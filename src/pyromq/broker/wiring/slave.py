@@ -168,6 +168,10 @@ class SlaveParts:
         self.tables.connected()
         self._pulls.handler.suspended.end_all()  # their clients go back to the master, as the answers suggest
 
+    def follow_users(self) -> None:
+        """Take users from the log of an elected set alone."""
+        self._base.access.follow(self._client, self.master)
+
     def around(self, handlers: Mapping[int, Handler]) -> dict[int, Handler]:
         """Return the handlers of a slave."""
         return slave_surface(handlers, self.master, is_elected=self._base.environment.tables_in_log)

@@ -33,6 +33,8 @@ class MasterTables:
         """Write down what is new; the log has all tables then. What was in the log before is the set's first."""
         await self._timing.begin_to_lead(self._base.timers_doubtful)
         self._base.topics.ensure(STATE_TOPIC, 1, NO_PERMISSION)
+        if self._base.access.leaders is not None:
+            self._base.access.leaders.put_all()
         await self._recorder.begin(self._access, self._base.offsets.left_by_java)
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
@@ -103,6 +105,7 @@ class FollowerTables:
         await self._base.tables.store_offsets()
         for save in self._saves.values():
             await save.saved()
+        await self._base.access.saved()
 
     async def close(self) -> None:
         """Write the tables, and how far they are."""

@@ -47,8 +47,8 @@ class Members:
             yield life
 
     @asynccontextmanager
-    async def follower(self, name: str, *, killed: bool = False) -> AsyncIterator[Virtual]:
-        async with self._life(name, killed=killed, **FOLLOWS) as life:
+    async def follower(self, name: str, *, killed: bool = False, **settings: Any) -> AsyncIterator[Virtual]:
+        async with self._life(name, killed=killed, **(FOLLOWS | settings)) as life:
             yield life
 
     @asynccontextmanager

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 VERSION = "dataVersion"  # the section that goes as a whole: its parts belong together
 TIMER_PROGRESS = "pyromq/timerProgress.json"
+USERS = "pyromq/users.json"  # no file: each member keeps them in a table of its own, sealed with its own key
 
 # By table, the sections that are not carried: they are statistics, or follow from the others.
 CARRIED: Mapping[str, frozenset[str]] = {
@@ -20,4 +21,5 @@ CARRIED: Mapping[str, frozenset[str]] = {
     TIMER_PROGRESS: frozenset(),
     "pyromq/transactionChecks.json": frozenset(),
     "pyromq/orderLocks.json": frozenset(),
+    USERS: frozenset(),
 }
