@@ -22,6 +22,7 @@ SUPER, NORMAL, DISABLED = "boss", "worker", "gone"
 ON: dict[str, Any] = {
     "authentication_enabled": True,
     "authorization_enabled": True,
+    "stranger_refusals": 1_000_000,  # a matrix is refused more often on a connection than any client
     "init_authentication_user": f'{{"username":"{SUPER}","password":"{SECRET}"}}',
 }
 

@@ -284,6 +284,16 @@ class AccessGate:
                 raise
             return found
 
+    def screen(self, rpc: str, authorization: str, date: str, remote: str) -> bool:
+        """Return whether the headers of a gRPC call show who makes it; False: for this one nobody need say.
+        RequestRefused if he must, and they do not."""
+        source = source_of(remote)
+        try:
+            return self._caller(rpc, authorization, date, source).is_known
+        except RequestRefused as fault:
+            self._report(Principal(source=source), rpc, remote, str(fault))
+            raise
+
     def judge(self, principal: Principal, what: str, asked: Iterable[Want]) -> None:
         """Raise RequestRefused unless a principal may have everything that is asked for."""
         if not principal.is_known:

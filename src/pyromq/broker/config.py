@@ -28,7 +28,7 @@ from ..store.log.retention import RetentionConfig
 from ..store.timer.timer_store import TimerSettings
 from ..store.timer.timer_wheel import SLOTS
 from ..transport.address import is_loopback, parse_address, refuse_strangers
-from ..transport.settings import TransportSettings
+from ..transport.settings import StrangerSettings, TransportSettings
 from ..transport.turns.apart import AdminListenerSettings
 from .elected.controlled.settings import ControllerModeSettings
 from .metrics.settings import MetricGroups
@@ -62,6 +62,7 @@ def _host_name() -> str:
 @including(MetricsSettings)
 @including(MetricGroups)
 @including(AdminListenerSettings)
+@including(StrangerSettings)
 class BrokerConfig(PopSettings):
     """Times are milliseconds where the name says so or Java's key is known for it."""
 

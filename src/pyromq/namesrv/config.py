@@ -16,7 +16,8 @@ from ..config.parts import including, part_of
 from ..metrics.settings import MetricsSettings
 from ..transport.address import refuse_strangers
 from ..transport.java_keys import CLIENT_KEYS, SERVER_KEYS, TLS_KEYS
-from ..transport.settings import TransportSettings
+from ..transport.limits import Limits
+from ..transport.settings import StrangerSettings, TransportSettings
 from ..transport.turns.apart import AdminListenerSettings
 
 # As in Java: these are refused with NO_PERMISSION whatever configBlackList says.
@@ -32,6 +33,7 @@ def _default_kv_path() -> Path:
 @including(AccessSettings)
 @including(MetricsSettings)
 @including(AdminListenerSettings)
+@including(StrangerSettings)
 class NamesrvConfig(TransportSettings):
     """Java's names and defaults, except that the address is loopback and order topics keep their queues."""
 
@@ -101,6 +103,13 @@ class NamesrvConfig(TransportSettings):
     @property
     def administration(self) -> AdminListenerSettings:
         return part_of(self, AdminListenerSettings)
+
+    def served_limits(self, memory_bytes: int) -> Limits:
+        """Return what peers may cost: of strangers less, where everybody is asked who he is."""
+        limits = self.limits(memory_bytes)
+        if not self.access.authentication_enabled:
+            return limits
+        return part_of(self, StrangerSettings).within(limits, self.frame_max_length)
 
     @property
     def users_path(self) -> Path:

@@ -29,6 +29,7 @@ from ..supervision import Loops
 from ..transport.address import is_loopback
 from ..transport.certificates.self_signed import log_certificate, with_certificate
 from ..transport.client import Connect, RemotingClient
+from ..transport.connection.strangers import Strangers
 from ..transport.dispatch import Dispatcher, Handler, allow_all
 from ..transport.limits import Limits
 from ..transport.listening import NoSuchHost, bind
@@ -100,6 +101,8 @@ class NameServer:
             self.access.admin if config.access.authentication_enabled else None,
         )
         dressed = self._dressing(audit)
+        self._limits = config.served_limits(budget.memory_bytes)
+        self._strangers = None if self._limits.strangers is None else Strangers(self._limits.strangers, clock)
         inner = config.access.inner_credentials()
         self._apart = Apart(inner="" if inner is None else inner.name) if config.administration.admin_listener else None
         served = handlers if self._apart is None else self._apart.ordinary(handlers)
@@ -130,7 +133,8 @@ class NameServer:
         return Server(
             serve,
             clock=self._clock,
-            limits=self._config.limits(budget.memory_bytes),
+            limits=self._limits,
+            strangers=self._strangers,
             tls=self._config.server_tls(),
             on_close=self._connection_lost,
             quota=budget.quota,

@@ -6,7 +6,7 @@ send), every topic and group of the call is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ..access.directory import refused
@@ -16,8 +16,9 @@ from ..access.rights import NOBODY, Principal
 from ..errors import RequestRefused
 from ..protocol.access import Action, Resource
 from ..protocol.grpc import v2
+from ..protocol.grpc.schema import RPCS
 from ..protocol.grpc.v2 import ClientType, Code
-from ..transport.http2.calls import Call
+from ..transport.http2.calls import Call, Screen
 from .statuses import Denied
 
 AUTHORIZATION = "authorization"
@@ -48,6 +49,16 @@ def admitted(gate: AccessGate | None, call: Call, name: str, request: Callable[[
         )
     except RequestRefused as fault:
         raise Denied(Code.UNAUTHORIZED, str(fault)) from None
+
+
+def screening(gate: AccessGate) -> Screen:
+    """Return what judges a stranger's call by its headers, before its message is read."""
+
+    def screen(headers: Mapping[str, str], remote: str) -> bool:
+        rpc = _PACKAGE + RPCS[headers[":path"].rpartition("/")[2]].request
+        return gate.screen(rpc, headers.get(AUTHORIZATION, ""), headers.get(DATE_TIME, ""), remote)
+
+    return screen
 
 
 def wants_of(request: Any) -> Iterator[Want]:

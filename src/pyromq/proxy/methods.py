@@ -138,15 +138,29 @@ def methods(services: Services, shares: CallShares | None = None) -> Methods:
             unary=_served(services, shares, rpc),
             most_bytes=rpc.most_bytes or services.settings.grpc_max_inbound_message_size,
             lane=_LANES[rpc.share],
+            refused=partial(_refused, rpc.response),
         )
         for rpc in UNARY
     }
-    found[PATH + "ReceiveMessage"] = Method(stream=_receive(services, shares), lane=_LANES[RECEIVE.share])
-    found[PATH + "PullMessage"] = Method(stream=_pull(services, shares), lane=_LANES[PULL.share])
+    found[PATH + "ReceiveMessage"] = Method(
+        stream=_receive(services, shares), lane=_LANES[RECEIVE.share], refused=partial(_refused, RECEIVE.response)
+    )
+    found[PATH + "PullMessage"] = Method(
+        stream=_pull(services, shares), lane=_LANES[PULL.share], refused=partial(_refused, PULL.response)
+    )
     found[PATH + "Telemetry"] = Method(
-        listener=Telemetry(services), most_bytes=_COMMANDS_BYTES, lane=RequestClass.HEARTBEAT
+        listener=Telemetry(services),
+        most_bytes=_COMMANDS_BYTES,
+        lane=RequestClass.HEARTBEAT,
+        refused=partial(_refused, v2.TelemetryCommand),
     )
     return found
+
+
+def _refused(response: Any, why: str) -> bytes:
+    """Return what a call is answered that does not show who makes it, in RocketMQ's words."""
+    answer: bytes = response(status=status_of(Denied(Code.UNAUTHORIZED, why), "")).SerializeToString()
+    return answer
 
 
 def _served(services: Services, shares: CallShares, rpc: RpcRow) -> Unary:

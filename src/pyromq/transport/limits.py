@@ -11,6 +11,30 @@ from ..protocol.properties import MAX_PROPERTIES_BYTES
 from ..protocol.row import RequestClass
 from .turns.fair_queue import SHARES
 
+_SMALL_HEADERS = FrameLimits(header_bytes=64 << 10, header_fields=128)
+
+
+def _check_positive(limits: Limits | StrangerLimits) -> None:
+    for spec in fields(limits):
+        value = getattr(limits, spec.name)
+        if isinstance(value, (int, float)) and value <= 0:
+            raise ConfigError(f"{spec.name}={value} must be greater than 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StrangerLimits:
+    """What connections may cost us that have not shown who they are. A violation closes the connection."""
+
+    frame: FrameLimits = _SMALL_HEADERS
+    seconds: float = 30.0  # from accept to the first request that is accepted
+    held_bytes: int = 64 << 20  # all of them: unfinished frames and requests
+    connections: int = 4096  # all listeners of a daemon; never more than half of what there may be
+    connections_per_address: int = 256
+    refusals: int = 100  # requests of one connection
+
+    def __post_init__(self) -> None:
+        _check_positive(self)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -42,11 +66,10 @@ class Limits:
     loop_hold_ms: int = 20  # by one request in one go; longer is counted and logged (`loop_holds.py`), never refused
     shares: Mapping[RequestClass, int] = field(default_factory=lambda: SHARES)
 
+    strangers: StrangerLimits | None = None  # None: nobody is asked who he is
+
     def __post_init__(self) -> None:
-        for spec in fields(self):
-            value = getattr(self, spec.name)
-            if isinstance(value, (int, float)) and value <= 0:
-                raise ConfigError(f"{spec.name}={value} must be greater than 0")
+        _check_positive(self)
         if min(self.shares.get(kind, 0) for kind in RequestClass) < 1:
             raise ConfigError(f"shares={dict(self.shares)} must give each class of requests 1 or more")
         if self.write_max_bytes < self.write_high_bytes:

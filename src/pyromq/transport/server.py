@@ -24,8 +24,9 @@ from .address import host_of, socket_address
 from .connection.buffered_bytes import BufferedBytes
 from .connection.connection import Connection
 from .connection.pending_replies import Passage, ReplyTimeout
+from .connection.strangers import Strangers
 from .dispatch import Handler
-from .http2.calls import Methods
+from .http2.calls import Methods, Screen
 from .http2.connection import Http2Connection
 from .http2.hot import HotCalls
 from .http2.service import CallService
@@ -62,6 +63,7 @@ class Server:
         on_close: Callable[[Peer], None] | None = None,
         quota: ConnectionQuota | None = None,
         buffered: BufferedBytes | None = None,
+        strangers: Strangers | None = None,
         reply_timeout: ReplyTimeout | None = None,
         passage: Passage | None = None,
         methods: Methods | None = None,
@@ -74,7 +76,8 @@ class Server:
         `methods` serve gRPC calls of peers that speak HTTP/2, on the same port; `http2` bounds what these may cost.
         `proxy_preamble`: believe a PROXY preamble, which anybody can send, whom it names as the peer.
 
-        `quota` and `buffered`: connections and bytes that this listener and others may have together.
+        `quota` and `buffered`: connections and bytes that this listener and others may have together; `strangers`
+        counts those of all who have not shown who they are, where they are asked (`Limits.strangers`).
         `reply_timeout` bounds how long the kernel's replies wait for the log, `passage` judges those that need not
         wait. `service` has those that do.
         """
@@ -84,6 +87,9 @@ class Server:
         self._on_close = on_close
         self._opening = opening(tls)
         self._quota: ListenerQuota | None = None if quota is None else quota.listener()
+        if strangers is None and self._limits.strangers is not None:
+            strangers = Strangers(self._limits.strangers, clock)
+        self.strangers = strangers
         self._connections: dict[Served, str] = {}  # and their hosts; with those that were accepted a moment ago
         self._per_host: Counter[str] = Counter()
         self._is_stopping = False
@@ -190,8 +196,8 @@ class Server:
         if self.calls is not None:
             self.calls.hot = HotCalls(sends, self.name, self.service)
 
-    def serve_calls(self, methods: Methods, http2: Http2Limits | None = None) -> None:
-        """Serve gRPC calls, too, of the connections from now on."""
+    def serve_calls(self, methods: Methods, http2: Http2Limits | None = None, screen: Screen | None = None) -> None:
+        """Serve gRPC calls, too, of the connections from now on. `screen` judges those of strangers."""
         service, self._new_session = self.service, session_maker()
         self.calls = CallService(
             methods,
@@ -204,6 +210,7 @@ class Server:
             buffered=service.buffered,
             closed=self._drop_connection,
             rest=rest_of_sessions(),
+            screen=screen,
         )
 
     def _sniffer(self) -> Sniffer:
@@ -233,6 +240,8 @@ class Server:
             stream.abort()
             return
         self._connections[connection] = host
+        if sniffer.stranger is not None:
+            connection.meet(sniffer.stranger)
         stream.set_protocol(connection)
         connection.begin(stream, spoke.plain)
 
@@ -260,13 +269,24 @@ class Server:
         if limits.connections_per_address is not None and self._per_host[host] >= limits.connections_per_address:
             self._refuse(address, "connections_per_address", limits.connections_per_address)
             return False
+        if self.strangers is not None and (fault := self.strangers.beyond(host, self._most_strangers)) is not None:
+            self.strangers.refused[fault[0]] += 1
+            self._refuse(address, *fault, remedy="those who are in leave when they have shown who they are")
+            return False
         if self._quota is not None and not self._quota.acquire():
             shared = self._quota.shared
             self._refuse(address, shared.limited_by, shared.total, remedy=_REMEDIES[shared.limited_by])
             return False
         self._connections[connection] = host
         self._per_host[host] += 1
+        if self.strangers is not None:
+            connection.meet(self.strangers.welcome(host))
         return True
+
+    @property
+    def _most_strangers(self) -> int | None:
+        """Return how many of all connections may be strangers'; None: there is no limit of those."""
+        return None if self._quota is None else max(1, self._quota.shared.total // 2)
 
     def _refuse(self, address: str, limit: str, value: int, **more: object) -> None:
         self.service.warn.warning("connection refused", peer=address, limit=limit, value=value, **more)
@@ -279,6 +299,8 @@ class Server:
         host = self._connections.pop(connection, None)
         if host is None:
             return False  # it was refused
+        if connection.stranger is not None:
+            connection.stranger.end()
         if self._quota is not None:
             self._quota.release()
         self._per_host[host] -= 1

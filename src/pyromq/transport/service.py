@@ -21,6 +21,7 @@ from ..protocol.row import RequestClass
 from .connection.buffered_bytes import BufferedBytes
 from .connection.connection import Connection
 from .connection.pending_replies import FrameWriter, Passage, PendingReplies, ReplyTimeout
+from .connection.strangers import Stranger
 from .dispatch import Answer, Handler, Reply, Request, RequestOf, await_answer, failed
 from .limits import Limits
 from .turns.answer_times import AnswerTimes
@@ -149,6 +150,8 @@ class Service:
         except Exception as fault:
             self._failed(request, connection, fault)
             return
+        if connection.stranger is not None:
+            _note_stranger(connection.stranger, request, answer)
         if answer is None or isinstance(answer, Reply):
             if answer is not None:
                 request.note_answer(answer.code)
@@ -248,6 +251,15 @@ class Service:
 
 
 _UNENCODABLE = "internal error: the answer cannot be encoded, see the server's log"
+
+
+def _note_stranger(stranger: Stranger, request: Request, answer: Answer) -> None:
+    """Note whether a request has shown who sent it. The gate has judged it, whatever becomes of its answer."""
+    is_refused = isinstance(answer, Reply) and answer.code == ResponseCode.NO_PERMISSION
+    if request.principal.is_known or not is_refused:
+        stranger.note_passage(request.principal.is_known)
+    else:
+        stranger.note_refusal()
 
 
 def _property_bytes(request: Command) -> int:

@@ -6,7 +6,7 @@ keys from a file of their own; here they stand among the others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..config import setting
@@ -14,12 +14,59 @@ from ..errors import ConfigError
 from ..machine.budget import Budget
 from ..protocol.frame import MOST_HEADER_BYTES, FrameLimits
 from ..protocol.properties import MAX_PROPERTIES_BYTES
-from .limits import Limits
+from .limits import Limits, StrangerLimits
 from .tls import Certificates, ClientCertificates, ClientTls, ServerTls, TlsMode, Verify, opening
 
 _HELD_SHARE = 8  # of memory: the rest is the page cache's, the tables' and the program's
 _LEAST_HELD, _MOST_HELD = 32 << 20, 4 << 30
+_MOST_STRANGE = 64 << 20
 _ONE_PEER_SHARE = 8  # of that: the requests of one connection pause before they are most of it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StrangerSettings:
+    """What those may cost who have not shown who they are. Only daemons have it that ask for that."""
+
+    stranger_seconds: int = setting(
+        30, low=1, help="s from accepting a connection to its first accepted request, while authentication is on"
+    )
+    stranger_header_max_length: int = setting(
+        64 << 10, low=1024, high=MOST_HEADER_BYTES, help="bytes of a header until a connection has shown who it is"
+    )
+    stranger_header_max_fields: int = setting(128, low=16, help="fields of such a header")
+    stranger_bytes: int = setting(
+        0,
+        low=0,
+        wide=True,
+        help="bytes held for all such connections; 0: a quarter of heldBytes, 64 MiB at most, a frame at least",
+    )
+    stranger_connections: int = setting(4096, low=1, help="such connections; never more than half of all there may be")
+    stranger_connections_per_address: int = setting(256, low=1, help="such connections of one host")
+    stranger_refusals: int = setting(100, low=1, help="refused requests after which such a connection is closed")
+
+    def within(self, limits: Limits, body_bytes: int) -> Limits:
+        """Return these limits with those of strangers, whose first request may have so large a body."""
+        header_bytes = min(self.stranger_header_max_length, limits.frame.header_bytes)
+        frame = FrameLimits(
+            frame_bytes=min(limits.frame.frame_bytes, body_bytes + header_bytes + 4),
+            header_bytes=header_bytes,
+            header_fields=min(self.stranger_header_max_fields, limits.frame.header_fields),
+        )
+        if 0 < self.stranger_bytes < frame.frame_bytes:
+            raise ConfigError(
+                f"strangerBytes = {self.stranger_bytes}: the first request of a connection may have "
+                f"{frame.frame_bytes} bytes; set so much at least, or 0"
+            )
+        held_bytes = self.stranger_bytes or max(frame.frame_bytes, min(limits.held_bytes // 4, _MOST_STRANGE))
+        strangers = StrangerLimits(
+            frame=frame,
+            seconds=self.stranger_seconds,
+            held_bytes=held_bytes,
+            connections=self.stranger_connections,
+            connections_per_address=self.stranger_connections_per_address,
+            refusals=self.stranger_refusals,
+        )
+        return replace(limits, strangers=strangers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

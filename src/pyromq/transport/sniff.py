@@ -19,6 +19,7 @@ from ..errors import ProtocolError
 from ..model.wire_text import whole_number
 from .address import socket_address
 from .connection.security import Security
+from .connection.strangers import Stranger
 from .tls import Opening
 
 log = logs.get("pyromq.transport")
@@ -156,6 +157,7 @@ class Sniffer(asyncio.BufferedProtocol):
         """`enter` is called once, `lost` if the connection ends before; `within_s` is the time for the first bytes."""
         self.address = "unknown"
         self.is_open = False
+        self.stranger: Stranger | None = None
         self._security = Security(opening, None)
         self._enter = enter
         self._lost = lost
@@ -176,6 +178,14 @@ class Sniffer(asyncio.BufferedProtocol):
         self.address = socket_address(peer) if peer else self.address
         self._timer = self._clock.call_later(self._within_s, self._late)
 
+    def meet(self, stranger: Stranger) -> None:
+        """Keep it for the connection that serves this peer."""
+        self.stranger = stranger
+        stranger.meet(self)
+
+    def recognised(self) -> None:
+        """Do nothing: whoever is recognised has a connection."""
+
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffer
 
@@ -185,7 +195,7 @@ class Sniffer(asyncio.BufferedProtocol):
         try:
             self._receive(bytes(self._buffer[:nbytes]), self._stream)
         except ProtocolError as fault:
-            self._violation("bad bytes from a peer", fault=str(fault))
+            self.violation("bad bytes from a peer", fault=str(fault))
         except Exception:
             log.exception("receiving failed", peer=self.address)
             self.abort("internal error while receiving")
@@ -210,9 +220,10 @@ class Sniffer(asyncio.BufferedProtocol):
             self._timer.cancel()
 
     def _late(self) -> None:
-        self._violation("slow peer", limit="opening_s", value=self._within_s)
+        self.violation("slow peer", limit="opening_s", value=self._within_s)
 
-    def _violation(self, event: str, **fields: object) -> None:
+    def violation(self, event: str, **fields: object) -> None:
+        """Log one rate-limited line that says what was wrong, and cut the connection."""
         if self.is_open:
             self._warn.warning(event, peer=self.address, **fields)
             self.abort(event)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from ...access.settings import AccessSettings
 from ...ambient import Clock, RunBlocking
 from ...audit.log import AuditLog
 from ...config import Live
@@ -24,7 +25,7 @@ from ...store.tables.table_saver import FOLD_S
 from ...supervision import Loops
 from ...transport.address import format_address
 from ...transport.limits import Limits
-from ...transport.settings import TransportSettings
+from ...transport.settings import StrangerSettings, TransportSettings
 from ..config import BrokerConfig
 from ..elected.role import ElectedRole
 from ..metadata.saving import SaveSoon
@@ -70,7 +71,10 @@ class Environment:
 
     @property
     def limits(self) -> Limits:
-        return self.transport.limits(self.budget.memory_bytes)
+        limits, config = self.transport.limits(self.budget.memory_bytes), self.config
+        if not config.part(AccessSettings).authentication_enabled:
+            return limits
+        return config.part(StrangerSettings).within(limits, config.max_message_bytes)
 
     def table(self, name: str, fold_s: float = FOLD_S, *, after_log: bool = False) -> SaveSoon:
         """Return a table of the store's folder that is written soon after each change.

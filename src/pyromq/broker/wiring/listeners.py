@@ -15,9 +15,11 @@ from ...kernel.seam import Fed, Feed, FeedConnection, feed_nothing
 from ...metrics.exporting import Exporting
 from ...metrics.settings import MetricsSettings
 from ...protocol.row import RequestClass
+from ...proxy.access import screening
 from ...proxy.config import NO_PORT, ProxySettings
 from ...transport.address import parse_address
 from ...transport.connection.buffered_bytes import BufferedBytes
+from ...transport.connection.strangers import Strangers
 from ...transport.dispatch import Dispatcher, Handler, allow_all
 from ...transport.http2.calls import Methods
 from ...transport.listening import Listening, NoSuchHost, bind
@@ -180,6 +182,8 @@ class Listeners:
         self.ports = ports
         self._on_close = on_close
         self._buffered = BufferedBytes(base.environment.limits.held_bytes)
+        strange = base.environment.limits.strangers
+        self._strangers = None if strange is None else Strangers(strange, base.clock)
         self.verdicts: list[Verdicts] = []
         self.pull_verdicts: list[PullVerdicts] = []
         self.pop_verdicts: list[PopVerdicts] = []
@@ -237,6 +241,7 @@ class Listeners:
             on_close=self._on_close,
             quota=environment.budget.quota,
             buffered=self._buffered,
+            strangers=self._strangers,
             reply_timeout=reply_timeout(live, status) if is_sync else None,
             passage=passage(live, lambda: readable.value, status) if is_sync and self._copies.is_sync else None,
             proxy_preamble=name == GRPC and environment.config.part(ProxySettings).grpc_proxy_protocol,
@@ -254,9 +259,10 @@ class Listeners:
 
     def serve_calls(self, methods: Methods) -> None:
         """Serve gRPC calls on every port but that of administration."""
+        gate = self._base.access.gate
         for server in self.servers:
             if server.name != ADMIN:
-                server.serve_calls(methods)
+                server.serve_calls(methods, screen=None if gate is None else screening(gate))
 
     def accept(self) -> None:
         ports = self.ports

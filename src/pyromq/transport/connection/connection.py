@@ -13,7 +13,7 @@ from typing import Any, cast
 from ... import logs
 from ...ambient import Timer
 from ...errors import CallTimedOut, ConnectionLost, ProtocolError
-from ...kernel.seam import Fed, PendingReply
+from ...kernel.seam import Fed, PendingReply, feed_nothing
 from ...model.client_info import Language
 from ...protocol.command import RESPONSE_FLAG, Command
 from ..address import socket_address
@@ -25,6 +25,7 @@ from .flow import FlowControl, Pause
 from .frames import FLUSH_BYTES, AnswerTooLarge, Inbox, Outbox, encode_within
 from .owner import Owner
 from .security import Security
+from .strangers import Stranger
 
 log = logs.get("pyromq.transport")
 
@@ -55,6 +56,7 @@ class Connection(asyncio.BufferedProtocol):
         self.is_open = False
         self.has_spoken = False  # a whole frame has come
         self.was_cut = False  # by us: a violation, or the end of the grace
+        self.stranger: Stranger | None = None  # until the peer has shown who it is, where everybody is asked
         self._owner = owner
         self._security = security or Security(opening, tls)
         self._source = source
@@ -110,6 +112,18 @@ class Connection(asyncio.BufferedProtocol):
         self._security.start(stream)
         if not self._owner.opened(self):
             self.abort("refused")
+
+    def meet(self, stranger: Stranger) -> None:
+        """Hold the peer to the limits of strangers until it has shown who it is. No kernel sees its bytes."""
+        self.stranger = stranger
+        stranger.meet(self)
+        strict = self._owner.limits.strangers
+        if strict is not None:
+            self._inbox.limits = strict.frame
+
+    def recognised(self) -> None:
+        """Hold the peer to the limits of all others from now on: it has shown who it is."""
+        self.stranger, self._inbox.limits = None, self._owner.limits.frame
 
     async def ready(self) -> None:
         """Wait, as a client, until the connection is made, with TLS if asked for. ConnectionLost if that failed."""
@@ -254,6 +268,8 @@ class Connection(asyncio.BufferedProtocol):
         elif self._security.handshake is not None and not self.has_spoken:
             self.abort(str(fault))  # our TLS does not fit theirs: who wants to connect says so
         else:
+            if self.stranger is not None:
+                self.stranger.note_fault("stranger_frame")
             self.violation("bad bytes from a peer", fault=str(fault))
 
     def _receive_unfed(self, data: memoryview) -> None:
@@ -268,7 +284,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _receive(self, data: memoryview, fed: Fed | None = None) -> None:
         tail_before = self._inbox.tail_bytes
-        fed, commands = self._inbox.receive(self._owner.feed, self, data, fed)
+        feed = self._owner.feed if self.stranger is None else feed_nothing
+        fed, commands = self._inbox.receive(feed, self, data, fed)
         tail = self._inbox.tail_bytes
         self._note_frames(bool(commands or fed.used), tail)
         if tail != tail_before:
@@ -296,7 +313,7 @@ class Connection(asyncio.BufferedProtocol):
             if watchdog.deadlines:
                 watchdog.end("opening_s")
                 watchdog.end("frame_s")
-        self._is_usual = not tail and self._outbox.tls is None and self.has_spoken
+        self._is_usual = not tail and self._outbox.tls is None and self.has_spoken and self.stranger is None
         if tail:
             watchdog.expect("frame_s", self._owner.limits.frame_s)
 
@@ -437,6 +454,8 @@ class Connection(asyncio.BufferedProtocol):
     def _account(self, change: int) -> None:
         """Let the owner count what is kept for this peer. It may close this connection then."""
         if change:
+            if self.stranger is not None:
+                self.stranger.hold(change)
             self._owner.account(self, change)
 
     def stalled_since(self) -> float:

@@ -21,10 +21,10 @@ _LENGTH_WORDS = 8
 class Inbox:
     """After a ProtocolError the stream is out of step and the inbox must be dropped."""
 
-    __slots__ = ("_limits", "needed", "tail")
+    __slots__ = ("limits", "needed", "tail")
 
     def __init__(self, limits: FrameLimits) -> None:
-        self._limits = limits
+        self.limits = limits
         self.tail = bytearray()  # of a frame that is not complete yet
         self.needed = _LENGTH_WORDS  # nothing is looked at before this many bytes are there
 
@@ -62,13 +62,13 @@ class Inbox:
     def _split(self, fed: Fed, view: memoryview) -> tuple[list[Command], int]:
         """Decode what is Python's; return the commands, and how many bytes are dealt with."""
         if not fed.used:
-            commands, used, self.needed = decode_frames(view, self._limits)
+            commands, used, self.needed = decode_frames(view, self.limits)
             return commands, used
         if fed.used == len(view) and not fed.frames:  # all of it was the kernel's
             self.needed = _LENGTH_WORDS
             return [], fed.used
-        commands = [command for frame in fed.frames for command in decode_frames(memoryview(frame), self._limits)[0]]
-        behind, used, self.needed = decode_frames(view[fed.used :], self._limits)
+        commands = [command for frame in fed.frames for command in decode_frames(memoryview(frame), self.limits)[0]]
+        behind, used, self.needed = decode_frames(view[fed.used :], self.limits)
         return commands + behind, fed.used + used
 
 

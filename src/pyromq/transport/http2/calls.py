@@ -23,6 +23,14 @@ class GrpcError(PyroError):
         self.text = text
 
 
+class StrangerRefused(PyroError):
+    """Answers a call with this message before its own is read: it does not show who makes it."""
+
+    def __init__(self, message: bytes) -> None:
+        super().__init__("the call does not show who makes it")
+        self.message = message
+
+
 class Call(Protocol):
     """One call of a client. Event loop only. Hashable by identity."""
 
@@ -76,6 +84,10 @@ class Method(NamedTuple):
     listener: CallListener | None = None
     most_bytes: int = 64 << 10  # of a request message
     lane: RequestClass = RequestClass.QUERY  # which calls it is served among, and with which share of a turn
+    refused: Callable[[str], bytes] | None = None  # makes the answer to who does not show who he is, of the reason
 
 
 Methods = Mapping[str, Method]
+# Judges the headers of a stranger's call, of his address: returns whether they show who he is; False: for this call he
+# need not. RequestRefused if he must, and they do not.
+Screen = Callable[[Mapping[str, str], str], bool]

@@ -18,8 +18,10 @@ from ...kernel.http2 import CallBegun, CallReset, HalfClosed, MessageArrived
 from ..address import socket_address
 from ..connection.flow import FlowControl, Pause
 from ..connection.security import Security
+from ..connection.strangers import Stranger
 from ..turns.timeouts import NEVER, Timeouts
-from .calls import GrpcError
+from .calls import GrpcError, StrangerRefused
+from .frame_guard import HeadFirst
 from .hot import HotLane, HotSession
 from .server_call import ServerCall
 from .service import CallService
@@ -37,9 +39,9 @@ class Http2Connection(asyncio.BufferedProtocol):
     """Implements `ServedConnection` for the service and `BufferedPeer` for the budget of bytes."""
 
     __slots__ = (
-        "_active_at", "_calls", "_deadlines", "_flow", "_gone", "_hot", "_is_ending", "_is_unflushed", "_kept",
-        "_linger", "_ready_bytes", "_request_bytes", "_room", "_security", "_service", "_session", "_stream",
-        "address", "buffered", "is_open", "local", "was_cut",
+        "_active_at", "_calls", "_deadlines", "_flow", "_gone", "_head_first", "_hot", "_is_ending", "_is_unflushed",
+        "_kept", "_linger", "_ready_bytes", "_request_bytes", "_room", "_security", "_service", "_session", "_stream",
+        "address", "buffered", "is_open", "local", "stranger", "was_cut",
     )  # fmt: skip
 
     def __init__(self, service: CallService, new_session: NewSession, security: Security, address: str) -> None:
@@ -49,6 +51,8 @@ class Http2Connection(asyncio.BufferedProtocol):
         self.buffered = 0  # bytes, as `buffered_bytes.py` counts them
         self.is_open = False
         self.was_cut = False
+        self.stranger: Stranger | None = None  # until a call has shown who makes it, where everybody is asked
+        self._head_first: HeadFirst | None = None
         self._is_ending = False  # the session has said why it is over
         self._service = service
         self._session = new_session(service.http2)
@@ -89,6 +93,15 @@ class Http2Connection(asyncio.BufferedProtocol):
             self._hot = HotLane(service.hot, cast(HotSession, self._session), self, self.address)
         service.opened(self)
         self._unflushed()
+
+    def meet(self, stranger: Stranger) -> None:
+        """Hold the peer to the limits of strangers until it has shown who it is."""
+        self.stranger, self._head_first = stranger, HeadFirst()
+        stranger.meet(self)
+
+    def recognised(self) -> None:
+        """Hold the peer to the limits of all others from now on: it has shown who it is."""
+        self.stranger = None
 
     def begin(self, stream: asyncio.Transport, data: memoryview) -> None:
         """Take over a stream whose first bytes are these, in plain."""
@@ -195,6 +208,16 @@ class Http2Connection(asyncio.BufferedProtocol):
             self._receive(data)
 
     def _receive(self, data: memoryview | bytes) -> None:
+        if self._head_first is None or not data:
+            self._take(data)
+            return
+        for piece in self._head_first.pieces(data):
+            if self.is_open:
+                self._take(piece)
+        if self.stranger is None:
+            self._head_first = None
+
+    def _take(self, data: memoryview | bytes) -> None:
         events = self._session.receive(data)
         for event in events:
             kind = type(event)
@@ -233,10 +256,20 @@ class Http2Connection(asyncio.BufferedProtocol):
         except GrpcError as refusal:
             self._session.finish(event.stream, refusal.status, refusal.text)
             self._rest()
+            self._note_refusal()
+        except StrangerRefused as refusal:
+            self._session.send(event.stream, refusal.message)
+            self._session.finish(event.stream, 0)
+            self._rest()
+            self._note_refusal()
         else:
             self._calls[event.stream] = call
             if call.handler.unary is None and not self._deadlines.deadlines:
                 self._deadlines.stop()  # it may be open for hours: the timer goes, too
+
+    def _note_refusal(self) -> None:
+        if self.stranger is not None:
+            self.stranger.note_refusal()
 
     def _message_came(self, event: MessageArrived) -> None:
         self._deadlines.end("frame_s")
@@ -430,6 +463,8 @@ class Http2Connection(asyncio.BufferedProtocol):
 
     def _account(self, change: int) -> None:
         if change:
+            if self.stranger is not None:
+                self.stranger.hold(change)
             self._service.buffered.change(self, change)
 
     def stalled_since(self) -> float:

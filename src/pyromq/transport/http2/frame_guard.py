@@ -6,6 +6,8 @@ resets of streams that it has forgotten. Sans-IO; each side of a connection has 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ...kernel.http2 import PREFACE, ErrorCode, Http2Limits
 
 _HEAD_BYTES = 9
@@ -93,3 +95,37 @@ class FrameGuard:
         """Count a call that came to its end, whatever end it was."""
         if self.resets:
             self.resets -= 1
+
+
+class HeadFirst:
+    """Cuts what a stranger sends behind each list of headers, from the first byte of its connection on: a call is judged
+    before anything of its message is read, let alone unpacked."""
+
+    __slots__ = ("_head", "_is_headers", "_left")
+
+    def __init__(self) -> None:
+        self._left = len(PREFACE)  # bytes until the next frame's head
+        self._head = b""  # the begin of one that is not whole yet
+        self._is_headers = False  # what is left belongs to a list of headers
+
+    def pieces(self, data: bytes | memoryview) -> Iterator[bytes | memoryview]:
+        """Yield all of these bytes; behind each frame of headers a piece ends."""
+        first, at, end = 0, 0, len(data)
+        while at < end:
+            if self._left:
+                step = min(self._left, end - at)
+                self._left -= step
+                at += step
+            else:
+                step = min(_HEAD_BYTES - len(self._head), end - at)
+                self._head += bytes(data[at : at + step])
+                at += step
+                if len(self._head) == _HEAD_BYTES:
+                    self._left = int.from_bytes(self._head[:3], "big")
+                    self._is_headers = self._head[3] in (_HEADERS, _CONTINUATION)
+                    self._head = b""
+            if self._is_headers and not self._left and not self._head:
+                yield data[first:at]
+                first, self._is_headers = at, False
+        if first < end:
+            yield data[first:end]

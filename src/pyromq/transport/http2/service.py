@@ -12,16 +12,18 @@ from typing import Protocol
 
 from ... import logs
 from ...ambient import Clock, Timer
+from ...errors import RequestRefused
 from ...kernel.http2 import Http2Limits, Rest
 from ...protocol.grpc.schema import RPCS
 from ...protocol.grpc.status import GrpcStatus
 from ...protocol.grpc.timeout import parse_timeout
 from ..connection.buffered_bytes import BufferedBytes
 from ..connection.flow import UnfinishedRequests
+from ..connection.strangers import Stranger
 from ..limits import Limits
 from ..turns.timeouts import Timeouts
 from ..turns.turns import Turns
-from .calls import CallListener, GrpcError, Methods
+from .calls import CallListener, GrpcError, Method, Methods, Screen, StrangerRefused
 from .hot import HotCalls
 from .server_call import CallConnection, ServerCall
 from .sessions import RestUnused
@@ -44,6 +46,8 @@ class ServedConnection(CallConnection, Hashable, Protocol):
 
     def say_goaway(self) -> None: ...
 
+    stranger: Stranger | None
+
     def flush(self) -> None: ...
 
 
@@ -63,8 +67,11 @@ class CallService:
         buffered: BufferedBytes,
         closed: Callable[..., object],
         rest: RestUnused | None = None,
+        screen: Screen | None = None,
     ) -> None:
-        """`closed` is told of each connection that has ended; `rest` makes sessions small that nobody uses."""
+        """`closed` is told of each connection that has ended; `rest` makes sessions small that nobody uses. `screen`
+        judges the first calls of a connection, where everybody is asked who he is."""
+        self._screen = screen
         self.clock = clock
         self.limits = limits
         large = {path: method.most_bytes for path, method in methods.items()}
@@ -114,6 +121,8 @@ class CallService:
         if handler is None:
             raise _unknown(headers[":path"])
         _check_headers(headers)
+        if connection.stranger is not None and self._screen is not None:
+            self._judge(connection.stranger, connection.address, handler, headers, self._screen)
         deadline, timeout_s = None, None
         if "grpc-timeout" in headers:
             timeout_s = _seconds(headers["grpc-timeout"])
@@ -126,6 +135,17 @@ class CallService:
         if handler.stream is not None:
             self._put(connection, call)
         return call
+
+    def _judge(
+        self, stranger: Stranger, address: str, handler: Method, headers: Mapping[str, str], screen: Screen
+    ) -> None:
+        try:
+            is_known = screen(headers, address)
+        except RequestRefused as fault:
+            if handler.refused is None:
+                raise GrpcError(GrpcStatus.UNAUTHENTICATED, str(fault)) from None
+            raise StrangerRefused(handler.refused(str(fault))) from None
+        stranger.note_passage(is_known)
 
     def has_news(self, connection: ServedConnection, call: ServerCall) -> None:
         """Serve, when it is its turn, a unary call whose request is whole, or what a listener is to hear."""
