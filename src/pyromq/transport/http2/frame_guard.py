@@ -98,8 +98,9 @@ class FrameGuard:
 
 
 class HeadFirst:
-    """Cuts what a stranger sends behind each list of headers, from the first byte of its connection on: a call is judged
-    before anything of its message is read, let alone unpacked."""
+    """Cuts what a stranger sends behind each list of headers, from the first byte of its connection on.
+
+    So a call is judged before anything of its message is read, let alone unpacked."""
 
     __slots__ = ("_head", "_is_headers", "_left")
 
