@@ -16,7 +16,7 @@ from ..coordination.settings import CoordinationSettings
 from ..errors import ConfigError
 from ..transport.address import format_address, parse_address, refuse_strangers
 from ..transport.java_keys import CLIENT_KEYS, SERVER_KEYS, TLS_KEYS
-from ..transport.settings import TransportSettings
+from ..transport.settings import StrangerSettings, TransportSettings
 
 # As in Java: these are refused with NO_PERMISSION whatever configBlackList says.
 ALWAYS_BLACK = ("configBlackList", "configStorePath", "rocketmqHome")
@@ -31,6 +31,7 @@ def _default_store_path() -> Path:
 @including(CoordinationSettings)
 @including(AuditSettings)
 @including(AccessSettings)
+@including(StrangerSettings)
 class ControllerConfig(TransportSettings):
     """Java's names and defaults, except that the address is loopback and etcd remembers what Raft would."""
 

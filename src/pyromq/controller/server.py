@@ -30,6 +30,7 @@ from ..transport.dispatch import Dispatcher, allow_all
 from ..transport.limits import Limits
 from ..transport.peer import Peer
 from ..transport.server import Server
+from ..transport.settings import served_limits
 from ..transport.turns.access_audit import AccessAudit
 from ..transport.turns.auditing import Auditing
 from ..transport.turns.loop_holds import LoopHolds
@@ -113,7 +114,7 @@ class Controller:
         self.server = Server(
             Dispatcher(LoopHolds(clock, config.limits().loop_hold_ms).around(handlers), self.access.gate or allow_all),
             clock=clock,
-            limits=config.limits(budget.memory_bytes),
+            limits=served_limits(config, budget.memory_bytes, asks=self.access.gate is not None),
             tls=config.server_tls(),
             on_close=self._connection_lost,
             quota=budget.quota,

@@ -16,7 +16,6 @@ from ..config.parts import including, part_of
 from ..metrics.settings import MetricsSettings
 from ..transport.address import refuse_strangers
 from ..transport.java_keys import CLIENT_KEYS, SERVER_KEYS, TLS_KEYS
-from ..transport.limits import Limits
 from ..transport.settings import StrangerSettings, TransportSettings
 from ..transport.turns.apart import AdminListenerSettings
 
@@ -103,13 +102,6 @@ class NamesrvConfig(TransportSettings):
     @property
     def administration(self) -> AdminListenerSettings:
         return part_of(self, AdminListenerSettings)
-
-    def served_limits(self, memory_bytes: int) -> Limits:
-        """Return what peers may cost: of strangers less, where everybody is asked who he is."""
-        limits = self.limits(memory_bytes)
-        if not self.access.authentication_enabled:
-            return limits
-        return part_of(self, StrangerSettings).within(limits, self.frame_max_length)
 
     @property
     def users_path(self) -> Path:

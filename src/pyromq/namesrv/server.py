@@ -35,6 +35,7 @@ from ..transport.limits import Limits
 from ..transport.listening import NoSuchHost, bind
 from ..transport.peer import Peer
 from ..transport.server import Server
+from ..transport.settings import served_limits
 from ..transport.turns.access_audit import AccessAudit
 from ..transport.turns.apart import Apart
 from ..transport.turns.auditing import Auditing
@@ -101,7 +102,7 @@ class NameServer:
             self.access.admin if config.access.authentication_enabled else None,
         )
         dressed = self._dressing(audit)
-        self._limits = config.served_limits(budget.memory_bytes)
+        self._limits = served_limits(config, budget.memory_bytes, asks=self.access.gate is not None)
         self._strangers = None if self._limits.strangers is None else Strangers(self._limits.strangers, clock)
         inner = config.access.inner_credentials()
         self._apart = Apart(inner="" if inner is None else inner.name) if config.administration.admin_listener else None

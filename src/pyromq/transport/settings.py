@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..config import setting
+from ..config.parts import part_of
 from ..errors import ConfigError
 from ..machine.budget import Budget
 from ..protocol.frame import MOST_HEADER_BYTES, FrameLimits
@@ -67,6 +68,12 @@ class StrangerSettings:
             refusals=self.stranger_refusals,
         )
         return replace(limits, strangers=strangers)
+
+
+def served_limits(config: TransportSettings, memory_bytes: int, *, asks: bool) -> Limits:
+    """Return the limits of a daemon, which has `StrangerSettings` too. `asks`: everybody is asked who he is."""
+    limits = config.limits(memory_bytes)
+    return part_of(config, StrangerSettings).within(limits, config.frame_max_length) if asks else limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
