@@ -57,9 +57,8 @@ class Servers(ABC):
     """By name: the brokers that run; by address: the name servers."""
 
     folder: Path
-    keys: Mapping[str, str] = MappingProxyType(
-        {}
-    )  # access_key and secret_key of whoever asks here, where servers want to know
+    # access_key and secret_key of who asks here, where servers want to know
+    keys: Mapping[str, str] = MappingProxyType({})
 
     @property
     @abstractmethod

@@ -34,7 +34,7 @@ from tests.access.matrix import allow as allow_needs
 from tests.access.test_grpc_calls import check_every_call, credentials
 from tests.access.test_users import allow
 from tests.client.world import turns_until
-from tests.gateway.running import Caller, consumer, gateway_before
+from tests.gateway.running import Caller, consumer, gateway_before, producer
 from tests.gateway.secured import GATE, INNER, PASSWORD, SHOP, Secured, secured
 
 UNAUTHORIZED = v2.Code.UNAUTHORIZED
@@ -245,6 +245,28 @@ async def test_nobody_reaches_another_s_message_by_its_place_in_the_log(cluster:
             assert is_refused(answer), answer
             assert "Topic:Hidden" in str(answer.remark)
         assert (await send_back(offset_of(own))).code == ResponseCode.SUCCESS
+
+
+async def test_half_messages_go_to_streams_whose_user_may_send_them(cluster: Secured) -> None:
+    """Anybody may say that he is this client, and the newest stream of a client is the one that commands go to."""
+    await cluster.create_topic("X", 1, attributes="+message.type=TRANSACTION")
+    await cluster.make_user(broker_of(cluster), allow("Topic:X", "Pub"))
+    await cluster.make_user(broker_of(cluster), allow("Topic:T", "Pub"), name="thief")
+    async with gateway_before(*cluster.name_servers, **GATE) as gateway:
+        owner = caller(gateway)
+        assert (await owner.say(producer("X"))).status.code == v2.Code.OK
+        client = gateway.services.clients.known("client-1")
+        assert client.may_see("X", Action.PUB)
+        thief = caller(gateway, "thief")  # with the owner's client id
+        assert (await thief.say(producer("T"))).status.code == v2.Code.OK
+        assert "X" in client.topics
+        assert gateway.services.clients.with_stream("X") is None
+        assert (await owner.say(producer("X"))).status.code == v2.Code.OK
+        assert gateway.services.clients.with_stream("X") is client
+        await cluster.permit(broker_of(cluster), allow("Topic:X", "Sub"))
+        assert gateway.services.clients.with_stream("X") is None
+        await owner.close()
+        await thief.close()
 
 
 async def test_a_producer_is_asked_about_half_messages_by_his_own_rights(cluster: Secured) -> None:

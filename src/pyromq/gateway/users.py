@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -77,11 +78,12 @@ class GatewayUsers:
         self._sharers: set[str] = set()  # addresses of servers that share users
         self._others: set[str] = set()  # and of brokers that do not
         self._name_servers = set(config.namesrv_addr)
-        self._heard = asyncio.Event()  # a server has answered, and what it has is here
+        self._heard = asyncio.Event()  # what one server that shares users has is here
+        self._compared = asyncio.Event()  # with all servers that answer
 
     def _made_sharing(self, inner: NamedSecret) -> UserSharing:
         self._exchange = UserExchange(self.table, inner)
-        return UserSharing(self._exchange, self._share, self._servers, lambda peers, _: peers, self._clock)
+        return UserSharing(self._exchange, self._share, self._servers, lambda servers, _: servers, self._clock)
 
     def _is_shared(self, name: str) -> bool:
         """Tell whether the servers that share users know, or knew, one of this name."""
@@ -92,13 +94,17 @@ class GatewayUsers:
     def is_known(self, name: str) -> bool:
         if self._sharing is None:
             return True
-        return self._heard.is_set() and (self._is_shared(name) or not self._others or self._fetched.is_known(name))
+        if self._is_shared(name):
+            return self._heard.is_set()
+        return self._compared.is_set() and (not self._others or self._fetched.is_known(name))
 
     async def learn(self, name: str) -> None:
         """Return once a user can be judged. RequestRefused, after which clients try again: no server tells of users."""
         try:
             async with self._clock.timeout(FIRST_S):
                 await self._heard.wait()
+                if not self._is_shared(name):
+                    await self._compared.wait()
         except TimeoutError:
             raise RequestRefused("no server has told of users yet, try again in a moment") from None
         if not self.is_known(name):
@@ -112,12 +118,21 @@ class GatewayUsers:
 
     async def _run(self, sharing: UserSharing) -> None:
         while True:
-            await sharing.round()
+            with suppress(PyroError):  # no name server answers
+                servers = await self._servers()
+                await asyncio.gather(*(self._compare(sharing, server) for server in servers))
             is_heard = bool(self._sharers or self._others)
-            if is_heard and not self._heard.is_set():
+            if is_heard and not self._compared.is_set():
                 self._heard.set()
+                self._compared.set()
                 log.info("users are known", users=len(self.table.directory.users), brokers_to_ask=len(self._others))
             await self._clock.sleep(ROUND_S if is_heard else self._session.config.trouble_pause_s)
+
+    async def _compare(self, sharing: UserSharing, server: str) -> None:
+        """Make up what is missing. One server that shares users is enough to begin with: it has them all."""
+        await sharing.compare(server)
+        if server in self._sharers:
+            self._heard.set()
 
     async def _share(self, address: str, told: UserChanges) -> UserChangesAnswer | None:
         row = RequestCode.SHARE_USERS

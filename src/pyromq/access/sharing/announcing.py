@@ -63,10 +63,11 @@ class UserSharing:
             self._known = await self._peers()
         except PyroError:
             return  # no name server answers: the registration says so
-        await asyncio.gather(*(self._made_up(peer) for peer in self._choose(self._known, PEERS_OF_ROUND)))
+        await asyncio.gather(*(self.compare(peer) for peer in self._choose(self._known, PEERS_OF_ROUND)))
 
-    async def _made_up(self, peer: str) -> None:
-        with suppress(PyroError):  # it is away: a later round
+    async def compare(self, peer: str) -> None:
+        """Make up what is missing here or there; one that is away gets and gives it in a later round."""
+        with suppress(PyroError):
             await self._make_up(peer)
 
     async def _make_up(self, peer: str) -> None:

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
+from ...access.rights import EVERYTHING, Rights
 from ...ambient import Timer
 from ...model.group import ConsumeFromWhere, ConsumeType, MessageModel
+from ...protocol.access import Action, Resource
 from ...protocol.bodies.heartbeat import ConsumerData, SubscriptionData
 from ...protocol.grpc import v2
 from ...protocol.grpc.v2 import ClientType
@@ -47,12 +49,17 @@ class GrpcClient:
     consumes: tuple[Consumes, ...] = ()
     fresh_until: float = -inf  # a broker knows all of it; -inf: it is no member of its groups
     stream: Call | None = None  # of telemetry: the newest is the one that commands go to
+    rights: Rights = EVERYTHING  # of who has opened it: anybody may say that he is this client
     nonces: dict[str, asyncio.Future[v2.TelemetryCommand]] | None = None  # of questions that are not answered yet
     grace: Timer | None = None
 
     @property
     def client_id(self) -> str:
         return self.peer.client_id
+
+    def may_see(self, topic: str, *actions: Action) -> bool:
+        """Tell whether there is a stream, whose user may do one of these actions with messages of a topic."""
+        return self.stream is not None and self.rights.may(Resource.TOPIC, topic, *actions)
 
     def note(self, settings: v2.Settings, topics: frozenset[str], consumes: tuple[Consumes, ...]) -> None:
         """Keep what new settings say."""

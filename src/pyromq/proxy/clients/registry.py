@@ -12,8 +12,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from math import inf
 from typing import Any
 
+from ...access.rights import Rights
 from ...ambient import Clock
 from ...errors import CallTimedOut
+from ...protocol.access import Action
 from ...protocol.bodies.heartbeat import HeartbeatData, ProducerData
 from ...protocol.command import Command
 from ...protocol.grpc import v2
@@ -144,13 +146,13 @@ class Clients:
             if self._refusals.find(caller.client_id) is client:
                 client.note(settings, topics, consumes)  # its heartbeats ask again
                 if stream is not None:
-                    self.attach(client, stream)
+                    self.attach(client, stream, caller.rights)
             raise
         client.note(settings, topics, consumes)
         self._by_id[client.client_id] = client
         self._changed(client)
         if stream is not None:
-            self.attach(client, stream)
+            self.attach(client, stream, caller.rights)
         if (event := self._awaited.get(caller.client_id)) is not None:
             event.set()
         self.alive(client)
@@ -224,8 +226,9 @@ class Clients:
 
     # --- streams --------------------------------------------------------------------------------------------------
 
-    def attach(self, client: GrpcClient, stream: Call) -> None:
-        client.stream = stream
+    def attach(self, client: GrpcClient, stream: Call, rights: Rights) -> None:
+        """Send a client's commands to this stream, as far as who has opened it may see what is in them."""
+        client.stream, client.rights = stream, rights
         if client.grace is not None:
             client.grace.cancel()
             client.grace = None
@@ -261,8 +264,9 @@ class Clients:
             self._forget(client)
 
     def with_stream(self, topic: str) -> GrpcClient | None:
-        """Return a producer of the topic that can be asked now."""
-        return next((one for one in self._by_id.values() if one.stream is not None and topic in one.topics), None)
+        """Return a producer of the topic that can be asked now, and may be shown its messages."""
+        members = (one for one in self._by_id.values() if topic in one.topics)
+        return next((one for one in members if one.may_see(topic, Action.PUB)), None)
 
     # --- what servers say -----------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from ... import logs
 from ...errors import CallTimedOut, ConnectionLost, PyroError, RequestRefused
 from ...model.codes import ResponseCode
 from ...model.message import Property
+from ...protocol.access import Action
 from ...protocol.bodies.connections import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 from ...protocol.command import RESPONSE_FLAG, Command
 from ...protocol.grpc import v2
@@ -135,13 +136,13 @@ class Telemetry:
             self._services.spawn(self._recover(client, command))
 
     async def _recover(self, client: GrpcClient, command: Command) -> None:
-        """Ask a producer how a transaction ended; another one of the topic if this one has no stream now."""
+        """Ask a producer how a transaction ended; another one of the topic if this one cannot be asked now."""
         header = CheckTransactionState.from_fields(command.fields)
         record = decode_record(bytes(command.body), verify=False)
         properties = decode_properties(record.properties)
         topic = properties.get(Property.REAL_TOPIC, record.topic)
         record.topic = topic
-        asked = client if client.stream is not None else self._services.clients.with_stream(topic)
+        asked = client if client.may_see(topic, Action.PUB) else self._services.clients.with_stream(topic)
         if asked is None or asked.stream is None:
             return  # the broker asks again
         now = self._services.clock.now_ms()
@@ -165,6 +166,8 @@ class Telemetry:
     async def _verify(self, client: GrpcClient, command: Command, timeout_s: float) -> Command:
         """Let a client consume one message now (309)."""
         record = decode_record(bytes(command.body), verify=False)
+        if client.stream is not None and not client.may_see(record.topic, Action.SUB):
+            return _answer(ResponseCode.NO_PERMISSION, f"the user of {client.client_id} may not see {record.topic}")
         message = message_of(record, self._services.clock.now_ms())
 
         def ask(nonce: str) -> v2.TelemetryCommand:
