@@ -289,3 +289,22 @@ def test_addresses_of_etcd_are_checked_with_their_line(tmp_path: Path, endpoints
     told = {entry["key"]: entry for entry in map(json.loads, result.output.splitlines())}
     assert told["etcdEndpoints"]["error"].startswith(f"etcdEndpoints = {endpoints}: ")
     assert why in told["etcdEndpoints"]["error"]
+
+
+def test_a_proxy_s_file_with_users(tmp_path: Path) -> None:
+    file = tmp_path / "rmq-proxy.json"
+    hush = '{"accessKey":"inner","secretKey":"hush hush"}'
+    settings: dict[str, object] = {"bindAddress": "0.0.0.0", "authorizationEnabled": True, "userCacheMaxNum": 100}
+    settings |= {"innerClientAuthenticationCredentials": hush, "enableAclRpcHookForClusterMode": True}
+    file.write_text(json.dumps(settings))
+    result = check(file, "--daemon", "proxy", "--json")
+    assert result.exit_code == 1
+    assert "set authenticationEnabled = true too" in result.output
+    provider = "org.apache.rocketmq.proxy.auth.ProxyAuthenticationMetadataProvider"
+    file.write_text(json.dumps(settings | {"authenticationEnabled": True, "authenticationMetadataProvider": provider}))
+    result = check(file, "--daemon", "proxy", "--json")
+    assert result.exit_code == 0, result.output
+    told = {entry["key"]: entry["effect"] for entry in map(json.loads, result.output.splitlines())}
+    assert told["authenticationEnabled"] == "sets authentication_enabled"
+    assert told["authenticationMetadataProvider"].startswith("has no effect: users are those of the cluster's servers")
+    assert "hush" not in result.output

@@ -7,6 +7,7 @@ import signal
 import socket
 import ssl
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import grpc
@@ -16,6 +17,8 @@ from cryptography import x509
 from pyromq.cli.main import cli
 from pyromq.protocol.grpc import v2
 from pyromq.proxy.methods import PATH
+from tests.access.matrix import SECRET, SUPER
+from tests.access.test_grpc_calls import credentials
 from tests.interop import wire
 from tests.interop.peers import ours
 from tests.interop.peers.process import Program
@@ -79,10 +82,41 @@ def test_it_stops_though_no_name_server_came(tmp_path: Path) -> None:
         assert program.wait() == 0
 
 
-def _asked_for_a_route(channel: grpc.Channel) -> int:
+def test_before_a_secured_cluster_it_listens_anywhere_and_knows_its_users_after_a_kill(tmp_path: Path) -> None:
+    settings = {
+        "authenticationEnabled": "true",
+        "authorizationEnabled": "true",
+        "initAuthenticationUser": json.dumps({"username": SUPER, "password": SECRET}),
+        "innerClientAuthenticationCredentials": json.dumps({"accessKey": "inner", "secretKey": "of servers"}),
+    }
+    with ExitStack() as stack:
+        names = ours.NameServer(tmp_path / "names", settings)
+        stack.callback(names.kill)
+        broker = ours.Broker(tmp_path / "broker", [names.address], settings)
+        stack.callback(broker.kill)
+        del settings["initAuthenticationUser"]  # he is the brokers'
+        file = tmp_path / "proxy.conf"
+        own = settings | {"namesrvAddr": names.address, "bindAddress": "0.0.0.0", "grpcServerPort": "0"}
+        file.write_text("".join(f"{key}={value}\n" for key, value in (own | {"remotingListenPort": "0"}).items()))
+        command: list[str | Path] = [sys.executable, "-m", "pyromq.cli.main", "proxy", "-c", file]
+        for _ in range(2):
+            program = Program(command, name="pyromq proxy", env={"HOME": str(tmp_path)}, cwd=tmp_path)
+            stack.callback(program.kill)
+            port = program.wait_for(r"pyromq proxy ready on 0\.0\.0\.0:([1-9]\d*)")[1]
+            with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+                assert _asked_for_a_route(channel) == v2.Code.UNAUTHORIZED
+                assert _asked_for_a_route(channel, *credentials(SUPER, "guessed")) == v2.Code.UNAUTHORIZED
+                assert _asked_for_a_route(channel, *credentials(SUPER)) == v2.Code.TOPIC_NOT_FOUND
+            said = program.tail(1000)
+            assert SECRET not in said
+            assert "of servers" not in said
+            program.kill()
+
+
+def _asked_for_a_route(channel: grpc.Channel, *metadata: tuple[str, str]) -> int:
     request = v2.QueryRouteRequest(topic=v2.Resource(name="Nowhere"))
     call = channel.unary_unary(PATH + "QueryRoute")
-    data = call(request.SerializeToString(), metadata=[*METADATA.items()], timeout=20)
+    data = call(request.SerializeToString(), metadata=[*METADATA.items(), *metadata], timeout=20)
     return int(v2.QueryRouteResponse.FromString(data).status.code)
 
 

@@ -63,6 +63,7 @@ _IGNORED = {
         userCacheRefreshSecond=60 aclCacheExpiredSecond=600 aclCacheRefreshSecond=60
         statefulAuthenticationCacheMaxNum=10000 statefulAuthenticationCacheExpiredSecond=60
         statefulAuthorizationCacheMaxNum=10000 statefulAuthorizationCacheExpiredSecond=60""",
+    "users are kept in memory here, and shown to nobody": "accessSecret= allowCopyUser=true",
     "one heartbeat names all topics": "transactionHeartbeatBatchNum=100",
     "a transaction is forgotten by itself, and ended after that all the same": """
         transactionDataExpireScanPeriodMillis=10000 transactionDataMaxWaitClearMillis=30000""",
