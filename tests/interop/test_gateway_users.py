@@ -12,6 +12,7 @@ import pytest
 
 from pyromq.ambient import SystemClock, system_random
 from pyromq.protocol.command import Command
+from pyromq.protocol.grpc import v2
 from pyromq.protocol.grpc.v2 import Code
 from pyromq.protocol.requests import RequestCode
 from pyromq.transport.client import RemotingClient
@@ -98,7 +99,7 @@ async def test_users_of_apaches_broker_are_asked_for(apache: tuple[str, str]) ->
         assert (await caller(gateway, SHOP, "guessed").send("T", b"x")).status.code == Code.UNAUTHORIZED
         assert (await caller(gateway, "stranger").send("T", b"x")).status.code == Code.UNAUTHORIZED
         assert (await client.say(consumer("g", "T"))).status.code == Code.OK
-        received = []
+        received: list[v2.Message] = []
         async with asyncio.timeout(60):
             while not received:
                 received = await client.receive("T", "g")
