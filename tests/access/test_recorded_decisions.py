@@ -28,8 +28,9 @@ from pyromq.protocol.command import Command
 from pyromq.protocol.requests import ROWS, RequestCode
 from tests.broker.running import running_broker
 from tests.interop.decisions.asks import Ask
-from tests.interop.decisions.record import ADMIN, SECRET, TABLE, Server, signed
+from tests.interop.decisions.record import ADMIN, SECRET, TABLE, decision, fields_of, make
 from tests.interop.decisions.users import Asked, Person
+from tests.interop.signing import Administrator
 
 
 class Row(NamedTuple):
@@ -83,7 +84,7 @@ def java(row: Row) -> str:
 
 def ours(gate: AccessGate, row: Row) -> Decided:
     ask = ASKS[row.ask]
-    command = Command(code=ask.code, version=513, fields=signed(ask, row.user, row.signed), body=ask.body.encode())
+    command = Command(code=ask.code, version=513, fields=fields_of(ask, row.user, row.signed), body=ask.body.encode())
     host = f"[{row.source}]" if ":" in row.source else row.source
     request: Any = SimpleNamespace(command=command, peer=SimpleNamespace(address=f"{host}:5000", identity=None))
     request.body = ROWS[ask.code].takes.read_body(command.body) if ask.body.startswith("{") else None
@@ -164,15 +165,14 @@ async def test_our_broker_answers_as_its_gate_decides(tmp_path: Path, gate: Acce
 
 
 def differences(address: str, gate: AccessGate, rows: list[Row]) -> list[object]:
-    host, _, port = address.rpartition(":")
-    server = Server(host, int(port))
+    server = Administrator(address, ADMIN, SECRET)
     for row in CONTENT["users"]:
         both = {policy["policyType"]: policy["entries"] for policy in row["policies"]}
         custom, default = both.get("Custom", []), both.get("Default", [])
-        server.make(row["name"], Person(row["about"], custom, default, type=row["type"], status=row["status"]))
+        make(server, row["name"], Person(row["about"], custom, default, type=row["type"], status=row["status"]))
     found: list[object] = []
     for row in rows:
-        answer = server.decision(row.user, Asked(ASKS[row.ask], row.source, row.signed))
+        answer = decision(server, row.user, Asked(ASKS[row.ask], row.source, row.signed))
         wanted = ours(gate, row).fault
         if (answer.remark if wanted else answer.code != 16 or "permission" not in answer.remark) != (wanted or True):
             found.append((row, answer, wanted))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,19 +13,12 @@ from tests.support import require
 
 from .peers import cache, java, ours
 from .peers.process import answer_of
+from .secured import ADMIN, SECRET, SETTINGS, SHOP, SHOPS
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
-ADMIN, INNER, SECRET = "admin", "inner", "a long secret"
-SHOP, SHOPS = "shop", "shop's secret"
-SETTINGS = {
-    "authenticationEnabled": "true",
-    "authorizationEnabled": "true",
-    "initAuthenticationUser": json.dumps({"username": ADMIN, "password": SECRET}),
-    "innerClientAuthenticationCredentials": json.dumps({"accessKey": INNER, "secretKey": SECRET}),
-}
 
 
-class Secured:
+class Administered:
     """Our name server and broker, both with users, and Java's mqadmin as their administrator."""
 
     def __init__(self, stack: ExitStack, home: Path) -> None:
@@ -55,17 +47,17 @@ class Secured:
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Administered]:
     try:
         java.runtime()
         java.jars("5.5.0")
     except cache.PeerMissing as reason:
         require(False, str(reason))
     with ExitStack() as stack:
-        yield Secured(stack, tmp_path_factory.mktemp("secured"))
+        yield Administered(stack, tmp_path_factory.mktemp("secured"))
 
 
-def test_javas_clients_with_users_that_javas_mqadmin_made(secured: Secured) -> None:
+def test_javas_clients_with_users_that_javas_mqadmin_made(secured: Administered) -> None:
     for server in (secured.broker.address, secured.names.address):
         made = secured.run("createUser", "-b", server, "-u", SHOP, "-p", SHOPS)
         assert made.strip() == f"create user to {server} success."

@@ -6,6 +6,8 @@ line with the result.
     client.py send NAMESERVER TOPIC TAG BODY...
     client.py delay NAMESERVER TOPIC LEVEL BODY...
     client.py consume NAMESERVER TOPIC GROUP TAGS COUNT
+
+CLIENT_KEY and CLIENT_SECRET sign its requests, CONSUME_LIMIT_S is how long it waits for messages.
 """
 
 import json
@@ -17,12 +19,18 @@ from typing import Any
 
 from rocketmq.client import Message, Producer, PushConsumer
 
-LIMIT_S = 30.0
+LIMIT_S = float(os.environ.get("CONSUME_LIMIT_S", "30"))
+
+
+def sign(client: Producer | PushConsumer) -> None:
+    if "CLIENT_KEY" in os.environ:
+        client.set_session_credentials(os.environ["CLIENT_KEY"], os.environ["CLIENT_SECRET"], "")
 
 
 def send(name_server: str, topic: str, tag: str, *bodies: str, level: int = 0) -> list[dict[str, Any]]:
     producer = Producer("PG_cpp")
     producer.set_namesrv_addr(name_server)
+    sign(producer)
     producer.start()
     sent = []
     for body in bodies:
@@ -40,6 +48,7 @@ def send(name_server: str, topic: str, tag: str, *bodies: str, level: int = 0) -
 def consume(name_server: str, topic: str, group: str, tags: str, count: str) -> list[dict[str, str]]:
     consumer = PushConsumer(group)
     consumer.set_namesrv_addr(name_server)
+    sign(consumer)
     received: list[dict[str, str]] = []
     enough = threading.Event()
 

@@ -5,11 +5,7 @@ Two brokers are asked, one on 127.0.0.1 and one on ::1. Both have the same users
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
 import json
-import socket
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -19,6 +15,7 @@ from typing import Any
 
 from tests.interop import wire
 from tests.interop.peers import java
+from tests.interop.signing import Administrator, signed
 
 from .asks import Ask
 from .users import SETTINGS, SIX, Asked, Person, by_hand, by_seed
@@ -42,54 +39,25 @@ BROKER = {
 }
 
 
-def signed(ask: Ask, name: str, how: str = "right") -> dict[str, str]:
-    """Return the fields of a request with its signature, as Java's clients make it."""
+def fields_of(ask: Ask, name: str, how: str = "right") -> dict[str, str]:
+    """Return the fields of a request in which somebody shows who he is."""
     if how == "nothing":
         return dict(ask.fields)
-    fields = ask.fields | {"AccessKey": name}
     if how == "no signature":
-        return fields
-    secret = SECRET if how == "right" else "guessed"
-    content = "".join(fields[key] for key in sorted(fields)).encode() + ask.body.encode()
-    made = hmac.new(secret.encode(), content, hashlib.sha1).digest()
-    return fields | {"Signature": base64.b64encode(made).decode()}
+        return ask.fields | {"AccessKey": name}
+    return signed(ask.fields, ask.body.encode(), name, SECRET if how == "right" else "guessed")
 
 
-def call(host: str, port: int, source: str, ask: Ask, fields: Mapping[str, str]) -> wire.Answer:
-    bound = (source, 0)
-    with socket.create_connection((host, port), 30, source_address=bound) as link, link.makefile("rb") as stream:
-        link.sendall(wire.request_frame(ask.code, dict(fields), ask.body.encode()))
-        return wire.read_answer(stream)
-
-
-class Server:
-    """A broker with users."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self.host, self.port = host, port
-
-    def administer(self, code: int, fields: dict[str, str], body: object = None) -> wire.Answer:
-        ask = Ask("", code, fields, "" if body is None else json.dumps(body))
-        return call(self.host, self.port, self.host, ask, signed(ask, ADMIN))
-
-    def make(self, name: str, person: Person) -> None:
-        if not person.exists:
-            return
-        user = {"username": name, "password": SECRET, "userType": person.type, "userStatus": person.status}
-        answers = [self.administer(3001, {"username": name}, user)]
-        if person.status != "enable":  # a new user is enabled whatever the request says
-            answers.append(self.administer(3002, {"username": name}, user))
+def make(server: Administrator, name: str, person: Person) -> None:
+    if person.exists:
+        server.make_user(name, SECRET, person.type, person.status)
         if person.policies():
-            subject = f"User:{name}"
-            acl = {"subject": subject, "policies": person.policies()}
-            answers.append(self.administer(3006, {"subject": subject}, acl))
-        for answer in answers:
-            if answer.code != 0:
-                raise SystemExit(f"{name} ({person.about}) cannot be made: {answer}")
+            server.give(name, person.policies())
 
-    def decision(self, name: str, asked: Asked) -> wire.Answer:
-        fields = signed(asked.ask, name, asked.signed)
-        return call(self.host, self.port, asked.source, asked.ask, fields)
+
+def decision(server: Administrator, name: str, asked: Asked) -> wire.Answer:
+    ask = asked.ask
+    return server.call(ask.code, fields_of(ask, name, asked.signed), ask.body.encode(), asked.source)
 
 
 def row(name: str, asked: Asked, answer: wire.Answer) -> list[Any]:
@@ -98,14 +66,14 @@ def row(name: str, asked: Asked, answer: wire.Answer) -> list[Any]:
     return [name, asked.ask.name, asked.source, asked.signed, answer.code, remark]
 
 
-def recorded(servers: Mapping[bool, Server], people: Mapping[str, Person]) -> list[list[Any]]:
+def recorded(servers: Mapping[bool, Administrator], people: Mapping[str, Person]) -> list[list[Any]]:
     """Ask all there is to ask. `servers`: by whether the address is one of IPv6."""
     for name, person in people.items():
         for server in servers.values():
-            server.make(name, person)
+            make(server, name, person)
     found: list[list[Any]] = []
     for name, person in people.items():
-        found += [row(name, one, servers[one.source == SIX].decision(name, one)) for one in person.asked]
+        found += [row(name, one, decision(servers[one.source == SIX], name, one)) for one in person.asked]
         print(f"{len(found)} decisions, {name}: {person.about}", file=sys.stderr, flush=True)
     return found
 
@@ -120,7 +88,8 @@ def main() -> None:
             settings = BROKER | {"bindAddress": host}
             broker = java.Broker(VERSION, Path(home) / f"broker{is_six}", [names.address], settings)
             stack.callback(broker.kill)
-            servers[is_six] = Server(host, int(broker.address.rpartition(":")[2]))
+            port = broker.address.rpartition(":")[2]
+            servers[is_six] = Administrator(f"{host}:{port}", ADMIN, SECRET)
         rows = recorded(servers, people)
     requests = {one.ask.name: one.ask for person in people.values() for one in person.asked}
     lines: dict[str, list[Any]] = {

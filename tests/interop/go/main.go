@@ -7,6 +7,8 @@
 //	client request NAMESERVER TOPIC MILLISECONDS BODY...
 //	client transact NAMESERVER TOPIC GROUP CHECKS BODY...
 //
+// CLIENT_KEY and CLIENT_SECRET sign its requests, CONSUME_LIMIT_S is how long it waits for messages.
+//
 // A transactional message's body is its fate, what the producer says of it: "commit 7", or "unknown rollback 7" for
 // unknown at first and rollback when it is asked. The answer is given after so many CHECKS.
 package main
@@ -29,6 +31,8 @@ import (
 )
 
 const limit = 30 * time.Second
+
+var keys = primitive.Credentials{AccessKey: os.Getenv("CLIENT_KEY"), SecretKey: os.Getenv("CLIENT_SECRET")}
 
 func main() {
 	rlog.SetLogLevel("error")
@@ -70,6 +74,7 @@ func answer(kind string, value any) {
 func send(nameServer, topic, tag string, level int, bodies []string) (any, error) {
 	sender, err := rocketmq.NewProducer(
 		producer.WithNameServer([]string{nameServer}),
+		producer.WithCredentials(keys),
 		producer.WithGroupName("PG_go"),
 		producer.WithSendMsgTimeout(10*time.Second),
 	)
@@ -103,6 +108,7 @@ func consume(nameServer, topic, group, tags, count string) (any, error) {
 	}
 	receiver, err := rocketmq.NewPushConsumer(
 		consumer.WithNameServer([]string{nameServer}),
+		consumer.WithCredentials(keys),
 		consumer.WithGroupName(group),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
 	)
@@ -156,6 +162,7 @@ func retry(nameServer, topic, group, most, count string) (any, error) {
 	}
 	receiver, err := rocketmq.NewPushConsumer(
 		consumer.WithNameServer([]string{nameServer}),
+		consumer.WithCredentials(keys),
 		consumer.WithGroupName(group),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
 		consumer.WithMaxReconsumeTimes(int32(retries)),
@@ -231,6 +238,7 @@ func transact(nameServer, topic, group, checks string, bodies []string) (any, er
 	listener := &fates{asked: map[string]int{}, checks: make(chan string, 1000)}
 	sender, err := rocketmq.NewTransactionProducer(listener,
 		producer.WithNameServer([]string{nameServer}),
+		producer.WithCredentials(keys),
 		producer.WithGroupName(group),
 		producer.WithSendMsgTimeout(10*time.Second),
 	)
@@ -269,6 +277,7 @@ func request(nameServer, topic, milliseconds string, bodies []string) (any, erro
 	}
 	sender, err := rocketmq.NewProducer(
 		producer.WithNameServer([]string{nameServer}),
+		producer.WithCredentials(keys),
 		producer.WithGroupName("PG_go_request"),
 		producer.WithSendMsgTimeout(10*time.Second),
 	)

@@ -16,7 +16,7 @@ import (
 	"github.com/apache/rocketmq-clients/golang/v5/credentials"
 )
 
-const limit = 60 * time.Second
+var limit = seconds("CONSUME_LIMIT_S", "60")
 
 type received struct {
 	Body    string `json:"body"`
@@ -38,9 +38,22 @@ func check(fault error) {
 	}
 }
 
+func told(name, otherwise string) string {
+	if value := os.Getenv(name); value != "" {
+		return value
+	}
+	return otherwise
+}
+
+func seconds(name, otherwise string) time.Duration {
+	value, fault := time.ParseDuration(told(name, otherwise) + "s")
+	check(fault)
+	return value
+}
+
 func config(group string) *rmq.Config {
-	none := &credentials.SessionCredentials{AccessKey: "none", AccessSecret: "none"}
-	return &rmq.Config{Endpoint: os.Args[2], ConsumerGroup: group, Credentials: none}
+	keys := &credentials.SessionCredentials{AccessKey: told("CLIENT_KEY", "none"), AccessSecret: told("CLIENT_SECRET", "none")}
+	return &rmq.Config{Endpoint: os.Args[2], ConsumerGroup: group, Credentials: keys}
 }
 
 func message(topic, body string) *rmq.Message {

@@ -9,7 +9,8 @@
 //   Walk priority ENDPOINT TOPIC PRIORITY BODY...  Walk recall ENDPOINT TOPIC MILLISECONDS BODY...  (from 5.1 on)
 //
 // TAGS may be `sql:` and an expression. WALK_TLS=1 asks for TLS, WALK_PAD=n fills bodies with dots to n bytes: they are
-// taken off again where a body is shown, beside its size. Consumers print `got BODY` as they go.
+// taken off again where a body is shown, beside its size. Consumers print `got BODY` as they go. CLIENT_KEY and
+// CLIENT_SECRET sign its calls, CONSUME_LIMIT_S is how long it waits for messages.
 import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -23,6 +24,7 @@ import java.util.concurrent.TimeUnit;
 import org.apache.rocketmq.client.apis.ClientConfiguration;
 import org.apache.rocketmq.client.apis.ClientConfigurationBuilder;
 import org.apache.rocketmq.client.apis.ClientServiceProvider;
+import org.apache.rocketmq.client.apis.StaticSessionCredentialsProvider;
 import org.apache.rocketmq.client.apis.consumer.ConsumeResult;
 import org.apache.rocketmq.client.apis.consumer.FilterExpression;
 import org.apache.rocketmq.client.apis.consumer.FilterExpressionType;
@@ -36,7 +38,7 @@ import org.apache.rocketmq.client.apis.producer.Transaction;
 import org.apache.rocketmq.client.apis.producer.TransactionResolution;
 
 public class Walk {
-  static final long LIMIT_S = 60;
+  static final long LIMIT_S = Long.parseLong(System.getenv().getOrDefault("CONSUME_LIMIT_S", "60"));
   static final ClientServiceProvider PROVIDER = ClientServiceProvider.loadService();
   static final String DOTS = ".".repeat(Integer.parseInt(System.getenv().getOrDefault("WALK_PAD", "0")));
   static ClientConfiguration configuration;
@@ -49,6 +51,10 @@ public class Walk {
       builder.getClass().getMethod("enableSsl", boolean.class).invoke(builder, System.getenv("WALK_TLS") != null);
     } catch (NoSuchMethodException older) {
       System.err.println("this client always speaks TLS");  // 5.0.0
+    }
+    String key = System.getenv("CLIENT_KEY");
+    if (key != null) {
+      builder.setCredentialProvider(new StaticSessionCredentialsProvider(key, System.getenv("CLIENT_SECRET")));
     }
     configuration = builder.build();
     topic = words[2];

@@ -6,7 +6,9 @@ const { ConsumeResult, FilterExpression, Producer, PushConsumer, SimpleConsumer 
 
 const COMMIT = 1; // of TransactionResolution
 const SQL = 2; // of FilterType
-const LIMIT_MS = 60000;
+const LIMIT_MS = Number(process.env.CONSUME_LIMIT_S || 60) * 1000;
+const { CLIENT_KEY: accessKey, CLIENT_SECRET: accessSecret } = process.env;
+const sessionCredentials = accessKey ? { accessKey, accessSecret } : undefined;
 const sslEnabled = Boolean(process.env.WALK_TLS);
 const size = Number(process.env.WALK_PAD || 0);
 const [command, endpoints, topic, ...words] = process.argv.slice(2);
@@ -23,7 +25,7 @@ function message(body, more) {
 }
 
 async function producing(more, work) {
-  const producer = new Producer({ endpoints, sslEnabled, namespace: '', topic, ...more });
+  const producer = new Producer({ endpoints, sslEnabled, sessionCredentials, namespace: '', topic, ...more });
   await producer.startup();
   const result = await work(producer);
   await producer.shutdown();
@@ -68,7 +70,7 @@ function subscribed(tags) {
 
 async function simple(consumerGroup, tags, count) {
   const subscriptions = subscribed(tags);
-  const more = { endpoints, sslEnabled, namespace: '', awaitDuration: 5000 };
+  const more = { endpoints, sslEnabled, sessionCredentials, namespace: '', awaitDuration: 5000 };
   const consumer = new SimpleConsumer({ consumerGroup, subscriptions, ...more });
   await consumer.startup();
   const received = [], end = Date.now() + LIMIT_MS;
@@ -98,7 +100,7 @@ async function push(consumerGroup, tags, count, result, took = 0) {
       return result;
     },
   };
-  const more = { endpoints, sslEnabled, namespace: '' };
+  const more = { endpoints, sslEnabled, sessionCredentials, namespace: '' };
   const consumer = new PushConsumer({ consumerGroup, subscriptions, messageListener, ...more });
   await consumer.startup();
   const end = Date.now() + LIMIT_MS;

@@ -25,9 +25,10 @@ from rocketmq import (
     TransactionResolution,
 )
 
-LIMIT_S = 60.0
+LIMIT_S = float(os.environ.get("CONSUME_LIMIT_S", "60"))
 COMMAND, ENDPOINTS, TOPIC, *WORDS = sys.argv[1:]
-CONFIGURATION = ClientConfiguration(ENDPOINTS, Credentials())
+KEYS = Credentials(os.environ.get("CLIENT_KEY", ""), os.environ.get("CLIENT_SECRET", ""))
+CONFIGURATION = ClientConfiguration(ENDPOINTS, KEYS)
 IS_TLS = "WALK_TLS" in os.environ
 
 

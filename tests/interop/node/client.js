@@ -4,11 +4,13 @@
 //   client.js send NAMESERVER TOPIC TAG BODY...
 //   client.js delay NAMESERVER TOPIC LEVEL BODY...
 //   client.js consume NAMESERVER TOPIC GROUP TAGS COUNT
+//
+// CLIENT_KEY and CLIENT_SECRET sign its requests, CONSUME_LIMIT_S is how long it waits for messages.
 'use strict';
 
 const { Consumer, Producer, Message } = require('ali-ons');
 
-const LIMIT_MS = 30000;
+const { CLIENT_KEY = 'none', CLIENT_SECRET = 'none', CONSUME_LIMIT_S = 30 } = process.env;
 
 function answer(kind, value) {
   process.stdout.write(`@@${JSON.stringify({ [kind]: value })}\n`);
@@ -18,8 +20,8 @@ function options(nameServer, more) {
   return {
     httpclient: {}, // only asked for with Aliyun's address service, but asserted
     nameSrv: nameServer,
-    accessKeyId: 'none',
-    accessKeySecret: 'none',
+    accessKeyId: CLIENT_KEY,
+    accessKeySecret: CLIENT_SECRET,
     logger: { info() {}, debug() {}, warn: console.error, error: console.error },
     ...more,
   };
@@ -52,7 +54,7 @@ async function consume(nameServer, topic, group, tags, count) {
   consumer.on('error', failure => console.error(String(failure)));
   const received = [];
   const enough = new Promise(resolve => {
-    setTimeout(resolve, LIMIT_MS);
+    setTimeout(resolve, CONSUME_LIMIT_S * 1000);
     consumer.subscribe(topic, tags, async message => {
       received.push({ body: message.body.toString(), tag: message.tags });
       if (received.length >= Number(count)) resolve();

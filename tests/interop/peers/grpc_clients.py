@@ -29,11 +29,18 @@ class GrpcClient:
     """Sends and consumes through an endpoint by the client library of another language."""
 
     def __init__(
-        self, name: str, start: Callable[[], tuple[Sequence[str], Mapping[str, str]]], *, can_push: bool = True
+        self,
+        name: str,
+        start: Callable[[], tuple[Sequence[str], Mapping[str, str]]],
+        *,
+        can_push: bool = True,
+        limit_s: float = 120,
     ) -> None:
+        """`limit_s`: how long a command may take."""
         self.name = name
         self.start = start
         self.can_push = can_push
+        self.limit_s = limit_s
 
     def told(self, **variables: str) -> GrpcClient:
         """Return the same client with these in its environment."""
@@ -42,7 +49,11 @@ class GrpcClient:
             command, env = self.start()
             return command, {**env, **variables}
 
-        return GrpcClient(self.name, start, can_push=self.can_push)
+        return GrpcClient(self.name, start, can_push=self.can_push, limit_s=self.limit_s)
+
+    def within(self, limit_s: float) -> GrpcClient:
+        """Return the same client with another limit."""
+        return GrpcClient(self.name, self.start, can_push=self.can_push, limit_s=limit_s)
 
     def send(self, endpoint: str, topic: str, tag: str, bodies: Sequence[str], *, home: Path) -> list[str]:
         """Return the ids of what was sent."""
@@ -85,7 +96,7 @@ class GrpcClient:
 
     def _run(self, words: Sequence[str], home: Path) -> list[Any]:
         with self.starting(words, home) as program:
-            done: list[Any] = answer_of(program, timeout_s=120)
+            done: list[Any] = answer_of(program, timeout_s=self.limit_s)
             return done
 
 

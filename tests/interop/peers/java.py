@@ -23,6 +23,7 @@ from .process import Program, ProgramFailed, answer_of
 
 SERVERS = ("5.5.0", "5.3.3")  # complete versions: name server, broker, tools, client
 CLIENTS = (*SERVERS, "4.9.8")
+OLD_CLIENTS = ("4.5.2", "4.9.3")  # up to 4.9.3 they add a field to what they have signed
 SERVER_PARTS, CLIENT_PARTS = ("broker", "namesrv", "tools"), ("client", "tools")
 SOURCES = Path(__file__).resolve().parent.parent / "java"
 
@@ -72,9 +73,9 @@ def fetched(name: str, version: str, artifacts: Sequence[str]) -> Path:
     return cache.once(name, build) / "lib"
 
 
-def classes(version: str) -> Path:
-    """Our small Java applications, compiled against the jars of one version."""
-    sources = sorted(SOURCES.glob("*.java"))
+def classes(version: str, names: Sequence[str] = ()) -> Path:
+    """Our small Java applications, all or those named, compiled against the jars of one version."""
+    sources = [SOURCES / f"{name}.java" for name in names] or sorted(SOURCES.glob("*.java"))
     content = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
     library = jars(version)
 
@@ -112,13 +113,13 @@ def start(
     home: Path,
     jvm: Sequence[str] = QUICK,
     env: Mapping[str, str] | None = None,
-    programs: bool = False,
+    programs: bool | Sequence[str] = False,
 ) -> Program:
-    """A JVM with the jars of one version; `programs` adds our small applications to its class path."""
+    """A JVM with the jars of one version; `programs` adds our small applications to its class path, or some of them."""
     home.mkdir(parents=True, exist_ok=True)
     path = [f"{jars(version)}/*"]
     if programs:
-        path.append(str(classes(version)))
+        path.append(str(classes(version, () if programs is True else programs)))
     command = [
         runtime(),
         *OPENS,

@@ -18,6 +18,15 @@ class SmallClient:
         self._name = name
         self._start = start
 
+    def told(self, **variables: str) -> SmallClient:
+        """Return the same client with these in its environment."""
+
+        def start() -> tuple[Sequence[str], Mapping[str, str]]:
+            command, env = self._start()
+            return command, {**env, **variables}
+
+        return SmallClient(self._name, start)
+
     def send(self, name_server: str, topic: str, tag: str, bodies: Sequence[str], *, home: Path) -> list[Any]:
         """What the client says of each message, in its own words."""
         return self._run(["send", name_server, topic, tag, *bodies], home)
@@ -31,7 +40,7 @@ class SmallClient:
     ) -> list[dict[str, str]]:
         """Body and tag of what a push consumer got, as soon as `count` have arrived; fewer after 30 s.
 
-        `limit_s`: another time, which the Go client knows."""
+        `limit_s`: another time."""
         return self._run(["consume", name_server, topic, group, tags, str(count)], home, limit_s)
 
     def retry(
