@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -87,7 +87,17 @@ def allow(directory: Directory, needs: tuple[Need, ...], *, suffix: str = "", cl
         directory.put(NORMAL, policies_of(AclInfo(policies=[PolicyInfo(entries=[entry]) for entry in entries])))
 
 
-def is_refused(answer: Command) -> bool:
+class Answered(Protocol):
+    """An answer as any of the tests' clients has it."""
+
+    @property
+    def code(self) -> int: ...
+
+    @property
+    def remark(self) -> str | None: ...
+
+
+def is_refused(answer: Answered) -> bool:
     """Tell whether the gate refused a request, not a handler for reasons of its own."""
     remark = answer.remark or ""
     words = ("permission to access", "check signature failed", "username cannot be null", "is disabled", "is not found")

@@ -3,7 +3,6 @@ order."""
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from collections.abc import Iterator
@@ -11,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.protocol.command import Command
 from pyromq.protocol.requests import RequestCode as Code
-from pyromq.protocol.row import AnyRow
-from tests.access.matrix import signed
+from tests.access.over_sockets import SECURED, SHOP, ask
 from tests.coordination.etcd_peer import EtcdCluster, require_etcd
 from tests.interop import wire
 from tests.interop.peers import ours
@@ -69,37 +66,26 @@ def test_it_ends_by_sigterm_in_order(etcd: EtcdCluster, tmp_path: Path) -> None:
 def test_brokers_take_part_by_their_credentials_and_users_of_theirs_are_its_users(
     etcd: EtcdCluster, tmp_path: Path
 ) -> None:
-    secret = "a secret of this test"
-    secured = {
-        "authenticationEnabled": "true",
-        "authorizationEnabled": "true",
-        "initAuthenticationUser": json.dumps({"username": "boss", "password": secret}),
-        "innerClientAuthenticationCredentials": json.dumps({"accessKey": "inner", "secretKey": secret}),
-    }
-    name_server = ours.NameServer(tmp_path / "namesrv", secured)
+    name_server = ours.NameServer(tmp_path / "namesrv", SECURED)
     own = {"controllerDLegerGroup": "secured", "etcdPrefix": "/secured"}
-    controller = ours.Controller(tmp_path / "controller", etcd.endpoints, secured | own)
+    controller = ours.Controller(tmp_path / "controller", etcd.endpoints, SECURED | own)
     led = {"enableControllerMode": "true", "controllerAddr": controller.address}
-    master = ours.Broker(tmp_path / "broker", [name_server.address], secured | led)
+    master = ours.Broker(tmp_path / "broker", [name_server.address], SECURED | led)
     try:
         info = {"brokerName": master.name}
 
-        def asked(row: AnyRow, who: str, at: str, fields: dict[str, str], body: bytes = b"") -> wire.Answer:
-            sent = signed(Command(row.code, fields=dict(fields), body=body), who, secret)
-            return wire.ask(at, row.code, sent.fields, body=body)
-
         def is_master() -> bool:
-            answer = asked(Code.CONTROLLER_GET_REPLICA_INFO, "boss", controller.address, info)
+            answer = ask(controller.address, Code.CONTROLLER_GET_REPLICA_INFO, **info)
             return answer.fields.get("masterAddress") == master.address
 
         eventually(is_master, "the broker is named as master", 20.0)
         assert wire.ask(controller.address, Code.CONTROLLER_GET_REPLICA_INFO.code, info).code == 16
-        body = json.dumps({"password": secret, "userType": "Super"}).encode()
-        made = asked(Code.AUTH_CREATE_USER, "boss", master.address, {"username": "shop"}, body)
+        body = {"password": SHOP, "userType": "Super"}
+        made = ask(master.address, Code.AUTH_CREATE_USER, body, username="shop")
         assert made.code == 0, made
 
         def is_known() -> bool:
-            return asked(Code.CONTROLLER_GET_REPLICA_INFO, "shop", controller.address, info).code == 0
+            return ask(controller.address, Code.CONTROLLER_GET_REPLICA_INFO, b"", "shop", SHOP, **info).code == 0
 
         eventually(is_known, "the controller knows the user", 20.0)
     finally:

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pyromq.protocol.command import Command
 from pyromq.protocol.requests import RequestCode as Code
 from pyromq.protocol.row import AnyRow
-from tests.access.matrix import is_refused, signed
+from tests.access.matrix import is_refused
+from tests.access.over_sockets import SECRET, SECURED, SHOP, ask
 from tests.elected.elected_set import ElectedSet, elected_set
 from tests.elected.test_failover import eventually
 from tests.interop import wire
 
-SECRET, SHOP, TOPIC = "a secret of this test", "the secret of the shop", "orders"
-SECURED = {
-    "authenticationEnabled": "true",
-    "authorizationEnabled": "true",
-    "initAuthenticationUser": json.dumps({"username": "boss", "password": SECRET}),
-    "innerClientAuthenticationCredentials": json.dumps({"accessKey": "inner", "secretKey": SECRET}),
-}
+TOPIC = "orders"
 SEND = {
     "producerGroup": "P",
     "topic": TOPIC,
@@ -40,23 +33,11 @@ ALLOWED = {"resource": f"Topic:{TOPIC}", "actions": ["Pub"], "decision": "Allow"
 POLICIES = {"subject": "User:shop", "policies": [{"policyType": "Custom", "entries": [ALLOWED]}]}
 
 
-def ask(at: str, row: AnyRow, body: object = b"", who: str = "boss", secret: str = SECRET, **fields: str) -> Command:
-    """Ask once, on a connection of its own. The answer's code is -1 where nobody takes the request."""
-    text = body if isinstance(body, bytes) else json.dumps(body).encode()
-    command = Command(row.code, fields=fields, body=text)
-    signed(command, who, secret)
-    try:
-        answer = wire.ask(at, row.code, command.fields, body=text)
-    except OSError:
-        return Command(-1)
-    return Command(answer.code, remark=answer.remark)
-
-
-def done(answer: Command) -> bool:
+def done(answer: wire.Answer) -> bool:
     return answer.code == 0
 
 
-async def sends(at: str, who: str, secret: str) -> Command:
+async def sends(at: str, who: str, secret: str) -> wire.Answer:
     return await asyncio.to_thread(partial(ask, at, Code.SEND_MESSAGE, b"x", who, secret, **SEND))
 
 
@@ -94,7 +75,7 @@ async def _revoked(members: ElectedSet, row: AnyRow, body: Any, fields: dict[str
     killed = await members.master()
     assert done(ask(master, row, body, **fields))
     killed.kill()
-    answers: list[Command] = []
+    answers: list[wire.Answer] = []
 
     async def is_led() -> bool:
         answers.extend([await sends(at, "shop", SHOP) for at in others])

@@ -93,7 +93,7 @@ class AccessSettings(GateSettings):
 
     allow_copy_user: bool = setting(
         True,
-        help="super users may read passwords, as RocketMQ's copyUser needs it; false: nobody is given one",
+        help="super users may read passwords, as RocketMQ's copyUser needs it; false: only servers of the cluster may",
     )
     access_secret: str = setting(
         "", help="what users' passwords are sealed with on disk; empty: a key file made for it, pyromq/access.key"
