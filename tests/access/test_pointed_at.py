@@ -10,6 +10,7 @@ import pytest
 
 from pyromq.access.directory import Directory
 from pyromq.access.forms import policies_of
+from pyromq.access.signatures import Signer
 from pyromq.model.ids import offset_message_id
 from pyromq.model.names import HALF_TOPIC
 from pyromq.protocol.access import NameIn
@@ -28,7 +29,7 @@ OWN, OTHERS = "own", "others"  # topics: of the user, and the one that the messa
 class Pointing(NamedTuple):
     """How a request points at a message, and what one must be allowed for it: on the message, and besides."""
 
-    fields: Callable[[Record], dict[str, str]]
+    fields: Callable[[Record], dict[str, Any]]
     action: str
     besides: tuple[str, ...] = ()
     is_half: bool = False
@@ -168,11 +169,11 @@ async def test_half_messages_are_shown_to_producers_who_may_send_them(tmp_path: 
     async with virtual_broker(tmp_path, **ON) as life:
         directory = life.broker.base.access.table.directory
         make_users(directory)
-        life.sign = lambda command: signed(command, SUPER) and None
+        life.sign = Signer(SUPER, SECRET).sign
         pairs = {"TRAN_MSG": "true", "PGROUP": "P", "UNIQ_KEY": "unique"}
         born = life.clock.now_ms()
         assert (await life.send(OTHERS, b"theirs", properties=pairs, sysFlag=4, bornTimestamp=born)).code == 0
-        life.sign = lambda command: signed(command, NORMAL) and None
+        life.sign = Signer(NORMAL, SECRET).sign
 
         async def asked() -> int:
             body = b'{"clientID":"spy","producerDataSet":[{"groupName":"P"}],"consumerDataSet":[]}'
@@ -203,7 +204,7 @@ async def test_what_is_passed_on_to_a_client_has_no_signature(tmp_path: Path) ->
         )
         assert (await running.client.call(running.address, signed(command, SUPER), 20)).code == 0
         record = await stored(running, OTHERS, {}, is_half=False)
-        fields: dict[str, Any] = WAYS[Code.CONSUME_MESSAGE_DIRECTLY].fields(record)
+        fields = WAYS[Code.CONSUME_MESSAGE_DIRECTLY].fields(record)
         for code in (Code.CONSUME_MESSAGE_DIRECTLY, Code.GET_CONSUMER_RUNNING_INFO):
             assert (await ask(running, code, SUPER, **fields)).code == 0
         assert [one.code for one in running.received if one.code != Code.NOTIFY_CONSUMER_IDS_CHANGED] == [309, 307]
