@@ -81,7 +81,7 @@ def frame_of(kind: str, queue: int) -> bytes:
     """A signed request with a binary header, in which its number has a place of its own: it is not signed."""
     if kind == "send":
         fields = {"a": "P", "b": "T", "c": "TBW102", "d": "4", "e": str(queue), "f": "0", "g": "1700000000000"}
-        fields |= {"h": "0", "i": "", "j": "0", "k": "false"}
+        fields |= {"h": "0", "i": "UNIQ_KEY\x01u\x02", "j": "0", "k": "false"}  # a kernel takes those with an id
         command = Command(code=Code.SEND_MESSAGE_V2, fields=fields, body=b"hello", encoding=Encoding.ROCKETMQ)
     else:
         fields = {"consumerGroup": "G", "topic": "T", "queueId": str(queue), "queueOffset": "0", "maxMsgNums": "1"}
