@@ -8,11 +8,13 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 from .. import logs
+from ..access.settings import AccessSettings
 from ..ambient import Clock
 from ..audit.opening import audit_log
 from ..audit.settings import AuditSettings
 from ..config import Loaded
 from ..machine.budget import Budget, budget_of_process
+from ..machine.core_dumps import forbid_core_dumps
 from ..machine.garbage import settled
 from ..machine.helper_threads import helper_threads
 from ..protocol.json import load_dialect
@@ -52,6 +54,8 @@ async def run(
     load_dialect()
     config = loaded.config
     config.check_daemon()
+    if config.part(AccessSettings).authentication_enabled:
+        forbid_core_dumps()
     reserved = config.part(TransportSettings).reserved_descriptors
     shared, budget = budget, budget or budget_of_process(queue_files=config.max_open_queue_files, reserved=reserved)
     for notice in loaded.notices:

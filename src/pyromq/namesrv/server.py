@@ -20,6 +20,7 @@ from ..audit.opening import audit_log
 from ..config import Live, Loaded
 from ..errors import ConfigError
 from ..machine.budget import Budget, budget_of_process
+from ..machine.core_dumps import forbid_core_dumps
 from ..machine.helper_threads import helper_threads
 from ..metrics.exporting import Exporting, MetricsSource
 from ..metrics.families import LabelSets
@@ -213,6 +214,8 @@ async def run(
     for notice in loaded.notices:
         log.warning("configuration", notice=notice)
     config = loaded.config
+    if config.access.authentication_enabled:
+        forbid_core_dumps()
     loaded = with_certificate("namesrv", loaded, config, config.tls_folder, [config.bind_address], clock.now_ms())
     async with AsyncExitStack() as stack:
         run_blocking = stack.enter_context(helper_threads(1))
