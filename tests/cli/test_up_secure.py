@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import stat
 from contextlib import suppress
@@ -12,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pyromq.cli.main import cli
+from tests.access.hidden import told_in, told_in_files
 from tests.cli.test_up_brokers import up
 
 
@@ -64,6 +66,9 @@ async def test_only_users_are_let_in_and_commands_find_their_keys(
         assert "username cannot be null" in stranger.output
         plain = await typed("topic", "list", "-n", names, "--timeout", "2")
         assert plain.exit_code == 2, plain.output
+    kept = json.loads((data / "secure.json").read_text())
+    assert told_in_files(data, kept.values(), [data / "secure.json"]) == {}
+    assert told_in("".join(cluster.lines).encode(), kept.values()) == []
     done = await asyncio.to_thread(CliRunner().invoke, cli, ["up", "--data", str(data), "--namesrv-port", "0"])
     assert done.exit_code == 78
     assert "start it with --secure again" in done.output
