@@ -7,11 +7,14 @@ files), where a command prints it once, and in the answers that super users get.
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import random
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from click.testing import CliRunner
@@ -57,7 +60,7 @@ class House:
             "storePathRootDir": str(home / "store"),
         }
         self.conf.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        command = [sys.executable, "-m", "pyromq.cli.main", "broker", "-c", self.conf, *LOUD]
+        command: list[str | Path] = [sys.executable, "-m", "pyromq.cli.main", "broker", "-c", self.conf, *LOUD]
         self.broker = Program(command, name="broker", cwd=home, env={"HOME": str(home)})
         self.broker.wait_for("pyromq broker ready on ")
         self.printed: list[str] = []
@@ -83,7 +86,7 @@ class House:
 
     def told(self) -> dict[object, list[bytes]]:
         """Every place that has a secret in it and should not."""
-        found: dict[object, list[bytes]] = dict(told_in_files(self.home, SECRETS, self.allowed))
+        found: dict[object, list[bytes]] = {**told_in_files(self.home, SECRETS, self.allowed)}
         texts = {f"printed {number}": text for number, text in enumerate(self.printed)}
         for program in self.programs:
             texts[f"output of {program.name}"] = "\n".join(program.lines)
@@ -182,17 +185,17 @@ async def is_asked_by_hand(house: House) -> None:
                     answer = await client.call(address, signed(command, SUPER, ADMINS), 20)
                     house._noted(f"{answer.remark} {answer.fields} {bytes(answer.body)!r}")
                     assert answer.code != 0
-            for code, fields, body in (
+            odd: list[tuple[int, dict[str, str], object]] = [
                 (Code.AUTH_CREATE_USER, {"username": "x" * 5000}, {"password": OTHER}),
                 (Code.AUTH_CREATE_USER, {"username": "y"}, {"password": OTHER, "userType": 5}),
                 (Code.AUTH_CREATE_USER, {}, {"password": OTHER}),
                 (Code.AUTH_UPDATE_USER, {"username": "typed"}, [OTHER]),
                 (Code.AUTH_CREATE_ACL, {"subject": "User:typed"}, {"password": OTHER, "policies": OTHER}),
-            ):
-                command = Command(code=code, fields=fields, body=json.dumps(body).encode())
+            ]
+            for number, fields, body in odd:
                 for secret in (ADMINS, "guessed"):
-                    copied = Command(code=code, fields=dict(fields), body=command.body)
-                    answer = await client.call(address, signed(copied, SUPER, secret), 20)
+                    command = Command(code=number, fields=dict(fields), body=json.dumps(body).encode())
+                    answer = await client.call(address, signed(command, SUPER, secret), 20)
                     house._noted(f"{answer.remark} {answer.fields} {bytes(answer.body)!r}")
 
 
@@ -207,11 +210,25 @@ def test_no_secret_stands_where_it_should_not(house: House) -> None:
     said = "\n".join(line for program in house.programs for line in program.lines)
     assert "user created" in said
     assert "request refused" in said
-    house.broker.signal(15)
+    house.broker.signal(signal.SIGTERM)
     house.broker.wait()
-    house.names.program.signal(15)
+    house.names.program.signal(signal.SIGTERM)
     house.names.program.wait()
     assert house.told() == {}
     kept = list(house.home.rglob("access.json*"))
     assert any(b"siv1:" in path.read_bytes() for path in kept)  # the search would have found them there
     assert [path for path in kept if path.stat().st_mode & 0o077] == []
+
+
+def test_a_secret_is_found_in_every_form() -> None:
+    secret = 'a "secret" of 27 characters'
+    for text in (
+        secret,
+        f"password={secret}, and more",
+        json.dumps({"password": secret}),
+        secret.encode().hex(),
+        *(base64.b64encode(b"x" * before + secret.encode() + b" and more").decode() for before in range(5)),
+        quote(secret),
+    ):
+        assert told_in(text.encode(), [secret]), text
+    assert not told_in(b"another secret of some characters", [secret])

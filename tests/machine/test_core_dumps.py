@@ -26,7 +26,16 @@ def is_dumped(folder: Path, daemon: str, settings: str) -> bool:
     most = 1 << 20 if before[1] == resource.RLIM_INFINITY else min(before[1], 1 << 20)
     resource.setrlimit(resource.RLIMIT_CORE, (most, before[1]))
     try:
-        command = [sys.executable, "-m", "pyromq.cli.main", daemon, "--listen", "127.0.0.1:0", "-c", conf]
+        command: list[str | Path] = [
+            sys.executable,
+            "-m",
+            "pyromq.cli.main",
+            daemon,
+            "--listen",
+            "127.0.0.1:0",
+            "-c",
+            conf,
+        ]
         program = Program(command, name=daemon, cwd=folder, env={"HOME": str(folder)})
     finally:
         resource.setrlimit(resource.RLIMIT_CORE, before)
