@@ -86,7 +86,8 @@ class House:
 
     def told(self) -> dict[object, list[bytes]]:
         """Every place that has a secret in it and should not."""
-        found: dict[object, list[bytes]] = {**told_in_files(self.home, SECRETS, self.allowed)}
+        found: dict[object, list[bytes]] = {}
+        found.update(told_in_files(self.home, SECRETS, self.allowed).items())
         texts = {f"printed {number}": text for number, text in enumerate(self.printed)}
         for program in self.programs:
             texts[f"output of {program.name}"] = "\n".join(program.lines)
