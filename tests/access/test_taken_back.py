@@ -18,14 +18,13 @@ import pytest
 
 from pyromq.access.signatures import Signer
 from pyromq.ambient import SystemClock
-from pyromq.kernel.choice import is_built
+from pyromq.kernel.choice import kernel_name
 from pyromq.protocol.command import Command, Encoding
 from pyromq.protocol.frame import encode_frame
 from pyromq.protocol.requests import RequestCode as Code
 from pyromq.transport.client import RemotingClient
 from tests.access.matrix import SECRET, SUPER, signed
 from tests.interop.peers import ours
-from tests.support import require
 
 USER, PASSWORD = "shop", "the secret of the shop"
 CONNECTIONS, WINDOW = 12, 32  # and requests of one of them that are on their way
@@ -158,18 +157,15 @@ class Load(asyncio.Protocol):
         return self._done
 
 
-@pytest.fixture(scope="module", params=["native", "python"])
-def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ours.Broker]:
-    if request.param == "native":
-        require(is_built(), "the native kernel (make native)")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYROMQ_KERNEL", request.param)
-        started = ours.Broker(tmp_path_factory.mktemp(request.param), [], SETTINGS)
-        try:
-            started.program.wait_for(rf"\({request.param} kernel\)")
-            yield started
-        finally:
-            started.kill()
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ours.Broker]:
+    """One with the kernel that the whole run is about: CI has one run of each."""
+    started = ours.Broker(tmp_path_factory.mktemp("broker"), [], SETTINGS)
+    try:
+        started.program.wait_for(rf"\({kernel_name()} kernel\)")
+        yield started
+    finally:
+        started.kill()
 
 
 @pytest.mark.parametrize("name", CHANGES)
