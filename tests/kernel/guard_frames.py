@@ -19,7 +19,7 @@ from pyromq.protocol.command import Command
 from pyromq.protocol.frame import FrameLimits, decode_frames, encode_frame
 from pyromq.testing.clock import ManualClock
 from tests.broker.virtual import Virtual, virtual_broker
-from tests.kernel.twins import PEER, choose, contents, ready, split
+from tests.kernel.twins import PEER, choose, contents, know_everybody, ready, split
 from tests.transport.support import BytesPeer, raw_peer
 
 SECRET = "a secret of the guard"
@@ -110,6 +110,7 @@ async def outcome(folder: Path, steps: Sequence[Step], module: ModuleType | None
     """Steps one after the other: bytes are written, seconds pass, and calls change something in the broker."""
     with pytest.MonkeyPatch.context() as patch:
         choose(patch, module)
+        know_everybody(patch)
         clock = ManualClock(1_700_000_000_000)
         async with virtual_broker(folder, clock=clock, **(ON | settings)) as life:
             life.sign = Signer(BOSS, SECRET).sign

@@ -69,9 +69,10 @@ async def fill(life: Virtual, topic: str = "A") -> None:
         await sending
 
 
-async def story(life: Virtual) -> list[tuple[str, list[bytes]]]:
+async def story(life: Virtual, **metadata: str) -> list[tuple[str, list[bytes]]]:
     """Every answer of a simple consumer's life, by its method."""
     client = Client(life)
+    client.metadata |= metadata
     await client.consume("g", "A")
     said = [("ReceiveMessage", await client.ask("ReceiveMessage", wish()))]  # opens the lanes
     received: list[v2.Message] = []

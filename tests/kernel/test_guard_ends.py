@@ -15,6 +15,7 @@ from tests.broker.virtual import Virtual
 from tests.kernel.guard_frames import (
     BOSS,
     GONE,
+    SECRET,
     SHOP,
     Outcome,
     Step,
@@ -132,6 +133,21 @@ async def test_commits_between_sends_of_several_users(tmp_path: Path) -> None:
     seen = await same(tmp_path, [*HALVES, burst], native_module())
     assert set(codes(seen).values()) == {0}
     assert seen.sent_by_kernel == 13 + 20
+
+
+async def test_for_whom_a_gateway_asks(tmp_path: Path) -> None:
+    """It signs as a server, which may everything, and names whose rights count: the handlers look at those."""
+    inner = {"inner_client_authentication_credentials": f'{{"accessKey":"{BOSS}","secretKey":"{SECRET}"}}'}
+    known = await places(tmp_path, **inner)
+    named = {"pyromqUser": SHOP, "pyromqSource": "127.0.0.1"}
+    frames = [
+        signed(end(20, *known[20]), BOSS),
+        signed(end(21, *known[21], **named), BOSS),
+        signed(end(10, *known[10], **named), BOSS),
+    ]
+    seen = await same(tmp_path, [*HALVES, *frames], native_module(), **inner)
+    assert ended(seen) == {20: 0, 21: REFUSED, 10: 0}
+    assert seen.sent_by_kernel == 13 + 1
 
 
 CHANGES: dict[str, Callable[[Virtual], object]] = {

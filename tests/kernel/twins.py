@@ -20,6 +20,7 @@ from pyromq.model.ids import pack_host
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.store.files.disk import Disk
 from pyromq.testing.clock import ManualClock
+from pyromq.transport.settings import StrangerSettings
 from tests.broker.virtual import Virtual, virtual_broker
 from tests.support import require
 from tests.transport.support import BytesPeer, RawPeer, raw_peer
@@ -68,6 +69,11 @@ TOPICS = (
     TopicConfig(topic_name="ReadOnly", perm=4),
     TopicConfig(topic_name="Many", topic_filter_type="MULTI_TAG"),
 )
+
+
+def know_everybody(patch: pytest.MonkeyPatch) -> None:
+    """Connections to brokers made from now on count as such that have shown who they are: no kernel serves others."""
+    patch.setattr(StrangerSettings, "within", lambda self, limits, body_bytes: limits)
 
 
 def choose(patch: pytest.MonkeyPatch, module: ModuleType | None) -> None:

@@ -198,8 +198,13 @@ class AccessGate:
         self._check_date(date)
         return principal_of_user(user, source, Proof.SIGNATURE)
 
+    @property
+    def call_signature_seconds(self) -> int:
+        """Return how far the date of a gRPC call may be off; 0: it may be any text."""
+        return self._settings.call_signature_seconds
+
     def _check_date(self, date: str) -> None:
-        most = self._settings.call_signature_seconds
+        most = self.call_signature_seconds
         if not most:
             return
         try:
@@ -267,8 +272,7 @@ class AccessGate:
         principal = Principal(source=source_of(remote))
         try:
             principal = self._caller(rpc, authorization, date, principal.source)
-            if self._settings.authorization_enabled and rpc not in self._unjudged and not self._may_do_all(principal):
-                self.judge(principal, rpc, asked())
+            self._judge_call(rpc, principal, asked)
         except RequestRefused as fault:
             self._report(principal, rpc, remote, str(fault))
             raise
@@ -293,6 +297,18 @@ class AccessGate:
         except RequestRefused as fault:
             self._report(Principal(source=source), rpc, remote, str(fault))
             raise
+
+    def allows_call(self, rpc: str, principal: Principal, asked: Callable[[], Iterable[Want]]) -> bool:
+        """Tell whether somebody may make a gRPC call that asks for this."""
+        try:
+            self._judge_call(rpc, principal, asked)
+        except RequestRefused:
+            return False
+        return True
+
+    def _judge_call(self, rpc: str, principal: Principal, asked: Callable[[], Iterable[Want]]) -> None:
+        if self._settings.authorization_enabled and rpc not in self._unjudged and not self._may_do_all(principal):
+            self.judge(principal, rpc, asked())
 
     def judge(self, principal: Principal, what: str, asked: Iterable[Want]) -> None:
         """Raise RequestRefused unless a principal may have everything that is asked for."""

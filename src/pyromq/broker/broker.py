@@ -208,7 +208,7 @@ class Broker:
         self.listeners.serve_calls(self.grpc.methods)
         self.grpc.services.renewals.open_points = OpenMessages(self.pop_parts.lanes)
         self.pop_parts.aging.leaving = partial(leaving, self.grpc)
-        serve_plain_calls(base, self.grpc, self.pop_parts.handler.held, self.servers)
+        serve_plain_calls(base, self.grpc, self.pop_parts.handler.held, self.listeners.fed)
         self.verdicts, self.pull_verdicts = self.listeners.verdicts, self.listeners.pull_verdicts
         self.metering = self._metering(ports, parts)
         self._carry_before_deletion()

@@ -61,6 +61,11 @@ def screening(gate: AccessGate) -> Screen:
     return screen
 
 
+def may_call(gate: AccessGate, principal: Principal, request: Any) -> bool:
+    """Tell whether somebody may make a call with this request."""
+    return gate.allows_call(_PACKAGE + type(request).__name__, principal, lambda: wants_of(request))
+
+
 def wants_of(request: Any) -> Iterator[Want]:
     """Yield what a request asks for. RequestRefused if it names nothing where it must."""
     asks = _ASKS.get(type(request).__name__)

@@ -55,7 +55,8 @@ class PopHandler:
     _tasks: set[asyncio.Future[None]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.held = HeldPops(self.clock, self.arrivals, self._retry, self._end, self._resumed.finish)
+        held = self._retry, self._end, self._dismiss, self._resumed.finish
+        self.held = HeldPops(self.clock, self.arrivals, *held)
 
     def __call__(self, request: RequestOf[PopMessage, None]) -> Answer:
         ticket = self._checked(request)
@@ -93,7 +94,10 @@ class PopHandler:
         return revive_queue, self.pick(queue_order.CHANCES)
 
     async def _answer_later(self, ticket: PopTicket, pending: Awaitable[None]) -> Reply | None:
+        before = self.held.dismissals
         await pending
+        if self.held.dismissals != before and not ticket.records:
+            return ticket.reply(ResponseCode.POLLING_TIMEOUT)  # it may not wait any more: its client asks again
         return self._answer(ticket)
 
     def _answer(self, ticket: PopTicket) -> Reply | None:
@@ -141,20 +145,32 @@ class PopHandler:
         pop = waiter.ticket
         found = self._resumed.search(pop, is_last=False) if isinstance(pop, KernelPop) else None
         if found is None:
-            return self._again(pop, lambda ticket: self._found_or_back(waiter, ticket))
+            before = self.held.dismissals
+            return self._again(pop, lambda ticket: self._found_or_back(waiter, ticket, before))
         if not found:
             self.held.put_back(waiter)
         return found or 1
 
-    def _found_or_back(self, waiter: SuspendedPull[AnyPop], ticket: PopTicket) -> None:
-        if ticket.records:
-            self._hand_out(ticket)
+    def _found_or_back(self, waiter: SuspendedPull[AnyPop], ticket: PopTicket, dismissals: int) -> None:
+        if ticket.records or self.held.dismissals != dismissals:
+            self._answer_at_last(ticket)
         else:
             self.held.put_back(waiter)
 
     def _end(self, pop: AnyPop) -> None:
         if not isinstance(pop, KernelPop) or self._resumed.search(pop, is_last=True) is None:
             self._again(pop, self._answer_at_last)
+
+    def _dismiss(self, pop: AnyPop) -> None:
+        """Answer that nothing has come."""
+        request = pop.request
+        try:
+            ticket = self._checked(request, pop.born_ms)
+        except Exception as fault:
+            answer(request, failed(request, fault))
+            return
+        ticket.begin(self.clock.now_ms(), *self.next_search())
+        answer(request, ticket.reply(ResponseCode.POLLING_TIMEOUT))
 
     def _answer_at_last(self, ticket: PopTicket) -> None:
         if ticket.records:

@@ -68,7 +68,8 @@ class _Wake:
 
 class HeldPops(Generic[T]):
     """Event loop only. `retry` looks again: it answers and returns how many messages it took (one if it cannot say), or
-    calls `put_back`. `end` answers, whatever is found. `finish` is called after some of either, in the same turn."""
+    calls `put_back`. `end` answers, whatever is found; `dismiss` does without looking. `finish` is called after some of
+    these, in the same turn. `dismissals` tells who looked for long whether all were dismissed meanwhile."""
 
     def __init__(
         self,
@@ -76,10 +77,12 @@ class HeldPops(Generic[T]):
         arrivals: Arrivals,
         retry: Callable[[SuspendedPull[T]], int],
         end: Callable[[T], None],
+        dismiss: Callable[[T], None],
         finish: Callable[[], None] = lambda: None,
     ) -> None:
         self._clock, self._arrivals = clock, arrivals
-        self._retry, self._end, self._finish = retry, end, finish
+        self._retry, self._end, self._dismiss, self._finish = retry, end, dismiss, finish
+        self.dismissals = 0
         self._held: LongPoll[T] = LongPoll()
         self._watched: dict[str, _Watched] = {}
         self._queues: dict[str, set[int]] = {}  # by pair: queue numbers that somebody waits under, or did
@@ -157,6 +160,13 @@ class HeldPops(Generic[T]):
             self._timer = None
         for waiter in self._held.take_all():
             self._end(waiter.ticket)
+        self._finish()
+
+    def dismiss_all(self) -> None:
+        """Answer all that nothing has come, whatever has: who asks again is judged anew."""
+        self.dismissals += 1
+        for waiter in self._held.take_all():
+            self._dismiss(waiter.ticket)
         self._finish()
 
     def end_pairs(self, is_meant: Callable[[str, str], bool]) -> None:

@@ -1,11 +1,12 @@
 """The proxy's side of native gRPC sends: which topics and messages need no look by the RPC. Event loop only.
 
-A verdict depends on the topic and on settings; each change of one of them revokes it at once. Where requests must be
-authorised all sends go to the RPC.
+A verdict depends on the topic and on settings; each change of one of them revokes it at once. Where calls must be
+signed a guard stands before it (`grpc_guarding.py`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 
 from ...kernel.choice import native_http2
@@ -26,6 +27,7 @@ from ..pop.tickets import AnyPop
 from ..pop.waiting import HeldPops
 from .foundation import Foundation
 from .grpc import GrpcParts
+from .grpc_guarding import CallVerdicts
 from .grpc_pops import GrpcPopVerdicts
 
 BEATS = BeatRules(PATH + "Heartbeat", RENEWED.SerializeToString())
@@ -82,16 +84,20 @@ def send_rules(settings: ProxySettings) -> SendRules:
     )
 
 
-def serve_plain_calls(base: Foundation, grpc: GrpcParts, held: HeldPops[AnyPop], servers: list[Server]) -> None:
-    """Have the kernel serve plain calls on every listener that has a feed, where HTTP/2 is native and nobody must show
-    who he is. `held`: pops."""
-    native = native_http2()
-    if native is None or base.access.gate is not None:
+def serve_plain_calls(
+    base: Foundation, grpc: GrpcParts, held: HeldPops[AnyPop], servers: Iterable[tuple[Server, Feed]]
+) -> None:
+    """Have the kernel serve plain calls on every listener that has a feed, where HTTP/2 is native. `held`: pops. The
+    feeds stand behind no guard: calls have one of their own."""
+    native, gate = native_http2(), base.access.gate
+    if native is None:
         return
-    for server in servers:
-        feed = server.service.feed
+    guard = None if gate is None else CallVerdicts(gate, base.clock, native).kernel
+    for server, feed in servers:
         if feed is not feed_nothing:
             sends = GrpcSendVerdicts(base, grpc, feed, native.HotSends).kernel
             sends.serve_pops(GrpcPopVerdicts(base, grpc, held, native.HotPops).kernel)
             sends.serve_beats(native.HotBeats(partial(renews, grpc.services), BEATS))
+            if guard is not None:
+                sends.admit_by(guard)
             server.serve_hot(sends)

@@ -42,10 +42,7 @@ class GuardVerdicts:
         gate.directory.watch(lambda name: self.kernel.revoke(name.encode()))
 
     def secrets_of(self, name: bytes) -> tuple[bytes, ...] | None:
-        try:
-            return tuple(secret.encode() for secret in self._gate.user(name.decode()).secrets)
-        except (RequestRefused, UnicodeError):
-            return None
+        return secrets_of(self._gate, name)
 
     def is_signed(self, name: bytes, command: Command) -> bool:
         return is_signed(command, self._gate.user(name.decode()).secrets)
@@ -69,6 +66,14 @@ class GuardVerdicts:
     def _principal(self, connection: FeedConnection, name: bytes, by_certificate: bool) -> Principal:
         proof = Proof.CERTIFICATE if by_certificate else Proof.SIGNATURE
         return principal_of_user(self._gate.user(name.decode()), source_of(connection.address), proof)
+
+
+def secrets_of(gate: AccessGate, name: bytes) -> tuple[bytes, ...] | None:
+    """Return what an enabled user may sign with. None: there is none of that name."""
+    try:
+        return tuple(secret.encode() for secret in gate.user(name.decode()).secrets)
+    except (RequestRefused, UnicodeError):
+        return None
 
 
 def _named_by(code: int) -> tuple[bytes, ...]:

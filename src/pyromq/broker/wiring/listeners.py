@@ -193,20 +193,23 @@ class Listeners:
         self.dispatchers = {"main": main, "fast": Dispatcher(on_fast_port(handlers.ordinary), authorise, slices)}
         self.inner = Dispatcher(handlers.calls, slices=slices)  # of requests that were judged when they were gRPC calls
         self.servers: list[Server] = []
+        self.fed: list[tuple[Server, Feed]] = []  # each with its feed as it is behind the guard
         for name, dispatcher in (*self.dispatchers.items(), *([] if ports.grpc is None else [(GRPC, main)])):
-            feed = self._guarded(feeding)
-            if faults is None:
-                self.servers.append(self._server(name, dispatcher, feed))
-            else:
-                self.servers.append(self._server(name, faults.around(dispatcher), _unless(faults, feed)))
+            inner = self._feed(feeding)
+            serve: Handler = dispatcher
+            feed = self._guarded(inner)
+            if faults is not None:
+                serve, inner, feed = faults.around(serve), _unless(faults, inner), _unless(faults, feed)
+            self.servers.append(self._server(name, serve, feed))
+            self.fed.append((self.servers[-1], inner))
         if handlers.admin is not None:  # no kernel: it would take sends and pulls
             self.dispatchers[ADMIN] = Dispatcher(handlers.admin, authorise, slices)
             self.servers.append(self._server(ADMIN, self.dispatchers[ADMIN], feed_nothing))
         copies.on_give_up.append(self._cut_all)
 
-    def _guarded(self, feeding: Feeding) -> Feed:
-        """Return the kernel's feed, behind a guard where requests must be signed."""
-        feed, gate = self._feed(feeding), self._base.access.gate
+    def _guarded(self, feed: Feed) -> Feed:
+        """Return the feed that was made last, behind a guard where requests must be signed."""
+        gate = self._base.access.gate
         if gate is None or feed is feed_nothing:
             return feed
         verdicts = self.verdicts[-1]

@@ -196,9 +196,9 @@ class PopParts:
             held.end_pairs(lambda topic, _: topic == name)
 
     def end_held(self) -> None:
-        """Answer all who wait, so that they ask again."""
+        """Answer all who wait that nothing has come, so that they ask again and are judged anew."""
         for held in self._held:
-            held.end_pairs(lambda topic, group: True)
+            held.dismiss_all()
 
     def _offsets_moved(self, pair: str) -> None:
         """Wake who waits where an administrator has moved the group; offsets that were dropped wake nobody."""

@@ -2,25 +2,10 @@
 # without a call of Python's where both are known: the signature is checked against the user's prepared keys, and the
 # verdict on what the frame names was given before. Whatever is odd, wrong or not known goes to Python, which refuses.
 
-cdef extern from "sha1.h" nogil:
-    enum: SHA1_BYTES
-    ctypedef struct sha1_state:
-        pass
-    ctypedef struct hmac_key:
-        sha1_state inner, outer
-    void sha1_prepare()
-    void sha1_add(sha1_state *state, const uint8_t *data, size_t length)
-    void hmac_prepare(hmac_key *key, const uint8_t *secret, size_t length)
-    void hmac_end(const hmac_key *key, sha1_state *state, uint8_t *digest)
-    bint is_same_in_constant_time(const uint8_t *a, const uint8_t *b, size_t length)
-
 cdef enum:
     SIGNATURE_CHARS = 28      # the digest in Base64
-    MOST_SECRETS = 2          # of a user: the new one, and the one before while he changes it
     MOST_NAMED = 2            # fields of a request that name what a verdict on it is about
     MOST_GUARDED = 12         # codes
-    MOST_IDENTITIES = 20000   # that are known at a time
-    MOST_VERDICTS = 4096      # on one of them
     BATCH_OF_ACKS = 200151    # names groups and topics in its body
     END_OF_HALF = 37          # is about the topic of a half message, which only the log says
 
@@ -29,25 +14,6 @@ cdef struct Guarded:
     int64_t code
     int names
     Text name[MOST_NAMED]
-
-sha1_prepare()
-
-
-@cython.auto_pickle(False)
-cdef class KnownUser:
-    """A user at one address: what his signatures are made with, and what he may. Void once something about him changes."""
-
-    cdef bytes name
-    cdef bint is_void
-    cdef int secrets          # 0: his certificate says who he is
-    cdef hmac_key keys[MOST_SECRETS]
-    cdef set allowed          # the verdicts: code and names of requests that he may send
-
-    def __init__(self, bytes name, secrets):
-        self.name, self.allowed = name, set()
-        for secret in secrets[:MOST_SECRETS]:
-            hmac_prepare(&self.keys[self.secrets], <const uint8_t *>PyBytes_AS_STRING(secret), <size_t>PyBytes_GET_SIZE(secret))
-            self.secrets += 1
 
 
 cdef class AccessGuard:
@@ -60,8 +26,7 @@ cdef class AccessGuard:
     cdef Guarded codes[MOST_GUARDED]
     cdef int guarded
     cdef int64_t max_frame, max_header
-    cdef dict identities                  # by name, and then by address and whether a certificate says who he is
-    cdef Py_ssize_t known                 # identities in all
+    cdef KnownUsers users                 # by name, and then by address and whether a certificate says who he is
     cdef Buffer scratch, key
     cdef BatchEntry batch[MOST_BATCHED]
     cdef bint left_send, left_any, drain  # of this buffer
@@ -71,7 +36,7 @@ cdef class AccessGuard:
         cdef Guarded *one
         if len(codes) > MOST_GUARDED:
             raise ValueError("more codes than this kernel knows")
-        self.host, self.sends, self.inner, self.identities = host, sends, feed, {}
+        self.host, self.sends, self.inner, self.users = host, sends, feed, KnownUsers()
         self.max_frame, self.max_header = frame_bytes, header_bytes
         self.kept = tuple([name for names in codes.values() for name in names])
         for code, names in codes.items():
@@ -89,16 +54,10 @@ cdef class AccessGuard:
 
     def revoke(self, bytes name):
         """Take back what is known of a user: he, his secrets or what he may have changed."""
-        cdef KnownUser identity
-        cdef dict found = self.identities.pop(name, None)
-        if found is not None:
-            for identity in found.values():
-                identity.is_void = True
-            self.known -= len(found)
+        self.users.revoke(name)
 
     def revoke_all(self):
-        for name in list(self.identities):
-            self.revoke(name)
+        self.users.revoke_all()
 
     # --- frames ---------------------------------------------------------------------------------------------------
 
@@ -204,9 +163,7 @@ cdef class AccessGuard:
             frame = PyBytes_FromStringAndSize(<const char *>p, size)
             if not self.host.allows(connection, identity.name, identity.secrets == 0, frame, bytes_of(topic)):
                 return False
-            if len(identity.allowed) >= MOST_VERDICTS:
-                identity.allowed.clear()
-            identity.allowed.add(key)
+            identity.allow(key)
         if notes.identity is not identity:
             self.host.passed(connection, identity.name, identity.secrets == 0)
             notes.identity = identity
@@ -250,19 +207,12 @@ cdef class AccessGuard:
         return identity if self.is_signed(identity, fields, order, signature.at, body, size) else None
 
     cdef KnownUser identity_of(self, Notes notes, bytes name, bint by_certificate):
-        cdef KnownUser identity = None
-        cdef dict found = self.identities.get(name)
-        if found is not None:
-            identity = found.get((notes.source, by_certificate))
+        place = (notes.source, by_certificate)
+        cdef KnownUser identity = self.users.find(name, place)
         if identity is None:
             secrets = self.host.secrets_of(name)
-            if secrets is None:
-                return None
-            if self.known >= MOST_IDENTITIES:
-                self.revoke_all()
-            identity = KnownUser(name, () if by_certificate else secrets)
-            self.identities.setdefault(name, {})[notes.source, by_certificate] = identity
-            self.known += 1
+            if secrets is not None:
+                identity = self.users.add(name, place, () if by_certificate else secrets)
         return identity
 
     cdef bint is_signed(

@@ -50,21 +50,24 @@ cdef int keep_request(Http2Session s, HttpCall call) except -1:
 cdef bint offer_hot(Http2Session s, HttpCall call) except -1:
     """Hand a call that is whole to the feed. False: the events of it are told, its end follows."""
     cdef Text request
+    cdef KnownUser caller = None
     s.borrowed = None
     if call.request.at == NULL and is_one_message(
         call, call.came.at + call.came.first, call.came.used - call.came.first
     ):
         call.request.at = call.came.at + call.came.first
         call.request.n = <Py_ssize_t>(call.came.used - call.came.first)
-    if call.request.at != NULL and not s.is_leaving:
+    if s.hot.guard is not None:
+        caller = s.hot.guard.caller(s, call.headers)
+    if call.request.at != NULL and not s.is_leaving and (caller is not None or s.hot.guard is None):
         request.at, request.n = call.request.at + 5, call.request.n - 5
         if call.method == HOT_SEND:
-            if s.hot.offer(call.stream, request, s.remote):
+            if s.hot.offer(s, call, caller, request):
                 return True
         elif call.method == HOT_BEAT:
-            if s.hot.beats.offer(s, call, request):
+            if s.hot.beats.offer(s, call, caller, request):
                 return True
-        elif s.hot.pops.offer(s, call, request):
+        elif s.hot.pops.offer(s, call, caller, request):
             return True
     tell_hot(s, call)
     return False
@@ -104,8 +107,6 @@ cdef int feed_hot(Http2Session s) except -1:
     cdef bytes burst = PyBytes_FromStringAndSize(<char *>s.hot.burst.at, <Py_ssize_t>s.hot.burst.used)
     cdef bytes ready
     s.hot.burst.used = 0
-    if s.hot.pops is not None:
-        s.hot.pops.now = 0
     fed = s.hot.feed(s.peer, memoryview(burst))
     if isinstance(fed, bytes):
         ready = fed

@@ -15,17 +15,17 @@ cdef class HotBeats:
     def __init__(self, take, rules):
         self.take, self.path, self.answer = take, rules.path.encode(), rules.answer
 
-    cdef bint offer(self, Http2Session s, HttpCall call, Text request) except -1:
+    cdef bint offer(self, Http2Session s, HttpCall call, KnownUser caller, Text request) except -1:
         """Answer a call. False: it is no renewal, or something of it is odd, and nothing has been sent."""
         cdef Text client, language, group
-        cdef int64_t timeout_ms
+        cdef int64_t timeout_ms, kind
         if not call.headers.find_only(CLIENT, &client) or not call.headers.find_only(LANGUAGE, &language):
             return False
         if call.headers.find(TIMEOUT, &group) and not (
             call.headers.find_only(TIMEOUT, &group) and read_timeout(group, &timeout_ms)
         ):
             return False
-        if not read_beat(request, &group):
+        if not read_beat(request, &group, &kind) or not s.hot.may(s, caller, HOT_BEAT, group, literal(NULL, 0), kind):
             return False
         if not self.take(latin(client), latin(language), s.peer.address, latin(group)):
             return False
@@ -42,13 +42,14 @@ cdef inline str latin(Text t):
     return PyUnicode_DecodeLatin1(<const char *>t.at, t.n, NULL)
 
 
-cdef bint read_beat(Text request, Text *group) noexcept nogil:
-    """A HeartbeatRequest: its group's name, which may be empty. The client's type is that of its settings."""
+cdef bint read_beat(Text request, Text *group, int64_t *kind) noexcept nogil:
+    """A HeartbeatRequest: its group's name, which may be empty, and the type that the client says it has."""
     cdef const uint8_t *at = request.at
     cdef const uint8_t *end = request.at + request.n
     cdef Field f
     cdef bint has_group = False
     group[0] = literal(NULL, 0)
+    kind[0] = 0
     while at < end:
         if not take_field(&at, end, &f):
             return False
@@ -56,6 +57,8 @@ cdef bint read_beat(Text request, Text *group) noexcept nogil:
             has_group = True
             if not read_name(f.text, group):
                 return False
-        elif f.number != 2 or f.kind != 0:
+        elif f.number == 2 and f.kind == 0 and f.value <= INT32_MAX:
+            kind[0] = <int64_t>f.value
+        else:
             return False
     return group.n == 0 or is_printable(group[0])

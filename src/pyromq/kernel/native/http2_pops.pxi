@@ -104,18 +104,18 @@ cdef class HotPops:
             return HOT_RECEIVE
         return HOT_CHANGE if is_path(headers, self.change_path) else NOT_HOT
 
-    cdef bint offer(self, Http2Session s, HttpCall call, Text request) except -1:
+    cdef bint offer(self, Http2Session s, HttpCall call, KnownUser caller, Text request) except -1:
         """Put a call as frames behind those that are there. False: it is not plain."""
         cdef Text client
         if s.unsent_bytes > MOST_WAITING or not call.headers.find_only(CLIENT, &client):
             return False
         if call.method == HOT_ACK:
-            return self.offer_ack(s, call, client, request)
+            return self.offer_ack(s, call, caller, client, request)
         if call.method == HOT_RECEIVE:
-            return self.offer_receive(s, call, client, request)
-        return self.offer_change(s, call, client, request)
+            return self.offer_receive(s, call, caller, client, request)
+        return self.offer_change(s, call, caller, client, request)
 
-    cdef bint offer_receive(self, Http2Session s, HttpCall call, Text client, Text request) except -1:
+    cdef bint offer_receive(self, Http2Session s, HttpCall call, KnownUser caller, Text client, Text request) except -1:
         cdef Receive m
         cdef ReceiveGrant grant
         cdef int64_t poll_ms = 0
@@ -126,7 +126,7 @@ cdef class HotPops:
             m.invisible_ms = self.renewed_ms
         elif not m.has_invisible or not self.least_invisible <= m.invisible_ms <= self.most_invisible:
             return False
-        if not m.invisible_ms:
+        if not m.invisible_ms or not s.hot.may(s, caller, HOT_RECEIVE, m.group, m.topic, 0):
             return False
         grant = self.receive_grant(client, &m)
         if grant is None or not self.find_poll(call.headers, &m, grant.timeout_ms, &poll_ms):
@@ -249,7 +249,7 @@ cdef class HotPops:
             raw_bytes(client).decode("latin-1"), raw_bytes(group).decode("ascii"), raw_bytes(receipt).decode("ascii")
         )
 
-    cdef bint offer_ack(self, Http2Session s, HttpCall call, Text client, Text request) except -1:
+    cdef bint offer_ack(self, Http2Session s, HttpCall call, KnownUser caller, Text client, Text request) except -1:
         """One frame an entry; the response is ready before, since it says success of all of them."""
         cdef Text group, topic
         cdef Text entry[MOST_ENTRIES]
@@ -260,7 +260,7 @@ cdef class HotPops:
         cdef Buffer *burst = &s.hot.burst
         cdef size_t before = burst.used, start
         cdef int i, count = read_ack(request, &group, &topic, entry)
-        if count == 0:
+        if count == 0 or not s.hot.may(s, caller, HOT_ACK, group, topic, 0):
             return False
         grant = self.ack_grant(group, topic)
         if grant is None:
@@ -298,7 +298,7 @@ cdef class HotPops:
             out.used = <size_t>(r - out.at)
         return 0
 
-    cdef bint offer_change(self, Http2Session s, HttpCall call, Text client, Text request) except -1:
+    cdef bint offer_change(self, Http2Session s, HttpCall call, KnownUser caller, Text client, Text request) except -1:
         cdef Text group, topic, receipt
         cdef GrpcReceipt m
         cdef AckGrant grant
@@ -308,6 +308,8 @@ cdef class HotPops:
         cdef Buffer *burst = &s.hot.burst
         cdef size_t start = burst.used
         if not read_change(request, &group, &topic, &receipt, &invisible, &suspend) or invisible > self.most_invisible:
+            return False
+        if not s.hot.may(s, caller, HOT_CHANGE, group, topic, 0):
             return False
         grant = self.ack_grant(group, topic)
         if grant is None or not self.is_usable(client, group, receipt, &m):

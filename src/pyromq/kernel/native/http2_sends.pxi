@@ -40,6 +40,7 @@ cdef class HotSends:
     cdef readonly int64_t taken           # messages that were answered without Python
     cdef readonly HotPops pops            # receives, acks and changes; None: Python serves them
     cdef readonly HotBeats beats          # heartbeats; None: Python serves them
+    cdef readonly CallGuard guard         # None: nobody is asked who he is
 
     def __init__(self, host, feed, rules):
         self.host, self.feed, self.grants = host, feed, {}
@@ -56,6 +57,20 @@ cdef class HotSends:
     def serve_beats(self, HotBeats beats not None):
         """Answer heartbeats, too, that say nothing new."""
         self.beats = beats
+
+    def admit_by(self, CallGuard guard not None):
+        """Serve those alone who have signed their calls and may make them."""
+        self.guard = guard
+
+    cdef void forget_time(self) noexcept:
+        """Ask for the time anew: something else has come."""
+        if self.guard is not None:
+            self.guard.now = 0
+        if self.pops is not None:
+            self.pops.now = 0
+
+    cdef bint may(self, Http2Session s, KnownUser caller, int method, Text group, Text topic, int64_t kind) except -1:
+        return self.guard is None or self.guard.allows(s, caller, method, group, topic, kind)
 
     cdef int method_of(self, Headers headers) noexcept:
         """Which method besides sends a path is, of those that are served; NOT_HOT: none."""
@@ -114,7 +129,7 @@ cdef class HotSends:
             return True
         return PyBytes_FromStringAndSize(<const char *>name.at, name.n) not in self.names
 
-    cdef bint offer(self, int32_t stream, Text request, bytes remote) except -1:
+    cdef bint offer(self, Http2Session s, HttpCall call, KnownUser caller, Text request) except -1:
         """Put the message of a call as a frame behind those that are there. False: it is not plain."""
         cdef Send m
         cdef TopicGrant grant
@@ -138,6 +153,8 @@ cdef class HotSends:
                     return False
         if size > self.property_bytes or m.group.n >= self.group_bytes:
             return False
+        if not self.may(s, caller, HOT_SEND, literal(NULL, 0), m.topic, 0):
+            return False
         grant = self.grant_of(m.topic)
         if grant is None or not (grant.takes_fifo if m.group.n else grant.takes_plain):
             return False
@@ -146,7 +163,7 @@ cdef class HotSends:
         else:
             queue = grant.turn % grant.queues
             grant.turn += 1
-        self.write_frame(stream, &m, queue, grant, remote)
+        self.write_frame(call.stream, &m, queue, grant, s.remote)
         return True
 
     cdef int write_frame(self, int32_t stream, const Send *m, uint32_t queue, TopicGrant grant, bytes remote) except -1:

@@ -72,6 +72,8 @@ cdef class Http2Session:
     cdef HotSends hot
     cdef bint is_leaving              # a GOAWAY was sent: Python decides on what still comes
     cdef object peer                  # the connection, as the broker's feed knows it
+    cdef str source                   # its machine; None: not asked yet
+    cdef KnownUser caller             # who has signed its last hot call
     cdef bytes remote
     cdef HttpCall borrowed            # its message lies in the received bytes, and its frame is not whole yet
     cdef list parked                  # answers that wait for the log
@@ -130,6 +132,8 @@ cdef class Http2Session:
         if not self.is_over:
             PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
             self.touch()
+            if self.hot is not None:
+                self.hot.forget_time()
             self.busy += 1
             try:
                 used = nghttp2_session_mem_recv(self.session, <const uint8_t *>view.buf, <size_t>view.len)

@@ -118,7 +118,7 @@ cdef inline void note_request(Lane lane, int64_t size) noexcept:
     lane.puts += 1
 
 
-cdef class KnownUser  # guard.pxi
+cdef class KnownUser  # known_user.pxi
 
 
 cdef class Notes:

@@ -89,19 +89,25 @@ class Http2Connection(asyncio.BufferedProtocol):
         self._deadlines.begin("opening_s", limits.opening_s)
         self._deadlines.begin("idle_s", limits.idle_s)
         stream.set_write_buffer_limits(high=service.buffered.add_stream(limits.write_high_bytes))
-        if service.hot is not None:
-            self._hot = HotLane(service.hot, cast(HotSession, self._session), self, self.address)
+        if self.stranger is None:
+            self._serve_hot()
         service.opened(self)
         self._unflushed()
 
     def meet(self, stranger: Stranger) -> None:
-        """Hold the peer to the limits of strangers until it has shown who it is."""
+        """Hold the peer to the limits of strangers until it has shown who it is. No call of it is the kernel's."""
         self.stranger, self._head_first = stranger, HeadFirst()
         stranger.meet(self)
 
     def recognised(self) -> None:
         """Hold the peer to the limits of all others from now on: it has shown who it is."""
         self.stranger = None
+        self._serve_hot()
+
+    def _serve_hot(self) -> None:
+        """Have the kernel serve what it can of the calls that begin from now on."""
+        if self._service.hot is not None:
+            self._hot = HotLane(self._service.hot, cast(HotSession, self._session), self, self.address)
 
     def begin(self, stream: asyncio.Transport, data: memoryview) -> None:
         """Take over a stream whose first bytes are these, in plain."""

@@ -54,7 +54,7 @@ class NotificationHandler:
     held: HeldPops[NotificationTicket] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.held = HeldPops(self.clock, self.arrivals, self._retry, self._end)
+        self.held = HeldPops(self.clock, self.arrivals, self._retry, self._end, self._dismiss)
 
     def __call__(self, request: RequestOf[Notification, None]) -> Answer:
         header = request.header
@@ -115,6 +115,9 @@ class NotificationHandler:
     def _end(self, ticket: NotificationTicket) -> None:
         if not self._answered(ticket):
             answer(ticket.request, _reply())
+
+    def _dismiss(self, ticket: NotificationTicket) -> None:
+        answer(ticket.request, _reply())
 
     def _answered(self, ticket: NotificationTicket) -> bool:
         """Look again, and answer if there is something to tell: a message, or why none can be had any more."""
