@@ -21,8 +21,9 @@ __all__ = ["hostile_names"]
 LOOKING = [line for line in lines("OURS") if line.looks]
 # `sub` would wait for messages here, since the topic may be read.
 REFUSED = [line for line in lines("OURS") if line.code in (1, 78) and line.words != "sub orders"]
-# Names that clients tell in bodies of messages, which are not spoiled here; and a number alone.
-WITHOUT_NAMES = {"msg trace traced-1", "sql 'SELECT count(*) AS n FROM orders'"}
+# Names that clients tell in bodies of messages, which are not spoiled here; a user who is asked for by his
+# name, and then has another one; and a number alone.
+WITHOUT_NAMES = {"msg trace traced-1", "acl show shop", "sql 'SELECT count(*) AS n FROM orders'"}
 SETUP = """
 topic create orders --queues 4
 topic create copies --queues 2
@@ -32,6 +33,9 @@ group create fresh --retries 3
 group mode fresh orders pop --share 2 --yes
 kv set NS k v
 quota set topic:orders queues=16 --yes
+user create shop
+user create alice --role reader
+acl create shop Topic:orders --allow Pub
 """
 
 

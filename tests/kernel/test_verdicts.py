@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from pyromq.broker.wiring import listeners
 from pyromq.model.codes import ResponseCode
 from pyromq.model.topic import Perm
 from pyromq.protocol.bodies.body import encode_body
@@ -21,7 +20,6 @@ from pyromq.protocol.frame import encode_frame
 from pyromq.protocol.requests import RequestCode
 from pyromq.store.config import FlushMode
 from pyromq.transport.connection.flow import Pause
-from pyromq.transport.dispatch import Request
 from tests.broker.virtual import Virtual, virtual_broker
 from tests.kernel.test_native_send import send
 from tests.kernel.twins import PEER, choose, native_module, ready
@@ -184,18 +182,6 @@ async def test_a_loop_that_runs_late_is_said_by_python(tmp_path: Path) -> None:
         await one.write(numbered(4))
         assert one.codes == {1: 0, 2: ResponseCode.SYSTEM_BUSY, 3: ResponseCode.SYSTEM_BUSY, 4: 0}
         assert (one.bodies(), one.by_kernel) == (["1", "4"], 2)
-
-
-async def test_where_requests_must_be_authorised_there_are_no_verdicts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Request] = []
-    monkeypatch.setattr(listeners, "allow_all", asked.append)
-    async with native_life(tmp_path) as one:
-        await one.write(numbered(1))
-        assert (one.codes, one.bodies(), one.by_kernel) == ({1: 0}, ["1"], 0)
-        assert (one.broker.verdicts, one.broker.pull_verdicts) == ([], [])
-        assert asked[-1].command.opaque == 1
 
 
 async def test_verdicts_are_of_one_listener(tmp_path: Path) -> None:

@@ -166,11 +166,6 @@ class Dispatcher:
     authorise: Authorise = allow_all
     slices: Slices | None = None  # answers that come later are encoded in slices of the event loop's time
 
-    @property
-    def allows_all(self) -> bool:
-        """Return whether nobody has to show who he is: a kernel may take requests without asking."""
-        return self.authorise is allow_all
-
     def __call__(self, request: Request) -> Answer:
         try:
             self.authorise(request)  # first: strangers are not even told what there is

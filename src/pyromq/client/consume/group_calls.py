@@ -163,6 +163,7 @@ class BrokerOffsets:
                     saved[queue] = offset
             except Error as fault:
                 self._session.outages.warn("offset not committed", fault, group=self._group, queue=str(queue))
+                await self._session.routes.reread(queue.topic, REREAD_S)  # another one may be the master by now
         return saved
 
     async def _route_with_master(self, queue: MessageQueue) -> Route:

@@ -19,7 +19,7 @@ from ..subscription import Filter
 from .consume_service import AssignedQueue, ConsumeService
 from .group_calls import OffsetStore
 from .options import ConsumeOptions
-from .pulling import Puller, PullRequest, PullResult, log_unreadable
+from .pulling import NotRead, Puller, PullRequest, PullResult, log_unreadable
 from .start_offsets import StartOffsets
 
 log = logs.get("pyromq.client")
@@ -85,7 +85,7 @@ class PullLoop:
         """Return the seconds before the next pull: a broker that is away may have another master in a moment."""
         if getattr(fault, "code", None) == ResponseCode.SYSTEM_BUSY:
             return told_pause_s(fault, BUSY_PAUSE_S, self.session.rng)
-        if isinstance(fault, CallFailed):
+        if isinstance(fault, CallFailed | NotRead):
             return growing_pause_s(AWAY_PAUSE_S, ERROR_PAUSE_S, failures, self.session.rng)
         return ERROR_PAUSE_S
 

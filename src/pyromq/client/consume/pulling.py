@@ -39,12 +39,12 @@ REREAD_S = 1.0  # for a name server's answer, while a replica that could be read
 _SLAVE_REFUSES = "[REJECTREQUEST]"  # in the remark of a slave without slaveReadEnable, Java's and ours
 
 
-class _NotRead(Refused):
-    """A slave lets nobody read, and its master is away."""
+class NotRead(Refused):
+    """A slave lets nobody read, and its master is away, or not known yet."""
 
     @classmethod
-    def of(cls, slave: str, master: str | None) -> _NotRead:
-        away = "no master is registered" if master is None else f"the master {master} is away"
+    def of(cls, slave: str, master: str | None) -> NotRead:
+        away = "no master is registered" if master in (None, slave) else f"the master {master} is away"
         return cls(
             f"{away}, and its slave {slave} lets nobody read",
             hint="Set slaveReadEnable=true on master and slave to read there meanwhile, or bring the master back",
@@ -101,7 +101,7 @@ class Puller:
             try:
                 result = await self._pull_from(route, address, request)
                 break
-            except (Unreachable, TimedOut, _NotRead):
+            except (Unreachable, TimedOut, NotRead):
                 self._away_until[address] = self._session.clock.monotonic() + AWAY_S
                 await self._session.routes.reread(queue.topic, REREAD_S)
                 route = await self._session.route(queue.topic)
@@ -112,7 +112,7 @@ class Puller:
         is_refusal = result.status is Pulled.NO_MATCH and result.next_offset == request.offset
         if is_refusal and address != route.master(queue.broker_name):
             await self._session.routes.reread(queue.topic, REREAD_S)
-            raise _NotRead.of(address, route.master(queue.broker_name))
+            raise NotRead.of(address, route.master(queue.broker_name))
         return result
 
     def _available(self, route: Route, queue: MessageQueue, preferred: str) -> str:
@@ -138,10 +138,9 @@ class Puller:
                 expected=PULL_CODES,
             )
         except Refused as refusal:
-            master = route.master(queue.broker_name)
-            if address == master or _SLAVE_REFUSES not in refusal.remark:
+            if _SLAVE_REFUSES not in refusal.remark:
                 raise
-            raise _NotRead.of(address, master) from refusal
+            raise NotRead.of(address, route.master(queue.broker_name)) from refusal  # it was the master, perhaps
         pulled = PullAnswer.of(answer.code, answer.header, offset)
         self._suggested[queue] = pulled.suggested_broker
         self.ends[queue] = pulled.max_offset
