@@ -171,9 +171,10 @@ def differences(address: str, gate: AccessGate, rows: list[Row]) -> list[object]
         custom, default = both.get("Custom", []), both.get("Default", [])
         make(server, row["name"], Person(row["about"], custom, default, type=row["type"], status=row["status"]))
     found: list[object] = []
-    for row in rows:
+    for row in [one for one in rows for _ in range(2)]:  # the second time by the kernel, which knows the verdict then
         answer = decision(server, row.user, Asked(ASKS[row.ask], row.source, row.signed))
         wanted = ours(gate, row).fault
-        if (answer.remark if wanted else answer.code != 16 or "permission" not in answer.remark) != (wanted or True):
+        is_refused = answer.code == 16 and (answer.remark == wanted or "permission to" in answer.remark)
+        if is_refused != bool(wanted) or (wanted and answer.remark != wanted):
             found.append((row, answer, wanted))
     return found

@@ -77,6 +77,9 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 def network_of(text: str) -> Network | None:
     """Return the addresses that a policy names, one or a CIDR block; None for anything else."""
+    _, slash, bits = text.partition("/")
+    if slash and not (bits.isascii() and bits.isdigit()):
+        return None
     try:
         return ipaddress.ip_network(text, strict=False)
     except ValueError:

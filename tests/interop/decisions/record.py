@@ -1,4 +1,4 @@
-"""Asks Apache's broker 5.5.0 and writes tests/golden/access/decisions.json: `python -m tests.interop.decisions.record`.
+"""Asks Apache's broker 5.5.0 and writes tests/golden/access/*.json: `python -m tests.interop.decisions.record`.
 
 Two brokers are asked, one on 127.0.0.1 and one on ::1. Both have the same users, made by requests 3001 and 3006.
 """
@@ -18,10 +18,12 @@ from tests.interop.peers import java
 from tests.interop.signing import Administrator, signed
 
 from .asks import Ask
+from .changes import GET_ACL, GET_USER, Step, sequences
 from .users import SETTINGS, SIX, Asked, Person, by_hand, by_seed
 
 VERSION = "5.5.0"
-TABLE = Path(__file__).resolve().parents[2] / "golden" / "access" / "decisions.json"
+GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "access"
+TABLE, CHANGES = GOLDEN / "decisions.json", GOLDEN / "changes.json"
 ADMIN, SECRET = "admin", "a secret of the recording"
 RANDOM_USERS = 40
 AUTH = "org.apache.rocketmq.auth"
@@ -78,6 +80,17 @@ def recorded(servers: Mapping[bool, Administrator], people: Mapping[str, Person]
     return found
 
 
+def changed(server: Administrator, name: str, steps: list[Step]) -> list[list[Any]]:
+    """Make a sequence of changes; return what each was answered, then what is shown of user and policies."""
+    shown = [Step(GET_USER, {"username": name}), Step(GET_ACL, {"subject": f"User:{name}"})]
+    found = []
+    for step in [*steps, *shown]:
+        answer = server.ask(step.code, step.fields, step.body)
+        body = json.loads(answer.body) if answer.body else None
+        found.append([step.code, step.fields, step.body, answer.code, answer.remark if answer.code else "", body])
+    return found
+
+
 def main() -> None:
     people = {**by_hand(), **by_seed(RANDOM_USERS)}
     with tempfile.TemporaryDirectory() as home, ExitStack() as stack:
@@ -91,6 +104,7 @@ def main() -> None:
             port = broker.address.rpartition(":")[2]
             servers[is_six] = Administrator(f"{host}:{port}", ADMIN, SECRET)
         rows = recorded(servers, people)
+        changes = [[name, *changed(servers[False], name, steps)] for name, steps in sequences().items()]
     requests = {one.ask.name: one.ask for person in people.values() for one in person.asked}
     lines: dict[str, list[Any]] = {
         "users": [
@@ -103,6 +117,7 @@ def main() -> None:
     }
     parts = [f'"{key}": [\n' + ",\n".join(json.dumps(one) for one in lines[key]) + "\n]" for key in lines]
     head = f'"server": "Apache RocketMQ {VERSION}", "cluster": "DefaultCluster", "settings": {json.dumps(SETTINGS)}'
+    CHANGES.write_text("[\n" + ",\n".join(json.dumps(one) for one in changes) + "\n]\n", "utf-8")
     TABLE.write_text("{" + ",\n".join([head, *parts]) + "}\n", "utf-8")
     print(f"{len(rows)} decisions for {len(lines['users'])} users: {TABLE}")
 
