@@ -18,7 +18,7 @@ KERNEL = SRC / "pyromq" / "kernel"
 
 # What the native kernel asks of values whose type it does not know, and why each is no way into a higher room.
 ASKED = {
-    "host": "the broker's side: SendHost, EndHost, PullHost, PopHost, CopyHost of kernel/sends.py, pulls.py, pops.py",
+    "host": "the broker's side: SendHost, EndHost, PullHost, PopHost, CopyHost, QuotaHost of kernel/sends.py and others",
     "connection": "whose bytes these are: FeedConnection of kernel/seam.py",
     "settings": "SendSettings of kernel/sends.py: numbers and bytes",
     "fed": "Fed of kernel/seam.py, what the feed of another kind made of its frames",
@@ -29,6 +29,7 @@ MEMBERS = {
     "host": {
         *("born_host", "judge", "queue", "admit", "note_slow", "suspend", "note_pull", "read_counts"),
         *("secrets_of", "allows", "passed"),
+        *("allowance", "text_of", "refuse"),
         *(
             "judge_pop",
             "judge_ack",

@@ -39,6 +39,7 @@ from .config import BrokerConfig
 from .elected.role import ElectedRole
 from .java_keys import BROKER_KEYS
 from .metadata.retry_topics import restore_retry_topics
+from .quotas.verdicts import QuotaVerdicts
 from .replication.file_size import masters_file_size, with_masters_file_size
 from .replication.tables.recorder import TableRecorder
 from .surface import Parts, inspection, surface
@@ -195,11 +196,12 @@ class Broker:
             self.store.queues.remove_topic if self.slave is None else self.slave.tables.topic_deleted,
         )
         served = surface(parts) if self.slave is None else self.slave.around(surface(parts))
-        served = base.quota_gate(self.timing.waiting_of).around(served)
-        handlers = faces(base, ports.admin, served, self._dressing())
+        quota_gate = base.quota_gate(self.timing.waiting_of)
+        handlers = faces(base, ports.admin, quota_gate.around(served), self._dressing())
         sending, pulling = self.sends.parts, self.pull_parts.parts
         popping = self.pop_parts.parts(pulling.changes)
-        feeding = Feeding(sending, pulling, popping, self.transactions.halves)
+        allowances = QuotaVerdicts(base.quotas, quota_gate, base.clock).kernel
+        feeding = Feeding(sending, pulling, popping, self.transactions.halves, allowances)
         self.listeners = Listeners(base, self.copies, ports, handlers, feeding, faults, self._connection_lost)
         self.servers = self.listeners.servers
         master = None if self.slave is None else self.slave.master
@@ -215,7 +217,6 @@ class Broker:
         self.topics.watch(self._topic_changed)
         if base.access.gate is not None:
             base.access.table.directory.watch(self._rights_changed)
-        base.quotas.watch(self._quotas_changed)
 
     def _dressing(self) -> Callable[[Mapping[int, Handler]], dict[int, Handler]]:
         """Return what puts around handlers the audit log and the watch over the event loop."""
@@ -406,12 +407,6 @@ class Broker:
         """Have all who wait for messages ask again: they may not be allowed to any more."""
         self.pulls.suspended.end_all()
         self.pop_parts.end_held()
-
-    def _quotas_changed(self) -> None:
-        """Let no kernel take what a quota may be about."""
-        for verdicts in self.verdicts:
-            verdicts.revoke_all()
-        self.pull_parts.parts.changes.end_all()
 
     def _clean_filters(self) -> None:
         self.clients.filters.clean(self.live.config.filter_data_clean_time_span)

@@ -43,6 +43,7 @@ from .seam import FeedConnection
 
 if TYPE_CHECKING:
     from .python.state import QueueTail, ResidentFiles
+    from .state import Allowance
 
 LANE, POP, ACK, CHANGE, REVIVED, SPILLED, DROPPED, NEXT, BASE = range(1, 10)
 FIRST_OTHER: Final = 128  # kinds of entries that the table passes on unread
@@ -201,7 +202,7 @@ class PopResumes(Protocol):
         """Return how many were handed out since the start."""
         ...
 
-    def resume(self, frame: bytes, born_ms: int, is_last: bool) -> bytes | bool | None:
+    def resume(self, frame: bytes, born_ms: int, allowance: Allowance | None, is_last: bool) -> bytes | bool | None:
         """Look again for a pop, from its frame and when it was born. Return the answer, which leaves after `finish`;
         False: there is still nothing, and it waits on, unless `is_last`; None: Python's to look."""
         ...
@@ -231,7 +232,15 @@ class PopHost(Protocol):
         """Take back what `next_search` gave: that pop is Python's after all."""
         ...
 
-    def hold(self, connection: FeedConnection, verdict: object, frame: bytes, born_ms: int, poll_ms: int) -> int:
+    def hold(
+        self,
+        connection: FeedConnection,
+        verdict: object,
+        frame: bytes,
+        allowance: Allowance | None,
+        born_ms: int,
+        poll_ms: int,
+    ) -> int:
         """Keep a pop that finds nothing, and `resume` it when there is something. 0: it waits; 1: its time is over;
         2: too many wait, and Python shall say so."""
         ...

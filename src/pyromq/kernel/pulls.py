@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from .seam import FeedConnection
 
 if TYPE_CHECKING:  # the native module imports this
-    from .state import ChangeFlag, PulledOffset, QueueTail, ResidentFiles
+    from .state import Allowance, ChangeFlag, PulledOffset, QueueTail, ResidentFiles
 
 
 class PullQuery(NamedTuple):
@@ -106,7 +106,15 @@ class PullHost(Protocol):
         """Note a pull for this offset, which says that all before `commit` is consumed (-1: does not)."""
         ...
 
-    def suspend(self, connection: FeedConnection, grant: PullGrant, frame: bytes, offset: int, wait_ms: int) -> bool:
+    def suspend(
+        self,
+        connection: FeedConnection,
+        grant: PullGrant,
+        frame: bytes,
+        allowance: Allowance | None,
+        offset: int,
+        wait_ms: int,
+    ) -> bool:
         """Keep a pull that finds nothing yet, and call `resume` when there is something. False: Python shall answer."""
         ...
 

@@ -43,5 +43,8 @@ class FramePeer(Peer, Protocol):
     def send_now(self, frames: bytes) -> None:
         """Send at once, not at the end of the turn."""
 
+    def replies_pending(self, change: int) -> None:
+        """Count bytes of answers that wait, more or fewer: while there are many, the peer waits too."""
+
     def send_when_readable(self, frames: bytes, position: int) -> None:
         """Send once the log is readable up to a position."""

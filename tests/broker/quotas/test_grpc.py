@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.broker.quotas import gate
+from pyromq.broker.quotas import held
 from pyromq.broker.quotas.limits import parse
 from pyromq.protocol.grpc import v2
 from tests.kernel.grpc_served import Served, served
@@ -20,7 +20,7 @@ BY_KERNEL = [False] if os.environ.get("PYROMQ_KERNEL") == "python" else [True, F
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clocks stand here: a refusal that is held back for a moment would never come."""
-    monkeypatch.setattr(gate, "HELD_S", 0.0)
+    monkeypatch.setattr(held, "HELD_S", 0.0)
 
 
 async def sent(client: Client, first: int, count: int) -> list[tuple[int, str]]:

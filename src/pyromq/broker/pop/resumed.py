@@ -23,7 +23,7 @@ class Resumed:
             self.finish()
             self._kernel = pop.kernel
         before = pop.kernel.messages
-        found = pop.kernel.resume(pop.frame, pop.born_ms, is_last)
+        found = pop.kernel.resume(pop.frame, pop.born_ms, pop.allowance, is_last)
         if found is None:
             return None
         if isinstance(found, bytes):

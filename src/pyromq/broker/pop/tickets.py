@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ...kernel.pops import PopResumes
+from ...kernel.state import Allowance
 from ...model.codes import ResponseCode
 from ...model.receipt import ORDER_REVIVE_QUEUE
 from ...protocol.bodies.groups import SubscriptionGroupConfig
@@ -111,6 +112,8 @@ class KernelPop:
     frame: bytes
     born_ms: int
     kernel: PopResumes
+    allowance: Allowance | None = None  # what it draws from, if there are quotas
+    on_answer: Callable[[Reply], None] | None = None  # hears of an answer that the kernel did not make
 
     @property
     def size(self) -> int:
@@ -118,7 +121,7 @@ class KernelPop:
 
     @property
     def request(self) -> Request:
-        return RequestOf(decode_frames(self.frame)[0][0], self.peer)
+        return RequestOf(decode_frames(self.frame)[0][0], self.peer, on_answer=self.on_answer)
 
 
 AnyPop: TypeAlias = PopTicket | KernelPop

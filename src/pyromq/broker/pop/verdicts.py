@@ -7,9 +7,9 @@ by expression, and of topics with priorities are Python's. Event loop only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Protocol, cast
 
 from ...errors import RequestRefused
@@ -17,7 +17,7 @@ from ...kernel import pops, state
 from ...kernel.pops import AnswerTemplate, PopQuery, PopTemplates, SearchRules
 from ...kernel.pulls import Changes, PullLimits
 from ...kernel.seam import FeedConnection
-from ...kernel.state import ChangeFlag, QueueTail, ResidentFiles
+from ...kernel.state import Allowance, ChangeFlag, QueueTail, ResidentFiles
 from ...model.codes import ResponseCode
 from ...model.pop_names import JOURNAL_TOPIC, retry_topic_v1, retry_topic_v2
 from ...model.receipt import NORMAL, RETRY_V1, RETRY_V2
@@ -34,6 +34,7 @@ from ..config import BrokerConfig
 from ..intake.message_type import PRIORITY
 from ..metadata.attributes import MESSAGE_TYPE
 from ..metadata.offsets import SEPARATOR, Offsets
+from ..quotas.charging import charge_read
 from .ack import AckHandler
 from .handler import PopHandler
 from .rollback import NOT_SET
@@ -77,7 +78,6 @@ class Popping:
     lanes: Lanes
     offsets: Offsets
     changes: ChangeFlags
-    judges_reads: Callable[[str, str], bool]  # whether quotas must see what a group pops of a topic
 
 
 class PopVerdicts:
@@ -105,9 +105,18 @@ class PopVerdicts:
     def give_back(self, revive_queue: int, chance: int) -> None:
         self._parts.handler.given_back = revive_queue, chance
 
-    def hold(self, connection: FeedConnection, verdict: object, frame: bytes, born_ms: int, poll_ms: int) -> int:
-        peer = cast(FramePeer, connection)
-        ticket = KernelPop(peer, frame, born_ms, self.kernel)
+    def hold(
+        self,
+        connection: FeedConnection,
+        verdict: object,
+        frame: bytes,
+        allowance: Allowance | None,
+        born_ms: int,
+        poll_ms: int,
+    ) -> int:
+        peer, monotonic = cast(FramePeer, connection), self._parts.handler.clock.monotonic
+        on_answer = None if allowance is None else partial(charge_read, allowance, monotonic)
+        ticket = KernelPop(peer, frame, born_ms, self.kernel, allowance, on_answer)
         place = cast(tuple[str, str, int], verdict)
         return self._parts.handler.hold(place, born_ms + poll_ms, peer, ticket).value
 
@@ -143,8 +152,8 @@ class PopVerdicts:
         header = _header(query)
         if config.enable_pop_message_threshold or not (config.pop_waits_for_flush or not config.answers_wait):
             return None
-        if config.is_slave or self._parts.judges_reads(header.topic, header.consumer_group):
-            return None  # Python says it to each, or holds it to its quota
+        if config.is_slave:
+            return None  # Python says it to each
         try:
             allowed = handler.checks.check(header, cast(Peer, _Nobody()), config, handler.clock.now_ms())
         except RequestRefused:

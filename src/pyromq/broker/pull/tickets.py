@@ -42,13 +42,14 @@ class KernelTicket:
     frame: bytes
     allowed: Allowed
     answer_from: Callable[[int], bytes | None]  # an offset -> the kernel's answer, if it has one
+    on_answer: Callable[[Reply], None] | None = None  # hears of one that the kernel did not make
 
     @property
     def size(self) -> int:
         return len(self.frame)
 
     def decoded(self) -> Ticket:
-        request: Request = RequestOf(decode_frames(self.frame)[0][0], self.connection)
+        request: Request = RequestOf(decode_frames(self.frame)[0][0], self.connection, on_answer=self.on_answer)
         return Ticket(request, request.header, self.allowed)
 
 

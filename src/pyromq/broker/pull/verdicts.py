@@ -8,7 +8,6 @@ with a reset pending get none. Event loop only.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, cast
@@ -18,7 +17,7 @@ from ...errors import RequestRefused
 from ...kernel import state
 from ...kernel.pulls import AnswerPieces, Changes, PullGrant, PullLimits, PullQuery
 from ...kernel.seam import FeedConnection
-from ...kernel.state import ChangeFlag
+from ...kernel.state import Allowance, ChangeFlag
 from ...protocol.command import Command, Encoding, encode_header
 from ...protocol.headers.pull import PullMessage, PullMessageAnswer
 from ...protocol.requests import RequestCode
@@ -34,6 +33,7 @@ from ..metadata.config_table import Watched
 from ..metadata.groups import Groups
 from ..metadata.offsets import SEPARATOR, Offsets
 from ..metadata.topics import Topics
+from ..quotas.charging import charge_read
 from ..stats.counters import Counters
 from .checks import Allowed
 from .handler import PullHandler
@@ -100,7 +100,6 @@ class Pulling:
     changes: PullChanges
     counters: Counters
     limits: Limits
-    judges_reads: Callable[[str, str], bool]  # whether quotas must see what a group reads of a topic
 
 
 class PullVerdicts:
@@ -129,9 +128,20 @@ class PullVerdicts:
         queue = grant.queue
         grant.pulled = self._parts.handler.note_pull(queue.topic, grant.group, queue.queue_id, offset, commit)
 
-    def suspend(self, connection: FeedConnection, grant: PullGrant, frame: bytes, offset: int, wait_ms: int) -> bool:
+    def suspend(
+        self,
+        connection: FeedConnection,
+        grant: PullGrant,
+        frame: bytes,
+        allowance: Allowance | None,
+        offset: int,
+        wait_ms: int,
+    ) -> bool:
         peer, allowed = cast(FramePeer, connection), cast(Allowed, grant.verdict)
-        ticket = KernelTicket(peer, frame, allowed, partial(self.kernel.resume, grant, frame))
+        answer_from = partial(self.kernel.resume, grant, frame, allowance)
+        monotonic = self._parts.handler.clock.monotonic
+        on_answer = None if allowance is None else partial(charge_read, allowance, monotonic)
+        ticket = KernelTicket(peer, frame, allowed, answer_from, on_answer)
         place = (grant.queue.topic, grant.queue.queue_id, offset)
         handler = self._parts.handler
         return handler.suspended.add(place, wait_ms, peer, ticket, handler.live.config)
@@ -152,8 +162,8 @@ class PullVerdicts:
         queue = handler.store.queues.get(topic, queue_id)
         if config.reject_pull_consumer_enable or not isinstance(queue, ConsumeQueue):
             return None
-        if handler.slave_reads.vary or self._parts.judges_reads(topic, group):
-            return None  # by what is read; or Python holds each to its quota
+        if handler.slave_reads.vary:
+            return None  # by what is read
         try:
             handler.slave_reads.check()
             allowed = handler.checks.check(header, query.code, config)

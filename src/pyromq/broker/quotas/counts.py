@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -13,7 +12,6 @@ from .refusal import beyond
 from .use import QuotaUse
 
 _SOON_S = 1.0
-_SIZE = struct.Struct(">i")
 _TIMED = tuple(
     f"{name}\x01"
     for name in (
@@ -41,17 +39,6 @@ class QuotaCounts:
 
     def exists(self, kind: QuotaKind, name: str) -> bool:
         return name in (self.topics if kind is QuotaKind.TOPIC else self.groups)
-
-    def messages(self, body: bytes | memoryview) -> int:
-        """Return the number of messages one behind another, each of which begins with its size."""
-        data, at, count = memoryview(body), 0, 0
-        while at + 4 <= len(data):
-            size = _SIZE.unpack_from(data, at)[0]
-            if size <= 0:
-                break
-            at += size
-            count += 1
-        return max(count, 1)
 
     def check_waiting(self, uses: list[QuotaUse], properties: str) -> None:
         """Refuse a message that would wait, or be stored, where there are enough already."""

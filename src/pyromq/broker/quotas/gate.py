@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from ...ambient import Clock
-from ...model.codes import ResponseCode
 from ...protocol.requests import RequestCode as Code
 from ...transport.dispatch import Answer, Handler, Reply, Request
+from . import held as holding
+from .charging import count_messages, read_of
 from .counts import QuotaCounts
 from .limits import Limit, QuotaKind, QuotaSubject
 from .quotas import Quotas
@@ -31,7 +32,6 @@ _READS = (
     Code.QUERY_MESSAGE,
     Code.VIEW_MESSAGE_BY_ID,
 )
-HELD_S = 0.1  # of a refusal, well within the time-outs of clients
 _FLAT_S = 1.0  # after which to try again where no rate says it
 
 
@@ -88,7 +88,7 @@ class QuotaGate:
 
     async def _refuse_later(self, refusal: BeyondQuota) -> Reply | None:
         """Refuse after a moment: a client that tries again at once, as Java's do, cannot flood us with that."""
-        await self._clock.sleep(HELD_S)
+        await self._clock.sleep(holding.HELD_S)
         raise refusal
 
     # --- sends --------------------------------------------------------------------------------------------------------
@@ -98,10 +98,10 @@ class QuotaGate:
         topic, group, properties, batch = (fields.get(name, "") for name in names)
         scope = _scope_of(request, topic, group, properties)
         is_batch = batch == "true" or request.command.code == Code.SEND_BATCH_MESSAGE
-        amounts = {Limit.SEND_BYTES: len(body), Limit.SEND_MESSAGES: self._counts.messages(body) if is_batch else 1}
-        uses = list(self._uses(scope))
-        self._check_connections(uses, scope)
-        self._counts.check_waiting(uses, scope.properties)
+        amounts = {Limit.SEND_BYTES: len(body), Limit.SEND_MESSAGES: count_messages(body) if is_batch else 1}
+        uses = list(self.uses(scope))
+        self.check_connections(uses, scope)
+        self.check_waiting(uses, scope)
         makers = self._check_new(QuotaKind.TOPIC, [topic], scope)
         self._check_rates(uses, amounts)
         now = self._clock.monotonic()
@@ -117,8 +117,8 @@ class QuotaGate:
     def _read(self, handler: Handler, request: Request) -> Answer:
         fields = request.command.fields
         scope = _scope_of(request, fields.get("topic", ""), fields.get("consumerGroup", ""))
-        uses = list(self._uses(scope))
-        self._check_connections(uses, scope)
+        uses = list(self.uses(scope))
+        self.check_connections(uses, scope)
         self._check_rates(uses, {Limit.READ_BYTES: 1, Limit.READ_MESSAGES: 1})
         charge = partial(self._charge, uses)
         request.on_answer = charge  # of one that is suspended
@@ -134,14 +134,16 @@ class QuotaGate:
         return reply
 
     def _charge(self, uses: list[QuotaUse], reply: Reply) -> None:
-        if reply.code != ResponseCode.SUCCESS or not isinstance(reply.body, bytes) or not reply.body:
+        found = read_of(reply)
+        if found is None:
             return
+        size, messages = found
         now = self._clock.monotonic()
         for use in uses:
             if (bucket := use.buckets.get(Limit.READ_BYTES)) is not None:
-                bucket.take(len(reply.body), now)
+                bucket.take(size, now)
             if (bucket := use.buckets.get(Limit.READ_MESSAGES)) is not None:
-                bucket.take(self._counts.messages(reply.body), now)
+                bucket.take(messages, now)
 
     # --- groups, topics -----------------------------------------------------------------------------------------------
 
@@ -149,14 +151,14 @@ class QuotaGate:
         body = request.body
         for consumer in body.consumer_data_set:
             scope = _scope_of(request, "", consumer.group_name)
-            uses = list(self._uses(scope))
-            self._check_connections(uses, scope)
+            uses = list(self.uses(scope))
+            self.check_connections(uses, scope)
             self._check_flat(uses, Limit.SUBSCRIPTIONS, len(consumer.subscription_data_set))
         scope = _scope_of(request)
         makers = self._check_new(QuotaKind.GROUP, [one.group_name for one in body.consumer_data_set], scope)
         for producer in body.producer_data_set:
             of_group = _scope_of(request, "", producer.group_name)
-            self._check_connections(list(self._uses(of_group)), of_group)
+            self.check_connections(list(self.uses(of_group)), of_group)
         self._note_makers(QuotaKind.GROUP, makers, scope)
         return handler(request)
 
@@ -188,7 +190,7 @@ class QuotaGate:
         if not new:
             return []
         limit = Limit.TOPICS if kind is QuotaKind.TOPIC else Limit.GROUPS
-        for use in self._uses(scope):
+        for use in self.uses(scope):
             if use.owner.kind in (QuotaKind.USER, QuotaKind.ADDRESS) and limit in use.limits:
                 made = self._quotas.made_by(kind, use.owner)
                 there = sum(self._counts.exists(kind, name) for name in made)
@@ -202,13 +204,17 @@ class QuotaGate:
 
     # --- what is allowed ----------------------------------------------------------------------------------------------
 
-    def _uses(self, scope: RequestScope) -> Iterator[QuotaUse]:
+    def uses(self, scope: RequestScope) -> Iterator[QuotaUse]:
         """Yield what is used by everybody and everything that a request concerns, where there is a quota of it."""
         named = ((QuotaKind.USER, scope.user), (QuotaKind.GROUP, scope.group), (QuotaKind.TOPIC, scope.topic))
         for kind, name in (*named, (QuotaKind.ADDRESS, scope.host)):
             use = self._quotas.use(kind, name) if name else None
             if use is not None:
                 yield use
+
+    def check_waiting(self, uses: list[QuotaUse], scope: RequestScope) -> None:
+        """Refuse a send for what waits or is stored already."""
+        self._counts.check_waiting(uses, scope.properties)
 
     def _check_rates(self, uses: list[QuotaUse], amounts: Mapping[Limit, int]) -> None:
         now = self._clock.monotonic()
@@ -220,7 +226,8 @@ class QuotaGate:
                     refusal.holds = True
                     raise refusal
 
-    def _check_connections(self, uses: list[QuotaUse], scope: RequestScope) -> None:
+    def check_connections(self, uses: list[QuotaUse], scope: RequestScope) -> None:
+        """Refuse a connection that is one too many; note that the others were heard of."""
         now = self._clock.monotonic()
         for use in uses:
             most = use.limits.get(Limit.CONNECTIONS)
@@ -240,5 +247,9 @@ class QuotaGate:
 
 def _scope_of(request: Request, topic: str = "", group: str = "", properties: str = "") -> RequestScope:
     address = request.peer.address
-    host = address.rpartition(":")[0].strip("[]")
-    return RequestScope(request.principal.name, host, address, topic, group, properties)
+    return RequestScope(request.principal.name, host_of(address), address, topic, group, properties)
+
+
+def host_of(address: str) -> str:
+    """Return the address without the port, as quotas name it."""
+    return address.rpartition(":")[0].strip("[]")

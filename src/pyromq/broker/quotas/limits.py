@@ -48,6 +48,7 @@ class Limit(Enum):
 SENDING = frozenset({Limit.SEND_BYTES, Limit.SEND_MESSAGES})
 READING = frozenset({Limit.READ_BYTES, Limit.READ_MESSAGES})
 RATES = SENDING | READING
+BYTES = frozenset({Limit.SEND_BYTES, Limit.READ_BYTES})
 _OF = {
     QuotaKind.USER: RATES | {Limit.CONNECTIONS, Limit.TOPICS, Limit.GROUPS},
     QuotaKind.ADDRESS: RATES | {Limit.CONNECTIONS, Limit.TOPICS, Limit.GROUPS},

@@ -1,7 +1,7 @@
 """All quotas of a broker: those of the settings, those of the table `pyromq/quotas.json`, and what is used of each.
 
-Event loop only. Nothing is scope, and no kernel held up, while there is no quota (`is_empty`). What a quota is about is
-taken from the kernels: they get no verdict on it, so that each request comes to `gate.py`.
+Event loop only. Nothing is asked while there is no quota (`is_empty`). Requests that a kernel serves draw from the same
+buckets (`verdicts.py`).
 """
 
 from __future__ import annotations
@@ -10,21 +10,22 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 
 from ...ambient import Clock
+from ...kernel import state
+from ...kernel.state import ChangeFlag
 from ...store.tables.json_tables import JsonTable
 from ..metadata.table_content import section
-from .bucket import Bucket
-from .limits import EVERYBODY, RATES, READING, SENDING, Limit, Quota, QuotaKind, QuotaSubject, limits_of, owner_of
+from .limits import BYTES, EVERYBODY, RATES, Limit, Quota, QuotaKind, QuotaSubject, limits_of, owner_of
 from .use import QuotaUse
 
 TABLE = "pyromq/quotas.json"
 QUOTAS, MAKERS = "quotas", "makers"
 MOST_USES = 100_000  # owners of quotas whose use is kept
-_ANY_SEND = SENDING | {Limit.TIMERS, Limit.STORED_BYTES, Limit.CONNECTIONS}
-_ANY_READ = READING | {Limit.CONNECTIONS}
+_FORGOTTEN = 1000  # of them at a time, where there are more
+_OF_TRAFFIC = RATES | {Limit.STORED_BYTES, Limit.CONNECTIONS}  # of sends and reads that a kernel serves
 
 
 class Quotas:
-    """`watch` hears of each change: verdicts of kernels must be given anew."""
+    """`watch` hears of each change."""
 
     def __init__(self, clock: Clock, table: JsonTable, changed: Callable[[], None], settings: list[Quota]) -> None:
         """`changed` is called whenever the table has something new to write."""
@@ -35,6 +36,7 @@ class Quotas:
         self._of_table: dict[QuotaSubject, Mapping[Limit, int]] = {}
         self._uses: OrderedDict[QuotaSubject, QuotaUse] = OrderedDict()
         self._watchers: list[Callable[[], None]] = []
+        self.changes: ChangeFlag = state.ChangeFlag()  # what is drawn from was told before this is set
         content = table.load()
         for name, limits in section(content, QUOTAS).items():
             owner = owner_of(*name.split(":", 1))
@@ -75,31 +77,16 @@ class Quotas:
     def _join(self) -> None:
         self._quotas = {**self._of_settings, **self._of_table}
         self._uses.clear()
-        general = {QuotaKind.USER, QuotaKind.ADDRESS}
-        limits = [(owner.kind, limit) for owner, each in self._quotas.items() for limit in each]
-        self._all_sends = any(kind in general | {QuotaKind.GROUP} and limit in _ANY_SEND for kind, limit in limits)
-        self._all_reads = any(kind in general and limit in _ANY_READ for kind, limit in limits)
+        self._void()
+        self.judge_traffic = any(not _OF_TRAFFIC.isdisjoint(limits) for limits in self._quotas.values())
         self._changed()
         for watcher in self._watchers:
             watcher()
 
-    # --- what kernels may not take ------------------------------------------------------------------------------------
-
-    def judges_sends(self, topic: str) -> bool:
-        """Return whether sends to a topic must come here: then a kernel gets no verdict on them."""
-        return self._all_sends or self._concerns(QuotaKind.TOPIC, topic, _ANY_SEND)
-
-    def judges_reads(self, topic: str, group: str) -> bool:
-        """Return whether pulls and pops of a topic by a group must come here."""
-        return (
-            self._all_reads
-            or self._concerns(QuotaKind.TOPIC, topic, _ANY_READ)
-            or self._concerns(QuotaKind.GROUP, group, _ANY_READ)
-        )
-
-    def _concerns(self, kind: QuotaKind, name: str, which: frozenset[Limit]) -> bool:
-        limits = self._quotas.get(QuotaSubject(kind, name)) or self._quotas.get(QuotaSubject(kind, EVERYBODY))
-        return limits is not None and not which.isdisjoint(limits)
+    def _void(self) -> None:
+        """Have kernels ask again who draws from what."""
+        self.changes.is_set = True
+        self.changes = state.ChangeFlag()
 
     # --- what is used -----------------------------------------------------------------------------------------------
 
@@ -112,13 +99,25 @@ class Quotas:
         found = self._uses.get(owner)
         if found is None:
             now = self._clock.monotonic()
-            buckets = {limit: Bucket.full(value, now) for limit, value in limits.items() if limit in RATES}
-            found = self._uses[owner] = QuotaUse(owner, limits, buckets)
-            if len(self._uses) > MOST_USES:
-                self._uses.popitem(last=False)
+            if len(self._uses) >= MOST_USES:
+                self._forget_some(now)
+            found = self._uses[owner] = QuotaUse(owner, limits, {})
+            for limit in limits.keys() & RATES:
+                found.buckets[limit] = state.Bucket(limits[limit], now, limit in BYTES, (found, limit))
         else:
             self._uses.move_to_end(owner)
         return found
+
+    def _forget_some(self, now: float) -> None:
+        """Forget owners who have used nothing of late: they begin anew with full buckets, which they have. Of those who
+        have, forget one if nobody else can go."""
+        for _ in range(_FORGOTTEN):
+            owner, use = self._uses.popitem(last=False)
+            if not use.is_unused(now):
+                self._uses[owner] = use
+        if len(self._uses) >= MOST_USES:
+            self._uses.popitem(last=False)
+        self._void()
 
     def lost(self, address: str) -> None:
         """Forget a connection that has ended."""

@@ -18,11 +18,15 @@ class BeyondQuota(RequestRefused):
 
 def beyond(use: QuotaUse, limit: Limit, used: str, wait_s: float) -> BeyondQuota:
     """Return the refusal of what is beyond a quota."""
-    if math.isinf(wait_s):
+    return said(use, limit, used, None if math.isinf(wait_s) else str(max(1, math.ceil(wait_s * 1000))))
+
+
+def said(use: QuotaUse, limit: Limit, used: str, wait_ms: str | None) -> BeyondQuota:
+    """Return the refusal by its values as they stand in its words. `wait_ms` is None: it is not taken later, either."""
+    if wait_ms is None:
         when, fields = "until it is changed nothing is taken", {}
     else:
-        wait_ms = max(1, math.ceil(wait_s * 1000))
-        when, fields = f"try again in {wait_ms} ms", {"retryAfterMs": str(wait_ms)}
+        when, fields = f"try again in {wait_ms} ms", {"retryAfterMs": wait_ms}
     return BeyondQuota(
         f"[QUOTA]broker busy, start flow control for a while: the quota of {use.owner} is {use.limits[limit]} "
         f"{in_words(limit)} ({limit.value}), {used} is used: {when}",

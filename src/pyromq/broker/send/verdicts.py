@@ -55,7 +55,6 @@ class Sending:
     gate: Gate
     limits: Limits
     detours: Callable[[BrokerConfig], Sequence[tuple[str, Detour]]]  # that messages of each type may take
-    judges_sends: Callable[[str], bool]  # whether quotas must see what is sent to a topic
 
 
 class Verdicts:
@@ -82,8 +81,6 @@ class Verdicts:
         found = handler.checks.standing(name, config)
         if found is None or found.topic_filter_type != "SINGLE_TAG" or is_retry(name) or name in handler.new_topics:
             return None
-        if self._parts.judges_sends(name):
-            return None  # Python holds each to its quota
         if config.start_accept_send_request_time_stamp or config.is_slave:
             return None  # depends on the time; or nobody sends to a slave
         detours = frozenset(detour.name for kind, detour in self._detours if takes_kind(found.attributes, kind))
@@ -122,10 +119,6 @@ class Verdicts:
             self._parts.counters.put_by_kernel(count)
         if quick:
             self._parts.access.intake.times.note(0.0, quick)
-
-    def revoke_all(self) -> None:
-        """Take back every verdict: what they depend on has changed."""
-        self._use(self._parts.handler.live.config)
 
     # --- what revokes verdicts ------------------------------------------------------------------------------------
 

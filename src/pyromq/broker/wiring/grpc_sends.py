@@ -45,8 +45,6 @@ class GrpcSendVerdicts:
         self.kernel = kernel(self, feed, send_rules(grpc.services.settings))
         base.topics.watch(self.kernel.revoke)
         base.live.watch(self._changed)
-        self._judges_sends = base.quotas.judges_sends
-        base.quotas.watch(self.kernel.revoke_all)
 
     def judge(self, topic: str) -> TopicRules | None:
         try:
@@ -54,8 +52,6 @@ class GrpcSendVerdicts:
             queues = write_queues(self._backend.own_route(topic))
         except Denied:
             return None
-        if self._judges_sends(topic):
-            return None  # the RPC's send is held to its quota
         expected = self._backend.own_type(topic)
         if not queues or expected is None or not is_checked(topic):
             return None

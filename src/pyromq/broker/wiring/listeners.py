@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 from ... import logs
 from ...errors import ConfigError
 from ...kernel.seam import Fed, Feed, FeedConnection, feed_nothing
+from ...kernel.state import Allowances
 from ...metrics.exporting import Exporting
 from ...metrics.settings import MetricsSettings
 from ...protocol.row import RequestClass
@@ -162,6 +163,7 @@ class Feeding(NamedTuple):
     pulling: Pulling
     popping: Popping
     halves: Halves
+    allowances: Allowances
 
 
 class Listeners:
@@ -222,6 +224,7 @@ class Listeners:
         if verdicts is None:
             return feed_nothing
         self.verdicts.append(verdicts)
+        verdicts.kernel.hold_to(feeding.allowances)
         pulls = PullVerdicts(feeding.pulling, verdicts.module, verdicts.kernel)
         self.pull_verdicts.append(pulls)
         if not hasattr(verdicts.module, "PopFeed"):  # in the Python kernel the handlers serve pops and commits

@@ -108,7 +108,6 @@ class PopParts:
             self.lanes,
             self._base.offsets,
             changes,
-            self._base.quotas.judges_reads,
         )
 
     def handlers(self) -> Iterator[tuple[int, Handler]]:

@@ -112,9 +112,7 @@ class SendParts:
             limits.frame,
         )
         self.replies = ReplyHandler(live, clock, base.producers, self.handler, environment.address)
-        self.parts = Sending(
-            self.handler, self.access, counters, append_gate, limits, parks.detours, base.quotas.judges_sends
-        )
+        self.parts = Sending(self.handler, self.access, counters, append_gate, limits, parks.detours)
         keep_gate(append_gate, live, base.statistics.lag, store.flushed)
 
     def _admission(self, base: Foundation, copies: OtherCopies, pending_replies: Callable[[], int]) -> Admission:
@@ -159,7 +157,7 @@ class PullParts:
         count = base.counters.got
         self.handler = PullHandler(live, clock, store, checks, offsets, self.reads, self._backlog, count, slave_reads)
         self._suggestions_vary = False
-        self.parts = Pulling(self.handler, changes, base.counters, base.environment.limits, base.quotas.judges_reads)
+        self.parts = Pulling(self.handler, changes, base.counters, base.environment.limits)
 
     def protect(self) -> None:
         """Stop groups that are too far behind, if that is wanted, until an administrator allows them again."""

@@ -58,11 +58,15 @@ cdef class SendFeed:
     cdef Grant last_grant
     cdef Lane last_lane
     cdef Notes notes
+    cdef Allowances allowances            # None: nobody has a quota
+    cdef Allowance allowance              # of the frame that is looked at; None: there is no quota
+    cdef list drawn                       # what this buffer draws from
+    cdef size_t refused_mark
     cdef readonly int64_t messages        # taken since the start
 
     def __init__(self, host, Appender appender, Gate gate, TimeSource time):
         self.host, self.appender, self.gate, self.time = host, appender, gate, time
-        self.lanes, self.uncounted, self.grants, self.detours = [], [], {}, []
+        self.lanes, self.uncounted, self.grants, self.detours, self.drawn = [], [], {}, [], []
 
     def __dealloc__(self):
         free(self.log.at)
@@ -109,6 +113,10 @@ cdef class SendFeed:
     def commit_halves(self, HalfEnds ends not None):
         """Serve commits of transactions, too."""
         self.ends = ends
+
+    def hold_to(self, Allowances allowances not None):
+        """Hold what is sent and read to quotas; the feeds of pulls and pops before this one, too."""
+        self.allowances = allowances
 
     def revoke(self, bytes topic):
         """Take back the verdict on a topic."""
@@ -157,9 +165,12 @@ cdef class SendFeed:
             else:
                 done += 1
             at = end
-        if done and not self.commit():
+        if self.entries.used and not self.commit():
+            self.undo_draws()
             self.notes.all_left = True
             done = 0
+        if self.allowances is not None:
+            self.allowances.flush(self.notes, connection)
         fed = self.outcome(at, n, received, left) if done else DRAIN if self.drain else NOTHING
         if not is_full:
             return fed
@@ -199,6 +210,9 @@ cdef class SendFeed:
         self.last_grant = None
         self.last_lane = None
         self.lanes.clear()
+        self.drawn.clear()
+        if self.allowances is not None:
+            self.refused_mark = self.allowances.mark(self.notes)
         self.log.used = self.entries.used = self.keys.used = self.answers.used = self.ids.used = 0
         if self.ends is not None and self.ends.order:
             self.ends.begin()
@@ -219,6 +233,13 @@ cdef class SendFeed:
             return LEFT
         if h.seen & REQUIRED != REQUIRED:
             return self.leave(&h)
+        self.allowance = None
+        if self.allowances is not None and self.allowances.is_on and not h.flag & ~2:
+            self.allowance = self.allowances.find(self.notes, h.field[TOPIC], h.field[GROUP])
+            if self.allowance is None or self.allowance.sends is None:
+                return self.leave(&h)
+            if self.allowances.refuses(self.notes, self.allowance.sends, &h):
+                return TAKEN
         if self.notes.all_left or (self.notes.left and bytes_of(h.field[TOPIC]) in self.notes.left):
             self.drain = self.drain or self.would_take(&h)
             return self.leave(&h)
@@ -364,6 +385,7 @@ cdef class SendFeed:
             return STOP
         self.ids.used = 0
         self.append(m, &found, lane, tag_hash(&found))
+        self.draw(m.body.n, 1)
         note_request(lane, record_bytes(m))
         return self.answer(h, lane, lane.queue_id, 1, found.unique)
 
@@ -373,6 +395,8 @@ cdef class SendFeed:
         cdef int64_t queue_id, wait_ms
         cdef Lane lane
         way = detour.ways.get(bytes_of(found.value))
+        if self.allowance is not None and detour.name in self.allowance.aside:
+            return self.leave(h)
         if way is None or detour.name not in asked.grant.detours or not detour.takes(m):
             return self.leave(h)
         queue_id, wait_ms = way
@@ -388,6 +412,7 @@ cdef class SendFeed:
             return STOP
         self.ids.used = 0
         self.append(m, found, lane, tag_hash(found) if wait_ms < 0 else self.store_time + wait_ms)
+        self.draw(m.body.n, 1)
         note_request(lane, record_bytes(m))
         return self.answer(h, lane, asked.queue_id, 1, found.unique)
 
@@ -459,6 +484,7 @@ cdef class SendFeed:
         if lane.next - before.next > self.most_in_batch:
             self.take_back(&before, lane)  # Python refuses it, or takes it where nobody wants the ids
             return self.leave(h)
+        self.draw(batch.n, lane.next - before.next)
         note_request(lane, (lane.size - before.size) // max(1, lane.next - before.next))
         return self.answer(h, lane, lane.queue_id, <int>(lane.next - before.next), found.unique)
 
@@ -514,6 +540,29 @@ cdef class SendFeed:
         if found.is_ordered:
             lane.ordered += 1
             lane.ordered_size += size
+        return 0
+
+    cdef int draw(self, Py_ssize_t size, int64_t messages) except -1:
+        """Take what a send costs from its quotas."""
+        cdef Allowance one = self.allowance
+        if one is not None:
+            if one.turn != self.turn:
+                one.turn, one.size, one.messages = self.turn, 0, 0
+                self.drawn.append(one)
+            one.size += size
+            one.messages += messages
+            draw(one.sends, size, messages, self.allowances.now)
+        return 0
+
+    cdef int undo_draws(self) except -1:
+        """Nothing of this buffer is stored: Python gets all of it, and counts."""
+        cdef Allowance one
+        cdef Bucket bucket
+        for one in self.drawn:
+            for bucket in one.sends:
+                bucket.give_back(<double>(one.size if bucket.counts_bytes else one.messages))
+        if self.allowances is not None:
+            self.allowances.forget(self.notes, self.refused_mark)
         return 0
 
     cdef int answer(self, Header *h, Lane lane, int queue_id, int count, Text unique) except -1:

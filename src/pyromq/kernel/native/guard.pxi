@@ -30,6 +30,7 @@ cdef class AccessGuard:
     cdef Buffer scratch, key
     cdef BatchEntry batch[MOST_BATCHED]
     cdef bint left_send, left_any, drain  # of this buffer
+    cdef bint is_split                    # another user's frames follow: quotas count each user's by themselves
 
     def __init__(self, host, SendFeed sends not None, feed, dict codes not None, int64_t frame_bytes, int64_t header_bytes):
         """`codes`: by code, the names of the fields that the verdict on a request depends on."""
@@ -108,6 +109,8 @@ cdef class AccessGuard:
                     first = self.frame_end(p, first, n)
             if end < 0:
                 break
+            if self.is_split:
+                continue
             self.left_any = True
             self.left_send = self.left_send or is_send(p + at)
             left.append(received[at:end])
@@ -119,7 +122,8 @@ cdef class AccessGuard:
 
     cdef Py_ssize_t behind_passing(self, connection, Notes notes, const uint8_t *p, Py_ssize_t at, Py_ssize_t n) except -1:
         """Behind the last of the frames from `at` on that pass. None overtakes one that was left, as the feeds mind it."""
-        cdef Py_ssize_t end
+        cdef Py_ssize_t end, first = at
+        self.is_split = False
         while True:
             end = self.frame_end(p, at, n)
             if end < 0:
@@ -130,11 +134,11 @@ cdef class AccessGuard:
                     return at
                 if is_pull(p + at):
                     return at
-            if not self.passes(connection, notes, p + at, end - at):
+            if not self.passes(connection, notes, p + at, end - at, at == first):
                 return at
             at = end
 
-    cdef bint passes(self, connection, Notes notes, const uint8_t *p, Py_ssize_t size) except -1:
+    cdef bint passes(self, connection, Notes notes, const uint8_t *p, Py_ssize_t size, bint is_first) except -1:
         """Whether who sent a whole frame is known, and may send it. False: Python looks, and says what is wrong."""
         cdef Header h
         cdef SignedFields fields
@@ -165,6 +169,9 @@ cdef class AccessGuard:
                 return False
             identity.allow(key)
         if notes.identity is not identity:
+            self.is_split = not is_first and self.sends.allowances is not None and self.sends.allowances.is_on
+            if self.is_split:
+                return False   # it comes again as the first
             self.host.passed(connection, identity.name, identity.secrets == 0)
             notes.identity = identity
         return True

@@ -126,14 +126,17 @@ cdef class Notes:
     not be finished."""
 
     cdef bytes born_host
+    cdef str address
     cdef str source           # its address without the port
     cdef KnownUser identity    # None: nobody yet
     cdef set left
     cdef bint all_left
+    cdef dict allowances      # by user, topic and group: quota.pxi
+    cdef Allowance allowance  # that was asked for last
 
     def __init__(self, bytes born_host, str address):
-        self.born_host, self.source = born_host, address.rpartition(":")[0]
-        self.left = set()
+        self.born_host, self.address, self.source = born_host, address, address.rpartition(":")[0]
+        self.left, self.allowances = set(), {}
 
 
 cdef inline Text text_of(bytes raw) noexcept:

@@ -43,6 +43,7 @@ cdef class PopFeed:
     cdef list made, dirty, targets
     cdef object asked                 # the verdict of the pop that was looked at last
     cdef int64_t made_bytes
+    cdef int64_t given_bytes, given       # by the pop that was answered last, for quotas: of bodies, and messages
     cdef uint64_t turn
     cdef bint is_begun, is_refused
     cdef bint is_resuming             # pops that were held are looked at: `finish` writes down what they got
@@ -91,9 +92,9 @@ cdef class PopFeed:
 
     # --- pops that were held --------------------------------------------------------------------------------------
 
-    def resume(self, bytes frame not None, int64_t born_ms, bint is_last):
+    def resume(self, bytes frame not None, int64_t born_ms, Allowance allowance, bint is_last):
         """Look again for a pop that was held. The answer, which leaves after `finish`; False: there is still nothing, and
-        it waits on, unless `is_last`; None: Python's to look."""
+        it waits on, unless `is_last`; None: Python's to look. `allowance`: what it draws from, if there are quotas."""
         cdef const uint8_t *p = <const uint8_t *>PyBytes_AS_STRING(frame)
         cdef Header h
         cdef PopAnswer a
@@ -118,6 +119,8 @@ cdef class PopFeed:
             if not is_last:
                 return False
             self.answer(self.empty, &a)
+        else:
+            self.charge(allowance)
         found = self.ready()
         self.answers.used = 0
         return found
@@ -175,6 +178,8 @@ cdef class PopFeed:
                 left.append(received[first:end])
                 first = end
         self.commit()
+        if self.sends.allowances is not None:
+            self.sends.allowances.flush(self.sends.notes_of(connection), connection)
         if not done:
             return DRAIN if drain else NOTHING
         ready = self.ready()
@@ -310,14 +315,24 @@ cdef class PopFeed:
     cdef bint pop(self, connection, Header *h, const uint8_t *p, Py_ssize_t size) except -1:
         """Answer with messages, hold until some come, or answer that there are none. False: Python's."""
         cdef PopAnswer a
-        cdef int outcome = self.look(h, &a, 0)
+        cdef Allowance allowance = None
+        cdef int outcome
+        if h.seen & POP_REQUIRED == POP_REQUIRED and self.pulls.is_held_to_quotas():
+            allowance = self.pulls.allowance_of(connection, h.field[POP_TOPIC], h.field[POP_GROUP])
+            if allowance is None:
+                return False
+            if self.sends.allowances.refuses(connection.notes, allowance.reads, h):
+                return True
+        outcome = self.look(h, &a, 0)
+        if outcome == POP_ANSWERED:
+            self.charge(allowance)
         if outcome != POP_EMPTY:
             return outcome == POP_ANSWERED
         if not connection.answers_later:
             holding = 2
         elif a.poll > 0:
             held = PyBytes_FromStringAndSize(<const char *>p, size)
-            holding = self.host.hold(connection, self.asked, held, a.born, a.poll)
+            holding = self.host.hold(connection, self.asked, held, allowance, a.born, a.poll)
         else:
             holding = 1
         if holding == 2:                  # too many wait: Python says so
@@ -327,6 +342,12 @@ cdef class PopFeed:
             self.suspended += 1
             return True
         return self.answer(self.empty, &a)
+
+    cdef int charge(self, Allowance allowance) except -1:
+        """Take what the last pop was given from the quotas of who reads."""
+        if allowance is not None:
+            draw(allowance.reads, self.given_bytes, self.given, self.time.seconds())
+        return 0
 
     cdef int look(self, Header *h, PopAnswer *a, int64_t came) except -1:
         """Hand out what there is. `came`: when a pop that was held came first."""
@@ -395,6 +416,8 @@ cdef class PopFeed:
             self.count(queue, share.count, at)
         self.made.append(frame)
         self.made_bytes += PyBytes_GET_SIZE(frame)
+        self.given = at
+        self.given_bytes = PyBytes_GET_SIZE(frame) - 8 - <int64_t>(get32(<const uint8_t *>PyBytes_AS_STRING(frame) + 4) & 0xFFFFFF)
         self.messages += at
         if a.rest > 0 and len(self.held):
             self.host.wake(grant.verdict)     # others that wait may have what was left

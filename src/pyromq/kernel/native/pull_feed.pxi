@@ -60,8 +60,9 @@ cdef class PullFeed:
         finally:
             PyBuffer_Release(&view)
 
-    def resume(self, PullGrant grant, bytes frame, int64_t offset):
-        """The answer to a pull that was suspended, now from this offset on; None: Python's to find one."""
+    def resume(self, PullGrant grant, bytes frame, Allowance allowance, int64_t offset):
+        """The answer to a pull that was suspended, now from this offset on; None: Python's to find one. `allowance`: what
+        it draws from, if there are quotas."""
         cdef Header h
         cdef Pull pull
         cdef const uint8_t *p = <const uint8_t *>PyBytes_AS_STRING(frame)
@@ -70,7 +71,10 @@ cdef class PullFeed:
         pull.offset = offset
         self.begin()
         self.locate(grant, &pull)
-        return self.ready() if self.answer(grant, &h, &pull, False) else None
+        if not self.answer(grant, &h, &pull, False):
+            return None
+        self.charge(allowance, &pull)
+        return self.ready()
 
     def forget_unused(self):
         """Drop the verdicts that no pull has used since the last call, so that groups and connections which are gone
@@ -147,6 +151,8 @@ cdef class PullFeed:
                 left.append(received[first:end])
                 first = end
             behind = behind or len(left) > 0
+        if self.sends.allowances is not None:
+            self.sends.allowances.flush(self.sends.notes_of(connection), connection)
         if not done:
             return DRAIN if drain else NOTHING
         ready = self.ready()
@@ -171,15 +177,26 @@ cdef class PullFeed:
         cdef Header h
         cdef Pull pull
         cdef PullGrant grant
+        cdef Allowance allowance = None
         if not self.read(p, &h, &pull):
             return False
+        if self.is_held_to_quotas():
+            allowance = self.allowance_of(connection, h.field[PULL_TOPIC], h.field[PULL_GROUP])
+            if allowance is None:
+                return False
+            if self.sends.allowances.refuses(connection.notes, allowance.reads, &h):
+                return True
         grant = self.grant_for(&h, &pull)
         if grant is None:
             return False
         self.locate(grant, &pull)
         if pull.offset != pull.high or not pull.flags & MAY_SUSPEND:
-            return self.answer(grant, &h, &pull, True)
-        if not self.host.suspend(connection, grant, PyBytes_FromStringAndSize(<const char *>p, size), pull.offset, pull.suspend_ms):
+            if not self.answer(grant, &h, &pull, True):
+                return False
+            self.charge(allowance, &pull)
+            return True
+        frame = PyBytes_FromStringAndSize(<const char *>p, size)
+        if not self.host.suspend(connection, grant, frame, allowance, pull.offset, pull.suspend_ms):
             return False
         self.suspended += 1
         self.note_pull(grant, &pull)
@@ -204,6 +221,21 @@ cdef class PullFeed:
             and integer(h.field[PULL_VERSION], INT64_MIN + 1, INT64_MAX, &pull.version)
             and (not h.seen & (1 << PULL_BYTES) or integer(h.field[PULL_BYTES], INT32_MIN, INT32_MAX, &pull.max_bytes))
         )
+
+    # --- quotas ---------------------------------------------------------------------------------------------------
+
+    cdef inline bint is_held_to_quotas(self) noexcept:
+        return self.sends.allowances is not None and self.sends.allowances.is_on
+
+    cdef Allowance allowance_of(self, connection, Text topic, Text group):
+        """What a read draws from; None: leave it to Python."""
+        return self.sends.allowances.find(self.sends.notes_of(connection), topic, group)
+
+    cdef int charge(self, Allowance allowance, const Pull *pull) except -1:
+        """Take what was read from the quotas of who reads."""
+        if allowance is not None:
+            draw(allowance.reads, pull.total, <int64_t>(self.picked.used // sizeof(Pulled)), self.sends.time.seconds())
+        return 0
 
     # --- verdicts -------------------------------------------------------------------------------------------------
 

@@ -43,6 +43,7 @@ class _Buffer:
     left_send: bool = False
     left_any: bool = False
     drain: bool = False
+    is_split: bool = False  # another user's frames follow: quotas count each user's by themselves
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -88,6 +89,8 @@ class AccessGuard:
                 fed = _joined(fed, part)
             if end < 0:
                 break
+            if buffer.is_split:
+                continue
             frame = received[at:end]
             buffer.left_any = True
             buffer.left_send = buffer.left_send or code_of(frame) in _SENDS
@@ -111,18 +114,19 @@ class AccessGuard:
 
     def _behind_passing(self, buffer: _Buffer, received: memoryview, at: int) -> int:
         """Return what is behind the last of the frames from `at` on that pass. None overtakes one that was left."""
+        first, buffer.is_split = at, False
         while (end := frame_end(received, at, self._limits)) > 0:
             frame = received[at:end]
             code = code_of(frame)
             if buffer.left_send and code in _SENDS:
                 buffer.drain = True
                 return at
-            if (buffer.left_any and code in _PULLS) or not self._passes(buffer, frame):
+            if (buffer.left_any and code in _PULLS) or not self._passes(buffer, frame, at == first):
                 return at
             at = end
         return at
 
-    def _passes(self, buffer: _Buffer, frame: memoryview) -> bool:
+    def _passes(self, buffer: _Buffer, frame: memoryview, is_first: bool) -> bool:
         command = decoded(frame, self._limits) if code_of(frame) in self.codes else None
         if command is None:
             return False
@@ -141,8 +145,11 @@ class AccessGuard:
                 identity.allowed.clear()
             identity.allowed.add(key)
         if notes.identity is not identity:
+            buffer.is_split = not is_first and self.sends.allowances is not None and self.sends.allowances.is_on
+            if buffer.is_split:
+                return False  # it comes again as the first
             self.host.passed(connection, identity.name, identity.by_certificate)
-            notes.identity = identity
+            notes.identity, notes.user = identity, identity.name.decode()
         return True
 
     # --- who ------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from ..pulls import AnswerPieces, PullCount, PullGrant, PullHost, PullQuery
 from ..seam import DRAIN, NOTHING, Fed, FeedConnection, as_fed
 from .frames import MOST_FIELDS, code_of, decoded, frame_end
 from .pull import ENTRY_BYTES, Picked, Range, pick_entries
+from .quota import Allowance
 from .scan import is_intact
 from .send_feed import SendFeed
 from .state import LogTail, ResidentFiles
@@ -93,12 +94,15 @@ class PullFeed:
                 ready += len(part.ready)
             fed = _joined(fed, part)
             behind = behind or bool(part.frames)
+        if self.sends.allowances is not None:
+            self.sends.allowances.flush(self.sends.notes_of(connection), connection)
         return fed._replace(used=at) if fed.used else DRAIN if fed.drain else NOTHING
 
-    def resume(self, grant: PullGrant, frame: bytes, offset: int) -> bytes | None:
-        """Return the answer to a pull that was suspended, now from this offset on; None: the handler's to find one."""
+    def resume(self, grant: PullGrant, frame: bytes, allowance: Allowance | None, offset: int) -> bytes | None:
+        """Return the answer to a pull that was suspended, now from this offset on; None: the handler's to find one.
+        `allowance`: what it draws from, if there are quotas."""
         command = decoded(memoryview(frame), self._limits)
-        return None if command is None or grant.is_void else self._answer(grant, command, offset)
+        return None if command is None or grant.is_void else self._answer(grant, allowance, command, offset)
 
     def _serve(self, connection: FeedConnection, frame: memoryview) -> bytes | None:
         """Answer one pull or have it suspended; None: nothing was done about it."""
@@ -106,17 +110,25 @@ class PullFeed:
         header = None if command is None or command.flag or command.body else _header(command)
         if command is None or header is None:
             return None
+        allowances, allowance = self.sends.allowances, None
+        if allowances is not None and allowances.is_on:
+            notes = self.sends.notes_of(connection)
+            allowance = allowances.find(notes, header.topic, header.consumer_group)
+            if allowance is None:
+                return None
+            if allowances.refuses(notes, allowance.reads, command):
+                return b""
         grant = self._grant_for(command.code, header)
         if grant is None:
             return None
         offset, answer = header.queue_offset, b""
         if offset == grant.queue.readable_end and header.sys_flag & _MAY_SUSPEND:
             wait_ms = header.suspend_timeout_millis
-            if not self.host.suspend(connection, grant, bytes(frame), offset, wait_ms):
+            if not self.host.suspend(connection, grant, bytes(frame), allowance, offset, wait_ms):
                 return None
             self.suspended += 1
         else:
-            found = self._answer(grant, command, offset)
+            found = self._answer(grant, allowance, command, offset)
             if found is None:
                 return None
             answer = found
@@ -154,7 +166,7 @@ class PullFeed:
 
     # --- reading --------------------------------------------------------------------------------------------------
 
-    def _answer(self, grant: PullGrant, command: Command, offset: int) -> bytes | None:
+    def _answer(self, grant: PullGrant, allowance: Allowance | None, command: Command, offset: int) -> bytes | None:
         """Return a whole frame; None: the handler's to answer, and nothing is changed."""
         begun = self.monotonic()
         queue, log_end = grant.queue, self.log.end
@@ -169,6 +181,8 @@ class PullFeed:
         if len(head) + len(body) - 4 > self._limits.frame_bytes:
             return None
         self._count(grant, len(picked.ranges), len(body), log_end - picked.ranges[0].position, begun)
+        if allowance is not None and self.sends.allowances is not None:
+            allowance.charge_read(len(body), len(picked.ranges), self.sends.allowances.now())
         return head + body
 
     def _pick(self, grant: PullGrant, offset: int) -> Picked | None:

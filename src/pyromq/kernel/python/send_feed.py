@@ -26,6 +26,7 @@ from .frames import MOST_FIELDS, code_of, decoded, frame_end
 from .keys import index_keys
 from .placed import place_burst
 from .pull import ENTRY
+from .quota import Allowance, Allowances
 from .state import Gate, QueueTail, TimeSource
 
 MOST_GRANTS = 10_000
@@ -60,8 +61,11 @@ class Notes:
 
     def __init__(self, born_host: bytes, address: str) -> None:
         self.born_host = born_host
+        self.address = address
         self.source = address.rpartition(":")[0]
         self.identity: object = None  # the guard's
+        self.user = ""  # whose requests the connection's are now
+        self.allowances: dict[tuple[str, str, str], Allowance] = {}  # by user, topic and group
         self.left: set[str] = set()
         self.all_left = False
 
@@ -110,6 +114,9 @@ class Burst:
     answers: list[bytes] = field(default_factory=list)
     counts: dict[tuple[str, int], BurstCount] = field(default_factory=dict)
     drain: bool = False  # a send was left for no reason but that others before it were
+    refused_mark: int = 0
+    drawn: list[tuple[Allowance, int]] = field(default_factory=list)  # what is paid for, with bytes of each message
+    refused: bool = False
 
 
 class SendFeed:
@@ -128,6 +135,7 @@ class SendFeed:
         self._grants: dict[str, Grant] = {}
         self._counts: dict[tuple[str, int], BurstCount] = {}
         self._quick = 0
+        self.allowances: Allowances | None = None  # None: nobody has a quota
         self.messages = 0  # taken since the start
 
     def use(self, settings: SendSettings) -> None:
@@ -141,6 +149,10 @@ class SendFeed:
         self._detours = {detour.name.decode(): detour for detour in settings.detours}
         self._asides = {detour.name: Grant(detour.topic, len(detour.ways)) for detour in settings.detours}
         self._grants.clear()
+
+    def hold_to(self, allowances: Allowances) -> None:
+        """Hold what is sent and read to quotas; the feed of pulls before this one, too."""
+        self.allowances = allowances
 
     def revoke(self, topic: bytes) -> None:
         """Take back the verdict on a topic."""
@@ -167,6 +179,8 @@ class SendFeed:
             notes.all_left = False
             notes.left.clear()
         burst, at, left = Burst(notes), 0, []
+        if self.allowances is not None:
+            burst.refused_mark = self.allowances.mark(notes)
         outcome = FrameOutcome.TAKEN
         while (end := frame_end(received, at, self._limits)) > 0:
             frame = received[at:end]
@@ -177,8 +191,12 @@ class SendFeed:
             if outcome is FrameOutcome.LEFT:
                 left.append(frame)
             at = end
-        if not burst.records or not self._append(burst):
-            notes.all_left = notes.all_left or bool(burst.records)
+        if burst.records and not self._append(burst):
+            self._undo_draws(burst)
+            notes.all_left, burst.records, burst.refused = True, [], False
+        if self.allowances is not None:
+            self.allowances.flush(notes, connection)
+        if not burst.records and not burst.refused:
             return DRAIN if burst.drain else NOTHING
         answers = b"".join(burst.answers)
         if self._settings.waits and answers:
@@ -210,6 +228,13 @@ class SendFeed:
             self._counts.setdefault(place, BurstCount()).add(new)
         return True
 
+    def _undo_draws(self, burst: Burst) -> None:
+        """Give back what was drawn: nothing of the buffer is stored, and the handlers count all of it."""
+        for allowance, size in burst.drawn:
+            allowance.give_back_send(size, 1)
+        if self.allowances is not None:
+            self.allowances.forget(burst.notes, burst.refused_mark)
+
     # --- a frame --------------------------------------------------------------------------------------------------
 
     def _one(self, burst: Burst, frame: memoryview) -> FrameOutcome:
@@ -222,6 +247,14 @@ class SendFeed:
         if command is None or header is None:
             burst.notes.all_left = True
             return FrameOutcome.LEFT
+        allowance = None
+        if self.allowances is not None and self.allowances.is_on and not command.flag & ~2:
+            allowance = self.allowances.find(burst.notes, header.topic, header.producer_group)
+            if allowance is None or allowance.sends is None:
+                return self._leave(burst, header)
+            if self.allowances.refuses(burst.notes, allowance.sends, command):
+                burst.refused = True
+                return FrameOutcome.TAKEN
         if burst.notes.all_left or header.topic in burst.notes.left:
             burst.drain = burst.drain or self._would_take(header)
             return self._leave(burst, header)
@@ -231,12 +264,18 @@ class SendFeed:
         tail = self._tail(grant, header.queue_id)
         plain = self._properties(header, grant)
         if plain is not None and plain.detour is not None and plain.way is not None:
+            if allowance is not None and plain.detour.name in allowance.aside:
+                return self._leave(burst, header)
             tail = self._tail(self._asides[plain.detour.name], plain.way.queue_id)
         elif header.sys_flag & _NOT_PLAIN or not grant.takes_plain:
             plain = None
         if tail is None or plain is None:
             return self._leave(burst, header)
-        return self._add(burst, command, header, tail, plain)
+        outcome = self._add(burst, command, header, tail, plain)
+        if outcome is FrameOutcome.TAKEN and allowance is not None and self.allowances is not None:
+            burst.drawn.append((allowance, len(command.body)))
+            allowance.take_send(len(command.body), 1, self.allowances.now())
+        return outcome
 
     def _leave(self, burst: Burst, header: SendMessage) -> FrameOutcome:
         """Leave a send to the handlers. Later ones of this connection to that topic must not overtake it."""

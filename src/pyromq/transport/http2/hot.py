@@ -82,6 +82,9 @@ class CallsPeer(HotPeer):
     def send_now(self, frames: bytes) -> None:
         self.writer.send_frames(frames)
 
+    def replies_pending(self, change: int) -> None:
+        self.writer.replies_pending(change)
+
     def send_when_readable(self, frames: bytes, position: int) -> None:
         self.park.reply_when_readable(self.writer, (PendingReply(position, frames),))
 
