@@ -37,8 +37,12 @@ BOTH = (
     "test_late_answers",
     "test_pop_table",
     "test_guard",
+    "test_quota_feeds",
 )
 NATIVE_ONLY = {  # tests that count what the kernel took: its twin leaves more, or less, to the handlers
+    "test_a_native_bucket_is_its_twin_to_the_last_bit": "it is about the native one",
+    "test_what_is_popped_is_paid_for": "its twin has no feed of pops",
+    "test_a_pop_that_waited_pays": "its twin has no feed of pops",
     "test_rare_tags_far_behind": "entries that lie in two files are left",
     "test_what_is_taken": "headers of any shape are decoded",
     "test_on_a_real_disk": "records that lie in two files are left",

@@ -18,7 +18,7 @@ KERNEL = SRC / "pyromq" / "kernel"
 
 # What the native kernel asks of values whose type it does not know, and why each is no way into a higher room.
 ASKED = {
-    "host": "the broker's side: SendHost, EndHost, PullHost, PopHost, CopyHost, QuotaHost of kernel/sends.py and others",
+    "host": "the broker's side: SendHost, EndHost, PullHost, PopHost, CopyHost, QuotaHost of kernel/sends.py and so on",
     "connection": "whose bytes these are: FeedConnection of kernel/seam.py",
     "settings": "SendSettings of kernel/sends.py: numbers and bytes",
     "fed": "Fed of kernel/seam.py, what the feed of another kind made of its frames",

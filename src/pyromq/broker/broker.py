@@ -200,7 +200,8 @@ class Broker:
         handlers = faces(base, ports.admin, quota_gate.around(served), self._dressing())
         sending, pulling = self.sends.parts, self.pull_parts.parts
         popping = self.pop_parts.parts(pulling.changes)
-        allowances = QuotaVerdicts(base.quotas, quota_gate, base.clock).kernel
+        self.quota_verdicts = QuotaVerdicts(base.quotas, quota_gate, base.clock)
+        allowances = self.quota_verdicts.kernel
         feeding = Feeding(sending, pulling, popping, self.transactions.halves, allowances)
         self.listeners = Listeners(base, self.copies, ports, handlers, feeding, faults, self._connection_lost)
         self.servers = self.listeners.servers
