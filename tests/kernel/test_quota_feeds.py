@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyromq.access.directory import Directory
 from pyromq.access.users import User
 from pyromq.broker.quotas.limits import QuotaKind
-from pyromq.kernel.python.quota import Bucket as PythonBucket
+from pyromq.kernel.python.quotas.buckets import Bucket as PythonBucket
 from pyromq.model.codes import ResponseCode
 from pyromq.protocol.batch import BatchEntry
 from pyromq.protocol.command import Encoding

@@ -42,8 +42,8 @@ from .put_counts import PutCount
 from .seam import FeedConnection
 
 if TYPE_CHECKING:
+    from .python.quotas.allowance import Allowance
     from .python.state import QueueTail, ResidentFiles
-    from .state import Allowance
 
 LANE, POP, ACK, CHANGE, REVIVED, SPILLED, DROPPED, NEXT, BASE = range(1, 10)
 FIRST_OTHER: Final = 128  # kinds of entries that the table passes on unread

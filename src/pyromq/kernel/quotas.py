@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from .seam import FeedConnection
 
 if TYPE_CHECKING:  # the native module imports this
-    from .state import Allowance
+    from .python.quotas.allowance import Allowance
 
 USED, WAIT, OPAQUE = range(3)  # the values that stand in a refusal: how much is used, when to try again in ms
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from ..ambient import Clock, SystemClock
 from .choice import native
-from .python import appender, follow_feed, index_state, pop_table, quota, retry_copier, state
+from .python import appender, follow_feed, index_state, pop_table, retry_copier, state
 from .python.appender import AppendCalls
+from .python.quotas import allowance, allowances, buckets
 from .python.state import Reason
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from .python.follow_feed import FollowFeed
     from .python.index_state import IndexState, IndexTail, SlotState
     from .python.pop_table import PopTable
-    from .python.quota import Allowance, Allowances, Bucket
+    from .python.quotas.allowance import Allowance
+    from .python.quotas.allowances import Allowances
+    from .python.quotas.buckets import Bucket
     from .python.retry_copier import RetryCopier
     from .python.state import (
         ChangeFlag,
@@ -61,7 +64,7 @@ __all__ = [
     "WatermarkState",
 ]
 KERNEL_CLASSES = tuple(__all__)
-_PARTS = (state, index_state, appender, follow_feed, pop_table, quota, retry_copier)
+_PARTS = (state, index_state, appender, follow_feed, pop_table, retry_copier, buckets, allowance, allowances)
 PYTHON = SimpleNamespace(**{name: value for part in _PARTS for name, value in vars(part).items()})
 
 __all__ += ["KERNEL_CLASSES", "PYTHON", "AppendCalls", "Reason", "time_source"]

@@ -34,7 +34,7 @@ from ..config import BrokerConfig
 from ..intake.message_type import PRIORITY
 from ..metadata.attributes import MESSAGE_TYPE
 from ..metadata.offsets import SEPARATOR, Offsets
-from ..quotas.charging import charge_read
+from ..reading.charging import charge_read
 from .ack import AckHandler
 from .handler import PopHandler
 from .rollback import NOT_SET

@@ -33,7 +33,7 @@ from ..metadata.config_table import Watched
 from ..metadata.groups import Groups
 from ..metadata.offsets import SEPARATOR, Offsets
 from ..metadata.topics import Topics
-from ..quotas.charging import charge_read
+from ..reading.charging import charge_read
 from ..stats.counters import Counters
 from .checks import Allowed
 from .handler import PullHandler

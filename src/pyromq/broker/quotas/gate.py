@@ -14,8 +14,8 @@ from functools import partial
 from ...ambient import Clock
 from ...protocol.requests import RequestCode as Code
 from ...transport.dispatch import Answer, Handler, Reply, Request
+from ..reading.charging import count_messages, read_of
 from . import held as holding
-from .charging import count_messages, read_of
 from .counts import QuotaCounts
 from .limits import Limit, QuotaKind, QuotaSubject
 from .quotas import Quotas

@@ -28,11 +28,11 @@ from .quotas import Quotas
 from .refusal import BeyondQuota, said
 from .use import QuotaUse
 
-_LOOKED_AT = {Limit.CONNECTIONS, Limit.STORED_BYTES}
-_LOOK_S = 1.0
+_CHECKED = {Limit.CONNECTIONS, Limit.STORED_BYTES}
+_CHECKED_S = 1.0
 _OPAQUE = 1_999_999_999  # stands for the request's own in a template
 _USED_MARK, _WAIT_MARK = "\ue000", "\ue001"  # no name that is printable has these
-_MARKS = {_USED_MARK.encode(): USED, _WAIT_MARK.encode(): WAIT, b"%d" % _OPAQUE: OPAQUE}
+_VALUES = {_USED_MARK.encode(): USED, _WAIT_MARK.encode(): WAIT, b"%d" % _OPAQUE: OPAQUE}
 _MARK = re.compile(b'%s|%s|(?<="opaque":)%d' % (_USED_MARK.encode(), _WAIT_MARK.encode(), _OPAQUE))
 _REMARK_AT = 13  # of a binary header
 
@@ -58,8 +58,8 @@ class QuotaVerdicts:
         scope = RequestScope(user, host_of(address), address, topic, group)
         uses, until = list(self._gate.uses(scope)), math.inf
         sends: list[Bucket] | None = _buckets(uses, SENDING)
-        if any(not _LOOKED_AT.isdisjoint(use.limits) for use in uses):
-            until = self._clock.monotonic() + _LOOK_S
+        if any(not _CHECKED.isdisjoint(use.limits) for use in uses):
+            until = self._clock.monotonic() + _CHECKED_S
             try:
                 self._gate.check_connections(uses, scope)
             except BeyondQuota:
@@ -99,6 +99,6 @@ def _cut(text: bytes) -> tuple[list[bytes], list[int]]:
     pieces, slots, at = [], [], 0
     for found in _MARK.finditer(text):
         pieces.append(text[at : found.start()])
-        slots.append(_MARKS[found.group()])
+        slots.append(_VALUES[found.group()])
         at = found.end()
     return [*pieces, text[at:]], slots

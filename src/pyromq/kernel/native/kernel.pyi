@@ -16,9 +16,9 @@ from ..python.pop_table import PopTable as PopTable
 from ..python.pull import cut_sealed as cut_sealed
 from ..python.pull import pick_entries as pick_entries
 from ..python.pull_feed import PullFeed as PullFeed
-from ..python.quota import Allowance as Allowance
-from ..python.quota import Allowances as Allowances
-from ..python.quota import Bucket as Bucket
+from ..python.quotas.allowance import Allowance as Allowance
+from ..python.quotas.allowances import Allowances as Allowances
+from ..python.quotas.buckets import Bucket as Bucket
 from ..python.retry_copier import RetryCopier as RetryCopier
 from ..python.scan import walk_log as walk_log
 from ..python.scan import whole_places as whole_places

@@ -1,4 +1,4 @@
-# Token buckets, and who draws from which: kernel/python/quota.py is the twin and says what each class means,
+# Token buckets, and who draws from which: kernel/python/quotas has the twins and says what each class means,
 # kernel/quotas.py what is asked of the broker.
 
 cdef extern from "<math.h>" nogil:

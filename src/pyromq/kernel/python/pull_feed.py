@@ -18,7 +18,7 @@ from ..pulls import AnswerPieces, PullCount, PullGrant, PullHost, PullQuery
 from ..seam import DRAIN, NOTHING, Fed, FeedConnection, as_fed
 from .frames import MOST_FIELDS, code_of, decoded, frame_end
 from .pull import ENTRY_BYTES, Picked, Range, pick_entries
-from .quota import Allowance
+from .quotas.allowance import Allowance
 from .scan import is_intact
 from .send_feed import SendFeed
 from .state import LogTail, ResidentFiles

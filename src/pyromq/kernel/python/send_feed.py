@@ -26,7 +26,8 @@ from .frames import MOST_FIELDS, code_of, decoded, frame_end
 from .keys import index_keys
 from .placed import place_burst
 from .pull import ENTRY
-from .quota import Allowance, Allowances
+from .quotas.allowance import Allowance
+from .quotas.allowances import Allowances
 from .state import Gate, QueueTail, TimeSource
 
 MOST_GRANTS = 10_000
