@@ -21,7 +21,7 @@ from tests.broker.virtual import Virtual
 from tests.kernel.guard_frames import ON, SECRET, SHOP, allow, signed
 from tests.kernel.pop_frames import pop
 from tests.kernel.pull_frames import BY_ITSELF, HOLD, pull
-from tests.kernel.quota_frames import counted, no_quota, quota, same
+from tests.kernel.quota_frames import Step, counted, no_quota, quota, same
 from tests.kernel.test_native_send import batch, send
 from tests.kernel.twins import is_counted, native_module
 
@@ -69,7 +69,7 @@ def sends(first: int, count: int, **given: Any) -> bytes:
 async def test_sends_beyond_a_quota_are_refused_alike(
     tmp_path: Path, encoding: Encoding, whose: str, kernel: str
 ) -> None:
-    steps = [
+    steps: list[Step] = [
         quota(f"{whose} sendMessages=7 sendBytes=1000"),
         sends(1, 5, encoding=encoding),
         sends(10, 5, encoding=encoding) + sends(20, 2, encoding=encoding, code=10) + send(30, topic="B", flag=2),
@@ -91,7 +91,12 @@ async def test_sends_beyond_a_quota_are_refused_alike(
 
 
 async def test_a_quota_of_nothing_says_so(tmp_path: Path, kernel: str) -> None:
-    steps = [quota("topic:A sendMessages=0"), sends(1, 3) + send(9, encoding=Encoding.ROCKETMQ), 60.0, send(10)]
+    steps: list[Step] = [
+        quota("topic:A sendMessages=0"),
+        sends(1, 3) + send(9, encoding=Encoding.ROCKETMQ),
+        60.0,
+        send(10),
+    ]
     seen = await same(tmp_path, steps, native_module())
     assert seen.codes == [BUSY] * 5
     assert seen.refused_by_kernel == 5
@@ -100,7 +105,12 @@ async def test_a_quota_of_nothing_says_so(tmp_path: Path, kernel: str) -> None:
 
 async def test_batches_count_as_their_messages(tmp_path: Path, kernel: str) -> None:
     entries = [BatchEntry(b"%d" % number) for number in range(6)]
-    steps = [quota("topic:A sendMessages=10"), batch(1, *entries), batch(2, *entries), batch(3, *entries) + send(4)]
+    steps: list[Step] = [
+        quota("topic:A sendMessages=10"),
+        batch(1, *entries),
+        batch(2, *entries),
+        batch(3, *entries) + send(4),
+    ]
     seen = await same(tmp_path, steps, native_module())
     assert seen.codes == [OK, OK, BUSY, BUSY]
     assert seen.used == {"topic:A sendMessages": 12}
@@ -109,7 +119,7 @@ async def test_batches_count_as_their_messages(tmp_path: Path, kernel: str) -> N
 
 async def test_what_a_kernel_leaves_is_counted_once(tmp_path: Path, kernel: str) -> None:
     """Messages that are not plain, and those behind them, are the handlers'; both draw from the same bucket."""
-    steps = [
+    steps: list[Step] = [
         quota("topic:A sendMessages=6"),
         sends(1, 2) + send(3, queue=3) + sends(4, 2) + send(6, topic="Typed"),
         send(7) + send(8),
@@ -126,7 +136,7 @@ async def test_what_could_not_be_stored_is_given_back(tmp_path: Path, kernel: st
     def ended(life: Virtual) -> None:
         life.broker.store.appender.stopped = "a test ended writing"
 
-    steps = [quota("topic:A sendMessages=4"), quota("topic:B sendMessages=1"), ended]
+    steps: list[Step] = [quota("topic:A sendMessages=4"), quota("topic:B sendMessages=1"), ended]
     steps += [sends(1, 3) + sends(10, 3, topic="B")]
     seen = await same(tmp_path, steps, native_module())
     assert seen.used == {"topic:A sendMessages": 3, "topic:B sendMessages": 1}
@@ -136,7 +146,7 @@ async def test_what_could_not_be_stored_is_given_back(tmp_path: Path, kernel: st
 
 @pytest.mark.parametrize("waits", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 async def test_a_refusal_waits_for_no_disk(tmp_path: Path, waits: str, kernel: str) -> None:
-    steps = [quota("topic:A sendMessages=2"), sends(1, 5), sends(6, 3), 5.0, sends(10, 3)]
+    steps: list[Step] = [quota("topic:A sendMessages=2"), sends(1, 5), sends(6, 3), 5.0, sends(10, 3)]
     seen = await same(tmp_path, steps, native_module(), flush_mode=FlushMode(waits))
     assert seen.codes == [OK, OK, *[BUSY] * 6, OK, OK, BUSY]
 
@@ -144,7 +154,7 @@ async def test_a_refusal_waits_for_no_disk(tmp_path: Path, waits: str, kernel: s
 async def test_refusals_are_held_back_and_hold_nobody_up(tmp_path: Path, kernel: str) -> None:
     """The other topic is answered at once, on the same connection."""
     burst = sends(1, 4) + send(5, topic="B")
-    steps = [quota("topic:A sendMessages=1"), burst, 0.4, send(6, topic="B"), 0.2]
+    steps: list[Step] = [quota("topic:A sendMessages=1"), burst, 0.4, send(6, topic="B"), 0.2]
     seen = await same(tmp_path, steps, native_module(), held_s=0.5)
     assert seen.codes == [OK, BUSY, BUSY, BUSY, OK, OK]
     assert seen.came == [1, 5, 6, 2, 3, 4]
@@ -152,7 +162,10 @@ async def test_refusals_are_held_back_and_hold_nobody_up(tmp_path: Path, kernel:
 
 
 async def test_stored_bytes_are_looked_at_each_second(tmp_path: Path, kernel: str) -> None:
-    steps = [quota("topic:A storedBytes=3000"), *(each for n in range(12) for each in (send(n, body=b"x" * 500), 1.1))]
+    steps: list[Step] = [
+        quota("topic:A storedBytes=3000"),
+        *(each for n in range(12) for each in (send(n, body=b"x" * 500), 1.1)),
+    ]
     seen = await same(tmp_path, steps, native_module())
     assert seen.codes[:3] == [OK] * 3
     assert seen.codes[-1] == BUSY
@@ -165,7 +178,15 @@ async def test_connections_are_counted_where_a_kernel_serves(tmp_path: Path, ker
         assert use is not None
         use.connections["127.0.0.1:1"] = life.clock.monotonic()  # another connection was there before
 
-    steps = [quota("address:127.0.0.1 connections=1"), first, sends(1, 3) + pull(4), 119.0, pull(5), 2.0, sends(6, 3)]
+    steps: list[Step] = [
+        quota("address:127.0.0.1 connections=1"),
+        first,
+        sends(1, 3) + pull(4),
+        119.0,
+        pull(5),
+        2.0,
+        sends(6, 3),
+    ]
     seen = await same(tmp_path, steps, native_module())
     assert seen.codes == [*[BUSY] * 5, *[OK] * 3]
     assert (seen.sent_by_kernel, seen.refused_by_kernel) == (3, 0)
@@ -181,7 +202,7 @@ def filled() -> bytes:
 @ENCODINGS
 @pytest.mark.parametrize("whose", ["topic:A", "group:G", "address:*"])
 async def test_what_is_pulled_is_paid_for(tmp_path: Path, encoding: Encoding, whose: str, kernel: str) -> None:
-    steps = [
+    steps: list[Step] = [
         filled(),
         quota(f"{whose} readMessages=8 readBytes=100000"),
         pull(1, 0, maxMsgNums=4, encoding=encoding),
@@ -196,7 +217,7 @@ async def test_what_is_pulled_is_paid_for(tmp_path: Path, encoding: Encoding, wh
 
 
 async def test_a_pull_that_waited_pays(tmp_path: Path, kernel: str) -> None:
-    steps = [
+    steps: list[Step] = [
         quota("group:G readBytes=10"),
         pull(1, 1, flags=BY_ITSELF | HOLD),
         send(500, body=b"x" * 100),
@@ -212,7 +233,7 @@ async def test_a_pull_that_waited_and_is_the_handlers_in_the_end_pays(tmp_path: 
     def changed(life: Virtual) -> None:
         life.broker.pull_parts.parts.changes.end_all()  # the kernel may not answer it any more
 
-    steps = [
+    steps: list[Step] = [
         quota("group:G readBytes=10"),
         pull(1, 1, flags=BY_ITSELF | HOLD),
         changed,
@@ -226,7 +247,7 @@ async def test_a_pull_that_waited_and_is_the_handlers_in_the_end_pays(tmp_path: 
 
 async def test_what_is_popped_is_paid_for(tmp_path: Path) -> None:
     opened = pop(1, count=1, queue=0)  # opens the lane, which is Python's
-    steps = [
+    steps: list[Step] = [
         opened,
         filled(),
         quota("group:G readMessages=5"),
@@ -243,7 +264,7 @@ async def test_what_is_popped_is_paid_for(tmp_path: Path) -> None:
 
 
 async def test_a_pop_that_waited_pays(tmp_path: Path) -> None:
-    steps = [
+    steps: list[Step] = [
         pop(1, count=32, queue=0),
         quota("group:G readBytes=10"),
         pop(2, count=4, queue=0, pollTime=20_000),
@@ -271,7 +292,9 @@ def with_other(life: Virtual) -> None:
 async def test_each_user_of_a_connection_has_his_own(tmp_path: Path, kernel: str) -> None:
     """Frames of two users in one buffer, one behind the other."""
     mixed = b"".join(signed(send(number), SHOP if number % 3 else OTHER) for number in range(1, 25))
-    steps = [with_other, quota(f"user:{SHOP} sendMessages=5"), quota("user:* sendMessages=6"), mixed]
+    known = signed(send(100))  # until then the connection is a stranger's, and Python's
+    steps: list[Step] = [known, with_other, quota(f"user:{SHOP} sendMessages=5"), quota("user:* sendMessages=6")]
+    steps.append(mixed)
     seen = await same(tmp_path, steps, native_module(), **ON)
     assert seen.used == {f"user:{SHOP} sendMessages": 5, f"user:{OTHER} sendMessages": 6}
     assert seen.codes.count(BUSY) == seen.refused_by_kernel == 24 - 11
