@@ -14,21 +14,11 @@ from pyromq.protocol.row import AnyRow
 from tests.access.matrix import is_refused
 from tests.access.over_sockets import SECRET, SECURED, SHOP, ask
 from tests.elected.elected_set import ElectedSet, elected_set
+from tests.elected.sends import send_of
 from tests.elected.test_failover import eventually
 from tests.interop import wire
 
 TOPIC = "orders"
-SEND = {
-    "producerGroup": "P",
-    "topic": TOPIC,
-    "defaultTopic": "TBW102",
-    "defaultTopicQueueNums": "4",
-    "queueId": "0",
-    "sysFlag": "0",
-    "bornTimestamp": "1700000000000",
-    "flag": "0",
-    "properties": "",
-}
 ALLOWED = {"resource": f"Topic:{TOPIC}", "actions": ["Pub"], "decision": "Allow"}
 POLICIES = {"subject": "User:shop", "policies": [{"policyType": "Custom", "entries": [ALLOWED]}]}
 
@@ -38,7 +28,7 @@ def done(answer: wire.Answer) -> bool:
 
 
 async def sends(at: str, who: str, secret: str) -> wire.Answer:
-    return await asyncio.to_thread(partial(ask, at, Code.SEND_MESSAGE, b"x", who, secret, **SEND))
+    return await asyncio.to_thread(partial(ask, at, Code.SEND_MESSAGE, b"x", who, secret, **send_of(TOPIC).fields))
 
 
 async def followers(members: ElectedSet) -> list[str]:
