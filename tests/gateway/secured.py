@@ -16,7 +16,12 @@ from tests.client.world import World
 
 INNER: dict[str, Any] = {"inner_client_authentication_credentials": '{"accessKey":"inner","secretKey":"of servers"}'}
 # The gateway has no users of its own: all of them are the cluster's.
-GATE: dict[str, Any] = {"authentication_enabled": True, "authorization_enabled": True, **INNER}
+GATE: dict[str, Any] = {
+    "authentication_enabled": True,
+    "authorization_enabled": True,
+    "stranger_refusals": 1_000_000,  # as of the matrix
+    **INNER,
+}
 SHOP, PASSWORD = "shop", "shop's own password"
 
 

@@ -288,9 +288,12 @@ class AccessGate:
                 raise
             return found
 
-    def screen(self, rpc: str, authorization: str, date: str, remote: str) -> bool:
-        """Return whether the headers of a gRPC call show who makes it; False: for this one nobody need say.
-        RequestRefused if he must, and they do not."""
+    def screen(self, rpc: str, authorization: str, date: str, remote: str) -> bool | None:
+        """Return whether the headers of a gRPC call show who makes it. RequestRefused if they must, and do not.
+
+        False: for this one nobody need say. None: whom it names is to `learn` first."""
+        if self.caller_to_learn(authorization):
+            return None
         source = source_of(remote)
         try:
             return self._caller(rpc, authorization, date, source).is_known

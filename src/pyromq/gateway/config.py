@@ -13,7 +13,7 @@ from ..errors import ConfigError
 from ..metrics.settings import MetricsSettings
 from ..proxy.config import NO_PORT, PORT, ProxySettings
 from ..transport.address import refuse_strangers
-from ..transport.settings import TransportSettings
+from ..transport.settings import StrangerSettings, TransportSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +21,7 @@ from ..transport.settings import TransportSettings
 @including(AuditSettings)
 @including(GateSettings)
 @including(MetricsSettings)
+@including(StrangerSettings)
 class GatewayConfig(TransportSettings):
     """Java's names and defaults, except that the address is loopback."""
 

@@ -19,7 +19,7 @@ from ..client.config import ClientConfig, own_ip
 from ..client.connect.session import Session
 from ..config import Loaded
 from ..errors import ConfigError, PyroError
-from ..machine.budget import budget_of_process
+from ..machine.budget import Budget, budget_of_process
 from ..machine.helper_threads import helper_threads
 from ..metrics.exporting import Exporting, MetricsSource
 from ..metrics.families import LabelSets
@@ -27,6 +27,7 @@ from ..metrics.limiting import Limiting
 from ..protocol.grpc import v2
 from ..protocol.json import load_dialect
 from ..protocol.requests import RequestCode
+from ..proxy.access import screening
 from ..proxy.clients.registry import Clients
 from ..proxy.config import NO_PORT
 from ..proxy.methods import methods
@@ -34,9 +35,11 @@ from ..proxy.services import Services
 from ..supervision import Loops
 from ..transport.address import format_address, parse_address
 from ..transport.certificates.self_signed import log_certificate, with_certificate
+from ..transport.connection.strangers import Strangers
 from ..transport.dispatch import Dispatcher, Handler, Reply, Request, allow_all
 from ..transport.listening import Listening, bind
 from ..transport.server import Server
+from ..transport.settings import served_limits
 from ..transport.turns.access_audit import AccessAudit
 from ..transport.turns.auditing import Auditing
 from ..transport.turns.slices import Slices
@@ -94,6 +97,8 @@ class Gateway:
             served = Auditing(audit).around(served)
         dispatch = Dispatcher(served, gate or allow_all, Slices(clock))
         self._dispatch: Handler = dispatch if gate is None else SignerLookup(dispatch, gate)
+        self._limits = served_limits(config, Budget().memory_bytes, asks=gate is not None)
+        self._strangers = None if self._limits.strangers is None else Strangers(self._limits.strangers, clock)
         self.servers = [self._server("grpc")]
         if config.remoting_listen_port != NO_PORT:
             self.servers.append(self._server("remoting"))
@@ -130,9 +135,11 @@ class Gateway:
         return Server(
             self._dispatch,
             clock=self._clock,
-            limits=config.limits(),
+            limits=self._limits,
+            strangers=self._strangers,
             tls=config.server_tls(),
             methods=self.methods,
+            screen=None if self.gate is None else screening(self.gate),
             proxy_preamble=config.endpoint.grpc_proxy_protocol,
             on_close=self.tunnel.lost,
             name=name,

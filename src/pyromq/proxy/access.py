@@ -54,7 +54,7 @@ def admitted(gate: AccessGate | None, call: Call, name: str, request: Callable[[
 def screening(gate: AccessGate) -> Screen:
     """Return what judges a stranger's call by its headers, before its message is read."""
 
-    def screen(headers: Mapping[str, str], remote: str) -> bool:
+    def screen(headers: Mapping[str, str], remote: str) -> bool | None:
         rpc = _PACKAGE + RPCS[headers[":path"].rpartition("/")[2]].request
         return gate.screen(rpc, headers.get(AUTHORIZATION, ""), headers.get(DATE_TIME, ""), remote)
 

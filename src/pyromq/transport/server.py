@@ -68,6 +68,7 @@ class Server:
         passage: Passage | None = None,
         methods: Methods | None = None,
         http2: Http2Limits | None = None,
+        screen: Screen | None = None,
         proxy_preamble: bool = False,
         name: str = "main",
     ) -> None:
@@ -108,7 +109,7 @@ class Server:
         self.calls: CallService | None = None
         self._new_session: NewSession  # set with `calls`
         if methods is not None:
-            self.serve_calls(methods, http2)
+            self.serve_calls(methods, http2, screen)
         self._acceptor: Acceptor[Served] = Acceptor(
             self._welcome, self._drop_connection, clock, self.service.warn, name
         )

@@ -150,7 +150,7 @@ class Service:
         except Exception as fault:
             self._failed(request, connection, fault)
             return
-        if connection.stranger is not None:
+        if connection.stranger is not None and (request.principal.is_known or isinstance(answer, Reply | None)):
             _note_stranger(connection.stranger, request, answer)
         if answer is None or isinstance(answer, Reply):
             if answer is not None:
@@ -170,6 +170,8 @@ class Service:
             self._finish(connection, request.command)
             raise
         else:
+            if connection.stranger is not None:  # a gateway first had to learn who that is
+                _note_stranger(connection.stranger, request, reply)
             if reply is not None:
                 request.note_answer(reply.code)
             self._answer(connection, request.command, reply)

@@ -89,5 +89,5 @@ class Method(NamedTuple):
 
 Methods = Mapping[str, Method]
 # Judges the headers of a stranger's call, of his address: returns whether they show who he is; False: for this call he
-# need not. RequestRefused if he must, and they do not.
-Screen = Callable[[Mapping[str, str], str], bool]
+# need not; None: it is not known yet. RequestRefused if he must, and they do not.
+Screen = Callable[[Mapping[str, str], str], bool | None]

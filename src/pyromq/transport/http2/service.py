@@ -145,7 +145,8 @@ class CallService:
             if handler.refused is None:
                 raise GrpcError(GrpcStatus.UNAUTHENTICATED, str(fault)) from None
             raise StrangerRefused(handler.refused(str(fault))) from None
-        stranger.note_passage(is_known)
+        if is_known is not None:
+            stranger.note_passage(is_known)
 
     def has_news(self, connection: ServedConnection, call: ServerCall) -> None:
         """Serve, when it is its turn, a unary call whose request is whole, or what a listener is to hear."""
