@@ -68,7 +68,7 @@ async def ask(broker: Running, command: Command) -> Command:
 
 
 async def test_a_flood_of_strangers_fills_its_own_places_alone(tmp_path: Path) -> None:
-    limits = {"stranger_connections_per_address": 20, "stranger_connections": 24}
+    limits: dict[str, Any] = {"stranger_connections_per_address": 20, "stranger_connections": 24}
     async with running_broker(tmp_path, **ON, **limits) as broker:
         strangers = strangers_of(broker)
         async with sockets(broker.address, 30) as flood:
@@ -85,7 +85,7 @@ async def test_a_flood_of_strangers_fills_its_own_places_alone(tmp_path: Path) -
 
 
 async def test_a_first_send_of_four_megabytes_passes_beside_a_flood_of_bytes(tmp_path: Path) -> None:
-    large = {"commit_log_file_bytes": 4 * FRAME, "stranger_bytes": 2 * FRAME}
+    large: dict[str, Any] = {"commit_log_file_bytes": 4 * FRAME, "stranger_bytes": 2 * FRAME}
     async with running_broker(tmp_path, **ON, **large) as broker:
         strangers = strangers_of(broker)
         whole = encode_frame(send_of(bytes(FRAME)))
