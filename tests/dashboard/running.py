@@ -17,6 +17,7 @@ from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 from pyromq.ambient import SystemClock
 from pyromq.client.config import ClientConfig
 from pyromq.dashboard.server import DashboardConfig, run
+from pyromq.transport.tls import ClientTls
 from tests.client.world import World
 from tests.support import require
 
@@ -62,10 +63,12 @@ class Dashboard:
 
 
 @asynccontextmanager
-async def running_dashboard(world: World, folder: Path, **settings: Any) -> AsyncIterator[Dashboard]:
+async def running_dashboard(
+    world: World, folder: Path, tls: ClientTls | None = None, **settings: Any
+) -> AsyncIterator[Dashboard]:
     tokens, links = folder / "tokens", list[str]()
     tokens.write_text(f"{PROGRAM}\n", "utf-8")
-    reach = ClientConfig(name_servers=tuple(world.name_servers))
+    reach = ClientConfig(name_servers=tuple(world.name_servers), tls=tls)
     config = DashboardConfig(clusters={CLUSTER: reach}, port=0, api_token_file=tokens, every_s=0.1, **settings)
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     stop, rng = asyncio.Event(), random.Random(5)
@@ -139,7 +142,7 @@ async def visiting(browser: Browser, dashboard: Dashboard, **settings: Any) -> A
     else:
         await visit.page.goto(f"{dashboard.address}/login")
         await visit.page.get_by_label("Token").fill(dashboard.tokens[-1])
-        await visit.page.get_by_role("button", name="Log in").click()
+        await visit.page.get_by_role("button", name="Log in", exact=True).click()
     await visit.page.wait_for_url(dashboard.home)
     yield visit
     await context.close()

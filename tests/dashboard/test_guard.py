@@ -122,10 +122,10 @@ def test_sessions_end_by_age_and_by_idleness() -> None:
     alive = []
     for _ in range(steps):
         now[0] += IDLE_S / 2
-        alive.append(sessions.form_token(busy) is not None)
+        alive.append(sessions.find(busy) is not None)
     assert alive == sorted(alive, reverse=True)
     assert alive.count(True) == int(LONGEST_S / IDLE_S * 2)
-    assert sessions.form_token(idle) is None
+    assert sessions.find(idle) is None
 
 
 def test_an_address_for_all_takes_a_word_of_yours(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from string import Formatter
 import pytest
 
 import pyromq.dashboard
+from pyromq.dashboard.watch.user_views import LOGIN_WORDS, TOO_MANY
 from pyromq.dashboard.web.routes import ROUTES
 from pyromq.dashboard.web.words import ENGLISH, LANGUAGES, catalogue, chosen
 
@@ -25,6 +26,7 @@ def used() -> set[str]:
     found |= {match["text"] for match in re.finditer(r"""words\((['"])(?P<text>.+?)\1""", _source("rendering.py"))}
     found |= set(re.findall(r'"(\{n\} \w+)"', _source("rendering.py")))
     found |= set(re.findall(r'fault = "(.+?)"', _source("app.py"))) | {route.summary for route in ROUTES}
+    found |= {TOO_MANY, *LOGIN_WORDS.values()}
     return found | {"yes", "no"}  # by `_(row.order)`
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -24,6 +24,7 @@ from ..errors import ConfigError
 from ..supervision import Loops
 from ..transport.address import format_address
 from .watch.history import History
+from .watch.user_views import UserViews
 from .watch.watched import ClusterWatch
 from .watch.watcher import LEAST_S, Watcher, empty_snapshot
 from .web.app import Site, application
@@ -32,6 +33,7 @@ from .web.sessions import Sessions
 log = logs.get("pyromq.dashboard")
 
 ASK_S = 3.0  # that a broker may take to answer
+RECHECK_S = 30.0  # between two looks at whether users may still log in
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
@@ -56,8 +58,11 @@ class DashboardConfig:
         if self.base and (not self.base.startswith("/") or self.base.endswith("/") or "//" in self.base):
             raise ConfigError(f"base path {self.base!r}: it begins with a slash and ends without one, as in /mq")
         if not self.insecure and f"{self.host}" not in ("127.0.0.1", "::1", "localhost"):
-            text = "there are no users yet, and whoever can reach this address could try to log in"
-            raise ConfigError(f"dashboard on {self.host}: {text}. Give --insecure if that is meant")
+            text = "it speaks HTTP, so that secrets and sessions could be read on the network"
+            raise ConfigError(
+                f"dashboard on {self.host}: {text}. Let it listen on loopback behind a proxy that speaks TLS, or give "
+                "--insecure if that is meant"
+            )
 
 
 class _Server(uvicorn.Server):
@@ -82,19 +87,27 @@ async def run(
     """Serve until `stop_wanted`. `ready` gets the address; `announce` each link that logs in once."""
     with _listening(config) as listener:
         address = f"http://{format_address(_shown_host(config.host), listener.getsockname()[1])}{config.base}"
-        sessions = Sessions(
-            word, clock.monotonic, lambda token: announce(f"{address}/login#token={token}"), _tokens(config)
-        )
         async with AsyncExitStack() as stack:
             loops = Loops(clock, log)
+
+            def watching(name: str, reach: ClientConfig) -> AbstractAsyncContextManager[ClusterWatch]:
+                return _watching(name, reach, config.every_s, clock, rng, loops, read_elected)
+
             watched = {
-                name: await stack.enter_async_context(
-                    _watching(name, reach, config.every_s, clock, rng, loops, read_elected)
-                )
-                for name, reach in config.clusters.items()
+                name: await stack.enter_async_context(watching(name, reach)) for name, reach in config.clusters.items()
             }
+            views = UserViews(config.clusters, watching, word, clock, rng)
+            stack.push_async_callback(views.close)
+            sessions = Sessions(
+                word,
+                clock.monotonic,
+                lambda token: announce(f"{address}/login#token={token}"),
+                _tokens(config),
+                views.release,
+            )
+            await stack.enter_async_context(_ending(sessions, views, clock, loops))
             hosts = LOOPBACK | {config.host.lower()} | {name.lower() for name in config.hosts}
-            app = application(Site(watched, sessions, config.base), hosts)
+            app = application(Site(watched, sessions, views, config.base), hosts)
             server = _Server(
                 uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", server_header=False, ws="none")
             )
@@ -121,6 +134,26 @@ def _listening(config: DashboardConfig) -> Any:
         ) from None
     with listener:
         yield listener
+
+
+@asynccontextmanager
+async def _ending(sessions: Sessions, views: UserViews, clock: Clock, loops: Loops) -> AsyncIterator[None]:
+    """End sessions whose time is over, and those of users whom their cluster refuses, as long as this is open."""
+
+    async def end() -> None:
+        while True:
+            await clock.sleep(RECHECK_S)
+            sessions.forget_old()
+            for view in await views.refused_by_now():
+                log.warning("a user is logged out: the cluster refuses him", user=view.name)
+                sessions.end_all_of(view)
+
+    task = asyncio.create_task(loops.keep("ends of sessions", end))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def _shown_host(host: str) -> str:

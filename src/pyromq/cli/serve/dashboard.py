@@ -43,7 +43,7 @@ DEFAULT_PORT = 8082
     type=click.Path(path_type=Path, dir_okay=False),
     help="Tokens of programs for the API, a line each.",
 )
-@click.option("--insecure", is_flag=True, help="Allow an address other than loopback although there are no users.")
+@click.option("--insecure", is_flag=True, help="Allow an address other than loopback although it speaks HTTP.")
 @tls_options
 def dashboard(
     name_servers: tuple[str, ...],

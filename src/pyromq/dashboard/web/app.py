@@ -23,6 +23,7 @@ from ...client.errors import Error
 from ...errors import CallFailed, Malformed
 from ..views.missing import NotThere
 from ..views.rows import group_rows, topic_rows
+from ..watch.user_views import LoginRefused, UserView, UserViews
 from ..watch.watched import ClusterWatch
 from .forms import BadForm, fields
 from .guard import COOKIE, Guard
@@ -43,8 +44,9 @@ _FAULTS = (Error, CallFailed, Malformed)
 class Site:
     """Handlers that are no view's: login, preferences, errors; and how a view becomes a page."""
 
-    watched: Mapping[str, ClusterWatch]
+    watched: Mapping[str, ClusterWatch]  # as the dashboard itself sees them
     sessions: Sessions
+    views: UserViews
     base: str
     is_secure: bool = False
     templates: Environment = field(default_factory=environment)
@@ -80,7 +82,7 @@ class Site:
         return answer
 
     async def _view(self, route: ViewRoute, request: Request) -> tuple[Any, Any]:
-        cluster = self._cluster(request.path_params["cluster"])
+        cluster = self._cluster(request)
         own = [request.path_params[name] for name in route.parameters]
         if route.query is None:
             return await route.view(cluster, *own), None
@@ -88,28 +90,36 @@ class Site:
         wanted = msgspec.convert(given, route.query, strict=False)
         return await route.view(cluster, *own, wanted), wanted
 
-    def _cluster(self, name: str) -> ClusterWatch:
-        if name not in self.watched:
-            raise NotThere("cluster", name, self.watched)
-        return self.watched[name]
+    def _cluster(self, request: Request) -> ClusterWatch:
+        name, watched = request.path_params["cluster"], self._watched(request)
+        if name not in watched:
+            raise NotThere("cluster", name, watched)
+        return watched[name]
+
+    def _watched(self, request: Request) -> Mapping[str, ClusterWatch]:
+        """Return the clusters as who asks sees them."""
+        view = _view(request)
+        return self.watched if view is None else view.watched
 
     def _render(self, request: Request, template: str, status: int, **values: Any) -> Response:
         words = chosen(request.cookies.get("lang", ""), request.headers.get("accept-language", ""))
         theme = request.cookies.get("theme", "auto")
-        name = request.path_params.get("cluster", next(iter(self.watched)))
-        cluster = self.watched.get(name) or next(iter(self.watched.values()))
+        view, watched = _view(request), self._watched(request)
+        name = request.path_params.get("cluster", next(iter(watched)))
+        cluster = watched.get(name) or next(iter(watched.values()))
         text = self.templates.get_template(template).render(
             _=words,
             theme=theme if theme in THEMES else "auto",
             base=self.base,
             home=f"{self.base}/c/{quote(cluster.name, safe='')}",
             cluster=cluster,
-            clusters=list(self.watched),
+            clusters=list(watched),
+            user="" if view is None else view.name,
             snapshot=cluster.snapshot,
             now_ms=cluster.now_ms(),
             path=request.url.path,
             address=str(request.url.path) + (f"?{request.url.query}" if request.url.query else ""),
-            form_token=request.scope["state"].get("form_token"),
+            form_token=_form_token(request),
             languages=LANGUAGES,
             quote=lambda text: quote(text, safe=""),
             **({"here": "", "wanted": None} | values),
@@ -131,12 +141,19 @@ class Site:
         if not self.sessions.may_try(address):
             fault = "Too many tries: wait a minute"
             return self._render(request, "login.html", 429, fault=fault, next=goal)
-        word = self.sessions.login(form.get("token", "").strip())
-        if word is None:
-            log.warning("a login was refused", address=address)
+        name, fault = form.get("user", "").strip(), ""
+        if name:
+            try:
+                word: str | None = self.sessions.begin(await self.views.open(name, form.get("secret", "")))
+            except LoginRefused as refusal:
+                word, fault = None, str(refusal)
+        else:
+            word = self.sessions.login(form.get("token", "").strip())
             fault = "This token is wrong, or was used already. The newest one stands where the dashboard was started"
+        if word is None:
+            log.warning("a login was refused", address=address, user=name)
             return self._render(request, "login.html", 403, fault=fault, next=goal)
-        log.info("logged in", address=address)
+        log.info("logged in", address=address, user=name)
         answer = RedirectResponse(goal, 303)
         own: dict[str, Any] = {"httponly": True, "samesite": "strict", "path": self.base or "/"}
         answer.set_cookie(COOKIE, word, secure=self.is_secure, **own)
@@ -149,6 +166,15 @@ class Site:
         answer.delete_cookie(COOKIE, path=self.base or "/")
         return answer
 
+    async def make_token(self, request: Request) -> Response:
+        """Show a token of the session, this once."""
+        await self._our_form(request)
+        token = self.sessions.make_token(request.scope["state"]["session"])
+        if token is None:
+            return self._error_page(request, 403, "This session has enough tokens: they end with it")
+        log.info("a token was made", user=getattr(_view(request), "name", ""))
+        return self._render(request, "api.html", 200, here="api", routes=ROUTES, token=token)
+
     async def preferences(self, request: Request) -> Response:
         form = await self._our_form(request)
         answer = RedirectResponse(own_path(form.get("next", ""), self.base), 303)
@@ -160,13 +186,13 @@ class Site:
 
     async def check_again(self, request: Request) -> Response:
         await self._our_form(request)
-        cluster = self._cluster(request.path_params["cluster"])
+        cluster = self._cluster(request)
         await cluster.check()
         return RedirectResponse(f"{self.base}/c/{quote(cluster.name, safe='')}/doctor", 303)
 
     async def _our_form(self, request: Request) -> dict[str, str]:
         """Return the fields of a form that a page of this session holds. BadForm if it is another's."""
-        form, token = await fields(request), request.scope["state"].get("form_token")
+        form, token = await fields(request), _form_token(request)
         if not token or form.get("form_token") != token:
             raise BadForm("the form is none of this session's, or old: load the page again")
         return form
@@ -180,7 +206,7 @@ class Site:
     async def search(self, request: Request) -> Response:
         """Go to the one topic or group that is meant, or show all that have the words in their names."""
         name = request.path_params["cluster"]
-        snapshot = self._cluster(name).snapshot
+        snapshot = self._cluster(request).snapshot
         q = request.query_params.get("q", "").strip()
         words = q.lower().split()
         found: dict[str, list[str]] = {}
@@ -200,16 +226,18 @@ class Site:
     # --- others -----------------------------------------------------------------------------------------------------
 
     async def home(self, request: Request) -> Response:
-        return RedirectResponse(f"{self.base}/c/{quote(next(iter(self.watched)), safe='')}", 303)
+        return RedirectResponse(f"{self.base}/c/{quote(next(iter(self._watched(request))), safe='')}", 303)
 
     async def api_page(self, request: Request) -> Response:
-        return self._render(request, "api.html", 200, here="api", routes=ROUTES)
+        return self._render(request, "api.html", 200, here="api", routes=ROUTES, token="")
 
     async def openapi(self, request: Request) -> Response:
         return Response(msgspec.json.encode(document(self.base)), media_type="application/json")
 
     async def cluster_names(self, request: Request) -> Response:
-        return Response(msgspec.json.encode([{"name": name} for name in self.watched]), media_type="application/json")
+        return Response(
+            msgspec.json.encode([{"name": name} for name in self._watched(request)]), media_type="application/json"
+        )
 
     async def healthy(self, request: Request) -> Response:
         return Response("ok\n", media_type="text/plain")
@@ -224,6 +252,16 @@ class Site:
         if "/api/" in request.url.path:
             return problem(status, "there is nothing here: /api/v1/openapi.json tells what there is")
         return self._error_page(request, status, "there is no such page")
+
+
+def _view(request: Request) -> UserView | None:
+    view: UserView | None = request.scope["state"].get("view")
+    return view
+
+
+def _form_token(request: Request) -> str | None:
+    token: str | None = request.scope["state"].get("form_token")
+    return token
 
 
 def own_path(goal: str, base: str) -> str:
@@ -241,6 +279,7 @@ def application(site: Site, hosts: frozenset[str]) -> ASGIApp:
         Route("/login", site.login_form),
         Route("/login", site.login, methods=["POST"]),
         Route("/logout", site.logout, methods=["POST"]),
+        Route("/tokens", site.make_token, methods=["POST"]),
         Route("/preferences", site.preferences, methods=["POST"]),
         Route("/c/{cluster}/doctor/again", site.check_again, methods=["POST"]),
         Route("/c/{cluster}/search", site.search),

@@ -57,17 +57,21 @@ class Guard:
             text = "this dashboard is not served under this name: use its own address, or start it with --host NAME"
             return problem(421, text)
         path = request.url.path.removeprefix(self.base)
-        if self.sessions.is_program(_bearer(request)):
-            request.scope["state"]["form_token"] = ""
+        state, bearer = request.scope["state"], _bearer(request)
+        by_token = self.sessions.of_token(bearer) if bearer else None
+        if by_token is not None or self.sessions.is_program(bearer):
+            state["form_token"], state["view"] = "", None if by_token is None else by_token.view
             return None
         if request.method not in _SAFE and (why := _foreign(request)):
             return problem(403, why)
-        form_token = self.sessions.form_token(request.cookies.get(COOKIE, ""))
-        request.scope["state"]["form_token"] = form_token
-        if form_token is not None or path.startswith(_OPEN):
+        session = self.sessions.find(request.cookies.get(COOKIE, ""))
+        if session is not None:
+            state["form_token"], state["view"], state["session"] = session.form_token, session.view, session
+            return None
+        if path.startswith(_OPEN):
             return None
         if path.startswith("/api/"):
-            return problem(401, "log in first, or send a token of --api-token-file as Authorization: Bearer")
+            return problem(401, "log in first, or send a token as Authorization: Bearer (page API, --api-token-file)")
         goal = quote(request.url.path, safe="/")
         return RedirectResponse(f"{self.base}/login?next={goal}", 303)
 
@@ -92,7 +96,7 @@ def _foreign(request: Request) -> str:
     if origin is not None:
         own = f"{request.url.scheme}://{request.headers.get('host', '')}"
         return "" if origin == own else f"it comes from another page (Origin: {origin})"
-    return "it says neither Sec-Fetch-Site nor Origin: programs send a token of --api-token-file"
+    return "it says neither Sec-Fetch-Site nor Origin: programs send a token"
 
 
 def _strict(send: Send, *, is_static: bool) -> Callable[[Message], Awaitable[None]]:

@@ -1,4 +1,5 @@
-"""Who may see the pages: a token that is good for one exchange, sessions in memory, and tokens of programs.
+"""Who may see the pages: sessions in memory, of who has shown a token that is good for one exchange or is a user of the
+cluster; and tokens of programs, those of a file and those that a session has made.
 
 Only hashes are kept. A restart ends all sessions.
 """
@@ -11,29 +12,39 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
 
+from ..watch.user_views import UserView
+
 LONGEST_S = 12 * 3600.0
 IDLE_S = 3600.0
 TRIES, TRIES_S = 5, 60.0  # logins of one address
 MOST_SESSIONS = 1_000
+MOST_TOKENS = 10  # of one session
 
 
-@dataclass(slots=True)
-class _Session:
+@dataclass(slots=True, eq=False, repr=False)
+class WebSession:
+    """`view`: what its user sees; None: it sees what the dashboard itself does. `tokens`: those that it has made."""
+
     begun: float
     seen: float
     form_token: str
+    view: UserView | None = None
+    tokens: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class Sessions:
-    """Event loop only. `word` makes a random word of 256 bits; `announce` tells people the next login token."""
+    """Event loop only. `word` makes a random word of 256 bits; `announce` tells people the next login token; `ended`
+    hears of each user's session that is over."""
 
     word: Callable[[], str]
     monotonic: Callable[[], float]
     announce: Callable[[str], None]
     program_tokens: Iterable[str] = ()
+    ended: Callable[[UserView], None] = lambda view: None
     _once: str = ""
-    _sessions: dict[str, _Session] = field(default_factory=dict)
+    _sessions: dict[str, WebSession] = field(default_factory=dict)
+    _by_token: dict[str, WebSession] = field(default_factory=dict)
     _tries: dict[str, deque[float]] = field(default_factory=dict)
     _programs: frozenset[str] = frozenset()
 
@@ -64,31 +75,74 @@ class Sessions:
         if not self._once or not hmac.compare_digest(_hash(token), self._once):
             return None
         self.offer()
+        return self.begin()
+
+    def begin(self, view: UserView | None = None) -> str:
+        """Return the word of a new session, of a user or of whoever started the dashboard."""
+        self.forget_old(MOST_SESSIONS - 1)
         now, word = self.monotonic(), self.word()
-        self._forget_old(now)
-        self._sessions[_hash(word)] = _Session(now, now, self.word())
+        self._sessions[_hash(word)] = WebSession(now, now, self.word(), view)
         return word
 
     def logout(self, word: str) -> None:
-        self._sessions.pop(_hash(word), None)
+        self._end(_hash(word))
 
-    def form_token(self, word: str) -> str | None:
-        """Return the token for forms of this session, and count it as seen; None: there is no such session."""
-        now, session = self.monotonic(), self._sessions.get(_hash(word))
-        if session is None or now - session.begun > LONGEST_S or now - session.seen > IDLE_S:
-            self.logout(word)
-            return None
-        session.seen = now
-        return session.form_token
+    def find(self, word: str) -> WebSession | None:
+        """Return a session, and count it as seen; None: there is none of this word."""
+        return self._seen(self._sessions.get(_hash(word)))
+
+    # --- tokens of programs -------------------------------------------------------------------------------------------
 
     def is_program(self, token: str) -> bool:
-        """Return whether this is a token of a program."""
+        """Return whether this is a token of the file."""
         return _hash(token) in self._programs
 
-    def _forget_old(self, now: float) -> None:
+    def make_token(self, session: WebSession) -> str | None:
+        """Return a token by which programs do as a session, until its end. None: it has enough of them."""
+        if len(session.tokens) >= MOST_TOKENS:
+            return None
+        token = self.word()
+        session.tokens.add(_hash(token))
+        self._by_token[_hash(token)] = session
+        return token
+
+    def of_token(self, token: str) -> WebSession | None:
+        """Return the session that has made a token, and count it as seen."""
+        return self._seen(self._by_token.get(_hash(token)))
+
+    # --- ends ---------------------------------------------------------------------------------------------------------
+
+    def forget_old(self, most: int = MOST_SESSIONS) -> None:
+        """End the sessions whose time is over, and the oldest ones as long as there are more."""
         for key, one in list(self._sessions.items()):
-            if now - one.begun > LONGEST_S or now - one.seen > IDLE_S or len(self._sessions) >= MOST_SESSIONS:
-                del self._sessions[key]
+            if self._is_over(one) or len(self._sessions) > most:
+                self._end(key)
+
+    def end_all_of(self, view: UserView) -> None:
+        """End the sessions of a user whom the cluster no longer knows."""
+        for key, one in list(self._sessions.items()):
+            if one.view is view:
+                self._end(key)
+
+    def _seen(self, session: WebSession | None) -> WebSession | None:
+        if session is None or self._is_over(session):
+            self.forget_old()
+            return None
+        session.seen = self.monotonic()
+        return session
+
+    def _is_over(self, session: WebSession) -> bool:
+        now = self.monotonic()
+        return now - session.begun > LONGEST_S or now - session.seen > IDLE_S
+
+    def _end(self, key: str) -> None:
+        session = self._sessions.pop(key, None)
+        if session is None:
+            return
+        for token in session.tokens:
+            del self._by_token[token]
+        if session.view is not None:
+            self.ended(session.view)
 
 
 def _hash(token: str) -> str:
