@@ -24,7 +24,6 @@ from .forms import acl_info, policies_of, subject_name, user_info, user_status, 
 from .gate import GatedPeer, GatedRequest
 from .patterns import Pattern
 from .policies import PolicyKind
-from .rights import Proof
 from .settings import AccessSettings
 from .sharing.exchange import UserExchange
 from .sharing.listeners import ListeningPeer, UserListeners
@@ -279,6 +278,5 @@ def _info(request: AccessRequest) -> UserInfo:
 def _check_super(request: AccessRequest, type_: UserType | None, what: str) -> None:
     """Raise RequestRefused where a super user is concerned, and somebody else asks who is known or let in."""
     who = request.principal
-    has_said = who.is_known or who.proof is Proof.ADDRESS
-    if type_ is UserType.SUPER and has_said and not who.is_super:
+    if type_ is UserType.SUPER and who.is_let_in and not who.is_super:
         raise RequestRefused(_ONLY_SUPER.format(what))

@@ -167,8 +167,7 @@ class AccessGate:
         if white.is_believed(name, source) and self.directory.is_derived(name):
             return Principal(name, source=source, proof=Proof.ADDRESS)
         if white.unsigned.covers(source):
-            proof = Proof.ADDRESS if white.unjudged.covers(source) else Proof.NONE
-            return Principal(source=source, proof=proof)
+            return Principal(source=source, proof=Proof.ADDRESS)
         return Principal(source=source) if what in self._unproven else None
 
     def _proven(self, command: Command, peer: GatedPeer, source: str) -> Principal:
@@ -296,7 +295,7 @@ class AccessGate:
             return None
         source = source_of(remote)
         try:
-            return self._caller(rpc, authorization, date, source).is_known
+            return self._caller(rpc, authorization, date, source).is_let_in
         except RequestRefused as fault:
             self._report(Principal(source=source), rpc, remote, str(fault))
             raise

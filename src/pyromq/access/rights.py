@@ -25,7 +25,7 @@ class Proof(Enum):
     NONE = "nobody was asked"
     SIGNATURE = "a signed request"
     CERTIFICATE = "the certificate of the connection"
-    ADDRESS = "his address, from where everything is let in"
+    ADDRESS = "his address, from where nothing need be signed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,11 @@ class Principal:
     @property
     def is_known(self) -> bool:
         return bool(self.name)
+
+    @property
+    def is_let_in(self) -> bool:
+        """Tell whether he has shown who he is, or comes from where nobody need."""
+        return self.is_known or self.proof is Proof.ADDRESS
 
 
 class Rights(Protocol):

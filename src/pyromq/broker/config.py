@@ -358,8 +358,7 @@ class BrokerConfig(PopSettings):
         self.part(ReplicationSettings)  # so do these
         self.part(CoordinationSettings)
         self.part(PlainAclSettings).check_plain_acl()
-        asking = self.part(PlainAclSettings).applied_to(self.part(AccessSettings))
-        asking.check_access()
+        self.access.check_access()
         self.part(QuotaSettings)
         for key, name in (("brokerClusterName", self.broker_cluster_name), ("brokerName", self.broker_name)):
             if (fault := names.topic_fault(name)) is not None:
@@ -375,7 +374,7 @@ class BrokerConfig(PopSettings):
                 f"storePathCommitLog = {self.store_path_commit_log}: the log is in {commit_log} here "
                 f"(storePathRootDir); {how_to_link(commit_log, self.store_path_commit_log)}"
             )
-        is_open = self.allow_unauthenticated or asking.authentication_enabled
+        is_open = self.allow_unauthenticated or self.access.authentication_enabled
         self.part(AdminListenerSettings).check_admin_listener(is_open)
         if not is_open:
             refuse_strangers(self.bind_address, "set authenticationEnabled=true (docs/access.md), ")
@@ -390,6 +389,11 @@ class BrokerConfig(PopSettings):
     def part(self, kind: type[T]) -> T:
         """Return the settings that a room declared, as that room's own value."""
         return part_of(self, kind)
+
+    @property
+    def access(self) -> AccessSettings:
+        """Return the settings of users, with what ACL 1.0 switches on."""
+        return self.part(PlainAclSettings).applied_to(self.part(AccessSettings))
 
     def check_daemon(self) -> None:
         """Raise ConfigError for what no broker starts with, though each life of a replica has such values.
@@ -406,11 +410,12 @@ class BrokerConfig(PopSettings):
                 "enableControllerMode = true and etcdEndpoints: a set is led by a controller or elects its master over "
                 "etcd; leave one of them out"
             )
-        access = self.part(AccessSettings)
+        access = self.access
         if self.coordination.etcd_endpoints and access.authentication_enabled and access.inner_credentials() is None:
             raise ConfigError(
-                "authenticationEnabled = true and etcdEndpoints: replicas of the set sign what they ask each other, "
-                "and users in its log are sealed; set innerClientAuthenticationCredentials, the same at all of them"
+                "authenticationEnabled (or aclEnable) = true and etcdEndpoints: replicas of the set sign what they ask "
+                "each other, and users in its log are sealed; set innerClientAuthenticationCredentials, the same at "
+                "all of them"
             )
         transport = self.part(TransportSettings)
         if self.replication.ha_tls is HaTls.REQUIRED and not transport.makes_certificate:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 from .. import logs
-from ..access.settings import AccessSettings
 from ..ambient import Clock
 from ..audit.opening import audit_log
 from ..audit.settings import AuditSettings
@@ -54,7 +53,7 @@ async def run(
     load_dialect()
     config = loaded.config
     config.check_daemon()
-    if config.part(AccessSettings).authentication_enabled:
+    if config.access.authentication_enabled:
         forbid_core_dumps()
     reserved = config.part(TransportSettings).reserved_descriptors
     shared, budget = budget, budget or budget_of_process(queue_files=config.max_open_queue_files, reserved=reserved)

@@ -258,8 +258,8 @@ _UNENCODABLE = "internal error: the answer cannot be encoded, see the server's l
 def _note_stranger(stranger: Stranger, request: Request, answer: Answer) -> None:
     """Note whether a request has shown who sent it. The gate has judged it, whatever becomes of its answer."""
     is_refused = isinstance(answer, Reply) and answer.code == ResponseCode.NO_PERMISSION
-    if request.principal.is_known or not is_refused:
-        stranger.note_passage(request.principal.is_known)
+    if request.principal.is_let_in or not is_refused:
+        stranger.note_passage(request.principal.is_let_in)
     else:
         stranger.note_refusal()
 

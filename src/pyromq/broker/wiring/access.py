@@ -54,7 +54,7 @@ class AccessParts:
 
     def __init__(self, environment: Environment) -> None:
         plain = environment.config.part(PlainAclSettings)
-        settings = plain.applied_to(environment.config.part(AccessSettings))
+        settings = environment.config.access
         self._environment = environment
         self._save = environment.table(TABLE, after_log=True)
         seal = SivSeal(partial(_key, environment.disk, settings))

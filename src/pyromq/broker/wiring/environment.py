@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from ...access.settings import AccessSettings
 from ...ambient import Clock, RunBlocking
 from ...audit.log import AuditLog
 from ...config import Live
@@ -72,7 +71,7 @@ class Environment:
     @property
     def limits(self) -> Limits:
         limits, config = self.transport.limits(self.budget.memory_bytes), self.config
-        if not config.part(AccessSettings).authentication_enabled:
+        if not config.access.authentication_enabled:
             return limits
         return config.part(StrangerSettings).within(limits, config.max_message_bytes)
 

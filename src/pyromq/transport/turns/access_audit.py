@@ -13,7 +13,7 @@ import msgspec
 from ...access.directory import USER, Directory
 from ...access.forms import acl_info, user_info
 from ...access.gate import AccessGate
-from ...access.rights import Principal, Proof
+from ...access.rights import Principal
 from ...audit.log import AuditLog
 from ...protocol.command import Command
 from ...protocol.requests import ROWS, RequestCode
@@ -81,8 +81,7 @@ class AccessAudit:
 
     def _passed(self, principal: Principal, address: str) -> None:
         """Note the first request of a user on a connection."""
-        has_come = principal.is_known or principal.proof is Proof.ADDRESS
-        if self._known.get(address) == principal.name or not has_come:
+        if self._known.get(address) == principal.name or not principal.is_let_in:
             return
         if len(self._known) >= _MOST_CONNECTIONS:
             self._known.clear()
