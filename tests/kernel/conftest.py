@@ -13,8 +13,11 @@ from tests.kernel import twins
 # where the Python kernel serves there are no such sessions.
 collect_ignore = (
     [
+        "test_call_guard.py",
         "test_grpc_beats.py",
         "test_grpc_broker.py",
+        "test_grpc_guard.py",
+        "test_grpc_guard_pops.py",
         "test_grpc_pops.py",
         "test_grpc_pops_fuzz.py",
         "test_hot_beats.py",

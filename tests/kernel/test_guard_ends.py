@@ -137,9 +137,11 @@ async def test_commits_between_sends_of_several_users(tmp_path: Path) -> None:
 
 async def test_for_whom_a_gateway_asks(tmp_path: Path) -> None:
     """It signs as a server, which may everything, and names whose rights count: the handlers look at those."""
-    inner = {"inner_client_authentication_credentials": f'{{"accessKey":"{BOSS}","secretKey":"{SECRET}"}}'}
+    inner: dict[str, Any] = {
+        "inner_client_authentication_credentials": f'{{"accessKey":"{BOSS}","secretKey":"{SECRET}"}}'
+    }
     known = await places(tmp_path, **inner)
-    named = {"pyromqUser": SHOP, "pyromqSource": "127.0.0.1"}
+    named: dict[str, Any] = {"pyromqUser": SHOP, "pyromqSource": "127.0.0.1"}
     frames = [
         signed(end(20, *known[20]), BOSS),
         signed(end(21, *known[21], **named), BOSS),
