@@ -165,6 +165,21 @@ async def test_a_change_counts_at_the_gateway_when_it_is_answered(cluster: Secur
             assert (answer.status.code, answer.status.message) == (UNAUTHORIZED, f"User:{SHOP} is not found.")
 
 
+async def test_a_change_comes_over_any_server(tmp_path: Path) -> None:
+    async with secured(tmp_path, brokers=2) as cluster:
+        await cluster.create_topic("T", 1)
+        broker = cluster.brokers["broker-a"].broker
+        assert broker.naming.users_shared is not None
+        await broker.naming.users_shared.round()  # it knows the other one now
+        async with gateway_before(*cluster.name_servers, **GATE) as gateway:
+            await gateway.users.learn(SUPER)
+            listeners = broker.base.access.admin.listeners
+            assert listeners is not None
+            listeners.peers.clear()  # as after a restart of the broker, until the gateway comes again
+            await cluster.make_user(broker_of(cluster), WRITES)
+            assert (await caller(gateway).send("T", b"his")).status.code == v2.Code.OK
+
+
 async def test_a_receive_that_waits_ends_when_its_user_changes(cluster: Secured) -> None:
     await cluster.make_user(broker_of(cluster), *ALL)
     async with gateway_before(*cluster.name_servers, **GATE) as gateway:

@@ -216,14 +216,17 @@ class AccessAdmin:
                 "innerClientAuthenticationCredentials"
             )
         told: UserChanges = request.body
+        news = self.exchange.news(told.entries)
         answer = await self.exchange.answer(request.principal.name, told)
         if told.is_listening and self.listeners is not None:
             self.listeners.add(request.peer)
+        if news:  # who listens here may not have heard it where the change was made
+            await self._announce_to_listeners(*news)
         return answer
 
-    async def _announce_to_listeners(self, name: str) -> None:
-        if self.exchange is not None and self.listeners is not None:
-            await self.listeners.announce(self.exchange.question([name]))
+    async def _announce_to_listeners(self, *names: str) -> None:
+        if self.exchange is not None and self.listeners is not None and self.listeners.peers:
+            await self.listeners.announce(self.exchange.question(names))
 
     # --- changes where there are other servers ----------------------------------------------------------------------
 

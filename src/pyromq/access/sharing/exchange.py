@@ -93,6 +93,11 @@ class UserExchange:
         wanted = [name for name, stamp in theirs.items() if self.takes and stamps.is_newer(name, stamp)]
         return UserChangesAnswer(is_same=False, entries=[self.entry(name) for name in newer], wanted=wanted)
 
+    def news(self, entries: Iterable[SharedUser]) -> list[str]:
+        """Return the users of whom another server says something newer than what is known here."""
+        stamps = self._table.stamps
+        return [one.name for one in entries if stamps.is_newer(one.name, ChangeStamp(one.changed_ms, one.changed_by))]
+
     async def take(self, entries: Iterable[SharedUser]) -> None:
         """Make users here what they are elsewhere, where that is newer."""
         taken = [entry.name for entry in entries if self._take(entry)]

@@ -64,7 +64,7 @@ class Naming:
             order_topics=base.topics.declare_ordered,
         )
         access = base.access
-        self._users_shared = (
+        self.users_shared = (
             None
             if access.gate is None or (environment.tables_in_log and environment.is_slave)
             else user_sharing(access.admin, self._client, self._others, environment.rng, environment.clock)
@@ -133,7 +133,7 @@ class Naming:
         environment = self._base.environment
         if not environment.config.namesrv_addr:
             return []
-        users = [] if self._users_shared is None else [environment.loops.keep("users told", self._users_shared.run)]
+        users = [] if self.users_shared is None else [environment.loops.keep("users told", self.users_shared.run)]
         return [environment.loops.keep("registration", self._register), *users]
 
     async def _others(self) -> list[str]:
