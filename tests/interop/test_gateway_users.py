@@ -1,11 +1,12 @@
-"""Users at our gateway with Apache's broker behind it."""
+"""Users at our gateway: Apache's gRPC clients with credentials through it, and Apache's broker behind it."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,11 +20,14 @@ from pyromq.transport.client import RemotingClient
 from tests.access.matrix import signed
 from tests.access.test_users import allow
 from tests.gateway.running import Caller, consumer, gateway_before
-from tests.gateway.secured import GATE, PASSWORD, SHOP
-from tests.gateway.test_users import caller
+from tests.gateway.secured import GATE, PASSWORD, SHOP, secured
+from tests.gateway.test_users import broker_of, caller
+from tests.support import free_ports
 
 from .conftest import needed
 from .peers import java
+from .peers.grpc_clients import CLIENTS
+from .peers.process import ProgramFailed
 
 pytestmark = pytest.mark.interop
 ADMIN, SECRET = "rocketmq", "12345678"
@@ -39,6 +43,28 @@ SETTINGS = {
     "initAuthenticationUser": json.dumps({"username": ADMIN, "password": SECRET}),
     "innerClientAuthenticationCredentials": json.dumps({"accessKey": ADMIN, "secretKey": SECRET}),
 }
+
+
+@pytest.mark.parametrize("name", ["node", "java-5.2.0"])
+async def test_a_client_with_credentials_goes_through_to_a_secured_cluster(
+    name: str, tmp_path: Path, home: Callable[[str], Path]
+) -> None:
+    needed(CLIENTS[name].start)
+    (port,) = free_ports(1)
+    signing = CLIENTS[name].told(CLIENT_KEY=SHOP, CLIENT_SECRET=PASSWORD)
+    async with secured(tmp_path, brokers=2) as cluster:
+        await cluster.create_topic("T", 1, attributes="+message.type=NORMAL")
+        await cluster.create_topic("Other", 1, attributes="+message.type=NORMAL")
+        await cluster.make_user(broker_of(cluster), allow("Topic:T", "Pub", "Sub"), allow("Group:g", "Sub"))
+        async with gateway_before(*cluster.name_servers, listen_port=port, **GATE):
+            endpoint, bodies = f"127.0.0.1:{port}", [f"body {number}" for number in range(6)]
+            await asyncio.to_thread(signing.send, endpoint, "T", "TagA", bodies, home=home("user"))
+            received = await asyncio.to_thread(signing.simple, endpoint, "T", "g", "*", 6, home=home("user"))
+            assert sorted(one["body"] for one in received) == bodies
+            guessing = CLIENTS[name].told(CLIENT_KEY=SHOP, CLIENT_SECRET="guessed")
+            for client, topic in ((signing, "Other"), (guessing, "T")):
+                with pytest.raises(ProgramFailed):
+                    await asyncio.to_thread(client.send, endpoint, topic, "TagA", ["x"], home=home("stranger"))
 
 
 @pytest.fixture(scope="module")
