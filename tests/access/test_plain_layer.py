@@ -231,9 +231,9 @@ def test_settings_that_cannot_hold_are_refused(monkeypatch: pytest.MonkeyPatch) 
     for why, settings in wrong.items():
         with pytest.raises(ConfigError, match=why):
             BrokerConfig(**settings)
-    monkeypatch.setenv("ROCKETMQ_HOME", "/home/of/rocketmq")
+    monkeypatch.setenv("ROCKETMQ_HOME", "/rocketmq")
     secured: dict[str, Any] = {"acl_enable": True, "bind_address": "0.0.0.0", "broker_ip1": "10.1.1.1"}
-    assert BrokerConfig(**secured).part(PlainAclSettings).home == Path("/home/of/rocketmq")
+    assert BrokerConfig(**secured).part(PlainAclSettings).home == Path("/rocketmq")
 
 
 async def test_our_client_with_an_account(tmp_path: Path, files: Files) -> None:

@@ -17,7 +17,7 @@ from ...protocol.messages import UnreadableMessage
 from ...protocol.pulls import Pulled
 from ..connect.background import Tasks
 from ..connect.session import Session
-from ..core.retry import told_pause_s
+from ..core.retry import announced_pause_s
 from ..errors import Error, Unreadable
 from ..received import Received
 from ..subscription import Filter
@@ -144,7 +144,7 @@ class PolledQueues(dict[MessageQueue, PolledQueue]):
             if self._puller.is_gone(polled.queue, fault):  # another topic of that name is read from its first message
                 polled.position = polled.returned = polled.done = 0
             if hold_s:
-                await self._clock.sleep(told_pause_s(fault, ERROR_PAUSE_S, self._rng))
+                await self._clock.sleep(announced_pause_s(fault, ERROR_PAUSE_S, self._rng))
             return None
 
     def _returned(self, polled: PolledQueue, result: PullResult) -> list[Received]:

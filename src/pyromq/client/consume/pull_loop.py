@@ -13,7 +13,7 @@ from ...errors import CallFailed, ProtocolError
 from ...model.codes import ResponseCode
 from ...protocol.pulls import Pulled
 from ..connect.session import Session
-from ..core.retry import growing_pause_s, told_pause_s
+from ..core.retry import announced_pause_s, growing_pause_s
 from ..errors import Error
 from ..subscription import Filter
 from .consume_service import AssignedQueue, ConsumeService
@@ -84,7 +84,7 @@ class PullLoop:
     def _pause_after(self, fault: Exception, failures: int) -> float:
         """Return the seconds before the next pull: a broker that is away may have another master in a moment."""
         if getattr(fault, "code", None) == ResponseCode.SYSTEM_BUSY:
-            return told_pause_s(fault, BUSY_PAUSE_S, self.session.rng)
+            return announced_pause_s(fault, BUSY_PAUSE_S, self.session.rng)
         if isinstance(fault, CallFailed | NotRead):
             return growing_pause_s(AWAY_PAUSE_S, ERROR_PAUSE_S, failures, self.session.rng)
         return ERROR_PAUSE_S

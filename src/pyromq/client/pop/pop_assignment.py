@@ -21,7 +21,7 @@ from ..connect.background import Bell, Tasks
 from ..connect.session import Session
 from ..consume.consume_service import AssignedQueue
 from ..consume.options import ConsumeOptions
-from ..core.retry import told_pause_s
+from ..core.retry import announced_pause_s
 from ..errors import Error
 from ..subscription import Filter
 from .kept_pops import KeptPops
@@ -166,7 +166,7 @@ class PopAssignment:
                     found = await self._pops.pop(self._request(place))
                 except (Error, ProtocolError) as fault:
                     self.session.outages.warn("pop failed", fault, group=self.group, place=str(place))
-                    pause_s = told_pause_s(fault, ERROR_PAUSE_S, self.session.rng)
+                    pause_s = announced_pause_s(fault, ERROR_PAUSE_S, self.session.rng)
                 else:
                     self._accept(place, found)
                     if not found and clock.monotonic() - began < self.options.hold_s / 2:

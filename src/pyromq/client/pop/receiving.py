@@ -85,10 +85,10 @@ class Receiving:
                 return found
             left_s = until - self._clock.monotonic()
             if len(faults) == len(places):
-                told_s = _told_s(faults.values())
-                if told_s is None or told_s >= left_s:
+                announced_s = _announced_s(faults.values())
+                if announced_s is None or announced_s >= left_s:
                     raise next(iter(faults.values()))
-                await self._clock.sleep(told_s)
+                await self._clock.sleep(announced_s)
                 continue
             if left_s < LEAST_HOLD_S:
                 await self._clock.sleep(max(0.0, left_s))
@@ -214,7 +214,7 @@ class Receiving:
             return False
 
 
-def _told_s(faults: Iterable[Error]) -> float | None:
+def _announced_s(faults: Iterable[Error]) -> float | None:
     """Return after how long the first of these brokers will serve; None unless all of them say it."""
     told = [fault.retry_after_s if isinstance(fault, Refused) else None for fault in faults]
     return None if None in told else min(each for each in told if each is not None)

@@ -19,7 +19,7 @@ from ...protocol.headers.send import SendMessageAnswer
 from ..arguments import check_count, check_length
 from ..connect.answers import header_of
 from ..connect.session import Session, master_of
-from ..core.retry import RETRIED_CODES, busy_pause_s, growing_pause_s, may_be_switching, told_pause_s
+from ..core.retry import RETRIED_CODES, announced_pause_s, busy_pause_s, growing_pause_s, may_be_switching
 from ..core.routing import Latencies, Rotation, Route
 from ..errors import Error, NoBroker, NoNameServer, Refused, TimedOut, Unreachable, refused
 from .outgoing import Outgoing, SendHeaders
@@ -251,7 +251,7 @@ class Sender:
             return
         pause_s = busy_pause_s(sum(each.code == ResponseCode.SYSTEM_BUSY for each in faults), rng)
         if not self._has_others(topic, choose, faults):
-            pause_s = told_pause_s(fault, pause_s, rng)
+            pause_s = announced_pause_s(fault, pause_s, rng)
         await clock.sleep(min(pause_s, max(0.0, deadline - clock.monotonic())))
 
     def _failure(self, topic: str, faults: list[Error]) -> Error:

@@ -30,8 +30,8 @@ from .watched import ClusterWatch
 log = logs.get("pyromq.dashboard")
 
 ASK_S = 3.0  # that a broker may take to answer
-FIRST_LOOK_S = 3.0  # that a login waits for the first figures
-MOST_ASKED = 8  # brokers for one login
+FIRST_SNAPSHOT_S = 3.0  # that a login waits for the first figures
+MOST_BROKERS = 8  # brokers for one login
 MOST_USERS = 100  # who are logged in at a time: each of them has watchers
 _FAULTS = (Error, CallFailed, Malformed)
 
@@ -40,7 +40,7 @@ class LoginRefused(PyroError):
     """Nobody is logged in. Its text is for the one who tries, and says nothing of who there is."""
 
 
-class Verdict(IntEnum):
+class LoginVerdict(IntEnum):
     """What brokers say of a name and a secret: the greatest one counts."""
 
     SILENT = 0
@@ -50,9 +50,9 @@ class Verdict(IntEnum):
 
 
 LOGIN_WORDS = {
-    Verdict.SILENT: "No broker answers: try again later",
-    Verdict.OPEN: "The cluster asks nobody who he is, so nobody can log in as a user: take the token",
-    Verdict.REFUSED: "Name or secret is wrong, or this user may not see the cluster",
+    LoginVerdict.SILENT: "No broker answers: try again later",
+    LoginVerdict.OPEN: "The cluster asks nobody who he is, so nobody can log in as a user: take the token",
+    LoginVerdict.REFUSED: "Name or secret is wrong, or this user may not see the cluster",
 }
 
 TOO_MANY = "Too many users are logged in: try again later"
@@ -89,16 +89,16 @@ class UserViews:
     async def open(self, name: str, secret: str) -> UserView:
         """Return what a user sees, for one session more. LoginRefused says why not."""
         if not name or not secret:
-            raise LoginRefused(LOGIN_WORDS[Verdict.REFUSED])
+            raise LoginRefused(LOGIN_WORDS[LoginVerdict.REFUSED])
         signed = {
             cluster: replace(one, access_key=name, secret_key=secret, security_token="")
             for cluster, one in self._reach.items()
         }
         verdicts = dict(zip(signed, await asyncio.gather(*map(self._proven, signed.values())), strict=True))
         best = max(verdicts.values())
-        if best is not Verdict.RIGHT:
+        if best is not LoginVerdict.RIGHT:
             raise LoginRefused(LOGIN_WORDS[best])
-        known = {cluster: reach for cluster, reach in signed.items() if verdicts[cluster] is Verdict.RIGHT}
+        known = {cluster: reach for cluster, reach in signed.items() if verdicts[cluster] is LoginVerdict.RIGHT}
         for view in self._views:
             if view.reach == known:
                 view.sessions += 1
@@ -116,7 +116,7 @@ class UserViews:
             view = UserView(name, watched, known, opening.pop_all(), sessions=1)
         self._views.append(view)
         try:
-            async with self._clock.timeout(FIRST_LOOK_S):
+            async with self._clock.timeout(FIRST_SNAPSHOT_S):
                 await asyncio.gather(*(one.watcher.next_snapshot() for one in watched.values()))
         except TimeoutError:
             pass  # the pages say that they look for the first time
@@ -136,7 +136,7 @@ class UserViews:
         return [
             view
             for view in list(self._views)
-            if max([await self._heard(reach) for reach in view.reach.values()]) is Verdict.REFUSED
+            if max([await self._heard(reach) for reach in view.reach.values()]) is LoginVerdict.REFUSED
         ]
 
     async def close(self) -> None:
@@ -144,19 +144,19 @@ class UserViews:
 
     # --- asking brokers -----------------------------------------------------------------------------------------------
 
-    async def _proven(self, reach: ClientConfig) -> Verdict:
+    async def _proven(self, reach: ClientConfig) -> LoginVerdict:
         """Return what one cluster says of a name and a secret: RIGHT only where a wrong secret is refused."""
         async with self._calls(reach) as calls, self._calls(replace(reach, secret_key=self._word())) as guess:
 
-            async def of_broker(address: str) -> Verdict:
+            async def of_broker(address: str) -> LoginVerdict:
                 verdict = await _heard(address, calls)
-                if verdict is Verdict.RIGHT and await _heard(address, guess) is not Verdict.REFUSED:
-                    return Verdict.OPEN
+                if verdict is LoginVerdict.RIGHT and await _heard(address, guess) is not LoginVerdict.REFUSED:
+                    return LoginVerdict.OPEN
                 return verdict
 
             return await _greatest(calls, of_broker)
 
-    async def _heard(self, reach: ClientConfig) -> Verdict:
+    async def _heard(self, reach: ClientConfig) -> LoginVerdict:
         async with self._calls(reach) as calls:
             return await _greatest(calls, lambda address: _heard(address, calls))
 
@@ -169,24 +169,24 @@ class UserViews:
             await session.stop()
 
 
-async def _greatest(calls: Calls, of_broker: Callable[[str], Awaitable[Verdict]]) -> Verdict:
+async def _greatest(calls: Calls, of_broker: Callable[[str], Awaitable[LoginVerdict]]) -> LoginVerdict:
     """Return the greatest verdict of a cluster's brokers."""
     try:
         places = await cluster.masters(calls)
     except _FAULTS as fault:
         return _of_fault(fault)
-    return max(await asyncio.gather(*(of_broker(place.address) for place in places[:MOST_ASKED])))
+    return max(await asyncio.gather(*(of_broker(place.address) for place in places[:MOST_BROKERS])))
 
 
-async def _heard(address: str, calls: Calls) -> Verdict:
+async def _heard(address: str, calls: Calls) -> LoginVerdict:
     """Return whether a broker takes a heartbeat without groups, for which no right is needed."""
     try:
         await calls.ask(address, RequestCode.HEART_BEAT, None, HeartbeatData(client_id=calls.session.client_id))
     except _FAULTS as fault:
         return _of_fault(fault)
-    return Verdict.RIGHT
+    return LoginVerdict.RIGHT
 
 
-def _of_fault(fault: Exception) -> Verdict:
+def _of_fault(fault: Exception) -> LoginVerdict:
     is_refusal = isinstance(fault, Refused) and fault.code == ResponseCode.NO_PERMISSION
-    return Verdict.REFUSED if is_refusal else Verdict.SILENT
+    return LoginVerdict.REFUSED if is_refusal else LoginVerdict.SILENT
