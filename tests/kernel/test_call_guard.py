@@ -17,6 +17,7 @@ from pyromq.access.directory import Directory
 from pyromq.access.gate import AccessGate
 from pyromq.access.settings import AccessSettings
 from pyromq.access.users import User
+from pyromq.broker.quotas.quotas import TABLE, Quotas
 from pyromq.broker.wiring.grpc_guarding import CallVerdicts
 from pyromq.errors import RequestRefused
 from pyromq.kernel import choice
@@ -24,7 +25,9 @@ from pyromq.kernel.grpc_beats import BeatRules
 from pyromq.kernel.grpc_sends import HotPeer
 from pyromq.kernel.http2 import CallBegun, HalfClosed, Http2Limits, MessageArrived
 from pyromq.protocol.grpc import v2
+from pyromq.store.tables.json_tables import JsonTable
 from pyromq.testing.clock import ManualClock
+from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.kernel.call_signatures import NOW, NOW_MS, date_of, digest_of, signed_call
 from tests.kernel.guard_frames import SECRET, SHOP, allow
 from tests.kernel.http2_peer import Peer
@@ -37,6 +40,10 @@ REMOTE = "10.0.0.7:5"
 OTHER = "shop2"
 EVER = 1 << 40  # seconds
 G = v2.HeartbeatRequest(group=v2.Resource(name="g"), client_type=v2.ClientType.PUSH_CONSUMER).SerializeToString()
+
+
+def no_quotas(clock: ManualClock) -> Quotas:
+    return Quotas(clock, JsonTable(SimulatedDisk(now_ms=clock.now_ms), TABLE), lambda: None, [])
 
 
 class Wire:
@@ -55,7 +62,7 @@ class Wire:
         broker = Broker()
         hot = module.HotSends(broker, broker.feed, RULES)
         hot.serve_beats(module.HotBeats(lambda *_: True, BeatRules(BEAT, OK)))
-        self.guard = CallVerdicts(self.gate, self.clock, module).kernel
+        self.guard = CallVerdicts(self.gate, no_quotas(self.clock), self.clock, module).kernel
         hot.admit_by(self.guard)
         self.session: Any = module.Http2Session(Http2Limits())
         self.session.serve_hot(hot, HotPeer(REMOTE, "grpc"), REMOTE)
@@ -69,7 +76,7 @@ class Wire:
     def passes(self, authorization: str, date: str, message: bytes = G) -> bool:
         """Whether a call is answered by the kernel; else all of it is told."""
         self.stream += 2
-        more = {"authorization": authorization, "x_mq_date_time": date}
+        more: dict[str, Any] = {"authorization": authorization, "x_mq_date_time": date}
         self.peer.call(self.stream, message, path=BEAT, x_mq_language="JAVA", **more)
         told = self.session.receive(self.peer.said())
         self.peer.hear(self.session.take_output())

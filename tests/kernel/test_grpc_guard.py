@@ -10,6 +10,8 @@ import pytest
 
 from pyromq.access.directory import Directory
 from pyromq.access.users import UserStatus
+from pyromq.broker.quotas import held
+from pyromq.broker.quotas.limits import parse
 from pyromq.kernel import choice
 from pyromq.protocol.grpc import v2
 from pyromq.protocol.grpc.v2 import Code
@@ -251,3 +253,22 @@ async def test_verdicts_are_asked_for_once(tmp_path: Path) -> None:
 
 def guard_of(here: Served) -> Any:
     return here.sends[0].guard
+
+
+# --- quotas -------------------------------------------------------------------------------------------------------
+
+
+async def test_quotas_of_users_are_counted_by_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever connection a call comes by: where users have quotas, the RPC serves what these are about."""
+    monkeypatch.setattr(held, "HELD_S", 0.0)  # clocks stand here
+
+    def limit(life: Virtual) -> None:
+        life.broker.base.quotas.put(parse(f"user:{BOSS} sendMessages=2"))
+
+    def free(life: Virtual) -> None:
+        life.broker.base.quotas.delete(parse(f"user:{BOSS} sendMessages=2").owner)
+
+    boss: Step = ("B", signed_call(BOSS))
+    seen = await same(tmp_path, boss, limit, boss, boss, boss, ("A", signed_call()), free, boss)
+    assert seen.codes == [OK, OK, OK, Code.TOO_MANY_REQUESTS, OK, OK]
+    assert seen.by_kernel == 2

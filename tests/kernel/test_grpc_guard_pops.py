@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pyromq.access.directory import Directory
+from pyromq.broker.quotas.limits import parse
 from pyromq.kernel import choice
 from pyromq.protocol.grpc import v2
 from pyromq.protocol.grpc.v2 import ClientType, Code
@@ -243,3 +244,20 @@ async def test_dates_are_looked_at_in_each_call(tmp_path: Path) -> None:
         assert client.metadata["x_mq_date_time"] == NOW
         assert codes == [Code.OK, Code.OK, Code.UNAUTHORIZED]
         assert here.renewed() == 2
+
+
+async def test_receives_that_wait_are_asked_for_again_when_users_get_quotas(tmp_path: Path) -> None:
+    """Then the RPC serves them, which knows whose they are."""
+    async with guarded(tmp_path) as here:
+        client = await consumer(here)
+        stream = client.begin("ReceiveMessage", wish())
+        await client.settle()
+        here.life.broker.base.quotas.put(parse(f"user:{SHOP} readMessages=1"))
+        await client.settle()
+        assert v2.ReceiveMessageResponse.FromString(client.raw(stream)[0]).status.code == Code.MESSAGE_NOT_FOUND
+        for number in range(3):
+            await here.life.send("A", b"%d" % number, 0, {"UNIQ_KEY": f"u{number}"})
+        assert len(await client.receive(wish())) == 3  # a debt
+        answer = await client.ask("ReceiveMessage", wish())
+        assert code_of("ReceiveMessage", answer) == Code.TOO_MANY_REQUESTS
+        assert here.counts()[0] == 0

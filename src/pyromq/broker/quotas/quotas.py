@@ -78,7 +78,9 @@ class Quotas:
         self._quotas = {**self._of_settings, **self._of_table}
         self._uses.clear()
         self._void()
-        self.judge_traffic = any(not _OF_TRAFFIC.isdisjoint(limits) for limits in self._quotas.values())
+        of_traffic = [owner for owner, limits in self._quotas.items() if not _OF_TRAFFIC.isdisjoint(limits)]
+        self.judge_traffic = bool(of_traffic)
+        self.judge_users = any(owner.kind is QuotaKind.USER for owner in of_traffic)
         self._changed()
         for watcher in self._watchers:
             watcher()

@@ -14,17 +14,23 @@ from ...ambient import Clock
 from ...errors import RequestRefused
 from ...protocol.grpc import v2
 from ...proxy.access import may_call
+from ..quotas.quotas import Quotas
 from .guarding import secrets_of
+
+_COUNTED = ("SendMessage", "ReceiveMessage")  # by quotas of users
 
 
 class CallVerdicts:
     """Those of all listeners. Implements `kernel.grpc_guard.CallGuardHost`. `module`: the native one for HTTP/2."""
 
-    def __init__(self, gate: AccessGate, clock: Clock, module: Any) -> None:
+    def __init__(self, gate: AccessGate, quotas: Quotas, clock: Clock, module: Any) -> None:
         self._gate = gate
+        self._quotas = quotas
+        self._counts_users = quotas.judge_users
         self._clock = clock
         self.kernel = module.CallGuard(self, gate.call_signature_seconds * 1000)
         gate.directory.watch(lambda name: self.kernel.revoke(name.encode()))
+        quotas.watch(self._quotas_changed)
 
     def source_of(self, remote: str) -> str:
         return source_of(remote)
@@ -33,6 +39,8 @@ class CallVerdicts:
         return secrets_of(self._gate, name)
 
     def allows(self, name: bytes, remote: str, call: str, group: str, topic: str, client_type: int) -> bool:
+        if self._counts_users and call in _COUNTED:
+            return False  # the feeds do not know whose calls these are: the RPC holds him to his quota
         try:
             user = self._gate.user(name.decode())
         except RequestRefused:
@@ -42,6 +50,11 @@ class CallVerdicts:
 
     def now_ms(self) -> int:
         return self._clock.now_ms()
+
+    def _quotas_changed(self) -> None:
+        before, self._counts_users = self._counts_users, self._quotas.judge_users
+        if self._counts_users and not before:
+            self._gate.directory.revoke_all()  # receives that wait are asked for again, too
 
 
 def _asking(call: str, group: str, topic: str, client_type: int) -> Any:

@@ -88,7 +88,7 @@ def serve_plain_calls(
     native, gate = native_http2(), base.access.gate
     if native is None:
         return
-    guard = None if gate is None else CallVerdicts(gate, base.clock, native).kernel
+    guard = None if gate is None else CallVerdicts(gate, base.quotas, base.clock, native).kernel
     for server, feed in servers:
         if feed is not feed_nothing:
             sends = GrpcSendVerdicts(base, grpc, feed, native.HotSends).kernel
