@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pyromq.access.directory import AccessContent, Directory
 from pyromq.access.plain.accounts import read_file
@@ -95,6 +97,50 @@ def test_the_permission_of_a_name_says_everything_about_it(conflict: AclConflict
     assert not may(Resource.GROUP, "H", SUB)  # no default is DENY
     assert may(Resource.TOPIC, "RMQ_SYS_TRACE_TOPIC", PUB)
     assert not may(Resource.CLUSTER, "DefaultCluster", GET)
+
+
+WORDS = {"DENY": set(), "PUB": {PUB}, "SUB": {SUB}, "PUB|SUB": {PUB, SUB}, "SUB|PUB": {PUB, SUB}}
+NAMES = st.sampled_from(("A", "B", "a*", "%RETRY%A"))
+PERMISSIONS = st.dictionaries(NAMES, st.sampled_from(sorted(WORDS)), max_size=4)
+DEFAULTS = st.sampled_from((None, *WORDS))
+
+
+@given(
+    topics=PERMISSIONS,
+    groups=PERMISSIONS.map(lambda one: {name: word for name, word in one.items() if not name.startswith("%")}),
+    topic_default=DEFAULTS,
+    group_default=DEFAULTS,
+    is_admin=st.booleans(),
+    conflict=st.sampled_from(AclConflict),
+)
+def test_sending_and_consuming_is_judged_as_by_the_rules_of_4_9(
+    topics: dict[str, str],
+    groups: dict[str, str],
+    topic_default: str | None,
+    group_default: str | None,
+    is_admin: bool,
+    conflict: AclConflict,
+) -> None:
+    """Against `PlainPermissionManager.checkPerm` and `Permission` of 4.9.8, word by word."""
+    account: dict[str, object] = {"admin": is_admin, "defaultTopicPerm": topic_default}
+    account |= {"defaultGroupPerm": group_default}
+    account |= {"topicPerms": [f"{name}={word}" for name, word in topics.items()]}
+    account |= {"groupPerms": [f"{name}={word}" for name, word in groups.items()]}
+    directory = judging(conflict, **account)
+    owned = {f"%RETRY%{name}": word for name, word in groups.items()} | topics  # topics are read behind groups
+
+    def allowed(resource: str, needed: Action) -> bool:
+        if is_admin and not owned:
+            return True
+        default = group_default if resource.startswith("%RETRY%") else topic_default
+        return needed in WORDS[owned.get(resource, default or "DENY")]
+
+    for name in ("A", "B", "a*", "ab"):
+        for action in (PUB, SUB):
+            fault = directory.fault("account", Resource.TOPIC, name, (action,), "10.1.1.1")
+            assert (fault is None) is allowed(name, action), (name, action)
+        fault = directory.fault("account", Resource.GROUP, name, (SUB,), "10.1.1.1")
+        assert (fault is None) is allowed(f"%RETRY%{name}", SUB), name
 
 
 def test_an_admin_with_permissions_has_no_others_for_messages() -> None:

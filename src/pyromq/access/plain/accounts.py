@@ -84,7 +84,7 @@ def _yaml(data: bytes, file: str) -> Any:
     if len(data) > MOST_BYTES:
         raise BrokenFile(f"{file} has more than {MOST_BYTES} bytes: that is no file of accounts")
     try:
-        return yaml.safe_load(data)
+        return yaml.load(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.YAMLError as fault:  # its own text shows lines of the file
         mark = getattr(fault, "problem_mark", None)
         where = "" if mark is None else f" (line {mark.line + 1})"

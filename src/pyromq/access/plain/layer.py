@@ -47,7 +47,7 @@ class PlainLayer:
 
     def begin(self) -> None:
         """Read the files for the first time. Blocks. ConfigError: one of them is broken."""
-        self._files.take(self._read_contents())
+        self._read()
         for fault in self._files.faults.values():
             raise ConfigError(f"aclEnable = true: {fault}")
         self._apply()
@@ -61,13 +61,17 @@ class PlainLayer:
     async def refresh(self) -> None:
         """Take what has changed in the files since the last time."""
         try:
-            found = await self._run_blocking(self._read_contents)
+            has_changed = await self._run_blocking(self._read)
         except BrokenFile as fault:
             self._say({str(fault)})
             return
-        if self._files.take(found):
+        if has_changed:
             self._apply()
         self._say(set(self._files.faults.values()))
+
+    def _read(self) -> bool:
+        """Read what has changed; the loop has no turn meanwhile that would look at it. Blocks."""
+        return self._files.take(self._read_contents())
 
     def _say(self, faults: set[str]) -> None:
         for fault in sorted(faults - self._said):
@@ -80,9 +84,9 @@ class PlainLayer:
             if account.name in accounts:
                 log.warning("an account stands in the files twice: the first one counts", user=account.name, file=path)
             accounts.setdefault(account.name, account)
-        own = self._gate.directory.users.keys() & accounts.keys()
-        for name in sorted(own):
-            log.warning("a user has the name of an account of ACL 1.0: the user counts", user=name)
+        own = sorted(self._gate.directory.users.keys() & accounts.keys())
+        if own:
+            log.warning("users have the names of accounts of ACL 1.0: the users count", users=", ".join(own))
         white = self._files.white
         self._gate.directory.derive(
             AccessContent(

@@ -72,13 +72,14 @@ def judged_policies(account: PlainAccount) -> Policies:
 
 
 def _named(account: PlainAccount) -> Iterable[tuple[Pattern, Permission]]:
-    """Yield names as they stand: no `*` in them means anything. A group may be named by its retry topic."""
+    """Return names as they stand: no `*` in them means anything. A group may be named by its retry topic among the
+    topics, which count more where both name it."""
+    found = {Pattern(Resource.GROUP, name, Shape.LITERAL): given for name, given in account.groups}
     for name, given in account.topics:
         is_group = name.startswith(names.RETRY_PREFIX)
         kind = Resource.GROUP if is_group else Resource.TOPIC
-        yield Pattern(kind, name.removeprefix(names.RETRY_PREFIX) if is_group else name, Shape.LITERAL), given
-    for name, given in account.groups:
-        yield Pattern(Resource.GROUP, name, Shape.LITERAL), given
+        found[Pattern(kind, name.removeprefix(names.RETRY_PREFIX), Shape.LITERAL)] = given
+    return found.items()
 
 
 def _allowed(pattern: Pattern, given: Permission) -> list[PolicyEntry]:

@@ -120,6 +120,9 @@ class UserViews:
                 await asyncio.gather(*(one.watcher.next_snapshot() for one in watched.values()))
         except TimeoutError:
             pass  # the pages say that they look for the first time
+        except BaseException:
+            self.release(view)
+            raise
         return view
 
     def release(self, view: UserView) -> None:
