@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 from ..errors import RequestRefused
 from ..model.codes import ResponseCode
+from ..model.names import STATE_TOPIC
 from ..protocol.access import Action, Resource
 from .patterns import Pattern
 from .policies import AclConflict, Decision, Policies, Policy, PolicyKind, deciding
@@ -217,6 +218,8 @@ class Directory:
             return f"User:{name} is disabled."
         if user.is_super:
             return None
+        if kind is Resource.TOPIC and resource == STATE_TOPIC:  # it has everybody's policies, and sealed secrets
+            return f"{USER}{name} has no permission to access {kind.value}:{resource}, which is for super users alone"
         conflict = AclConflict.ALLOW if self.is_derived(name) else self.conflict
         entry = deciding(self._judging(name), kind, resource, actions, source, conflict)
         if entry is not None and entry.decision is Decision.ALLOW:

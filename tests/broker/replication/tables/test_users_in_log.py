@@ -12,6 +12,8 @@ import pytest
 
 from pyromq.access.sharing.exchange import UserExchange
 from pyromq.access.users import User, UserStatus
+from pyromq.broker.replication.tables.state_queue import StateQueue
+from pyromq.model.names import STATE_TOPIC
 from pyromq.protocol.bodies.own import UserChangesAnswer
 from pyromq.protocol.command import Command
 from pyromq.protocol.requests import RequestCode as Code
@@ -133,6 +135,23 @@ async def test_secrets_in_the_log_are_sealed(tmp_path: Path) -> None:
     assert b'"shop"' in written
     assert SHOP.encode() not in written
     assert b"what servers know" not in written
+
+
+async def test_what_the_log_has_of_users_is_shown_to_super_users_alone(tmp_path: Path) -> None:
+    members = secured(tmp_path)
+    async with members.master("a", gated=False) as master:
+        await make_shop(master)
+        entry = {"resource": "Topic:*", "actions": ["All"], "decision": "Allow"}
+        body = {"policies": [{"entries": [entry]}]}
+        assert (await ask(master, Code.AUTH_UPDATE_ACL, body, subject="User:shop")).code == 0
+        position = StateQueue(master.broker.store).position_of(0)
+        refused = await ask(master, Code.VIEW_MESSAGE_BY_ID, b"", "shop", SHOP, offset=position)
+        assert (refused.code, "for super users alone" in (refused.remark or "")) == (16, True)
+        assert (await ask(master, Code.VIEW_MESSAGE_BY_ID, offset=position)).code == 0
+        for row in (Code.QUERY_MESSAGE, Code.GET_MAX_OFFSET):
+            fields = {"topic": STATE_TOPIC, "queueId": "0", "key": "k", "maxNum": "1"}
+            fields |= {"beginTimestamp": "0", "endTimestamp": "1"}
+            assert is_refused(await ask(master, row, b"", "shop", SHOP, **fields))
 
 
 async def test_who_has_other_credentials_lets_the_user_in_no_more_and_says_so(tmp_path: Path) -> None:
