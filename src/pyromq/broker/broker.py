@@ -196,7 +196,7 @@ class Broker:
             self.store.queues.remove_topic if self.slave is None else self.slave.tables.topic_deleted,
         )
         served = surface(parts) if self.slave is None else self.slave.around(surface(parts))
-        quota_gate = base.quota_gate(self.timing.waiting_of)
+        quota_gate = base.quota_gate(self.timing.waiting_of, self.transactions.halves)
         handlers = faces(base, ports.admin, quota_gate.around(served), self._dressing())
         sending, pulling = self.sends.parts, self.pull_parts.parts
         popping = self.pop_parts.parts(pulling.changes)

@@ -13,7 +13,7 @@ import pytest
 
 from pyromq.ambient import SystemClock
 from pyromq.broker.quotas import held
-from pyromq.broker.quotas.limits import parse
+from pyromq.broker.quotas.limits import Limit, QuotaKind, parse
 from pyromq.errors import ConfigError
 from pyromq.kernel.state import Bucket
 from pyromq.model.codes import ResponseCode
@@ -21,6 +21,8 @@ from pyromq.protocol.command import Command
 from pyromq.protocol.requests import RequestCode
 from pyromq.testing.clock import ManualClock
 from pyromq.transport.client import RemotingClient
+from pyromq.transport.dispatch import Reply
+from pyromq.transport.turns.stretches import Stretches
 from tests.broker.running import Running, running_broker
 
 BUSY, OK = ResponseCode.SYSTEM_BUSY, ResponseCode.SUCCESS
@@ -239,6 +241,74 @@ async def test_stored_bytes_and_timers(tmp_path: Path) -> None:
             await clock.advance(seconds=2)
         assert codes[:4] == [OK] * 4
         assert codes[-1] == BUSY
+
+
+HALF = {"TRAN_MSG": "true", "PGROUP": "P"}
+
+
+@pytest.mark.parametrize(("kind", "name"), [("topic", "T"), ("group", "*")])
+async def test_half_messages_that_nobody_ends(tmp_path: Path, kind: str, name: str) -> None:
+    async with running_broker(tmp_path, ManualClock()) as broker:
+        await put(broker, kind, name, halfMessages=2)
+        first, second, third = [await broker.send("T", properties=HALF, sysFlag=4) for _ in range(3)]
+        assert (first.code, second.code, third.code) == (OK, OK, BUSY)
+        assert "2 half messages that nobody has ended (halfMessages), 2 is used" in str(third.remark)
+        assert (await broker.send("T")).code == OK
+        end: dict[str, Any] = {
+            "producerGroup": "P",
+            "tranStateTableOffset": first.fields["queueOffset"],
+            "commitLogOffset": int(first.fields["msgId"][16:], 16),
+            "commitOrRollback": 12,  # roll back
+            "fromTransactionCheck": False,
+            "msgId": "x",
+            "transactionId": first.fields["transactionId"],
+        }
+        assert (await broker.call(RequestCode.END_TRANSACTION, **end)).code == OK
+        assert (await broker.send("T", properties=HALF, sysFlag=4)).code == OK
+        assert (await broker.send("T", properties=HALF, sysFlag=4)).code == BUSY
+
+
+async def test_half_messages_on_their_way_count(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        await put(broker, "topic", "T", halfMessages=3)
+        sends = [broker.send("T", properties=HALF, sysFlag=4) for _ in range(9)]
+        answers = await asyncio.gather(*sends)
+        assert sorted(one.code for one in answers) == [OK] * 3 + [BUSY] * 6
+
+
+async def test_loop_time_of_an_address(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with running_broker(tmp_path, clock) as broker:
+        await broker.send("T")
+        await put(broker, "address", "127.0.0.1", loopTime=50)
+        use = broker.broker.base.quotas.use(QuotaKind.ADDRESS, "127.0.0.1")
+        assert use is not None
+        use.buckets[Limit.LOOP_TIME].take(40, clock.monotonic())
+        assert (await broker.pull()).code == OK
+        use.buckets[Limit.LOOP_TIME].take(40, clock.monotonic())
+        assert wait_ms(await broker.call(RequestCode.GET_MAX_OFFSET, topic="T", queueId=0)) > 500
+        assert (await listed(broker))["address:127.0.0.1"]["used"] == {"loopTime": 80}
+        await clock.advance(seconds=1)
+        assert (await broker.call(RequestCode.GET_MAX_OFFSET, topic="T", queueId=0)).code == OK
+        assert (await broker.call(RequestCode.DELETE_QUOTA, kind="address", name="127.0.0.1")).code == OK
+
+
+async def test_a_handler_pays_for_each_stretch_of_the_loop() -> None:
+    now, spent = [100.0], list[float]()
+
+    async def answer() -> Reply:
+        now[0] += 0.2
+        await asyncio.sleep(0)
+        now[0] += 0.1
+        return Reply(remark="done")
+
+    async def others() -> None:
+        now[0] += 50
+
+    waiting = asyncio.ensure_future(others())
+    assert (await Stretches(answer(), lambda: now[0], spent.append)).remark == "done"
+    await waiting
+    assert spent == [pytest.approx(0.2), pytest.approx(0.1)]
 
 
 async def test_connections_of_an_address(tmp_path: Path) -> None:

@@ -17,7 +17,9 @@ from ...transport.dispatch import Answer, Handler, Reply, Request
 from ..reading.charging import count_messages, read_of
 from . import held as holding
 from .counts import QuotaCounts
+from .half_messages import HalfMessages
 from .limits import Limit, QuotaKind, QuotaSubject
+from .loop_time import LoopTime
 from .quotas import Quotas
 from .refusal import BeyondQuota, beyond
 from .use import QuotaUse
@@ -50,9 +52,10 @@ class RequestScope:
 class QuotaGate:
     """Event loop only."""
 
-    def __init__(self, quotas: Quotas, counts: QuotaCounts, clock: Clock) -> None:
+    def __init__(self, quotas: Quotas, counts: QuotaCounts, halves: HalfMessages, clock: Clock) -> None:
         self._quotas = quotas
         self._counts = counts
+        self._halves = halves
         self._clock = clock
 
     def around(self, handlers: Mapping[int, Handler]) -> dict[int, Handler]:
@@ -69,7 +72,8 @@ class QuotaGate:
             for code in codes:
                 if code in found:
                     found[code] = self._held_to(rule, found[code])
-        return found
+        time = LoopTime(self._quotas, self._clock, lambda request: self.uses(_anybodys(request)), self._out_of_time)
+        return {code: time.around(code, handler) for code, handler in found.items()}
 
     def _held_to(self, rule: Callable[[Handler, Request], Answer], handler: Handler) -> Handler:
         quotas = self._quotas
@@ -86,6 +90,13 @@ class QuotaGate:
 
         return held
 
+    def _out_of_time(self, uses: list[QuotaUse]) -> Answer:
+        try:
+            self._check_rates(uses, {Limit.LOOP_TIME: 0})
+        except BeyondQuota as refusal:
+            return self._refuse_later(refusal)
+        return None
+
     async def _refuse_later(self, refusal: BeyondQuota) -> Reply | None:
         """Refuse after a moment: a client that tries again at once, as Java's do, cannot flood us with that."""
         await self._clock.sleep(holding.HELD_S)
@@ -94,6 +105,22 @@ class QuotaGate:
     # --- sends --------------------------------------------------------------------------------------------------------
 
     def _send(self, names: tuple[str, str, str, str], handler: Handler, request: Request) -> Answer:
+        topic, group, properties, _ = (request.command.fields.get(name, "") for name in names)
+        uses = self._halves.limited(list(self.uses(_scope_of(request, topic, group))), properties)
+        serve = partial(self._send_now, names, handler)
+        return self._send_half(uses, serve, request) if uses else serve(request)
+
+    async def _send_half(
+        self, uses: list[QuotaUse], serve: Callable[[Request], Answer], request: Request
+    ) -> Reply | None:
+        try:
+            return await self._halves.send(uses, serve, request)
+        except BeyondQuota as refusal:
+            if refusal.holds:
+                return await self._refuse_later(refusal)
+            raise
+
+    def _send_now(self, names: tuple[str, str, str, str], handler: Handler, request: Request) -> Answer:
         fields, body = request.command.fields, request.command.body
         topic, group, properties, batch = (fields.get(name, "") for name in names)
         scope = _scope_of(request, topic, group, properties)
@@ -248,6 +275,13 @@ class QuotaGate:
 def _scope_of(request: Request, topic: str = "", group: str = "", properties: str = "") -> RequestScope:
     address = request.peer.address
     return RequestScope(request.principal.name, host_of(address), address, topic, group, properties)
+
+
+def _anybodys(request: Request) -> RequestScope:
+    """Return who sent a request of any kind, and the group that it names."""
+    fields, code = request.command.fields, request.command.code
+    names = ("a",) if code in _SHORT_SENDS else ("consumerGroup", "producerGroup", "group")
+    return _scope_of(request, group=next((fields[name] for name in names if name in fields), ""))
 
 
 def host_of(address: str) -> str:

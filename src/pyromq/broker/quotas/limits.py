@@ -43,17 +43,20 @@ class Limit(Enum):
     SUBSCRIPTIONS = "subscriptions"
     TIMERS = "timers"
     STORED_BYTES = "storedBytes"
+    HALF_MESSAGES = "halfMessages"
+    LOOP_TIME = "loopTime"
 
 
 SENDING = frozenset({Limit.SEND_BYTES, Limit.SEND_MESSAGES})
 READING = frozenset({Limit.READ_BYTES, Limit.READ_MESSAGES})
 RATES = SENDING | READING
+BUCKETS = RATES | {Limit.LOOP_TIME}
 BYTES = frozenset({Limit.SEND_BYTES, Limit.READ_BYTES})
 _OF = {
-    QuotaKind.USER: RATES | {Limit.CONNECTIONS, Limit.TOPICS, Limit.GROUPS},
-    QuotaKind.ADDRESS: RATES | {Limit.CONNECTIONS, Limit.TOPICS, Limit.GROUPS},
-    QuotaKind.GROUP: RATES | {Limit.CONNECTIONS, Limit.SUBSCRIPTIONS},
-    QuotaKind.TOPIC: RATES | {Limit.QUEUES, Limit.TIMERS, Limit.STORED_BYTES},
+    QuotaKind.USER: BUCKETS | {Limit.CONNECTIONS, Limit.TOPICS, Limit.GROUPS},
+    QuotaKind.ADDRESS: BUCKETS | {Limit.CONNECTIONS, Limit.TOPICS, Limit.GROUPS},
+    QuotaKind.GROUP: BUCKETS | {Limit.CONNECTIONS, Limit.SUBSCRIPTIONS, Limit.HALF_MESSAGES},
+    QuotaKind.TOPIC: RATES | {Limit.QUEUES, Limit.TIMERS, Limit.STORED_BYTES, Limit.HALF_MESSAGES},
 }
 _WORDS = {
     Limit.SEND_BYTES: "bytes sent a second",
@@ -67,6 +70,8 @@ _WORDS = {
     Limit.SUBSCRIPTIONS: "topics subscribed to",
     Limit.TIMERS: "messages that wait for their time",
     Limit.STORED_BYTES: "bytes stored",
+    Limit.HALF_MESSAGES: "half messages that nobody has ended",
+    Limit.LOOP_TIME: "milliseconds of the event loop a second",
 }
 
 

@@ -14,14 +14,15 @@ from ...kernel import state
 from ...kernel.state import ChangeFlag
 from ...store.tables.json_tables import JsonTable
 from ..metadata.table_content import section
-from .limits import BYTES, EVERYBODY, RATES, Limit, Quota, QuotaKind, QuotaSubject, limits_of, owner_of
+from .limits import BUCKETS, BYTES, EVERYBODY, RATES, Limit, Quota, QuotaKind, QuotaSubject, limits_of, owner_of
 from .use import QuotaUse
 
 TABLE = "pyromq/quotas.json"
 QUOTAS, MAKERS = "quotas", "makers"
 MOST_USES = 100_000  # owners of quotas whose use is kept
 _FORGOTTEN = 1000  # of them at a time, where there are more
-_OF_TRAFFIC = RATES | {Limit.STORED_BYTES, Limit.CONNECTIONS}  # of sends and reads that a kernel serves
+# Of sends and reads that a kernel serves.
+_OF_TRAFFIC = RATES | {Limit.STORED_BYTES, Limit.CONNECTIONS, Limit.HALF_MESSAGES}
 
 
 class Quotas:
@@ -81,6 +82,7 @@ class Quotas:
         of_traffic = [owner for owner, limits in self._quotas.items() if not _OF_TRAFFIC.isdisjoint(limits)]
         self.judge_traffic = bool(of_traffic)
         self.judge_users = any(owner.kind is QuotaKind.USER for owner in of_traffic)
+        self.limit_loop_time = any(Limit.LOOP_TIME in limits for limits in self._quotas.values())
         self._changed()
         for watcher in self._watchers:
             watcher()
@@ -104,7 +106,7 @@ class Quotas:
             if len(self._uses) >= MOST_USES:
                 self._forget_some(now)
             found = self._uses[owner] = QuotaUse(owner, limits, {})
-            for limit in limits.keys() & RATES:
+            for limit in limits.keys() & BUCKETS:
                 found.buckets[limit] = state.Bucket(limits[limit], now, limit in BYTES, (found, limit))
         else:
             self._uses.move_to_end(owner)

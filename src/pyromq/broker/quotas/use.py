@@ -18,6 +18,7 @@ class QuotaUse:
     owner: QuotaSubject
     limits: Mapping[Limit, int]
     buckets: dict[Limit, Bucket]
+    halves_under_way: int = 0  # half messages that are not stored yet
     connections: dict[str, float] = field(default_factory=dict)  # by address with its port: when it was last heard of
 
     def is_unused(self, now: float) -> bool:

@@ -17,6 +17,7 @@ from ...kernel import state
 from ...kernel.quotas import OPAQUE, USED, WAIT, RefusalText
 from ...kernel.seam import FeedConnection
 from ...kernel.state import Allowance, Allowances, Bucket, time_source
+from ...model.message import Property
 from ...protocol.command import Command, Encoding, encode_header
 from ...protocol.requests import RequestCode
 from ...transport.dispatch import Reply
@@ -30,6 +31,7 @@ from .use import QuotaUse
 
 _CHECKED = {Limit.CONNECTIONS, Limit.STORED_BYTES}
 _CHECKED_S = 1.0
+_HALVES = (Property.TRAN_MSG.encode(),)  # what of them there are is read from the log: Python's
 _OPAQUE = 1_999_999_999  # stands for the request's own in a template
 _USED_MARK, _WAIT_MARK = "\ue000", "\ue001"  # no name that is printable has these
 _VALUES = {_USED_MARK.encode(): USED, _WAIT_MARK.encode(): WAIT, b"%d" % _OPAQUE: OPAQUE}
@@ -68,7 +70,8 @@ class QuotaVerdicts:
                 self._gate.check_waiting(uses, scope)
             except BeyondQuota:
                 sends = None
-        return state.Allowance(self._quotas.changes, until, sends, _buckets(uses, READING))
+        aside = _HALVES if any(Limit.HALF_MESSAGES in use.limits for use in uses) else ()
+        return state.Allowance(self._quotas.changes, until, sends, _buckets(uses, READING), aside)
 
     def text_of(self, of: object) -> RefusalText:
         use, limit = cast(tuple[QuotaUse, Limit], of)

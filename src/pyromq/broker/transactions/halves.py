@@ -86,6 +86,12 @@ class Halves:
         first = queue.min_offset
         return first if saved is None else min(max(saved, first - before), queue.next_offset)
 
+    def count_of_topic(self, name: str) -> int:
+        return self.undecided.by_topic[name]
+
+    def count_of_group(self, name: str) -> int:
+        return self.undecided.by_group[name]
+
     # --- reading --------------------------------------------------------------------------------------------------
 
     async def catch_up(self) -> None:

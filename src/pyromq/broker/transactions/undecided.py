@@ -68,6 +68,7 @@ class UndecidedHalves:
         self._halves: dict[int, Half] = {}
         self._by_unique: dict[str, int] = {}
         self.by_topic: Counter[str] = Counter()
+        self.by_group: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._halves)
@@ -81,6 +82,7 @@ class UndecidedHalves:
     def add(self, half: Half) -> None:
         if half.offset not in self._halves:
             self.by_topic[half.topic] += 1
+            self.by_group[half.group] += 1
         self._halves[half.offset] = half
         if half.unique is not None:
             self._by_unique[half.unique] = half.offset
@@ -89,9 +91,10 @@ class UndecidedHalves:
         """Forget one that is decided, with its checks. Unknown ones are ignored."""
         half = self._halves.pop(offset, None)
         if half is not None:
-            self.by_topic[half.topic] -= 1
-            if not self.by_topic[half.topic]:
-                del self.by_topic[half.topic]
+            for counter, name in ((self.by_topic, half.topic), (self.by_group, half.group)):
+                counter[name] -= 1
+                if not counter[name]:
+                    del counter[name]
             if half.unique is not None and self._by_unique.get(half.unique) == offset:
                 del self._by_unique[half.unique]
         if self.checks.pop(offset, None) is not None:

@@ -39,6 +39,7 @@ from ..metadata.topics import Topics, system_topics
 from ..quotas import quotas
 from ..quotas.counts import QuotaCounts
 from ..quotas.gate import QuotaGate
+from ..quotas.half_messages import HalfMessages, UndecidedCounts
 from ..quotas.settings import QuotaSettings
 from ..quotas.stored import StoredBytes
 from ..replication.tables.carried import USERS
@@ -266,11 +267,12 @@ class Foundation:
             self.store.queues.remove_topic(topic)
             self.statistics.counters.forget_topic(topic)
 
-    def quota_gate(self, timers_of: Callable[[str], int]) -> QuotaGate:
-        """Return what holds requests to their quotas. `timers_of`: messages of a topic that wait for their time."""
+    def quota_gate(self, timers_of: Callable[[str], int], undecided: UndecidedCounts) -> QuotaGate:
+        """Return what holds requests to their quotas. `timers_of`: messages of a topic that wait for their time.
+        `undecided`: half messages that nobody has ended."""
         stored = StoredBytes(self.store.queues.of_topic, self.clock.monotonic)
         counts = QuotaCounts(self.topics, self.groups, timers_of, stored)
-        return QuotaGate(self.quotas, counts, self.clock)
+        return QuotaGate(self.quotas, counts, HalfMessages(undecided), self.clock)
 
     async def quotas_saved(self) -> None:
         await self._quota_save.saved()

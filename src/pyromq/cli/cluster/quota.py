@@ -49,7 +49,8 @@ async def put(shell: Shell, whom: str, limits: tuple[str, ...], broker: str | No
     """Set the quota of KIND:NAME, in the place of the one that it has.
 
     A second: sendBytes, sendMessages, readBytes, readMessages. Of users and addresses connections, topics, groups; of
-    groups connections, subscriptions; of topics queues, timers, storedBytes.
+    groups connections, subscriptions; of topics queues, timers, storedBytes; of groups and topics halfMessages. Of
+    users, groups and addresses loopTime: milliseconds of a broker's event loop a second.
     """
     kind, name = _owner(whom)
     wanted = dict(map(_limit, limits))

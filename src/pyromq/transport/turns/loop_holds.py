@@ -7,14 +7,14 @@ clock, so a stretch that waited for a disk or for another thread counts too: eve
 
 from __future__ import annotations
 
-import types
-from collections.abc import Awaitable, Generator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from ... import logs
 from ...ambient import Clock
 from ..dispatch import Answer, Handler, Reply, Request
+from .stretches import Stretches
 
 log = logs.get("pyromq.transport")
 
@@ -49,40 +49,21 @@ class LoopHolds:
         return {code: self._watched(code, handler) for code, handler in handlers.items()}
 
     def _watched(self, code: int, handler: Handler) -> Handler:
-        monotonic = self._monotonic
+        monotonic, note = self._monotonic, partial(self._note, code)
 
         def watched(request: Request) -> Answer:
             begun = monotonic()
             try:
                 answer = handler(request)
             finally:
-                if monotonic() - begun > self._limit_s:
-                    self._note(code, monotonic() - begun)
-            return answer if answer is None or isinstance(answer, Reply) else self._stretches(code, answer)
+                note(monotonic() - begun)
+            return answer if answer is None or isinstance(answer, Reply) else Stretches(answer, monotonic, note)
 
         return watched
 
-    @types.coroutine
-    def _stretches(self, code: int, answer: Awaitable[Reply | None]) -> Generator[Any, Any, Reply | None]:
-        """Await an answer that comes later, as `await` does, stretch by stretch."""
-        steps = answer.__await__()
-        fault: BaseException | None = None
-        while True:
-            begun = self._monotonic()
-            try:
-                awaited = next(steps) if fault is None else steps.throw(fault)
-            except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]
-            finally:
-                if self._monotonic() - begun > self._limit_s:
-                    self._note(code, self._monotonic() - begun)
-            fault = None
-            try:
-                yield awaited
-            except BaseException as thrown:  # a cancellation, or the end: for whoever waits inside
-                fault = thrown
-
     def _note(self, code: int, took_s: float) -> None:
+        if took_s <= self._limit_s:
+            return
         hold = self._holds.setdefault(code, Hold(code))
         hold.times += 1
         took_ms = took_s * 1000
