@@ -17,6 +17,7 @@ from pyromq.model.codes import ResponseCode
 from pyromq.protocol.batch import BatchEntry
 from pyromq.protocol.command import Encoding
 from pyromq.store.config import FlushMode
+from pyromq.transport.dispatch import Answer, Handler, Request
 from tests.broker.virtual import Virtual
 from tests.kernel.guard_frames import ON, SECRET, SHOP, allow, signed
 from tests.kernel.pop_frames import pop
@@ -192,6 +193,18 @@ async def test_connections_are_counted_where_a_kernel_serves(tmp_path: Path, ker
     assert (seen.sent_by_kernel, seen.refused_by_kernel) == (3, 0)
 
 
+HALF: dict[str, Any] = {"properties": "UNIQ_KEY\x01u\x02TRAN_MSG\x01true\x02PGROUP\x01P\x02", "sysFlag": 4}
+
+
+@pytest.mark.parametrize("limit", ["sendMessages=3", "halfMessages=3"])
+async def test_half_messages_are_the_kernels_unless_they_are_counted(tmp_path: Path, limit: str, kernel: str) -> None:
+    steps: list[Step] = [send(1, **HALF), quota(f"topic:A {limit}"), *(send(number, **HALF) for number in range(2, 7))]
+    steps += [send(8, topic="B")]
+    seen = await same(tmp_path, steps, native_module())
+    assert seen.codes.count(BUSY) == (3 if limit == "halfMessages=3" else 2)
+    assert seen.refused_by_kernel == (0 if limit == "halfMessages=3" else 2)
+
+
 # --- reads ----------------------------------------------------------------------------------------------------------
 
 
@@ -278,6 +291,38 @@ async def test_a_pop_that_waited_pays(tmp_path: Path) -> None:
     assert seen.codes[:3] == theirs.codes[:3]
     assert seen.codes[2] == BUSY
     assert seen.refused_by_kernel == 1
+
+
+# --- a neighbour -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_neighbour_at_ten_times_its_quota_costs_no_handler_anything(tmp_path: Path, kernel: str) -> None:
+    """All that is sent and refused stays with the kernel, and who has no quota is answered in the same turn."""
+    handled: list[int] = []
+
+    def count(life: Virtual) -> None:
+        for dispatcher in life.broker.listeners.dispatchers.values():
+            handlers = dispatcher.handlers
+            dispatcher.handlers = {code: counting(handler) for code, handler in handlers.items()}
+
+    def counting(handler: Handler) -> Handler:
+        def handle(request: Request) -> Answer:
+            handled.append(request.command.code)
+            return handler(request)
+
+        return handle
+
+    steps: list[Step] = [quota("topic:A sendMessages=40"), count]
+    for turn in range(10):
+        steps += [sends(100 * turn + 1, 50) + send(100 * turn + 99, topic="B"), 0.125]
+    seen = await counted(tmp_path, [*steps, 1.0], native_module(), held_s=0.125)
+    taken = 40 + 9 * 5
+    assert (seen.sent_by_kernel, seen.refused_by_kernel, handled) == (taken + 10, 500 - taken, [])
+    assert len(seen.answers) == 510
+    for turn in range(10):
+        own = [each for each in seen.came if each // 100 == turn]
+        refused = {one.opaque for one in seen.commands if one.code == BUSY}
+        assert refused.isdisjoint(own[: own.index(100 * turn + 99)])  # nobody waits for refusals
 
 
 # --- users ----------------------------------------------------------------------------------------------------------

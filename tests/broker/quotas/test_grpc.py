@@ -10,8 +10,11 @@ import pytest
 from pyromq.broker.quotas import held
 from pyromq.broker.quotas.limits import parse
 from pyromq.protocol.grpc import v2
+from tests.kernel.grpc_client import Client as Reader
+from tests.kernel.grpc_client import wish
 from tests.kernel.grpc_served import Served, served
 from tests.kernel.test_grpc_broker import Client, message
+from tests.kernel.test_grpc_pops import begin
 
 OK, BUSY = v2.Code.OK, v2.Code.TOO_MANY_REQUESTS
 BY_KERNEL = [False] if os.environ.get("PYROMQ_KERNEL") == "python" else [True, False]  # only the native one has calls
@@ -46,6 +49,27 @@ async def test_a_send_beyond_a_quota_is_told_to_come_later(tmp_path: Path, by_ke
         assert quotas.delete(parse(f"{whose} sendMessages=2").owner)
         assert [code for code, _ in await sent(client, 8, 5)] == [OK] * 5
         assert taken(running) - before == (5 if by_kernel else 0)
+
+
+@pytest.mark.parametrize("by_kernel", BY_KERNEL)
+async def test_a_receive_beyond_a_quota_is_told_to_come_later(tmp_path: Path, by_kernel: bool) -> None:
+    async with served(tmp_path, by_kernel) as running:
+        life, client = running.life, Reader(running.life)
+        await client.consume("g", "A")
+        await begin(client, wish())
+        for number in range(6):
+            await life.send("A", b"x", 0, {"UNIQ_KEY": f"u{number}"})
+        life.broker.base.quotas.put(parse("group:g readMessages=2"))
+        assert len(await client.receive(wish(batch_size=3))) == 3
+        before = running.counts()[0] if by_kernel else 0
+        said = v2.ReceiveMessageResponse.FromString((await client.ask("ReceiveMessage", wish()))[0]).status
+        assert said.code == BUSY
+        assert "the quota of group:g is 2 messages read a second (readMessages), 3 is used" in said.message
+        refused = life.broker.quota_verdicts.kernel.refused
+        assert refused == (1 if by_kernel else 0)
+        await life.clock.advance(seconds=2)
+        assert len(await client.receive(wish())) == 3
+        assert not by_kernel or running.counts()[0] == before + 3
 
 
 def taken(running: Served) -> int:
