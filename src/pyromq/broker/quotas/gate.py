@@ -106,7 +106,7 @@ class QuotaGate:
 
     def _send(self, names: tuple[str, str, str, str], handler: Handler, request: Request) -> Answer:
         topic, group, properties, _ = (request.command.fields.get(name, "") for name in names)
-        uses = self._halves.limited(list(self.uses(_scope_of(request, topic, group))), properties)
+        uses = self._halves.limited(self.uses(_scope_of(request, topic, group)), properties)
         serve = partial(self._send_now, names, handler)
         return self._send_half(uses, serve, request) if uses else serve(request)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -35,9 +35,11 @@ class HalfMessages:
 
     undecided: UndecidedCounts
 
-    def limited(self, uses: list[QuotaUse], properties: str) -> list[QuotaUse]:
+    def limited(self, uses: Iterable[QuotaUse], properties: str) -> list[QuotaUse]:
         """Return whose quota a message is counted for."""
-        return [use for use in uses if Limit.HALF_MESSAGES in use.limits] if _HALF in properties.lower() else []
+        if _HALF not in properties.lower():
+            return []
+        return [use for use in uses if Limit.HALF_MESSAGES in use.limits]
 
     async def send(self, uses: list[QuotaUse], serve: Callable[[Request], Answer], request: Request) -> Reply | None:
         """Serve a send unless there are too many."""
