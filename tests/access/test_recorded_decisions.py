@@ -104,6 +104,7 @@ UNPROVEN = "a name without a right signature is nobody's, also where a white lis
 OF_GROUP = "retry topics and dead letters are the group's"
 ADDRESSES = "addresses of IPv4 and IPv6 are never mixed up, and one of IPv6 is known however it is written"
 ENDS = "who may read a topic may ask where its queues begin and end"
+ORDERLY = "who may consume with a group may ask how it is set to consume"
 WHO_REFUSES = {NEEDS: {"ours"}, UNPROVEN: {"ours"}}  # others: either
 
 
@@ -118,6 +119,8 @@ def deliberate(row: Row) -> str:
         return OF_GROUP
     if row.user.startswith("from-") and (":" in row.source or any(":" in each for each in sources_of(row.user))):
         return ADDRESSES
+    if code == RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG:
+        return ORDERLY
     return ENDS if code in (29, 30, 31, 32) else ""
 
 
@@ -138,7 +141,7 @@ def test_ours_decides_as_javas_broker(gate: AccessGate) -> None:
         else:
             unknown.append((row, own.fault))
     assert not unknown, unknown
-    assert known.keys() == {NEEDS, UNPROVEN, OF_GROUP, ADDRESSES, ENDS}
+    assert known.keys() == {NEEDS, UNPROVEN, OF_GROUP, ADDRESSES, ENDS, ORDERLY}
 
 
 def test_the_record_is_large_and_knows_both_answers() -> None:

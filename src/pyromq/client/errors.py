@@ -125,6 +125,15 @@ _HINTS: dict[int, str] = {
     ResponseCode.NO_PERMISSION: "Check the permissions of topic and broker (mqadmin topicRoute, updateTopicPerm)",
     ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: "Create the group: mqadmin updateSubGroup",
 }
+# By what servers with users say of it: docs/access.md.
+_ACCESS_HINTS = {
+    "permission to access": "An administrator may allow it: pyromq acl create USER RESOURCE --allow ACTION",
+    "username cannot be null": "Say who you are: PYROMQ_ACCESS_KEY and PYROMQ_SECRET_KEY, access_key and secret_key of "
+    "connect(), or a profile with keys",
+    "check signature failed": "Is that the user's secret, as it is now?",
+    "is not found": "Administrators see the users: pyromq user list",
+    "is disabled": "Administrators see the users: pyromq user list",
+}
 
 
 def unreachable(fault: ConnectionLost, address: str, hint: str) -> Unreachable:
@@ -141,6 +150,16 @@ def refused(code: int, remark: str | None, address: str, hint: str | None = None
     except ValueError:
         name = "an unknown code"
     text = f"{address} answered {code} ({name}): {(remark or 'no remark').strip()}"
-    error = Refused(text.rstrip("."), hint=_HINTS.get(code, "") if hint is None else hint, address=address, code=code)
+    if hint is None:
+        hint = _hint_of(code, remark or "")
+    error = Refused(text.rstrip("."), hint=hint, address=address, code=code)
     error.remark = remark or ""
     return error
+
+
+def _hint_of(code: int, remark: str) -> str:
+    if code == ResponseCode.NO_PERMISSION:
+        for said, hint in _ACCESS_HINTS.items():
+            if said in remark:
+                return hint
+    return _HINTS.get(code, "")

@@ -203,7 +203,7 @@ class RequestCode:
     DELETE_SUBSCRIPTIONGROUP = Row(207, Content(admin.DeleteSubscriptionGroup), NOTHING,
         needs=on_group(DELETE, field="groupName"))
     GET_SUBSCRIPTIONGROUP_CONFIG = Row(352, Content(GroupName), Content(None, groups.SubscriptionGroupConfig),
-        needs=on_group(GET, field="group"), others=True)
+        needs=on_group(SUB, GET, field="group"), others=True)
     UPDATE_AND_GET_GROUP_FORBIDDEN = Row(353, Content(admin.UpdateGroupForbidden), Content(None, groups.GroupForbidden),
         needs=on_topic(UPDATE) + on_group(UPDATE, field="group"))
 

@@ -152,8 +152,8 @@ class Row(int, Generic[H, B, A, R]):
 
     @property
     def only_reads(self) -> bool:
-        """Return whether it changes nothing."""
-        return all(set(need.actions) <= {Action.GET, Action.LIST} for need in self.needs)
+        """Return whether it changes nothing: who may see its resources may send it."""
+        return all(Action.GET in need.actions or Action.LIST in need.actions for need in self.needs)
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name

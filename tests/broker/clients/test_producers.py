@@ -46,6 +46,19 @@ def test_a_client_on_two_connections_is_found_where_it_was_heard_last() -> None:
     assert producers.find_client("c1") is used
 
 
+def test_another_user_with_the_id_of_a_client_gets_none_of_its_replies() -> None:
+    producers = Producers()
+    own, again, spy = FakePeer("a:1"), FakePeer("a:2"), FakePeer("b:1")
+    producers.register(own, "c1", "P", now=0, now_ms=0, user="shop")
+    producers.register(spy, "c1", "P", now=1, now_ms=1000, user="spy")
+    assert producers.find_client("c1") is own
+    producers.register(again, "c1", "P", now=2, now_ms=2000, user="shop")
+    assert producers.find_client("c1") is again
+    producers.lose(own)
+    producers.lose(again)
+    assert producers.find_client("c1") is spy  # there is no other
+
+
 def test_silence_is_counted_over_all_groups() -> None:
     producers = Producers()
     quiet, lively = FakePeer("a:1"), FakePeer("b:1")

@@ -119,8 +119,9 @@ class ClientHandlers:
         self._leave_unnamed(peer, beat)
         if self.live.config.enable_register_producer:
             now, now_ms = self.clock.monotonic(), self.clock.now_ms()
+            who = (request.rights, request.principal.name)
             for producer in beat.producer_data_set:
-                self.producers.register(peer, beat.client_id, producer.group_name, now, now_ms, request.rights)
+                self.producers.register(peer, beat.client_id, producer.group_name, now, now_ms, *who)
         refused = {one.group: str(one) for one in heard if isinstance(one, Conflict)}
         if refused:  # the other groups of this client are registered all the same
             return Reply(

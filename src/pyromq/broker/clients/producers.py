@@ -24,19 +24,27 @@ class ConnectedProducer:
 
 
 class Producers:
-    """Event loop only. Invariant: a group is here while it has members; `_groups_of` mirrors them, and `_heard` has
-    each of their connections."""
+    """Event loop only. Invariant: a group is here while it has members; `_groups_of` mirrors them, and `_heard` and
+    `_users` have each of their connections."""
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[Peer, ConnectedProducer]] = {}
         self._groups_of = Memberships()
         self._heard: dict[Peer, float] = {}
+        self._users: dict[Peer, str] = {}  # who sent its last heartbeat; "" where nobody is asked who he is
         self._clients: dict[str, dict[Peer, int]] = {}  # by id: over which connections, in how many groups
         self._count = 0
         self._turn = 0
 
     def register(
-        self, peer: Peer, client_id: str, group: str, now: float, now_ms: int, rights: Rights = EVERYTHING
+        self,
+        peer: Peer,
+        client_id: str,
+        group: str,
+        now: float,
+        now_ms: int,
+        rights: Rights = EVERYTHING,
+        user: str = "",
     ) -> bool:
         """Note a heartbeat. Return True if the client is new in this group."""
         members = self._groups.setdefault(group, {})
@@ -50,6 +58,7 @@ class Producers:
         members[peer] = ConnectedProducer(peer, client_id, now, now_ms, rights)
         self._groups_of.add(peer, group)
         self._heard[peer] = now
+        self._users[peer] = user
         self._count += is_new
         return is_new
 
@@ -86,7 +95,7 @@ class Producers:
         if not members:
             del self._groups[group]
         if self._groups_of.remove(peer, group):
-            del self._heard[peer]
+            del self._heard[peer], self._users[peer]
 
     def lose(self, peer: Peer) -> None:
         for group in list(self._groups_of.of(peer)):
@@ -109,8 +118,14 @@ class Producers:
             yield members[(self._turn + place) % len(members)]
 
     def find_client(self, client_id: str) -> Peer | None:
-        """Find a client by its id, in whatever group, where it was heard last: there a reply is to go."""
-        return max(self._clients.get(client_id, ()), key=self._heard.__getitem__, default=None)
+        """Find a client by its id, in whatever group, where it was heard last: there a reply is to go.
+
+        Of several users that say they are this client it is the first one: others want his replies."""
+        peers = self._clients.get(client_id)
+        if peers is None:
+            return None
+        first = self._users[next(iter(peers))]
+        return max((peer for peer in peers if self._users[peer] == first), key=self._heard.__getitem__)
 
     def _leave(self, producer: ConnectedProducer) -> None:
         groups = self._clients[producer.client_id]
