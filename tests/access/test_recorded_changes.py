@@ -10,7 +10,8 @@ from typing import Any
 
 from tests.broker.running import running_broker
 from tests.interop import wire
-from tests.interop.decisions.record import ADMIN, CHANGES, SECRET
+from tests.interop.decisions.record import CHANGES
+from tests.interop.secured import ADMIN, SECRET
 from tests.interop.signing import Administrator
 
 SEQUENCES: list[list[Any]] = json.loads(CHANGES.read_text("utf-8"))

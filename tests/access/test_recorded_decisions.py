@@ -28,8 +28,9 @@ from pyromq.protocol.command import Command
 from pyromq.protocol.requests import ROWS, RequestCode
 from tests.broker.running import running_broker
 from tests.interop.decisions.asks import Ask
-from tests.interop.decisions.record import ADMIN, SECRET, TABLE, decision, fields_of, make
+from tests.interop.decisions.record import TABLE, decision, fields_of, make
 from tests.interop.decisions.users import Asked, Person
+from tests.interop.secured import ADMIN, SECRET
 from tests.interop.signing import Administrator
 
 

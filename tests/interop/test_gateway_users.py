@@ -28,18 +28,12 @@ from .conftest import needed
 from .peers import java
 from .peers.grpc_clients import CLIENTS
 from .peers.process import ProgramFailed
+from .secured import JAVA_SETTINGS
 
 pytestmark = pytest.mark.interop
 ADMIN, SECRET = "rocketmq", "12345678"
-PROVIDERS = "org.apache.rocketmq.auth.{0}.provider"
-SETTINGS = {
+SETTINGS = JAVA_SETTINGS | {
     "timerWheelEnable": "true",
-    "authenticationEnabled": "true",
-    "authorizationEnabled": "true",
-    "authenticationProvider": PROVIDERS.format("authentication") + ".DefaultAuthenticationProvider",
-    "authenticationMetadataProvider": PROVIDERS.format("authentication") + ".LocalAuthenticationMetadataProvider",
-    "authorizationProvider": PROVIDERS.format("authorization") + ".DefaultAuthorizationProvider",
-    "authorizationMetadataProvider": PROVIDERS.format("authorization") + ".LocalAuthorizationMetadataProvider",
     "initAuthenticationUser": json.dumps({"username": ADMIN, "password": SECRET}),
     "innerClientAuthenticationCredentials": json.dumps({"accessKey": ADMIN, "secretKey": SECRET}),
 }

@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.interop import wire
 from tests.interop.peers import java
+from tests.interop.secured import ADMIN, JAVA_SETTINGS, SECRET
 from tests.interop.signing import Administrator, signed
 
 from .asks import Ask
@@ -24,21 +25,8 @@ from .users import SETTINGS, SIX, Asked, Person, by_hand, by_seed
 VERSION = "5.5.0"
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "access"
 TABLE, CHANGES = GOLDEN / "decisions.json", GOLDEN / "changes.json"
-ADMIN, SECRET = "admin", "a secret of the recording"
 RANDOM_USERS = 40
-AUTH = "org.apache.rocketmq.auth"
-BROKER = {
-    "authenticationEnabled": "true",
-    "authorizationEnabled": "true",
-    "authenticationProvider": f"{AUTH}.authentication.provider.DefaultAuthenticationProvider",
-    "authenticationMetadataProvider": f"{AUTH}.authentication.provider.LocalAuthenticationMetadataProvider",
-    "authorizationProvider": f"{AUTH}.authorization.provider.DefaultAuthorizationProvider",
-    "authorizationMetadataProvider": f"{AUTH}.authorization.provider.LocalAuthorizationMetadataProvider",
-    "initAuthenticationUser": json.dumps({"username": ADMIN, "password": SECRET}),
-    "innerClientAuthenticationCredentials": json.dumps({"accessKey": "inner", "secretKey": SECRET}),
-    "autoCreateTopicEnable": "false",
-    **SETTINGS,
-}
+BROKER = JAVA_SETTINGS | SETTINGS | {"autoCreateTopicEnable": "false"}
 
 
 def fields_of(ask: Ask, name: str, how: str = "right") -> dict[str, str]:
