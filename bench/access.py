@@ -1,9 +1,9 @@
 """Signed and authorised requests beside a broker that asks nobody: `python -m bench.access [--runs 3] [--java]`.
 
 Our broker twice, once with authentication and authorisation on, 1,000 users and 10,000 policies, and Java's 5.5.0 with
-the same. Sends, pulls and pops at 4 x 16 in turns; the generator signs each request as clients do, and so takes some of
-the same cores. Then, of the secured broker alone: the first request of a connection, and a change of policies to the
-first request that it refuses.
+the same. Sends, pulls and pops at 4 x 16 in turns, and gRPC sends of our brokers; the generator signs each request as
+clients do, and so takes some of the same cores. Then, of the secured broker alone: the first request of a connection,
+and a change of policies to the first request that it refuses.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 from bench.results import heading, note, number  # noqa: E402
-from bench.servers import Server, alone, built, has_java, java_broker, our_broker, scratch  # noqa: E402
+from bench.servers import Server, alone, built, compiled, has_java, java_broker, our_broker, scratch  # noqa: E402
 
 from pyromq.access.signatures import Signer  # noqa: E402
 from pyromq.ambient import SystemClock, system_random  # noqa: E402
@@ -49,6 +49,7 @@ ROWS = {  # the program and its options; {turn} makes a group of its own
     "send": ("mqload", "send -t Bench -c 4 -w 16 -s 128 -q 4 -d {seconds}"),
     "pull": ("mqload", "drain -t Fill -g pulls-{turn} -q 4 -n 32 -d {seconds}"),
     "pop": ("popload", "drain -t Fill -g pops-{turn} -c 4 -w 16 -n 32 -A 1 -i 60000 -d {seconds}"),
+    "grpc-send": ("grpcload", "send -t Bench -c 4 -w 16 -s 128 -d {seconds}"),
 }
 FILL = "send -t Fill -c 4 -w 4 -B 32 -s 128 -q 4 -N 300000 -d 60"
 
@@ -126,7 +127,9 @@ def run(program: Path, options: str, server: Server) -> dict[str, Any]:
     if not done.stdout:
         raise SystemExit(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip() or 'no word'}")
     found: dict[str, Any] = json.loads(done.stdout)
-    found["cpu_us"] = (server.cpu_s() - before) * 1e6 / max(1, found["messages"])
+    found["cpu_us"] = (server.cpu_s() - before) * 1e6 / max(1, found["messages"] or found["calls"])
+    if "errors" not in found:  # of gRPC calls
+        found["errors"] = found["codes"] + found["statuses"]
     return found
 
 
@@ -183,6 +186,7 @@ def main() -> None:
     with ExitStack() as stack:
         folder = stack.enter_context(scratch(chosen.folder))
         programs = {name: built(folder, name) for name in ("mqload", "popload")}
+        programs["grpcload"] = compiled(ROOT / "bench" / "grpcload.c", folder, "-lnghttp2")
         servers = [stack.enter_context(our_broker(folder / "open")), stack.enter_context(secured(folder / "secured"))]
         if chosen.java and has_java():
             java = stack.enter_context(java_broker(folder / "java", **SETTINGS, **JAVAS, timerWheelEnable="true"))
@@ -197,13 +201,15 @@ def main() -> None:
                 f"send -t Warm -c 4 -w 16 -s 128 -q 4 -d {15 if 'java' in server.name else 1}",
                 server,
             )
-        found: dict[str, dict[str, list[dict[str, Any]]]] = {row: {one.name: [] for one in servers} for row in ROWS}
+        found: dict[str, dict[str, list[dict[str, Any]]]] = {row: {} for row in ROWS}
         for turn in range(chosen.runs):
             for row, (program, words) in ROWS.items():
                 for server in servers:
+                    if program == "grpcload" and "java" in server.name:
+                        continue  # its gRPC is another process
                     with alone(server, servers):
                         done = run(programs[program], words.format(turn=turn, seconds=chosen.seconds), server)
-                    found[row][server.name].append(done)
+                    found[row].setdefault(server.name, []).append(done)
         for row, by_server in found.items():
             show(row, by_server)
             for name, runs in by_server.items():

@@ -14,6 +14,7 @@
  *          and ack; latency from due time to receipt
  * idle   : clients with a telemetry stream and a heartbeat each 10 s (-b), ten in a group (-g and a number); their
  *          heartbeats are spread over that time, or come at one moment (-T)
+ * With -u user and -k secret the calls are signed.
  * Request ids, dates and time-outs change from call to call, as real clients' do. Prints one JSON line: calls, messages,
  * seconds, rates, latency percentiles in microseconds, codes other than 20000 and gRPC statuses other than 0.
  */
@@ -32,6 +33,7 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+#include "signing.h"
 
 enum { MAXC = 20000, WORST_US = 20000000, MOST_HANDLE = 512 };
 enum kind { SEND, RECEIVE, ACK, TELEMETRY, HEARTBEAT };
@@ -116,7 +118,7 @@ static nghttp2_nv nv(const char *name, const char *value) {
   nghttp2_nv v = {(uint8_t *)name, (uint8_t *)value, strlen(name), strlen(value), NGHTTP2_NV_FLAG_NO_COPY_NAME}; return v;
 }
 static void begin(call *k) {
-  char path[96], authority[80], request_id[40], date[24], timeout[16]; time_t at = time(NULL); struct tm tm;
+  char path[96], authority[80], request_id[40], date[24], timeout[16], authorization[400]; time_t at = time(NULL); struct tm tm;
   put32(k->out.at + 1, k->out.used - 5);
   serial++;
   snprintf(path, sizeof path, "/apache.rocketmq.v2.MessagingService/%s", PATHS[k->kind]);
@@ -124,11 +126,14 @@ static void begin(call *k) {
   snprintf(request_id, sizeof request_id, "%08x-%04x-4%03x-a%03x-%012llx", (unsigned)(serial * 2654435761u), (unsigned)(serial & 0xffff), (unsigned)(serial % 4096), (unsigned)(getpid() % 4096), serial);
   strftime(date, sizeof date, "%Y%m%dT%H%M%SZ", gmtime_r(&at, &tm));
   snprintf(timeout, sizeof timeout, "%llum", (k->kind == RECEIVE ? 8000 : 3000) - serial % 3);
+  if (*access_key) sign_date(authorization, sizeof authorization, date);
   nghttp2_nv fields[] = {nv(":method", "POST"), nv(":scheme", "http"), nv(":path", path), nv(":authority", authority), nv("content-type", "application/grpc"),
     nv("te", "trailers"), nv("user-agent", "grpc-java-netty/1.53.0"), nv("x-mq-language", "JAVA"), nv("x-mq-protocol", "v2"), nv("x-mq-client-version", "5.0.7"),
-    nv("x-mq-client-id", k->c->id), nv("x-mq-request-id", request_id), nv("x-mq-date-time", date), nv("grpc-accept-encoding", "gzip"), nv("grpc-timeout", timeout)};
+    nv("x-mq-client-id", k->c->id), nv("x-mq-request-id", request_id), nv("x-mq-date-time", date), nv("grpc-accept-encoding", "gzip"), nv("grpc-timeout", timeout), nv("authorization", authorization)};
+  int n = *access_key ? 16 : 15;
+  if (k->kind == TELEMETRY) { fields[14] = fields[15]; n--; }   /* no time is set for it */
   nghttp2_data_provider source = {.source.ptr = k, .read_callback = read_request};
-  if (nghttp2_submit_request(k->c->s, NULL, fields, k->kind == TELEMETRY ? 14 : 15, &source, k) < 0) die("request");
+  if (nghttp2_submit_request(k->c->s, NULL, fields, n, &source, k) < 0) die("request");
 }
 static void send_one(conn *c, double due) {
   call *k = new_call(c, SEND, due); buf *m = fresh(0), *p = fresh(1), *t = fresh(2); char id[40]; struct timespec ts;
@@ -282,16 +287,17 @@ int main(int argc, char **argv) {
   int o; nghttp2_session_callbacks *cb; struct epoll_event evs[512]; struct rlimit many = {65536, 65536};
   if (argc < 2) { fprintf(stderr, "see the comment at the top of grpcload.c\n"); return 2; }
   mode = argv[1]; optind = 2; is_push = !strcmp(mode, "e2e");
-  while ((o = getopt(argc, argv, "a:t:g:c:w:s:d:n:r:N:b:T")) > 0) switch (o) {
+  while ((o = getopt(argc, argv, "a:t:g:c:w:s:d:n:r:N:b:Tu:k:")) > 0) switch (o) {
     case 'a': if (sscanf(optarg, "%63[^:]:%d", host, &port) != 2) { fprintf(stderr, "-a host:port\n"); return 2; } break;
     case 't': topic = optarg; break; case 'g': group = optarg; break; case 'c': clients = atoi(optarg); break;
     case 'w': window = atoi(optarg); break; case 's': size = atoi(optarg); break; case 'd': seconds = atof(optarg); break;
     case 'n': per_receive = atoi(optarg); break; case 'r': rate = atof(optarg); break; case 'N': most = atol(optarg); break;
     case 'b': beat_s = atof(optarg); break; case 'T': is_together = 1; break;
+    case 'u': access_key = optarg; break; case 'k': secret_key = optarg; break;
     default: return 2;
   }
   if (clients < 1 || clients > MAXC || size < 1) { fprintf(stderr, "-c from 1 to %d, -s from 1\n", MAXC); return 2; }
-  setrlimit(RLIMIT_NOFILE, &many);
+  setrlimit(RLIMIT_NOFILE, &many); prepare_signing();
   histogram = calloc(WORST_US + 1, sizeof *histogram); body = malloc(size); memset(body, 'x', size);
   nghttp2_session_callbacks_new(&cb);
   nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_chunk);

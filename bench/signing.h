@@ -1,5 +1,6 @@
 /* Signs requests of a load generator, as RocketMQ's clients do: HMAC-SHA1 over the values of all fields in the order of
- * their names, then the body. Included by mqload.c and popload.c; the digest is the kernel's own. */
+ * their names, then the body. gRPC's sign their date alone. Included by mqload.c, popload.c and grpcload.c; the
+ * digest is the kernel's own. */
 #ifndef BENCH_SIGNING_H
 #define BENCH_SIGNING_H
 #include <stdio.h>
@@ -21,8 +22,17 @@ static int by_name(const void *a, const void *b) {
   int least = one->name_len < other->name_len ? one->name_len : other->name_len, by = memcmp(one->name, other->name, least);
   return by ? by : one->name_len - other->name_len;
 }
+/* Writes the `authorization` header of a gRPC call. */
+static inline void sign_date(char *out, size_t room, const char *date) {
+  uint8_t digest[SHA1_BYTES]; char digits[2 * SHA1_BYTES + 1];
+  sha1_state state = signing_key.inner;
+  sha1_add(&state, (const uint8_t *)date, strlen(date));
+  hmac_end(&signing_key, &state, digest);
+  for (int i = 0; i < SHA1_BYTES; i++) sprintf(digits + 2 * i, "%02X", digest[i]);
+  snprintf(out, room, "MQv2-HMAC-SHA1 Credential=%s/region/Rocketmq, SignedHeaders=x-mq-date-time, Signature=%s", access_key, digits);
+}
 /* `fields` are JSON members with strings for values, whose only escapes are \u00XX. Writes them, name and signature added. */
-static void sign_fields(char *out, size_t room, const char *fields, const uint8_t *body, int body_len) {
+static inline void sign_fields(char *out, size_t room, const char *fields, const uint8_t *body, int body_len) {
   static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   signed_field all[32] = {{"AccessKey", access_key, 9, strlen(access_key)}};
   uint8_t plain[1400], digest[SHA1_BYTES]; char text[29]; int n = 1;
