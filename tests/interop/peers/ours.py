@@ -48,7 +48,7 @@ class NameServer:
         if descriptors is not None:
             command = ["/bin/sh", "-c", f'ulimit -n {descriptors} && exec "$@"', "sh", *command]
         self.program = Program(command, name="pyromq namesrv", env={"HOME": str(home), **(env or {})}, cwd=home)
-        ready = self.program.wait_for(r"\b(127\.0\.0\.1:[1-9]\d*)\b")
+        ready = self.program.wait_for(r"ready on (127\.0\.0\.1:[1-9]\d*)\b")
         self.address = ready[1]
 
     def kill(self) -> None:
