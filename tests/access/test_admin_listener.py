@@ -22,7 +22,7 @@ from pyromq.client.client import Client
 from pyromq.client.config import ClientConfig
 from pyromq.client.errors import Refused
 from pyromq.config import Loaded, load
-from pyromq.errors import ConfigError, RequestRefused
+from pyromq.errors import ConfigError, ConnectionLost, RequestRefused
 from pyromq.model.codes import ResponseCode
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.server import NameServer
@@ -33,9 +33,11 @@ from pyromq.protocol.requests import ROWS, RequestCode
 from pyromq.protocol.row import AnyRow, RequestClass, ServedBy
 from pyromq.transport.client import RemotingClient
 from pyromq.transport.dispatch import Reply, Request
+from pyromq.transport.tls import ClientTls, TlsMode
 from pyromq.transport.turns.apart import AdminListenerSettings, Apart
 from tests.access.matrix import NORMAL, ON, SECRET, SUPER, is_refused, make_users, request_of, signed
 from tests.broker.running import Running, running_broker, turns_until
+from tests.transport.certificates import Authority
 
 APART: dict[str, Any] = {"admin_listener": "127.0.0.1:0"}
 INNER: dict[str, Any] = {"inner_client_authentication_credentials": '{"accessKey":"inner","secretKey":"s"}'}
@@ -243,3 +245,22 @@ def test_it_is_read_from_everywhere(tmp_path: Path) -> None:
     assert read(file=file) == "127.0.0.1:1"
     assert read(file=file, environment={"PYROMQ_BROKER_ADMIN_LISTENER": "127.0.0.1:2"}) == "127.0.0.1:2"
     assert read(flags={"admin_listener": "127.0.0.1:3"}) == "127.0.0.1:3"
+
+
+async def test_tls_and_strangers_count_there_too(tmp_path: Path) -> None:
+    pair = Authority(tmp_path, "ca").issue("broker")
+    secured: dict[str, Any] = ON | {"tls_server_mode": TlsMode.ENFORCING, "stranger_refusals": 1}
+    secured |= {"tls_server_cert_path": pair.certificate, "tls_server_key_path": pair.key}
+    async with running_broker(tmp_path, **secured, **APART) as broker:
+        admin, tls = admin_of(broker), ClientTls(ca=tmp_path / "ca.pem")
+        settings = Command(code=RequestCode.GET_BROKER_CONFIG)
+        with pytest.raises(ConnectionLost):
+            await broker.client.call(admin, signed(settings, SUPER), 20)  # in plain
+        async with RemotingClient(clock=SystemClock(), rng=random.Random(2), tls=tls) as client:
+            with pytest.raises(ConnectionLost):
+                await client.call(admin, signed(settings, SUPER, "guessed"), 20)
+            assert (await client.call(admin, signed(settings, SUPER), 20)).code == 0
+        strangers = broker.broker.listeners.servers[-1].strangers
+        assert strangers is not None
+        assert strangers is broker.broker.listeners.servers[0].strangers
+        assert strangers.refused["stranger_refusals"] == 1

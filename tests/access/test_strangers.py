@@ -15,6 +15,7 @@ from pyromq.ambient import SystemClock
 from pyromq.config import Loaded
 from pyromq.errors import ConfigError, ConnectionLost
 from pyromq.kernel.seam import Fed, FeedConnection
+from pyromq.metrics.settings import Exporter
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol.command import Command
@@ -25,6 +26,7 @@ from pyromq.transport.client import RemotingClient
 from pyromq.transport.connection.strangers import Strangers
 from tests.access.matrix import ON, SUPER, is_refused, signed
 from tests.broker.running import Running, running_broker, turns_until
+from tests.metrics.scraping import scrape, value
 
 ATTACKER = "127.0.0.2"
 FRAME = 4 << 20
@@ -170,6 +172,19 @@ async def test_who_is_let_in_by_a_white_list_stays_a_stranger(tmp_path: Path) ->
         for _ in range(5):
             assert (await broker.client.call(broker.address, send_of(b"x"), 20)).code == 0
         assert strangers_of(broker).connections == 1
+
+
+async def test_strangers_are_counted_in_metrics(tmp_path: Path) -> None:
+    scraped: dict[str, Any] = {"metrics_exporter_type": Exporter.PROM, "metrics_prom_exporter_port": 0}
+    settings = ON | scraped | {"stranger_refusals": 1}
+    async with running_broker(tmp_path, **settings) as broker, sockets(broker.address, 2):
+        with pytest.raises(ConnectionLost):
+            await broker.client.call(broker.address, send_of(b"x"), 20)
+        await turns_until(lambda: strangers_of(broker).connections == 2)
+        found = await scrape(broker.broker.metering.exporting.address)
+    assert value(found, "pyromq_strangers") == 2
+    assert value(found, "pyromq_stranger_bytes") == 0
+    assert value(found, "pyromq_strangers_refused_total", limit="stranger_refusals") == 1
 
 
 async def test_with_authentication_off_nobody_is_a_stranger(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from ..transport.dispatch import Handler
 from ..transport.peer import Peer
 from ..transport.settings import TransportSettings
 from ..transport.turns.access_audit import AccessAudit
+from ..transport.turns.apart import AdminListenerSettings
 from ..transport.turns.auditing import Auditing
 from .admin.runtime import RuntimeInfo
 from .config import BrokerConfig
@@ -416,5 +417,5 @@ class Broker:
 def with_own_certificate(loaded: Loaded[BrokerConfig], folder: Path, clock: Clock) -> Loaded[BrokerConfig]:
     """Return the configuration with the broker's own certificate, where it has none and shall have one."""
     config = loaded.config
-    hosts = (config.advertised_host, config.bind_address)
+    hosts = (config.advertised_host, config.bind_address, *config.part(AdminListenerSettings).admin_hosts)
     return with_certificate("broker", loaded, config.part(TransportSettings), folder, hosts, clock.now_ms())

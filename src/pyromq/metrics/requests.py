@@ -37,17 +37,18 @@ def served(labels: LabelSets, servers: Sequence[Server]) -> Iterable[Family]:
     )
     open_now = [(labels.of(listener=server.name), server.connections) for server in servers]
     yield Family("pyromq_connections", MetricKind.GAUGE, "Open connections.", open_now)
-    yield from _strangers(labels, servers)
+    yield from of_strangers(labels, servers)
 
 
-def _strangers(labels: LabelSets, servers: Sequence[Server]) -> Iterable[Family]:
+def of_strangers(labels: LabelSets, servers: Iterable[Server]) -> Iterable[Family]:
     """Yield what is known of connections that have not shown who they are, where everybody is asked."""
     strangers = next((server.strangers for server in servers if server.strangers is not None), None)
     if strangers is None:
         return
     text = "Connections that have not shown who they are."
     yield Family("pyromq_strangers", MetricKind.GAUGE, text, [(labels.of(), strangers.connections)])
-    yield Family("pyromq_stranger_bytes", MetricKind.GAUGE, "Bytes held for them.", [(labels.of(), strangers.held)])
+    held = [(labels.of(), strangers.held)]
+    yield Family("pyromq_stranger_bytes", MetricKind.GAUGE, "Bytes held for them.", held, unit="bytes")
     refused = [(labels.of(limit=limit), count) for limit, count in sorted(strangers.refused.items())]
     text = "Connections of strangers that were refused or closed."
     yield Family("pyromq_strangers_refused_total", MetricKind.COUNTER, text, refused)

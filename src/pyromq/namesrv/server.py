@@ -216,7 +216,8 @@ async def run(
     config = loaded.config
     if config.access.authentication_enabled:
         forbid_core_dumps()
-    loaded = with_certificate("namesrv", loaded, config, config.tls_folder, [config.bind_address], clock.now_ms())
+    hosts = (config.bind_address, *config.administration.admin_hosts)
+    loaded = with_certificate("namesrv", loaded, config, config.tls_folder, hosts, clock.now_ms())
     async with AsyncExitStack() as stack:
         run_blocking = stack.enter_context(helper_threads(1))
         folder = loaded.config.audit_folder_unless_named

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ...config import Live
 from ...kernel.choice import kernel_name
 from ...metrics.families import Family, HistogramValue, Labels, MetricKind
-from ...metrics.requests import names_of
+from ...metrics.requests import names_of, of_strangers
 from ...model.codes import ResponseCode
 from ...protocol.requests import RequestCode as Code
 from ...protocol.row import RequestClass
@@ -152,6 +152,8 @@ class ServingMetrics:
         yield meter.counter("pyromq_refused_total", text, self._refused())
         connections = {server.name: server.connections for server in self.servers()}
         yield meter.gauge("pyromq_connections", "Open connections.", by_label(meter, "listener", connections))
+        for family in of_strangers(meter.labels, self.servers()):
+            yield family
         buffered = sum(server.service.buffered_bytes for server in self.servers())
         text = "Bytes kept for peers: unfinished requests, answers they do not read."
         yield with_unit(meter.gauge("pyromq_buffered_bytes", text, buffered), "bytes")

@@ -54,6 +54,12 @@ class AdminListenerSettings:
                 "network, start it with --insecure, or set allowUnauthenticated=true"
             )
 
+    @property
+    def admin_hosts(self) -> tuple[str, ...]:
+        """Return under which host it is reached, where it has one of its own: a certificate names that too."""
+        host = parse_address(self.admin_listener)[0] if self.admin_listener else _ANY_HOST[0]
+        return () if host in _ANY_HOST else (host,)
+
     async def bind_admin_listener(self) -> Listening | None:
         """Bind it; None: there is none. ConfigError says why that cannot be."""
         if not self.admin_listener:
