@@ -256,11 +256,11 @@ _UNENCODABLE = "internal error: the answer cannot be encoded, see the server's l
 
 
 def _note_stranger(stranger: Stranger, request: Request, answer: Answer) -> None:
-    """Note whether a request has shown who sent it. The gate has judged it, whatever becomes of its answer."""
-    is_refused = isinstance(answer, Reply) and answer.code == ResponseCode.NO_PERMISSION
-    if request.principal.is_let_in or not is_refused:
+    """Note whether a request has shown who sent it, which holds whatever is answered, or else whether it was served."""
+    code = answer.code if isinstance(answer, Reply) else ResponseCode.SUCCESS
+    if request.principal.is_let_in or code == ResponseCode.SUCCESS:
         stranger.note_passage(request.principal.is_let_in)
-    else:
+    elif code == ResponseCode.NO_PERMISSION:
         stranger.note_refusal()
 
 

@@ -1,9 +1,9 @@
 """Administration apart from everything else: on a listener of its own, at another address (`adminListener`).
 
-    apart = Apart("adminListener")
+    apart = Apart()
     ordinary = apart.ordinary(handlers)          # refuses what administrators' tools alone send
     at_admin_listener = apart.administrative(handlers)
-    apart.address = "10.0.0.5:10920"             # once it is bound
+    apart.bound_to(listening, host)              # before either is asked
 
 A row says whether a request is administration (`Row.is_administration`). A refusal names the setting to everybody, and
 the address to known users and to programs of this machine alone: as a field too, by which our tools go there.
