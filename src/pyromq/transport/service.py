@@ -150,7 +150,7 @@ class Service:
         except Exception as fault:
             self._failed(request, connection, fault)
             return
-        if connection.stranger is not None and (request.principal.is_known or isinstance(answer, Reply | None)):
+        if connection.stranger is not None and (request.principal.is_let_in or isinstance(answer, Reply | None)):
             _note_stranger(connection.stranger, request, answer)
         if answer is None or isinstance(answer, Reply):
             if answer is not None:
