@@ -262,6 +262,34 @@ async def test_nobody_reaches_another_s_message_by_its_place_in_the_log(cluster:
         assert (await send_back(offset_of(own))).code == ResponseCode.SUCCESS
 
 
+async def test_only_who_may_send_a_half_message_ends_it(cluster: Secured) -> None:
+    await cluster.create_topic("X", 1)
+    await cluster.make_user(broker_of(cluster), *ALL)
+    store = cluster.brokers["broker-a"].broker.store
+    place = store.commit_log.end
+    fields = {"producerGroup": "P", "topic": "X", "defaultTopic": "TBW102", "defaultTopicQueueNums": "1"}
+    fields |= {"queueId": "0", "sysFlag": "4", "bornTimestamp": "1700000000000", "flag": "0"}
+    half = "TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01unique\x02"
+    sent = await cluster.ask(broker_of(cluster), Code.SEND_MESSAGE, b"half", properties=half, **fields)
+    assert sent.code == ResponseCode.SUCCESS, sent.remark
+    record = store.reader.record_at(place)
+    assert record is not None
+    fields = {"tranStateTableOffset": str(record.queue_offset), "commitLogOffset": str(record.physical_offset)}
+    fields |= {"producerGroup": "P", "commitOrRollback": "8", "msgId": "unique", "topic": "T", "bname": "broker-a"}
+    async with gateway_before(*cluster.name_servers, **GATE) as gateway:
+        await gateway.users.learn(SHOP)
+
+        async def end() -> Command:
+            command = Command(code=Code.END_TRANSACTION, fields=dict(fields))
+            return await asked(gateway.tunnel.address, signed(command, SHOP, PASSWORD))
+
+        answer = await end()
+        assert is_refused(answer), answer
+        assert "Topic:X" in str(answer.remark)
+        await cluster.permit(broker_of(cluster), allow("Topic:X", "Pub"))
+        assert (await end()).code == ResponseCode.SUCCESS
+
+
 async def test_half_messages_go_to_streams_whose_user_may_send_them(cluster: Secured) -> None:
     """Anybody may say that he is this client, and the newest stream of a client is the one that commands go to."""
     await cluster.create_topic("X", 1, attributes="+message.type=TRANSACTION")
