@@ -78,12 +78,11 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 def network_of(text: str) -> Network | None:
     """Return the addresses that a policy names, one or a CIDR block; None for anything else."""
     _, slash, bits = text.partition("/")
-    if slash and not (bits.isascii() and bits.isdigit()):
-        return None
     try:
-        return ipaddress.ip_network(text, strict=False)
+        network = ipaddress.ip_network(text, strict=False)
     except ValueError:
         return None
+    return None if slash and bits != str(network.prefixlen) else network  # a mask in dots is none of 5.5.0's
 
 
 def is_within(source: str, networks: tuple[Network, ...]) -> bool:
