@@ -63,6 +63,11 @@ class GateSettings:
         self.inner_credentials()
         _ = self.white_lists  # raises where one is no list of addresses
 
+    @property
+    def holds_secrets(self) -> bool:
+        """Return whether a server with these settings has secrets of users or of servers in its memory."""
+        return self.authentication_enabled or bool(self.inner_client_authentication_credentials.strip())
+
     def first_user(self) -> NamedSecret | None:
         return _credentials("initAuthenticationUser", self.init_authentication_user, "username", "password")
 

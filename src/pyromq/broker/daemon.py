@@ -53,7 +53,7 @@ async def run(
     load_dialect()
     config = loaded.config
     config.check_daemon()
-    if config.access.authentication_enabled:
+    if config.access.holds_secrets:
         forbid_core_dumps()
     reserved = config.part(TransportSettings).reserved_descriptors
     shared, budget = budget, budget or budget_of_process(queue_files=config.max_open_queue_files, reserved=reserved)

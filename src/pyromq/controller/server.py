@@ -20,6 +20,7 @@ from ..config import Live, Loaded
 from ..coordination.etcd import EtcdCoordination
 from ..coordination.store import Coordination, CoordinationUnreachable
 from ..machine.budget import Budget, budget_of_process
+from ..machine.core_dumps import forbid_core_dumps
 from ..machine.helper_threads import helper_threads
 from ..protocol.json import load_dialect
 from ..supervision import Loops
@@ -183,6 +184,8 @@ async def run(
     `elected` makes who knows the sets that elect their masters themselves."""
     load_dialect()
     config = loaded.config
+    if config.access.holds_secrets:
+        forbid_core_dumps()
     budget = budget_of_process(reserved=config.reserved_descriptors)
     for notice in loaded.notices:
         log.warning("configuration", notice=notice)

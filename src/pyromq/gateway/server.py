@@ -20,6 +20,7 @@ from ..client.connect.session import Session
 from ..config import Loaded
 from ..errors import ConfigError, PyroError
 from ..machine.budget import Budget, budget_of_process
+from ..machine.core_dumps import forbid_core_dumps
 from ..machine.helper_threads import helper_threads
 from ..metrics.exporting import Exporting, MetricsSource
 from ..metrics.families import LabelSets
@@ -260,6 +261,8 @@ async def run(
     load_dialect()
     for notice in loaded.notices:
         log.warning("configuration", notice=notice)
+    if loaded.config.access.holds_secrets:
+        forbid_core_dumps()
     budget_of_process(reserved=loaded.config.reserved_descriptors).log_shares()
     config, hosts = loaded.config, [loaded.config.bind_address]
     config = with_certificate("proxy", loaded, config, config.tls_folder, hosts, clock.now_ms()).config

@@ -214,7 +214,7 @@ async def run(
     for notice in loaded.notices:
         log.warning("configuration", notice=notice)
     config = loaded.config
-    if config.access.authentication_enabled:
+    if config.access.holds_secrets:
         forbid_core_dumps()
     hosts = (config.bind_address, *config.administration.admin_hosts)
     loaded = with_certificate("namesrv", loaded, config, config.tls_folder, hosts, clock.now_ms())
