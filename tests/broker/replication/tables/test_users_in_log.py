@@ -165,6 +165,8 @@ async def test_who_has_other_credentials_lets_the_user_in_no_more_and_says_so(tm
             assert trouble is not None
             assert "users shop of the set are let in by nobody here" in trouble
             assert "innerClientAuthenticationCredentials" in trouble
+            inspected = await ask(stranger, Code.INSPECT)
+            assert trouble in json.loads(bytes(inspected.body))["troubles"]
             await stranger.advance(6)
         async with members.follower("b") as mended:
             await members.stream(master, mended)
