@@ -179,8 +179,9 @@ async def test_grpc_calls_from_white_addresses_need_no_signature(tmp_path: Path,
         running_broker(tmp_path / "store", grpc_server_port=0, **files.settings) as broker,
         grpc.aio.insecure_channel(ports(broker.broker)["grpc"]) as channel,
     ):
-        answer = await calls.ask(channel, "QueryAssignment", [])
-        assert (answer == calls.UNAUTHORIZED) is (not white)
+        for name in ("QueryAssignment", "SendMessage", "ReceiveMessage"):
+            answers = [await calls.ask(channel, name, each) for each in ([], calls.credentials("the-shop", "guessed"))]
+            assert [answer == calls.UNAUTHORIZED for answer in answers] == [not white] * 2, name
         signed = await calls.ask(channel, "QueryAssignment", calls.credentials("the-shop", str(SHOP["secretKey"])))
         assert signed != calls.UNAUTHORIZED
 
