@@ -14,6 +14,7 @@ from pyromq.access.directory import Directory
 from pyromq.access.forms import policies_of
 from pyromq.access.users import User, UserStatus
 from pyromq.dashboard import server
+from pyromq.dashboard.web.guard import COOKIE
 from pyromq.dashboard.web.sessions import IDLE_S, MOST_TOKENS, Sessions
 from pyromq.protocol.bodies.groups import AclInfo, PolicyEntryInfo, PolicyInfo
 from pyromq.transport.tls import ClientCertificates, ClientTls, TlsMode
@@ -87,6 +88,16 @@ async def test_a_user_sees_what_the_brokers_show_him(
         answer = await log_in(client, "shop", SECRETS)  # with a right secret, and without any right
         assert (answer.status_code, "may not see the cluster" in answer.text) == (403, True)
     assert SECRETS not in caplog.text
+
+
+async def test_a_browser_is_one_user_at_a_time(dashboard: Dashboard) -> None:
+    async with httpx.AsyncClient(base_url=dashboard.address) as client:
+        await log_in(client, ALICE, SECRETS)
+        before = client.cookies[COOKIE]
+        assert (await log_in(client, SUPER, SECRET)).status_code == 303
+        assert "Log out boss" in (await client.get("/api")).text
+    async with httpx.AsyncClient(base_url=dashboard.address, cookies={COOKIE: before}) as client:
+        assert (await client.get("/api")).status_code == 303
 
 
 async def test_wrong_secrets_are_refused_and_counted(dashboard: Dashboard) -> None:

@@ -154,6 +154,7 @@ class Site:
             log.warning("a login was refused", address=address, user=name)
             return self._render(request, "login.html", 403, fault=fault, next=goal)
         log.info("logged in", address=address, user=name)
+        self.sessions.logout(request.cookies.get(COOKIE, ""))  # of whom this browser was before
         answer = RedirectResponse(goal, 303)
         own: dict[str, Any] = {"httponly": True, "samesite": "strict", "path": self.base or "/"}
         answer.set_cookie(COOKIE, word, secure=self.is_secure, **own)
