@@ -29,8 +29,9 @@ class World:
         self.readable = Readable(0)
         self.woken: list[int] = []
         self.ended: list[int] = []
+        self.dismissed: list[SuspendedPull[AnyTicket]] = []
         self.takes_long = False
-        self.pulls = SuspendedPulls(self.clock, self.readable, self.look, self.end)
+        self.pulls = SuspendedPulls(self.clock, self.readable, self.look, self.end, self.dismissed.append)
 
     def look(self, pull: SuspendedPull[AnyTicket]) -> bool:
         self.woken.append(pull.offset)
@@ -166,3 +167,18 @@ async def test_pulls_with_long_requests_are_held_up_to_so_many_bytes() -> None:
     assert [keep() for _ in range(5)] == [True, True, True, False, False]
     world.pulls.drop(cast(Any, "c"))
     assert keep()
+
+
+async def test_all_are_dismissed_without_a_look_those_too_that_were_to_be_served() -> None:
+    world, queue = World(), Queue("T")
+    world.takes_long = True
+    for _ in range(3):
+        world.suspend("T", 0)
+    world.suspend("U", 0)
+    queue.next_offset += 1
+    world.readable.appended([cast(QueueTail, queue)], 1)
+    world.readable.advance(1)
+    world.pulls.dismiss_all()
+    await world.clock.settle()
+    assert (len(world.dismissed), len(world.pulls)) == (4, 0)
+    assert (world.woken, world.ended) == ([], [])

@@ -208,6 +208,21 @@ async def test_a_held_pull_is_judged_again(tmp_path: Path) -> None:
     assert all(b"hello" not in answer for answer in seen.answers)  # no message reaches who may not read
 
 
+async def test_a_held_pull_gets_nothing_that_came_as_rights_were_taken(tmp_path: Path) -> None:
+    held = signed(pull(1, offset=1, flags=4 | HOLD))
+
+    def take_rights(life: Virtual) -> None:
+        def once(_: object) -> None:
+            if SHOP in users(life).policies:
+                users(life).remove(SHOP)
+
+        life.broker.store.on_arrival("A", once)
+
+    seen = await same(tmp_path, [held, take_rights, sends(2, name=BOSS)], native_module())
+    assert (seen.held, codes(seen)) == (0, {1: codes(seen)[1], 2: 0})
+    assert all(b"hello" not in answer for answer in seen.answers)
+
+
 async def test_pops(tmp_path: Path, kernel: str) -> None:
     steps: list[Step] = [signed(pop(1)), signed(pop(2, consumerGroup="H")), signed(pop(3, topic="B")), pop(4)]
     seen = await same(tmp_path, steps, native_module())

@@ -407,7 +407,7 @@ class Broker:
 
     def _rights_changed(self, _: str) -> None:
         """Have all who wait for messages ask again: they may not be allowed to any more."""
-        self.pulls.suspended.end_all()
+        self.pulls.suspended.dismiss_all()
         self.pop_parts.end_held()
 
     def _clean_filters(self) -> None:

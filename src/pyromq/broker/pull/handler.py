@@ -64,7 +64,7 @@ class PullHandler:
 
     def __post_init__(self) -> None:
         self._now = self.clock.monotonic
-        self.suspended = SuspendedPulls(self.clock, self.store, self._retry, self._answer_due)
+        self.suspended = SuspendedPulls(self.clock, self.store, self._retry, self._answer_due, self._dismiss)
 
     def __call__(self, request: RequestOf[PullMessage, None]) -> Answer:
         self.slave_reads.check()
@@ -248,6 +248,14 @@ class PullHandler:
         else:
             self._send(ticket, self._answer_nothing(ticket, selection))
         return self._took_long(ticket)
+
+    def _dismiss(self, pull: SuspendedPull[AnyTicket]) -> None:
+        """Answer that nothing has come."""
+        ticket = pull.ticket.decoded() if isinstance(pull.ticket, KernelTicket) else pull.ticket
+        queue = self.store.queues.get(pull.topic, pull.queue_id)
+        low = 0 if queue is None else queue.min_offset
+        nothing = Selection(GetStatus.OFFSET_OVERFLOW_ONE, (), pull.offset, low, pull.offset)
+        self._send(ticket, self._answer_nothing(ticket, nothing))
 
     def _send(self, ticket: Ticket, answer: Reply | Awaitable[Reply]) -> None:
         if isinstance(answer, Reply):

@@ -28,12 +28,13 @@ AT_ONCE = 64  # pulls in a turn: about a millisecond
 @dataclass(slots=True, eq=False, repr=False)
 class SuspendedPulls:
     """Event loop only. `retry`: something new is there. `end`: the pull is to be answered whatever is found. Both
-    say whether that took long: then others have their turn first."""
+    say whether that took long: then others have their turn first. `dismiss` answers without looking."""
 
     clock: Clock
     arrivals: Arrivals
     retry: Serve
     end: Serve
+    dismiss: Callable[[SuspendedPull[AnyTicket]], None]
     _watched: set[str] = field(default_factory=set)  # topics that pulls wait on, or did a moment ago
     _pulls: LongPoll[AnyTicket] = field(default_factory=LongPoll)
     _arrived: dict[tuple[str, int], QueueTail] = field(default_factory=dict)
@@ -86,12 +87,20 @@ class SuspendedPulls:
 
     def end_all(self) -> None:
         """Answer every pull, so that the clients turn to another broker at once."""
+        for pull in self._take_all():
+            self.end(pull)
+
+    def dismiss_all(self) -> None:
+        """Answer every pull that nothing has come, whatever has: who asks again is judged anew."""
+        for pull in self._take_all():
+            self.dismiss(pull)
+
+    def _take_all(self) -> list[SuspendedPull[AnyTicket]]:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         resumed, self._resumed = self._resumed, deque()
-        for pull in [*self._pulls.take_all(), *(pull for pull, _ in resumed)]:
-            self.end(pull)
+        return [*self._pulls.take_all(), *(pull for pull, _ in resumed)]
 
     # --- what resumes them -----------------------------------------------------------------------------------------
 
