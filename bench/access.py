@@ -23,8 +23,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+from bench.measure.compiled import compiled  # noqa: E402
 from bench.results import heading, note, number  # noqa: E402
-from bench.servers import Server, alone, built, compiled, has_java, java_broker, our_broker, scratch  # noqa: E402
+from bench.servers import Server, alone, built, has_java, java_broker, our_broker, scratch  # noqa: E402
 
 from pyromq.access.signatures import Signer  # noqa: E402
 from pyromq.ambient import SystemClock, system_random  # noqa: E402
