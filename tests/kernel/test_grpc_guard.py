@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pyromq.access.directory import Directory
-from pyromq.access.users import UserStatus
 from pyromq.broker.quotas import held
 from pyromq.broker.quotas.limits import parse
 from pyromq.kernel import choice
@@ -21,6 +19,7 @@ from tests.kernel.grpc_client import Client
 from tests.kernel.grpc_served import Served
 from tests.kernel.guard_frames import BOSS, GONE, SHOP, allow, users
 from tests.kernel.test_grpc_broker import message
+from tests.kernel.test_guard import CHANGES
 from tests.kernel.twins import contents
 from tests.support import require
 
@@ -204,14 +203,6 @@ async def test_verdicts_are_for_an_address(tmp_path: Path, source: str, code: in
 
 
 # --- what changes -------------------------------------------------------------------------------------------------
-
-CHANGES: dict[str, Callable[[Directory], None]] = {
-    "disabled": lambda directory: directory.update(SHOP, None, None, UserStatus.DISABLED),
-    "another secret": lambda directory: directory.update(SHOP, "another", None, None),
-    "no policies": lambda directory: directory.remove(SHOP),
-    "denied": lambda directory: allow(directory, SHOP, "Topic:A Pub Deny"),
-    "deleted": lambda directory: directory.delete(SHOP),
-}
 
 
 @pytest.mark.parametrize("name", CHANGES)

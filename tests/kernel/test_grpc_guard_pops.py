@@ -20,8 +20,8 @@ from tests.kernel.call_signatures import NOW, guarded, signed_call
 from tests.kernel.grpc_client import Client, ack, change, wish
 from tests.kernel.grpc_served import Served
 from tests.kernel.guard_frames import BOSS, GONE, SHOP, allow, users
-from tests.kernel.test_grpc_guard import CHANGES
 from tests.kernel.test_grpc_pops import Lived, begin, in_order, story
+from tests.kernel.test_guard import CHANGES
 from tests.kernel.twins import contents
 from tests.support import require
 

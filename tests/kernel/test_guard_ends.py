@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from pyromq.access.users import UserStatus
 from pyromq.protocol.command import Encoding
 from pyromq.protocol.frame import FrameLimits, decode_frames
-from tests.broker.virtual import Virtual
 from tests.kernel.guard_frames import (
     BOSS,
     GONE,
@@ -19,7 +17,6 @@ from tests.kernel.guard_frames import (
     SHOP,
     Outcome,
     Step,
-    allow,
     codes,
     outcome,
     same,
@@ -28,6 +25,7 @@ from tests.kernel.guard_frames import (
     users,
 )
 from tests.kernel.test_detours import half
+from tests.kernel.test_guard import CHANGES
 from tests.kernel.test_half_ends import ROLLBACK, end
 from tests.kernel.twins import native_module
 
@@ -152,22 +150,13 @@ async def test_for_whom_a_gateway_asks(tmp_path: Path) -> None:
     assert seen.sent_by_kernel == 13 + 1
 
 
-CHANGES: dict[str, Callable[[Virtual], object]] = {
-    "disabled": lambda life: users(life).update(SHOP, None, None, UserStatus.DISABLED),
-    "another secret": lambda life: users(life).update(SHOP, "another", None, None),
-    "no policies": lambda life: users(life).remove(SHOP),
-    "denied": lambda life: allow(users(life), SHOP, "Topic:A Pub Deny"),
-    "deleted": lambda life: users(life).delete(SHOP),
-}
-
-
 @pytest.mark.parametrize("name", CHANGES)
 async def test_a_change_counts_for_the_next_commit(tmp_path: Path, name: str) -> None:
     known = await places(tmp_path)
     steps: list[Step] = [
         *HALVES,
         signed(end(10, *known[10])),
-        CHANGES[name],
+        lambda life: CHANGES[name](users(life)),
         signed(end(11, *known[11])) + signed(end(12, *known[12]), BOSS),
     ]
     seen = await same(tmp_path, steps, native_module())
