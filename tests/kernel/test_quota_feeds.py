@@ -104,6 +104,16 @@ async def test_a_quota_of_nothing_says_so(tmp_path: Path, kernel: str) -> None:
     assert all("until it is changed nothing is taken" in str(one.remark) for one in seen.commands)
 
 
+async def test_long_names_are_not_kept(tmp_path: Path, kernel: str) -> None:
+    """Such a group is the handlers' to count, and all that begin alike are one."""
+    groups = ("P" * 300, "P" * 2000, "P" * 1999)
+    burst = b"".join(send(number, producerGroup=name) for number, name in enumerate(groups))
+    seen = await same(tmp_path, [quota("group:* sendMessages=2"), burst], native_module())
+    assert seen.codes == [OK, OK, BUSY]
+    assert seen.used == {f"group:{'P' * 255} sendMessages": 2}
+    assert seen.sent_by_kernel == 1
+
+
 async def test_batches_count_as_their_messages(tmp_path: Path, kernel: str) -> None:
     entries = [BatchEntry(b"%d" % number) for number in range(6)]
     steps: list[Step] = [

@@ -19,7 +19,7 @@ from ...model import names
 from ...model.wire_text import LONG_MAX, whole_number
 
 EVERYBODY = "*"
-_NAME_CHARS = 255
+NAME_CHARS = 255
 
 
 class QuotaKind(Enum):
@@ -118,7 +118,7 @@ def _name_fault(kind: QuotaKind, name: str) -> str | None:
             return None if str(ipaddress.ip_address(name)) == name else "write the address in its usual form"
         except ValueError:
             return "it is no IP address (10.0.0.5), and networks have no quota: * is for each address"
-    return None if name.isprintable() and 0 < len(name) <= _NAME_CHARS else "it is no name of a user"
+    return None if name.isprintable() and 0 < len(name) <= NAME_CHARS else "it is no name of a user"
 
 
 def limits_of(owner: QuotaSubject, given: Mapping[str, int]) -> dict[Limit, int]:

@@ -14,7 +14,19 @@ from ...kernel import state
 from ...kernel.state import ChangeFlag
 from ...store.tables.json_tables import JsonTable
 from ..metadata.table_content import section
-from .limits import BUCKETS, BYTES, EVERYBODY, RATES, Limit, Quota, QuotaKind, QuotaSubject, limits_of, owner_of
+from .limits import (
+    BUCKETS,
+    BYTES,
+    EVERYBODY,
+    NAME_CHARS,
+    RATES,
+    Limit,
+    Quota,
+    QuotaKind,
+    QuotaSubject,
+    limits_of,
+    owner_of,
+)
 from .use import QuotaUse
 
 TABLE = "pyromq/quotas.json"
@@ -95,7 +107,11 @@ class Quotas:
     # --- what is used -----------------------------------------------------------------------------------------------
 
     def use(self, kind: QuotaKind, name: str) -> QuotaUse | None:
-        """Return what somebody has used; None: he has no quota."""
+        """Return what somebody has used; None: he has no quota.
+
+        Names that are too long to be right are one if they begin alike: clients choose them, and they are kept.
+        """
+        name = name[:NAME_CHARS]
         limits = self._quotas.get(QuotaSubject(kind, name)) or self._quotas.get(QuotaSubject(kind, EVERYBODY))
         if limits is None or not name:
             return None

@@ -15,7 +15,8 @@ cdef enum:
     SLOT_USED = 0, SLOT_WAIT = 1, SLOT_OF_OPAQUE = 2
     MOST_REFUSAL_SLOTS = 4
     MOST_DIGITS = 320         # of a double without its fraction
-    MOST_ALLOWANCES = 1000    # of a connection
+    MOST_ALLOWANCES = 100     # of a connection
+    MOST_NAMED_BYTES = 1024   # of topic and group: clients choose them, and they are kept
     MOST_TEXTS = 1000
 
 
@@ -152,6 +153,8 @@ cdef class Allowances:
             and is_text_of(found.group, group) and self.holds(found)
         ):
             return found
+        if topic.n + group.n > MOST_NAMED_BYTES:
+            return None
         user = b"" if notes.identity is None else notes.identity.name
         its_topic, its_group = bytes_of(topic), bytes_of(group)
         key = user, its_topic, its_group

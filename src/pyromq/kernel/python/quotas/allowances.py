@@ -16,7 +16,8 @@ from .allowance import Allowance
 from .buckets import Bucket
 from .refusals import refusal
 
-_MOST_ALLOWANCES = 1000  # of a connection
+_MOST_ALLOWANCES = 100  # of a connection
+_MOST_NAMED = 1024  # characters of topic and group: clients choose them, and they are kept
 _MOST_TEXTS = 1000
 
 
@@ -42,6 +43,8 @@ class Allowances:
 
     def find(self, notes: QuotaNotes, topic: str, group: str) -> Allowance | None:
         """Return what such requests of a connection draw from; None: leave them to the handlers."""
+        if len(topic) + len(group) > _MOST_NAMED:
+            return None
         key = notes.user, topic, group
         found = notes.allowances.get(key)
         if found is not None and not found.flag.is_set and self._time.monotonic() < found.until:
