@@ -70,6 +70,20 @@ async def test_users_outlive_a_restart_and_passwords_stand_nowhere(
         assert is_refused(await send(broker, "Other"))
 
 
+async def test_a_user_of_the_settings_who_was_deleted_stays_so_while_there_is_another_administrator(
+    tmp_path: Path,
+) -> None:
+    async with running_broker(tmp_path, **ON) as broker:
+        body = {"password": PASSWORD, "userType": "Super"}
+        assert (await ask(broker, Code.AUTH_CREATE_USER, username="root", body=body)).code == 0
+        assert (await ask(broker, Code.AUTH_DELETE_USER, "root", PASSWORD, username=SUPER)).code == 0
+    async with running_broker(tmp_path, **ON) as broker:
+        assert is_refused(await ask(broker, Code.AUTH_LIST_USER))
+        assert (await ask(broker, Code.AUTH_DELETE_USER, "root", PASSWORD, username="root")).code == 0
+    async with running_broker(tmp_path, **ON) as broker:  # the way back: nobody else could get in
+        assert (await ask(broker, Code.AUTH_LIST_USER)).code == 0
+
+
 def check_hidden(folder: Path, logged: str) -> None:
     written = [path for path in folder.rglob("*") if path.is_file()]
     for secret in (PASSWORD, SECRET):

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from .. import logs
 from ..errors import ConfigError, RequestRefused
 from ..protocol.bodies.groups import AclInfo, PolicyInfo
 from .directory import AccessContent, Directory
@@ -23,6 +24,8 @@ from .sealing import Seal
 from .settings import GateSettings, NamedSecret
 from .sharing.stamps import NEVER, ChangeStamp, Stamps
 from .users import User, UserStatus, UserType
+
+log = logs.get("pyromq.access")
 
 TABLE = "pyromq/access.json"
 KEY = "pyromq/access.key"
@@ -64,12 +67,25 @@ class AccessTable:
     def begin(self, settings: GateSettings, *, revives: bool = True) -> None:
         """Make the users that the settings name, unless they are there: as in RocketMQ, both are super users.
 
-        `revives`: one that somebody has deleted is made again."""
-        given = (settings.first_user(), settings.inner_credentials())
-        self._named = {named.name: named for named in given if named is not None}
+        One whom somebody has deleted stays deleted, here and at all other servers. Only where `revives` he is made
+        again if nobody could get in without him: servers have nobody to sign as, or there is no other administrator."""
+        first, inner = settings.first_user(), settings.inner_credentials()
+        self._named = {named.name: named for named in (first, inner) if named is not None}
         for named in self._named.values():
-            if self.directory.find(named.name) is None and (revives or self.stamps.is_unchanged(named.name)):
+            if self.directory.find(named.name) is not None:
+                continue
+            if self.stamps.is_unchanged(named.name):
                 self._make(named)
+            elif revives and (named == inner or not self._has_administrator(inner)):
+                log.warning(
+                    "a user of the settings was deleted, and is made again: nobody gets in without him", user=named.name
+                )
+                self._make(named)
+
+    def _has_administrator(self, inner: NamedSecret | None) -> bool:
+        """Return whether there is a super user who is let in, besides the one that servers sign as."""
+        others = (user for user in self.directory.users.values() if inner is None or user.name != inner.name)
+        return any(user.is_super and user.is_enabled for user in others)
 
     def _make(self, named: NamedSecret) -> None:
         try:
