@@ -180,6 +180,28 @@ async def test_users_are_judged_before_they_are_told_anything(tmp_path: Path) ->
         assert says_apart(await ask(broker.address, RequestCode.AUTH_GET_USER, SUPER, **user))
 
 
+async def test_a_follower_hands_changes_of_users_on_to_where_its_master_serves_them(tmp_path: Path) -> None:
+    secured = ON | INNER | APART
+    async with running_broker(tmp_path / "a", **secured) as master, running_broker(tmp_path / "b", **secured) as other:
+        access, users = other.broker.base.access, master.broker.base.access.table.directory
+        async with RemotingClient(clock=SystemClock(), rng=random.Random(2), sign=access.sign) as client:
+            access.follow(client, lambda: master.address)
+
+            async def ask(row: AnyRow, body: str = "", **fields: str) -> Command:
+                command = Command(code=row, fields=fields, body=body.encode())
+                return await other.client.call(admin_of(other), signed(command, SUPER), 20)
+
+            for _ in range(2):
+                assert (await ask(RequestCode.AUTH_CREATE_USER, '{"password":"p"}', username="shop")).code == 0
+            found = users.find("shop")
+            assert found is not None
+            assert found.secrets == ("p",)
+            refused = await ask(RequestCode.AUTH_CREATE_USER, '{"password":"q"}', username="shop")
+            assert (refused.code == 0, says_apart(refused)) == (False, False)
+            assert (await ask(RequestCode.AUTH_DELETE_USER, username="shop")).code == 0
+            assert users.find("shop") is None
+
+
 async def test_brokers_make_topics_on_each_other_as_a_send_would(tmp_path: Path) -> None:
     async with name_server(tmp_path, **APART) as names:
         shared: dict[str, Any] = {"namesrv_addr": (names.address,), **APART}

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pyromq.protocol.headers.admin import ADMIN_ADDRESS
 from pyromq.protocol.requests import RequestCode as Code
 from pyromq.protocol.row import AnyRow
 from tests.access.matrix import is_refused
@@ -75,6 +76,18 @@ async def _revoked(members: ElectedSet, row: AnyRow, body: Any, fields: dict[str
     answers.extend([await sends(at, "shop", SHOP) for at in others])
     assert [answer for answer in answers if done(answer)] == []
     assert all(is_refused(answer) for answer in answers[-2:])
+
+
+def test_users_are_changed_at_a_follower_of_a_set_whose_administration_stands_apart(tmp_path: Path) -> None:
+    with elected_set(tmp_path, SECURED | {"adminListener": "127.0.0.1:0"}, size=2) as members:
+        asyncio.run(eventually(members.is_whole))
+        user: dict[str, str] = {"username": "shop"}
+        (other,) = asyncio.run(followers(members))
+        told = ask(other, Code.AUTH_CREATE_USER, {"password": SHOP}, **user)
+        assert done(ask(told.fields[ADMIN_ADDRESS], Code.AUTH_CREATE_USER, {"password": SHOP}, **user))
+        at_master = ask(asyncio.run(members.master()).address, Code.AUTH_GET_USER, **user).fields[ADMIN_ADDRESS]
+        assert at_master != told.fields[ADMIN_ADDRESS]
+        assert b"shop" in ask(at_master, Code.AUTH_GET_USER, **user).body
 
 
 def test_a_replica_without_a_master_changes_no_users(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from ...access.table import KEY, TABLE, AccessTable
 from ...errors import PyroError, RequestRefused
 from ...model.codes import ResponseCode
 from ...protocol.command import Command
+from ...protocol.headers.admin import ADMIN_ADDRESS
 from ...store.files.disk import Disk, FileMissing, read_whole, replace_durably
 from ...transport.client import RemotingClient
 from ..metadata.saving import SaveSoon, for_administrators
@@ -101,6 +102,10 @@ class AccessParts:
             handed_on = Command(command.code, fields=fields, body=command.body)
             try:
                 answer = await client.call(address, handed_on, HANDED_ON_S)
+                apart = answer.fields.get(ADMIN_ADDRESS) if answer.code == ResponseCode.NO_PERMISSION else None
+                if apart:  # the master refused before it changed anything
+                    address = apart
+                    answer = await client.call(address, handed_on, HANDED_ON_S)
             except PyroError as fault:
                 raise RequestRefused(
                     f"users are changed at the master of this set, {address}, which does not answer: {fault}",
