@@ -86,6 +86,15 @@ async def test_a_flood_of_strangers_fills_its_own_places_alone(tmp_path: Path) -
         await turns_until(lambda: not strangers.connections)
 
 
+async def test_strangers_leave_half_of_the_connections_of_a_listener(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, **ON, max_connections=6) as broker, sockets(broker.address, 6) as flood:
+        await asyncio.gather(*(ended(each) for each in flood[3:]))
+        assert strangers_of(broker).refused == {"stranger_connections": 3}
+        flood[0][1].transport.abort()
+        await turns_until(lambda: strangers_of(broker).connections == 2)
+        assert (await ask(broker, send_of(b"x"))).code == 0
+
+
 async def test_a_first_send_of_four_megabytes_passes_beside_a_flood_of_bytes(tmp_path: Path) -> None:
     large: dict[str, Any] = {"commit_log_file_bytes": 4 * FRAME, "stranger_bytes": 2 * FRAME}
     async with running_broker(tmp_path, **ON, **large) as broker:

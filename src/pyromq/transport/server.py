@@ -287,7 +287,9 @@ class Server:
     @property
     def _most_strangers(self) -> int | None:
         """Return how many of all connections may be strangers'; None: there is no limit of those."""
-        return None if self._quota is None else max(1, self._quota.shared.total // 2)
+        total = None if self._quota is None else self._quota.shared.total
+        limits = [each for each in (self._limits.connections, total) if each is not None]
+        return max(1, min(limits) // 2) if limits else None
 
     def _refuse(self, address: str, limit: str, value: int, **more: object) -> None:
         self.service.warn.warning("connection refused", peer=address, limit=limit, value=value, **more)
