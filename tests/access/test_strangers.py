@@ -21,9 +21,11 @@ from pyromq.namesrv.server import NameServer
 from pyromq.protocol.command import Command
 from pyromq.protocol.frame import encode_frame
 from pyromq.protocol.requests import RequestCode as Code
+from pyromq.testing.clock import ManualClock
 from pyromq.transport.address import parse_address
 from pyromq.transport.client import RemotingClient
 from pyromq.transport.connection.strangers import Strangers
+from pyromq.transport.limits import StrangerLimits
 from tests.access.matrix import ON, SUPER, is_refused, signed
 from tests.broker.running import Running, running_broker, turns_until
 from tests.metrics.scraping import scrape, value
@@ -109,6 +111,29 @@ async def test_a_first_send_of_four_megabytes_passes_beside_a_flood_of_bytes(tmp
             assert strangers.held <= 2 * FRAME
             assert broker.client._connections  # the signed one is there still
         await turns_until(lambda: not strangers.held)
+
+
+class Cut:
+    """A connection whose bytes are kept after it was cut: its requests are in work."""
+
+    is_open = True
+
+    def violation(self, event: str, **fields: object) -> None:
+        self.is_open = False
+
+    def recognised(self) -> None:
+        raise AssertionError("nobody has shown who he is")
+
+
+def test_no_more_are_cut_off_than_have_what_is_too_much() -> None:
+    strangers = Strangers(StrangerLimits(held_bytes=1000), ManualClock())
+    peers = [Cut() for _ in range(11)]
+    for peer in peers:
+        stranger = strangers.welcome(ATTACKER)
+        stranger.meet(peer)
+        stranger.hold(100)
+    assert [peer.is_open for peer in peers] == [False] + [True] * 10
+    assert strangers.refused == {"stranger_bytes": 1}
 
 
 @pytest.mark.parametrize("how", ["silent", "trickle", "refused"])

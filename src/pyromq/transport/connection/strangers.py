@@ -87,14 +87,16 @@ class Strangers:
             del self._hosts[host]
 
     def cut_off(self) -> None:
-        """Close connections while too much is kept."""
+        """Close connections that have what is too much."""
+        excess = self.held - self.limits.held_bytes
         for _ in range(_AT_ONCE):
-            if self.held <= self.limits.held_bytes:
+            if excess <= 0:
                 return
             host = max(self._hosts.values(), key=lambda one: one.held)
             blamed = next((one for one in host.keeping if one.peer is not None and one.peer.is_open), None)
             if blamed is None:
-                return  # what is in work is counted on until that has come to its end
+                return
+            excess -= blamed.held  # what is in work is counted on until that has come to its end
             blamed.cut("too much held for strangers", "stranger_bytes", self.limits.held_bytes)
 
 
