@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -249,6 +250,26 @@ def test_the_setting_is_an_address_that_may_be_open(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"adminListener = 10\.0\.0\.5:1: other machines might reach it"):
         BrokerConfig(**folder, **_at("10.0.0.5:1"))
     BrokerConfig(**ON, **folder, **_at("10.0.0.5:1"))
+
+
+async def test_an_own_port_is_none_for_it(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", 0))  # nobody else is given it
+        port = taken.getsockname()[1]
+        own: dict[str, dict[str, Any]] = {
+            "the main port": {"listen_port": port, "fast_listen_port": 0, "ha_listen_port": 0},
+            "the second port": {"fast_listen_port": port},
+            "the port for slaves": {"ha_listen_port": port},
+        }
+        for what, more in own.items():
+            with pytest.raises(ConfigError, match=rf"adminListener = 127\.0\.0\.1:{port}: this is {what}"):
+                async with running_broker(tmp_path / what, **more, **_at(f"127.0.0.1:{port}")):
+                    pass
+        config = NamesrvConfig(kv_config_path=tmp_path / "kv.json", listen_port=port, **_at(f"127.0.0.1:{port}"))
+        server = NameServer(Loaded(config), clock=SystemClock(), rng=random.Random(1))
+        with pytest.raises(ConfigError, match="this is the main port"):
+            await server.listen()
 
 
 def _at(address: str) -> dict[str, Any]:

@@ -161,6 +161,13 @@ class NameServer:
                 raise
             ways = f"pyromq up --namesrv-port PORT, pyromq namesrv --listen {host}:PORT"
             raise ConfigError(f"{fault} ({ways}, or listenPort in the configuration file)") from None
+        try:
+            self._config.administration.check_apart(administration, {"the main port": listening})
+        except ConfigError:
+            for each in (listening, administration):
+                if each is not None:
+                    each.close()
+            raise
         self.server.accept_on(listening)
         if administration is not None and self._apart is not None:
             self._apart.bound_to(administration, gethostname())

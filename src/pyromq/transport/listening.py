@@ -21,6 +21,7 @@ from ..errors import ConfigError
 from .address import socket_address
 
 _BACKLOG = 1024
+_ANY_HOST = frozenset(("0.0.0.0", "::"))
 
 
 class Listening(NamedTuple):
@@ -41,6 +42,17 @@ class Listening(NamedTuple):
             except OSError as fault:
                 host, port = each.getsockname()[:2]
                 raise ConfigError(_cannot_listen(host, port, fault)) from None
+
+    def meets(self, other: Listening) -> bool:
+        """Tell whether a connection could be for both: the system lets both be bound, and one of them listen."""
+        own = [(each.family, *each.getsockname()[:2]) for each in self.sockets]
+        others = [(each.family, *each.getsockname()[:2]) for each in other.sockets]
+        return any(
+            (family, port) == (its_family, its_port)
+            and (host == its_host or not _ANY_HOST.isdisjoint((host, its_host)))
+            for family, host, port in own
+            for its_family, its_host, its_port in others
+        )
 
     def copied(self) -> Listening:
         """Return the same sockets once more: who connects waits while one of them is open, whoever closes others."""

@@ -112,9 +112,19 @@ async def bind_ports(config: BrokerConfig) -> Ports:
     try:
         ports = ports._replace(grpc=await _bind_grpc(host, config))
         ports = ports._replace(ha=await _bind_ha(host, config, parse_address(main.address)[1]))
-        ports = ports._replace(admin=await config.part(AdminListenerSettings).bind_admin_listener())
+        administration = config.part(AdminListenerSettings)
+        ports = ports._replace(admin=await administration.bind_admin_listener())
         settings = config.part(MetricsSettings)
-        return ports._replace(metrics=await Exporting.bind(settings, config.allow_unauthenticated))
+        ports = ports._replace(metrics=await Exporting.bind(settings, config.allow_unauthenticated))
+        others = {
+            "the main port": ports.main,
+            "the second port (fastListenPort)": ports.fast,
+            "the port of gRPC clients (grpcServerPort)": ports.grpc,
+            "the port for slaves (haListenPort)": ports.ha,
+            "the port of metrics (metricsPromExporterPort)": ports.metrics,
+        }
+        administration.check_apart(ports.admin, others)
+        return ports
     except BaseException:
         ports.close()
         raise

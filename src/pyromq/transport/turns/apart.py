@@ -69,6 +69,17 @@ class AdminListenerSettings:
         except ConfigError as fault:
             raise ConfigError(f"adminListener = {self.admin_listener}: {fault}") from None
 
+    def check_apart(self, admin: Listening | None, ports: Mapping[str, Listening | None]) -> None:
+        """Raise ConfigError where it is another port of this server: both can be bound, and one listen alone.
+
+        `ports`: these, by what they are."""
+        for what, other in ports.items():
+            if admin is not None and other is not None and admin.meets(other):
+                raise ConfigError(
+                    f"adminListener = {self.admin_listener}: this is {what} of this server too, at {other.address}: "
+                    "name another port"
+                )
+
 
 def _never(_: Request) -> bool:
     return False
