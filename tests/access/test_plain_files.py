@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import traceback
 from pathlib import Path
 
 import pytest
@@ -158,6 +160,20 @@ def test_an_admin_with_permissions_has_no_others_for_messages() -> None:
     assert everything.fault("account", Resource.TOPIC, "X", (PUB,), "10.1.1.1") is None
 
 
+UNREADABLE = (  # each for another fault of PyYAML: a tag that it does not know, a KeyError, an AttributeError, ...
+    b"!secret-ish}]",
+    b"!secret-ish!x x}]",
+    b"*secret-ish}]",
+    b'"secret-ish\\q"}]',
+    b"!!bool secret-ish}]",
+    b"!!timestamp secret-ish}]",
+    b"!!int secret-ish}]",
+    b"!!int ''}]",
+    b"!!float " + b"1:" * 300 + b"1}]",
+    b"[" * 20_000,
+)
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -180,6 +196,8 @@ def test_an_admin_with_permissions_has_no_others_for_messages() -> None:
         (b"globalWhiteRemoteAddresses: [10.1.1.300]", "'10.1.1.300' is no address"),
         (b"accounts: !!python/object/apply:os.system [id]", "is no YAML"),
         (b"accounts: [2025-13-45]", "is no YAML"),
+        *((b"accounts: [{accessKey: abcdefg, secretKey: " + value, "is no YAML") for value in UNREADABLE),
+        (b"accounts: [{accessKey: abcdefg, secretKey: 0x" + b"f" * 5000 + b"}]", "in quotes"),
     ],
 )
 def test_what_is_no_such_file_is_refused_without_its_secrets(text: bytes, why: str) -> None:
@@ -215,11 +233,69 @@ def test_white_lists_are_read_as_in_rocketmq(text: str, inside: list[str], outsi
 
 @pytest.mark.parametrize(
     "text",
-    ["10.1.2", "10.1.2.{1", "10.1.2.1}", "10.1.2.5-1", "10.1.2.-1", "010.1.1.*", "a.b.c.*", "10.1.2.3/33", "5:*"],
+    [
+        "10.1.2",
+        "10.1.2.{1",
+        "10.1.2.1}",
+        "10.1.2.5-1",
+        "10.1.2.-1",
+        "010.1.1.*",
+        "a.b.c.*",
+        "10.1.2.3/33",
+        "5:*",
+        "1.2.3.4.5.6.7.8",
+    ],
 )
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is no address"):
         AddressList.parse(text)
+
+
+@pytest.mark.parametrize("loader", ["CSafeLoader", "SafeLoader"])
+@pytest.mark.parametrize("value", UNREADABLE)
+def test_neither_loader_of_yaml_shows_a_secret(value: bytes, loader: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import yaml
+
+    monkeypatch.setattr(yaml, "CSafeLoader", getattr(yaml, loader))
+    with pytest.raises(ConfigError, match="is no YAML") as fault:
+        read_file(b"accounts: [{accessKey: abcdefg, secretKey: " + value, "plain_acl.yml")
+    assert "secret-ish" not in "".join(traceback.format_exception(fault.value))
+
+
+def test_a_file_that_cannot_be_read_stands_in_no_others_way(tmp_path: Path) -> None:
+    folder, account = tmp_path / "conf" / "acl", "accounts: [{{accessKey: account, secretKey: {}}}]"
+    folder.mkdir(parents=True)
+    (tmp_path / "conf" / "plain_acl.yml").mkdir()  # no file at all
+    files = ReadFiles()
+    for secret in ("secret-of-old", "secret-of-now"):
+        (folder / "more.yml").write_text(account.format(secret))
+        assert files.take(contents(tmp_path))
+        assert [account.secret for _, account in files.accounts()] == [secret]
+        assert ["cannot be read" in fault for fault in files.faults.values()] == [True]
+    assert not files.take(contents(tmp_path))
+
+
+def test_folders_that_are_hidden_or_taken_away_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Kubernetes lays out a ConfigMap: the files point into a hidden folder, which is replaced at any time."""
+    folder = tmp_path / "conf" / "acl"
+    hidden, leaving = folder / "..2024_01", folder / "leaving"
+    for each in (hidden, leaving):
+        each.mkdir(parents=True)
+        (each / "users.yml").write_text("accounts: [{accessKey: account, secretKey: a-secret}]")
+    (folder / "..data").symlink_to(hidden.name)
+    (folder / "shown.yml").symlink_to("..data/users.yml")
+    looked_at: list[str] = []
+    scan = os.scandir
+
+    def scan_late(path: str | os.PathLike[str]) -> object:
+        looked_at.append(Path(path).name)
+        if Path(path) == leaving:
+            leaving.rename(tmp_path / "away")
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", scan_late)
+    assert list(contents(tmp_path)) == [folder / "shown.yml"]
+    assert looked_at == ["acl", "leaving"]
 
 
 def test_files_count_in_order_and_keep_what_was_whole(tmp_path: Path) -> None:

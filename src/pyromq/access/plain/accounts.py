@@ -28,6 +28,8 @@ from .addresses import NO_ADDRESSES, AddressList
 
 MOST_BYTES = 4 << 20
 _LEAST_CHARACTERS = 7  # of names and secrets, as RocketMQ has it
+# Of `!!bool x`, of a date that is none, of nesting without end: nothing of it is a YAMLError.
+_WHAT_PYYAML_RAISES = (ValueError, LookupError, AttributeError, TypeError, ArithmeticError, RecursionError)
 Permission = frozenset[Action]  # nothing in it: DENY
 _PUB_SUB = frozenset((Action.PUB, Action.SUB))
 _WORDS: dict[str, Permission] = {
@@ -85,14 +87,10 @@ def _yaml(data: bytes, file: str) -> Any:
         raise BrokenFile(f"{file} has more than {MOST_BYTES} bytes: that is no file of accounts")
     try:
         return yaml.load(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError as fault:  # its own text shows lines of the file
+    except (yaml.YAMLError, *_WHAT_PYYAML_RAISES) as fault:  # what it says may quote a secret: its line alone is told
         mark = getattr(fault, "problem_mark", None)
-        where = "" if mark is None else f" (line {mark.line + 1})"
-        raise BrokenFile(
-            f"{file} is no YAML{where}: {getattr(fault, 'problem', None) or 'it cannot be read'}"
-        ) from None
-    except (ValueError, RecursionError):  # of a date that is none, of nesting without end
-        raise BrokenFile(f"{file} is no YAML: it cannot be read") from None
+        where = "" if mark is None else f" in line {mark.line + 1}"
+        raise BrokenFile(f"{file} is no YAML that can be read{where}") from None
 
 
 def _account(account: Any, where: str) -> PlainAccount:
@@ -126,7 +124,10 @@ def _text(value: Any, where: str) -> str:
         return ""
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise BrokenFile(f"{where} is no text: put it in quotes")
-    return str(value).strip()
+    try:
+        return str(value).strip()
+    except ValueError:  # of thousands of digits
+        raise BrokenFile(f"{where} is no text: put it in quotes") from None
 
 
 def _addresses(value: Any, where: str) -> AddressList:

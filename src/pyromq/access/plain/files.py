@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -12,12 +13,13 @@ from .addresses import AddressList
 MAIN = "conf/plain_acl.yml"
 FOLDER = "conf/acl"
 _ENDINGS = (".yml", ".yaml")
+Found = bytes | str  # of a file; a text says why it cannot be read
 
 
-def contents(home: Path, main: str = MAIN) -> dict[Path, bytes]:
-    """Return the bytes of each file that is there, in the order in which their accounts count. BrokenFile: it cannot be
-    read. Blocks."""
-    found = {}
+def contents(home: Path, main: str = MAIN) -> dict[Path, Found]:
+    """Return the bytes of each file that is there, in the order in which their accounts count. BrokenFile: a folder
+    cannot be read. Blocks."""
+    found: dict[Path, Found] = {}
     for path in _paths(home, main):
         try:
             with path.open("rb") as file:
@@ -25,30 +27,35 @@ def contents(home: Path, main: str = MAIN) -> dict[Path, bytes]:
         except FileNotFoundError:
             continue
         except OSError as fault:
-            raise BrokenFile(f"{path} cannot be read: {fault.strerror}") from None
+            found[path] = f"{path} cannot be read: {fault.strerror}"
     return found
 
 
 def _paths(home: Path, main: str) -> Iterator[Path]:
-    folder, found = home / FOLDER, []
-    for path in folder.rglob("*"):
-        is_hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)  # of an editor, of Kubernetes
-        if path.suffix in _ENDINGS and not is_hidden and not path.is_dir():
-            found.append(path)
+    found = []
+    for folder, below, names in os.walk(home / FOLDER, onerror=_unreadable):
+        below[:] = [name for name in below if not name.startswith(".")]  # of Kubernetes, which removes them at any time
+        shown = (name for name in names if not name.startswith("."))  # others are an editor's
+        found += [path for path in map(Path(folder).joinpath, shown) if path.suffix in _ENDINGS]
     yield from sorted(found)
     if home / main not in found:
         yield home / main
+
+
+def _unreadable(fault: OSError) -> None:
+    if not isinstance(fault, FileNotFoundError | NotADirectoryError):
+        raise BrokenFile(f"{fault.filename} cannot be read: {fault.strerror}") from None
 
 
 class ReadFiles:
     """What the files say: of each its last state that was whole. `faults`: what is wrong with those that are not."""
 
     def __init__(self) -> None:
-        self._seen: dict[Path, bytes] = {}
+        self._seen: dict[Path, Found] = {}
         self._files: dict[Path, PlainFile] = {}
         self.faults: dict[Path, str] = {}
 
-    def take(self, found: Mapping[Path, bytes]) -> bool:
+    def take(self, found: Mapping[Path, Found]) -> bool:
         """Read what has changed. Returns whether anything has. A file that is gone says nothing any more."""
         changed = [path for path, data in found.items() if self._seen.get(path) != data]
         gone = self._seen.keys() - found.keys()
@@ -61,10 +68,12 @@ class ReadFiles:
         self._seen = dict(found)
         return bool(changed) or not is_same_order
 
-    def _read(self, path: Path, data: bytes) -> None:
+    def _read(self, path: Path, data: Found) -> None:
         self.faults.pop(path, None)
         before = self._files.get(path, PlainFile())
         try:
+            if isinstance(data, str):
+                raise BrokenFile(data)
             read = read_file(data, str(path))
             if not data.strip() and before.accounts:  # an editor that has only begun to write
                 raise BrokenFile(f"{path} is empty: it has `accounts: []` to have none")
