@@ -121,11 +121,12 @@ def _pattern(text: str) -> AddressPattern:
     network = network_of(text)
     if network is not None:
         return AddressPattern(text, _of_network(network))
+    is_6 = ":" in text
     try:
-        ranges = _ranges_of_6(text) if ":" in text else [_range(part, 10, 255) for part in text.split(".")]
+        ranges = _ranges_of_6(text) if is_6 else [_range(part, 10, 255) for part in text.split(".")]
     except ValueError:
         raise _no_address(text) from None
-    if len(ranges) not in (4, _PARTS_OF_6):
+    if len(ranges) != (_PARTS_OF_6 if is_6 else 4):
         raise _no_address(text)
     return AddressPattern(text, tuple(ranges))
 
