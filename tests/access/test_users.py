@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pyromq.access.sealing import SivSeal
 from pyromq.broker.config import BrokerConfig
 from pyromq.errors import ConfigError
 from pyromq.model.codes import ResponseCode
@@ -190,6 +191,22 @@ async def test_a_pull_that_waits_is_judged_again(tmp_path: Path) -> None:
         await turns_until(lambda: len(broker.broker.pulls.suspended) == 1)
         assert (await ask(broker, Code.AUTH_DELETE_ACL, subject="User:shop", resource="Topic:T")).code == 0
         assert (await waiting).code == ResponseCode.PULL_NOT_FOUND
+        assert is_refused(await pull(broker))
+
+
+async def test_a_change_that_cannot_be_kept_is_judged_by_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_broker(tmp_path, **ON) as broker:
+        await make_shop(broker, allow("Topic:T", "Pub", "Sub"), allow("Group:G", "Sub"))
+        assert [(await send(broker, "T")).code, (await pull(broker)).code] == [0, 0]  # known by a kernel from here on
+
+        def fail(seal: SivSeal, name: str, secret: str) -> str:
+            raise OSError("no random numbers")
+
+        monkeypatch.setattr(SivSeal, "close", fail)
+        assert (await ask(broker, Code.AUTH_UPDATE_USER, body={"userStatus": "disable"}, username="shop")).code != 0
+        assert is_refused(await send(broker, "T"))
         assert is_refused(await pull(broker))
 
 

@@ -89,9 +89,11 @@ class Directory:
                 self._decide_anew(name)
 
     def _changed(self, name: str) -> None:
-        for watcher in self._own_watchers:
-            watcher(name)
-        self._decide_anew(name)
+        try:
+            for watcher in self._own_watchers:
+                watcher(name)
+        finally:  # memory has the change: whatever fails, nobody decides by what was before
+            self._decide_anew(name)
 
     def _decide_anew(self, name: str) -> None:
         self.version += 1
