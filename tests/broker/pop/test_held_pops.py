@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from pyromq.broker.pop.walk import Walk
 from pyromq.protocol.command import Command
 from pyromq.protocol.requests import RequestCode
+from pyromq.transport.dispatch import Request, await_answer
 from tests.broker.peers import FakePeer
-from tests.broker.pop.popping import ack, bodies, pop, pop_answer, popped
+from tests.broker.pop.popping import ack, bodies, pop, pop_answer, popped, request
 from tests.broker.virtual import Virtual, virtual_broker
 
 
@@ -208,3 +210,20 @@ async def test_a_reset_wakes_who_waits(broker: Virtual) -> None:
     assert answer.code == 0, answer.remark
     await broker.clock.settle()
     assert bodies(popped(await task)) == ["first"]
+
+
+async def test_who_loses_his_rights_before_his_pop_looks_at_the_medium_does_not_wait(
+    broker: Virtual, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look begins a turn after the pop was judged."""
+
+    async def nothing() -> None: ...
+
+    monkeypatch.setattr(Walk, "go", lambda walk, ticket, source: nothing())
+    texts = {name: str(value) for name, value in request(pollTime=10_000, bornTime=broker.clock.now_ms()).items()}
+    command = Command(code=RequestCode.POP_MESSAGE, opaque=77, fields=texts)
+    answer = broker.broker.listeners.dispatchers["main"](Request(command, broker.peer, broker.clock.monotonic()))
+    broker.broker._rights_changed("somebody")
+    reply = await await_answer(answer)
+    assert reply is not None
+    assert (reply.code, waiting(broker)) == (210, 0)

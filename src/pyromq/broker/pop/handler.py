@@ -62,7 +62,9 @@ class PopHandler:
         ticket = self._checked(request)
         self.pulled.note_pop(request.peer, ticket.header.topic, ticket.header.consumer_group)
         pending = self._search(ticket)
-        return self._answer(ticket) if pending is None else self._answer_later(ticket, pending)
+        if pending is None:
+            return self._answer(ticket)
+        return self._answer_later(ticket, pending, self.held.dismissals)
 
     def _checked(self, request: Request, born_ms: int = 0) -> PopTicket:
         header = request.header
@@ -93,10 +95,10 @@ class PopHandler:
         self._looks += 1
         return revive_queue, self.pick(queue_order.CHANCES)
 
-    async def _answer_later(self, ticket: PopTicket, pending: Awaitable[None]) -> Reply | None:
-        before = self.held.dismissals
+    async def _answer_later(self, ticket: PopTicket, pending: Awaitable[None], dismissals: int) -> Reply | None:
+        """Answer after the look. `dismissals`: as it was when the pop was judged, a turn before this begins."""
         await pending
-        if self.held.dismissals != before and not ticket.records:
+        if self.held.dismissals != dismissals and not ticket.records:
             return ticket.reply(ResponseCode.POLLING_TIMEOUT)  # it may not wait any more: its client asks again
         return self._answer(ticket)
 
