@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
+from pyromq.model.codes import ResponseCode
+from pyromq.protocol.requests import RequestCode as Code
 from pyromq.store.config import FlushMode
 from pyromq.store.queues.consume_queue import ConsumeQueue
+from tests.access.matrix import ON, is_refused
+from tests.access.test_users import PASSWORD, allow, ask, make_shop, send
 from tests.broker.running import Running, running_broker, turns_until
 from tests.wire import decode_messages
 
@@ -39,6 +43,10 @@ class Helper:
 async def filled(broker: Running) -> Helper:
     for number in range(MESSAGES):
         assert (await broker.send(body=b"%d" % number)).code == 0
+    return helper_of(broker)
+
+
+def helper_of(broker: Running) -> Helper:
     helper = Helper()
     broker.broker.store._reading.run_blocking = helper
     return helper
@@ -96,3 +104,33 @@ async def test_cold_entries_without_a_match_are_answered_as_warm_ones(
         cold = await broker.pull(offset=2, tags="none")
         assert helper.reads == 1
         assert (cold.code, cold.remark, cold.fields) == (warm.code, warm.remark, warm.fields)
+
+
+@pytest.mark.parametrize("cold", ["entries", "records", "records before an expression"])
+async def test_who_loses_his_rights_meanwhile_does_not_get_what_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cold: str
+) -> None:
+    async with running_broker(tmp_path, **ON, enable_property_filter=True) as broker:
+        await make_shop(broker, allow("Topic:T", "Pub", "Sub"), allow("Group:G", "Sub"))
+        for _ in range(40):
+            assert (await send(broker, "T")).code == 0
+        fields = {"consumerGroup": "G", "topic": "T", "queueId": "0", "queueOffset": "3", "maxMsgNums": "32"}
+        fields |= {"sysFlag": "6", "commitOffset": "0", "suspendTimeoutMillis": "15000", "subVersion": "0"}
+        fields |= {"subscription": "*"}
+        if cold == "entries":
+            monkeypatch.setattr(ConsumeQueue, "is_resident", lambda queue, offset, scan: False)
+            monkeypatch.setattr(ConsumeQueue, "warm", lambda queue, offset, scan: None)
+        else:
+            monkeypatch.setattr(type(broker.broker.store.reader), "read_resident", lambda reader, ranges: None)
+        if cold == "records before an expression":
+            fields |= {"subscription": "n IS NULL", "expressionType": "SQL92"}
+        helper = helper_of(broker)
+        pulling = asyncio.create_task(ask(broker, Code.PULL_MESSAGE, "shop", PASSWORD, **fields))
+        await turns_until(lambda: helper.reading == 1)
+        assert (await ask(broker, Code.AUTH_UPDATE_USER, body={"userStatus": "disable"}, username="shop")).code == 0
+        helper.go.set()
+        answer = await pulling
+        assert (answer.code, answer.fields["nextBeginOffset"]) == (ResponseCode.PULL_NOT_FOUND, "3")
+        assert bytes(answer.body) == b""
+        assert (helper.reads, len(broker.broker.pulls.suspended)) == (1, 0)  # and nothing more is read for it
+        assert is_refused(await ask(broker, Code.PULL_MESSAGE, "shop", PASSWORD, **fields))

@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 from pyromq.broker.clients.pulled_queues import SILENT_S
+from pyromq.broker.pop.young.aging import Aging
+from pyromq.model.codes import ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.requests import RequestCode
+from pyromq.transport.dispatch import Request, await_answer
 from tests.broker.peers import FakePeer
 from tests.broker.pop.popping import bodies, pop
 from tests.broker.virtual import START_MS, Virtual, virtual_broker
@@ -138,3 +141,35 @@ async def test_a_member_that_pulls_again_gets_what_nobody_acknowledged(broker: V
     assert await again(version=2) == [b"0", b"1"]
     await beat(broker, POPPER, T=1)
     assert await again(version=2) == [b"0", b"1"]
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+async def test_who_loses_his_rights_while_the_queue_is_left_does_not_wait_there(
+    broker: Virtual, monkeypatch: pytest.MonkeyPatch, is_begun: bool
+) -> None:
+    """Whether leaving has begun by then, or is to begin in the next turn."""
+    left, leaving = asyncio.Event(), Aging.leave_lane
+
+    async def leave_slowly(aging: Aging, group: str, topic: str, queue_id: int) -> None:
+        await left.wait()
+        await leaving(aging, group, topic, queue_id)
+
+    monkeypatch.setattr(Aging, "leave_lane", leave_slowly)
+    await popped(broker)
+    broker.peer = PULLER
+    fields: dict[str, Any] = {"consumerGroup": "G", "topic": "T", "queueId": 0, "queueOffset": 1, "maxMsgNums": 32}
+    fields |= {"sysFlag": 7, "commitOffset": 1, "suspendTimeoutMillis": 15_000, "subscription": "*", "subVersion": 0}
+    texts = {name: str(value) for name, value in fields.items()}
+    command = Command(code=RequestCode.PULL_MESSAGE, opaque=77, fields=texts)
+    answer = broker.broker.listeners.dispatchers["main"](Request(command, PULLER, broker.clock.monotonic()))
+    if is_begun:
+        pulling = asyncio.ensure_future(await_answer(answer))
+        await broker.clock.settle()
+        broker.broker._rights_changed("somebody")
+    else:
+        broker.broker._rights_changed("somebody")
+        pulling = asyncio.ensure_future(await_answer(answer))
+    left.set()
+    reply = await pulling
+    assert reply is not None
+    assert (reply.code, len(broker.broker.pulls.suspended)) == (ResponseCode.PULL_NOT_FOUND, 0)

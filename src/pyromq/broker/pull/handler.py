@@ -18,14 +18,14 @@ from ...protocol.headers.pull import PullMessage
 from ...protocol.pulls import PullFlag
 from ...store.log.reader import GetStatus, Selection
 from ...store.message_store import MessageStore
-from ...transport.dispatch import Answer, Reply, Request, RequestOf, await_answer, failed
+from ...transport.dispatch import Answer, Reply, RequestOf, await_answer, failed
 from ..config import BrokerConfig
 from ..metadata.offsets import Offsets
 from ..reading.long_poll import SuspendedPull
 from ..reading.popped import PoppedLanes
 from ..reading.queue_reads import QueueReads
 from ..reading.slow_readers import Backlog
-from .checks import Allowed, PullChecks
+from .checks import PullChecks
 from .slave_reads import SlaveReads
 from .suspended import SuspendedPulls
 from .tickets import AnyTicket, KernelTicket, Ticket, reply_to, search_of
@@ -70,24 +70,25 @@ class PullHandler:
         self.slave_reads.check()
         header = request.header
         allowed = self.checks.check(header, request.command.code, self.live.config)
+        # Now, not where a coroutine begins: that is a turn later.
+        ticket = Ticket(request, header, allowed, self.suspended.dismissals)
         if self.pops is not None:
             leaving = self.pops.leave_for(request.peer, header.topic, header.consumer_group, header.queue_id)
             if leaving is not None:
-                return self._pull_after(leaving, request, header, allowed)
-        return self._pull(request, header, allowed)
+                return self._pull_after(leaving, ticket)
+        return self._pull(ticket)
 
-    async def _pull_after(
-        self, leaving: Awaitable[None], request: Request, header: PullMessage, allowed: Allowed
-    ) -> Reply | None:
+    async def _pull_after(self, leaving: Awaitable[None], ticket: Ticket) -> Reply | None:
         await leaving
-        return await await_answer(self._pull(request, header, allowed))
+        if self._is_dismissed(ticket):
+            return self._dismissal(ticket, ticket.header.queue_offset)
+        return await await_answer(self._pull(ticket))
 
-    def _pull(self, request: Request, header: PullMessage, allowed: Allowed) -> Answer:
-        config = self.live.config
+    def _pull(self, ticket: Ticket) -> Answer:
+        config, header = self.live.config, ticket.header
         topic, group, queue_id = header.topic, header.consumer_group, header.queue_id
         commits = header.sys_flag & PullFlag.COMMIT_OFFSET
         self.note_pull(topic, group, queue_id, header.queue_offset, header.commit_offset if commits else -1)
-        ticket = Ticket(request, header, allowed)
         reset = self.offsets.take_reset(topic, group, queue_id, header.queue_offset)
         if reset is not None:
             return self._reset(ticket, reset)
@@ -126,6 +127,8 @@ class PullHandler:
         config = self.live.config
         search = search_of(ticket, ticket.header.queue_offset, config)
         selection = await self.reads.match_cold(search, ticket.allowed.wanted, unread, config)
+        if self._is_dismissed(ticket):
+            return self._dismissal(ticket, search.offset)
         return await await_answer(self._answer_selection(ticket, selection, config))
 
     def _answer_selection(self, ticket: Ticket, selection: Selection, config: BrokerConfig) -> Answer:
@@ -142,6 +145,8 @@ class PullHandler:
         ticket.begun = self.clock.monotonic()
         search = search_of(ticket, ticket.header.queue_offset, config)
         found = await self.reads.find_cold(search, ticket.allowed.wanted, config)
+        if self._is_dismissed(ticket):
+            return self._dismissal(ticket, search.offset)
         if found.unread is not None and found.selection.status is not GetStatus.FOUND:
             return await self._filter_cold(ticket, found.unread)
         return await await_answer(self._answer_selection(ticket, found.selection, config))
@@ -159,6 +164,8 @@ class PullHandler:
     async def _found_cold(self, ticket: Ticket, selection: Selection) -> Reply:
         """Answer with what a helper thread reads from the medium, or with the request to come again later."""
         read = await self.reads.read_cold(ticket.header.consumer_group, selection, self.live.config)
+        if self._is_dismissed(ticket):
+            return self._dismissal(ticket, ticket.header.queue_offset)
         if read.records is None:
             return reply_to(ticket, ResponseCode.PULL_RETRY_IMMEDIATELY, "COLD_DATA_FLOW_CONTROL", read.selection)
         return self._hand_out(ticket, read.selection, read.records, from_disk=True)
@@ -205,7 +212,7 @@ class PullHandler:
             if frames is not None:
                 ticket.connection.send_now(frames)
                 return None
-            ticket = pull.ticket = ticket.decoded()
+            ticket = pull.ticket = ticket.decoded(self.suspended.dismissals)
         return ticket
 
     def _retry(self, pull: SuspendedPull[AnyTicket]) -> bool:
@@ -251,11 +258,21 @@ class PullHandler:
 
     def _dismiss(self, pull: SuspendedPull[AnyTicket]) -> None:
         """Answer that nothing has come."""
-        ticket = pull.ticket.decoded() if isinstance(pull.ticket, KernelTicket) else pull.ticket
-        queue = self.store.queues.get(pull.topic, pull.queue_id)
+        ticket = pull.ticket
+        if isinstance(ticket, KernelTicket):
+            ticket = ticket.decoded(self.suspended.dismissals)
+        self._send(ticket, self._dismissal(ticket, pull.offset))
+
+    def _is_dismissed(self, ticket: Ticket) -> bool:
+        """Return whether all pulls were dismissed since this one was judged, while it neither waited nor had an
+        answer: it may not wait any more, nor have what was read for it."""
+        return ticket.dismissals != self.suspended.dismissals
+
+    def _dismissal(self, ticket: Ticket, offset: int) -> Reply:
+        queue = self.store.queues.get(ticket.header.topic, ticket.header.queue_id)
         low = 0 if queue is None else queue.min_offset
-        nothing = Selection(GetStatus.OFFSET_OVERFLOW_ONE, (), pull.offset, low, pull.offset)
-        self._send(ticket, self._answer_nothing(ticket, nothing))
+        nothing = Selection(GetStatus.OFFSET_OVERFLOW_ONE, (), offset, low, offset)
+        return self._answer_nothing(ticket, nothing)
 
     def _send(self, ticket: Ticket, answer: Reply | Awaitable[Reply]) -> None:
         if isinstance(answer, Reply):

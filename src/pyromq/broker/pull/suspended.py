@@ -28,13 +28,15 @@ AT_ONCE = 64  # pulls in a turn: about a millisecond
 @dataclass(slots=True, eq=False, repr=False)
 class SuspendedPulls:
     """Event loop only. `retry`: something new is there. `end`: the pull is to be answered whatever is found. Both
-    say whether that took long: then others have their turn first. `dismiss` answers without looking."""
+    say whether that took long: then others have their turn first. `dismiss` answers without looking. `dismissals` tells
+    who read for long whether all were dismissed meanwhile."""
 
     clock: Clock
     arrivals: Arrivals
     retry: Serve
     end: Serve
     dismiss: Callable[[SuspendedPull[AnyTicket]], None]
+    dismissals: int = 0
     _watched: set[str] = field(default_factory=set)  # topics that pulls wait on, or did a moment ago
     _pulls: LongPoll[AnyTicket] = field(default_factory=LongPoll)
     _arrived: dict[tuple[str, int], QueueTail] = field(default_factory=dict)
@@ -92,6 +94,7 @@ class SuspendedPulls:
 
     def dismiss_all(self) -> None:
         """Answer every pull that nothing has come, whatever has: who asks again is judged anew."""
+        self.dismissals += 1
         for pull in self._take_all():
             self.dismiss(pull)
 

@@ -25,6 +25,7 @@ class Ticket:
     request: Request
     header: PullMessage
     allowed: Allowed
+    dismissals: int  # of all pulls until this one was judged
     begun: float = 0.0  # when the search that is under way began
 
     @property
@@ -48,9 +49,9 @@ class KernelTicket:
     def size(self) -> int:
         return len(self.frame)
 
-    def decoded(self) -> Ticket:
+    def decoded(self, dismissals: int) -> Ticket:
         request: Request = RequestOf(decode_frames(self.frame)[0][0], self.connection, on_answer=self.on_answer)
-        return Ticket(request, request.header, self.allowed)
+        return Ticket(request, request.header, self.allowed, dismissals)
 
 
 AnyTicket: TypeAlias = Ticket | KernelTicket
