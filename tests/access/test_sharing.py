@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from pyromq.access.forms import policies_of
 from pyromq.access.settings import AccessSettings
 from pyromq.access.sharing.announcing import UserSharing
-from pyromq.access.users import User, UserStatus
+from pyromq.access.users import User, UserStatus, UserType
 from pyromq.ambient import SystemClock
 from pyromq.errors import ConnectionLost, RequestRefused
 from pyromq.protocol.bodies.groups import AclInfo, PolicyEntryInfo, PolicyInfo
-from pyromq.protocol.bodies.own import UserChanges, UserChangesAnswer
+from pyromq.protocol.bodies.own import SharedUser, UserChanges, UserChangesAnswer
 from pyromq.protocol.requests import RequestCode
 from tests.access.sharing_servers import Memory, server_with
 
@@ -142,3 +143,104 @@ async def test_only_servers_with_the_same_credentials_are_heard() -> None:
     stranger.table.directory.create(User("mine", ("secret of mine",)))
     await stranger.telling.round()
     assert a.known == {}
+
+
+# --- somebody who has registered as a broker, and answers what he likes -----------------------------------------------
+
+
+class Impostor:
+    """Keeps what he is sent, and answers the same entries to every question. He has no inner credentials."""
+
+    def __init__(self, wanted: list[str]) -> None:
+        self.wanted, self.entries, self.heard = wanted, list[SharedUser](), dict[str, SharedUser]()
+
+    async def ask(self, _: str, told: UserChanges) -> UserChangesAnswer:
+        row = RequestCode.SHARE_USERS
+        for entry in row.takes.read_body(row.takes.write_body(told)).entries:
+            self.heard[entry.name] = entry
+        answer = UserChangesAnswer(is_same=False, entries=self.entries, wanted=self.wanted)
+        return row.gives.read_body(row.gives.write_body(answer))
+
+
+LATER = 1_000_000_000_000_000
+
+
+async def before_impostor(*wanted: str) -> tuple[World, Server, Impostor, UserSharing]:
+    world, impostor = World(), Impostor(list(wanted))
+    server = world.start("a")
+    for name in ("eve", "root"):
+        server.table.directory.create(User(name, ("secret of " + name,)))
+
+    async def peers() -> list[str]:
+        return ["impostor"]
+
+    telling = UserSharing(server.exchange, impostor.ask, peers, lambda all_, most: all_[:most], SystemClock())
+    await telling.round()
+    return world, server, impostor, telling
+
+
+async def test_who_has_no_inner_credentials_changes_nothing_by_what_he_answers() -> None:
+    _, server, impostor, telling = await before_impostor("eve", "root")
+    before, stamps = server.table.directory.snapshot(), dict(server.table.stamps.by_name)
+    eve, root = impostor.heard["eve"], impostor.heard["root"]
+    assert eve.user is not None
+    assert root.user is not None
+    all_topics = [
+        {"policyType": "Custom", "entries": [{"resource": "Topic:*", "actions": ["All"], "decision": "Allow"}]}
+    ]
+    newer = replace(eve, changed_ms=LATER)
+    forged = [
+        newer,
+        replace(eve, changed_by="z"),
+        replace(newer, user=replace(eve.user, type="Super")),
+        replace(newer, user=replace(eve.user, status="disable")),
+        replace(newer, user=replace(eve.user, secrets=[])),
+        replace(newer, policies=all_topics),
+        replace(newer, proof=root.proof),
+        replace(newer, proof=""),
+        replace(newer, proof="\u00e9"),
+        replace(newer, proof=eve.user.secrets[0]),
+        replace(newer, name="mallory"),
+        replace(root, user=None, changed_ms=LATER),
+        replace(root, user=None, changed_ms=LATER, proof=""),
+        SharedUser(name="mallory", changed_ms=LATER, changed_by="z", user=None, policies=[]),
+    ]
+    for entry in forged:
+        impostor.entries = [entry]
+        await telling.round()
+        assert server.table.directory.snapshot() == before, entry
+        assert dict(server.table.stamps.by_name) == stamps, entry
+
+
+async def test_a_genuine_entry_that_is_old_loses_by_its_stamp() -> None:
+    _, server, impostor, telling = await before_impostor("eve")
+    impostor.entries = [impostor.heard["eve"]]
+    server.table.directory.update("eve", None, None, UserStatus.DISABLED)
+    await telling.round()
+    assert server.table.directory.users["eve"].status is UserStatus.DISABLED
+    impostor.entries = [impostor.heard["eve"]]
+    server.table.directory.delete("eve")
+    await telling.round()
+    assert server.table.directory.find("eve") is None
+
+
+async def test_what_both_secrets_of_the_inner_user_have_proved_counts_while_he_is_rotated() -> None:
+    world = World()
+    a, b = world.start("a"), world.start("b", '{"accessKey":"inner","secretKey":"another"}')
+    a.table.directory.create(User("shop", ("secret of shop",)))
+    a.table.directory.create(User("gone", ("secret of gone",)))
+    for each in (a, b):
+        each.table.directory.update("inner", "another", None, None, keep_old=True)
+    b.table.directory.update("inner", "short", None, None, keep_old=True)
+    await a.telling.round()
+    assert set(a.known) == set(b.known) == {"shop", "gone"}
+    b.table.directory.delete("gone")
+    await b.telling.round()
+    assert set(a.known) == set(b.known) == {"shop"}
+
+
+async def test_a_server_proves_nothing_of_users_that_it_does_not_share() -> None:
+    _, server, impostor, telling = await before_impostor("fetched", "nobody")
+    server.table.directory.cache("fetched", User("fetched", ("secret of an impostor",), UserType.SUPER), ())
+    await telling.round()
+    assert impostor.heard == {}

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pyromq.access.directory import Directory
+from pyromq.access.users import User
 from pyromq.errors import ConnectionLost, RequestRefused
 from pyromq.gateway.config import GatewayConfig
 from pyromq.gateway.fetched_users import MOST_STRANGERS, FetchedUsers
@@ -132,6 +133,28 @@ async def test_what_other_servers_tell_of_a_user_counts() -> None:
     users = users_of(broker, clock, "shop")
     await users.learn("shop")
     assert users.directory.find("shop") is None
+
+
+async def test_who_is_known_by_sharing_is_neither_replaced_nor_promoted_nor_forgotten() -> None:
+    broker, clock, shared = Broker(), ManualClock(), set[str]()
+    users = Users(broker, clock, shared, user_cache_refresh_seconds=20)
+    for name in ("shop", "other"):
+        broker.put(name, "Pub", password="an impostor's", user_type="Super")
+    await users.learn("shop")
+    known = {name: User(name, ("his",)) for name in ("shop", "other")}
+    for name, user in known.items():
+        shared.add(name)
+        users.directory.become(name, user, ())
+    await users.learn("other")  # was asked for already when a server told of him
+    for answered in (broker.users, {}):
+        broker.users = answered
+        await clock.advance(21)
+        assert all(users.is_known(name) for name in known)
+        await settled()
+        assert dict(users.directory.users) == known
+        assert not users.directory.policies
+    assert broker.asked.count("shop") == 3
+    await users.close()
 
 
 async def test_who_may_not_see_passwords_lets_nobody_in() -> None:

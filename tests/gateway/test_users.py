@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 import pyromq
+from pyromq.access.directory import Directory
+from pyromq.access.sharing.entries import entry_of
+from pyromq.access.sharing.stamps import ChangeStamp
 from pyromq.access.signatures import Signer
 from pyromq.ambient import SystemClock
 from pyromq.audit.opening import audit_log
@@ -22,7 +25,7 @@ from pyromq.gateway.server import Gateway
 from pyromq.model.codes import ResponseCode
 from pyromq.protocol.access import Action, NameIn, Resource
 from pyromq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
-from pyromq.protocol.bodies.own import SharedUser, UserChanges
+from pyromq.protocol.bodies.own import UserChanges
 from pyromq.protocol.command import Command
 from pyromq.protocol.grpc import v2
 from pyromq.protocol.requests import ROWS
@@ -346,7 +349,8 @@ async def test_only_servers_tell_a_gateway_of_users(cluster: Secured) -> None:
         assert listeners is not None
         (peer,) = listeners.peers
         row = Code.SHARE_USERS
-        deleted = SharedUser(name=SUPER, changed_ms=1 << 50, changed_by="x", user=None, policies=[])
+        seal = gateway.users._exchange.seal
+        deleted = entry_of(Directory(), SUPER, ChangeStamp(1 << 50, "x"), seal)
         for secret in ("", "guessed", "of servers"):
             command = Command(code=row.code, body=row.takes.write_body(UserChanges(digest="", entries=[deleted])))
             if secret:

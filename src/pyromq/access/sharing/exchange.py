@@ -9,6 +9,7 @@ digest, entries ->              those
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
@@ -29,11 +30,13 @@ from .stamps import NEVER, ChangeStamp
 
 log = logs.get("pyromq.access")
 _LEAST_PHRASE = 16
+_PROVED = b"pyromq shared user 1\n"  # no request that is signed with the same secret begins so
 
 
 class InnerSeal:
-    """Seals with the inner credentials of the settings. What one of the inner user's secrets has sealed opens too, so
-    that they are replaced while servers run: first his secret is rotated, then their settings are changed."""
+    """Seals and proves with the inner credentials of the settings. What was done with one of the inner user's secrets
+    counts too, so that they are replaced while servers run: first his secret is rotated, then their settings are
+    changed."""
 
     def __init__(self, table: AccessTable, inner: NamedSecret) -> None:
         self._table, self._inner = table, inner
@@ -48,11 +51,24 @@ class InnerSeal:
         return self._of(self._inner.secret).close(owner, secret)
 
     def open(self, owner: str, sealed: str) -> str:
-        user = self._table.directory.find(self._inner.name)
-        for secret in (self._inner.secret, *(() if user is None else user.secrets)):
+        for secret in self._valid():
             with suppress(ConfigError):
                 return self._of(secret).open(owner, sealed)
         raise ConfigError(f"the secret of user {owner!r} was sealed with other inner credentials than this server has")
+
+    def prove(self, content: bytes) -> str:
+        return _proof(self._inner.secret, content)
+
+    def is_proof(self, proof: str, content: bytes) -> bool:
+        return any(hmac.compare_digest(proof.encode(), _proof(s, content).encode()) for s in self._valid())
+
+    def _valid(self) -> tuple[str, ...]:
+        user = self._table.directory.find(self._inner.name)
+        return (self._inner.secret, *(() if user is None else user.secrets))
+
+
+def _proof(secret: str, content: bytes) -> str:
+    return hmac.new(secret.encode(), _PROVED + content, "sha256").hexdigest()
 
 
 class UserExchange:
@@ -68,11 +84,13 @@ class UserExchange:
         return self._table.stamps.digest
 
     def question(self, names: Iterable[str] = (), *, with_stamps: bool = False) -> UserChanges:
-        """Return what to tell another server: these users, or what it needs to find out who is not the same there."""
+        """Return what to tell another server: these users, or what it needs to find out who is not the same there.
+
+        Of who is not known by sharing nothing is told: what others say of him is not proved by this server."""
         stamps = self._table.stamps
         return UserChanges(
             digest=stamps.digest,
-            entries=[self.entry(name) for name in names],
+            entries=[self.entry(name) for name in names if name in stamps.by_name],
             stamps=dict(stamps.by_name) if with_stamps else None,
         )
 
@@ -112,14 +130,14 @@ class UserExchange:
         try:
             user, policies = self.read(entry)
         except (ConfigError, RequestRefused, msgspec.ValidationError):
-            log.warning("a user is not taken: the other server has other inner credentials", user=entry.name)
+            log.warning("a user is not taken: who tells of him has other inner credentials, or none", user=entry.name)
             return False
         self._table.take(entry.name, user, policies, stamp)
         return True
 
     def read(self, entry: SharedUser) -> tuple[User | None, Policies]:
-        """Return what an entry says. ConfigError: it was sealed with other inner credentials; RequestRefused or
-        ValidationError: nonsense."""
+        """Return what an entry says. ConfigError: it was made with other inner credentials, or changed by somebody
+        without them; RequestRefused or ValidationError: nonsense."""
         return read_entry(entry, self.seal)
 
     def entry(self, name: str) -> SharedUser:

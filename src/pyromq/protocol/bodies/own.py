@@ -322,13 +322,14 @@ class SharedUserRow(OwnBody, kw_only=True):
 
 
 class SharedUser(OwnBody, kw_only=True):
-    """`user` None: he was deleted."""
+    """`user` None: he was deleted. `proof`: by the inner credentials, of everything else in it."""
 
     name: str
     changed_ms: int
     changed_by: str
     user: SharedUserRow | None
     policies: list[Any]
+    proof: str = ""
 
 
 class UserChanges(OwnBody, kw_only=True):
