@@ -13,6 +13,7 @@ from pyromq.model.codes import ResponseCode
 from pyromq.protocol.requests import RequestCode as Code
 from pyromq.testing.clock import ManualClock
 from pyromq.transport.connection.buffered_bytes import BufferedBytes
+from pyromq.transport.connection.connection import Connection
 from pyromq.transport.dispatch import Dispatcher, Reply, Request
 from pyromq.transport.limits import Limits
 from pyromq.transport.memory import MemoryNetwork, pair
@@ -334,6 +335,27 @@ async def test_without_memory_for_what_came_the_connection_ends_and_who_has_stal
         "no memory: too much is held for peers",
     ]
     assert server.service.buffered_bytes == 0
+
+
+async def test_a_feed_that_has_its_own_peer_cut_off_leaves_nothing_counted(
+    make_server: MakeServer, clock: ManualClock
+) -> None:
+    def feed(connection: FeedConnection, data: memoryview) -> Fed:
+        if b"LAST" in bytes(data):
+            assert isinstance(connection, Connection)
+            connection.abort("too much held for peers")
+        return NOTHING
+
+    server = make_server(Dispatcher({ECHO: echo}), feed=feed)
+    for first, rest in ((0, 3), (100, 0), (100, 3)):  # bytes of a frame before the last, and of one behind it
+        peer = raw_peer(server, f"peer:{first + rest}")
+        wire = frames(command(), command(body=b"LAST" * 100), command())
+        last = len(frames(command()))
+        peer.write(wire[: last + first])
+        await clock.settle()
+        peer.write(wire[last + first : len(wire) - last + rest])
+        await peer.lost()
+        assert server.service.buffered_bytes == 0
 
 
 async def test_a_handler_without_memory_refuses_its_request(make_server: MakeServer, caplog: Logs) -> None:

@@ -5,11 +5,15 @@ Those of handlers wait as tasks (`gate.py`); those that a kernel has made wait h
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from dataclasses import dataclass, field
 
+from ... import logs
 from ...ambient import Clock
 from ...transport.peer import FramePeer
+
+log = logs.get("pyromq.broker")
 
 HELD_S = 0.1  # well within the time-outs of clients
 
@@ -28,14 +32,26 @@ class HeldRefusals:
         if not self._waiting:
             self.clock.call_later(HELD_S, self._leave)
         self._waiting.append((self.clock.monotonic() + HELD_S, peer, answers))
-        peer.replies_pending(len(answers))
+        # Soon, as the peer may be cut off for it: its connection is in the midst of what the kernel was fed.
+        asyncio.get_running_loop().call_soon(peer.replies_pending, len(answers))
 
     def _leave(self) -> None:
         now = self.clock.monotonic()
-        while self._waiting and self._waiting[0][0] <= now:
-            _, peer, answers = self._waiting.popleft()
-            peer.replies_pending(-len(answers))
-            if peer.is_open:
-                peer.send_now(answers)
-        if self._waiting:
-            self.clock.call_later(max(0.0, self._waiting[0][0] - now), self._leave)
+        try:
+            while self._waiting and self._waiting[0][0] <= now:
+                _, peer, answers = self._waiting.popleft()
+                _answer(peer, answers)
+        finally:
+            if self._waiting:
+                self.clock.call_later(max(0.0, self._waiting[0][0] - now), self._leave)
+
+
+def _answer(peer: FramePeer, answers: bytes) -> None:
+    """Send what was held back. Whatever is wrong with one peer ends that peer's connection and nothing else."""
+    try:
+        peer.replies_pending(-len(answers))
+        if peer.is_open:
+            peer.send_now(answers)
+    except Exception:
+        log.exception("a refusal could not be sent", peer=peer.address)
+        peer.close("internal error while sending")

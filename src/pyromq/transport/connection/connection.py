@@ -286,6 +286,9 @@ class Connection(asyncio.BufferedProtocol):
         tail_before = self._inbox.tail_bytes
         feed = self._owner.feed if self.stranger is None else feed_nothing
         fed, commands = self._inbox.receive(feed, self, data, fed)
+        if self.was_cut:
+            self._forget_received(len(data) if tail_before else 0)
+            return
         tail = self._inbox.tail_bytes
         self._note_frames(bool(commands or fed.used), tail)
         if tail != tail_before:
@@ -304,6 +307,11 @@ class Connection(asyncio.BufferedProtocol):
             self._hand_out(commands, tail_before + len(data) - tail)
         if fed.drain:
             self._flow.drain()
+
+    def _forget_received(self, uncounted: int) -> None:
+        """Forget what a feed was given that cut us off. `uncounted`: dropped with the tail, which they had joined."""
+        self._inbox.drop()
+        self._account(uncounted)
 
     def _note_frames(self, are_whole: bool, tail: int) -> None:
         """Note whether whole frames have come, and how much of the next: that is due within its time."""
