@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pyromq.broker.quotas.limits import QuotaKind, parse
 from pyromq.model.codes import ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.properties import decode_properties, encode_properties
@@ -64,6 +65,20 @@ async def test_it_is_pushed_and_stored(tmp_path: Path, code: int) -> None:
             "storeHost": life.broker.address,
             "storeTimestamp": str(START_MS),
         }
+
+
+@pytest.mark.parametrize("pushed", [True, False])
+async def test_a_half_reply_is_under_way_until_it_is_stored(tmp_path: Path, pushed: bool) -> None:
+    async with virtual_broker(tmp_path) as life:
+        quotas = life.broker.base.quotas
+        quotas.put(parse("group:R halfMessages=5"))
+        if pushed:
+            waiting_client(life).answers.append(Command(code=0))
+        await reply(life, TRAN_MSG="true", PGROUP="R")
+        await life.clock.settle()
+        use = quotas.use(QuotaKind.GROUP, "R")
+        assert use is not None
+        assert use.halves_under_way == 0
 
 
 async def test_a_push_that_fails_is_told_and_the_reply_is_kept(tmp_path: Path) -> None:

@@ -49,19 +49,21 @@ class HalfMessages:
             count = of(use.owner.name) + use.halves_under_way
             if count >= use.limits[Limit.HALF_MESSAGES]:
                 raise beyond(use, Limit.HALF_MESSAGES, str(count), _SOON_S)
-        for use in uses:
+        under_way = list(uses)
+        for use in under_way:
             use.halves_under_way += 1
-        request.on_answer = partial(_arrived, uses)
+        request.on_answer = partial(_arrived, under_way)
         try:
             reply = await await_answer(serve(request))
         except BaseException:
-            _arrived(uses)
+            _arrived(under_way)
             raise
         if reply is not None:  # else it is answered once it is stored
-            _arrived(uses)
+            _arrived(under_way)
         return reply
 
 
-def _arrived(uses: list[QuotaUse], _: Reply | None = None) -> None:
-    for use in uses:
-        use.halves_under_way -= 1
+def _arrived(under_way: list[QuotaUse], _: Reply | None = None) -> None:
+    """Count a message as arrived, once: a reply may be answered, and stored, one after the other."""
+    while under_way:
+        under_way.pop().halves_under_way -= 1

@@ -93,7 +93,8 @@ class ReplyHandler:
         command = msgspec.structs.replace(request.command, code=_AS_SENT[request.command.code])
         if fault is not None:
             command.flag |= ONEWAY_FLAG
-        answer = await await_answer(self.send(RequestOf(command, request.peer, self.clock.monotonic())))
+        sent: Request = RequestOf(command, request.peer, self.clock.monotonic(), on_answer=request.on_answer)
+        answer = await await_answer(self.send(sent))
         if fault is not None:
             raise RequestRefused(fault, fields=self._region())
         return answer
