@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tests.kernel.grpc_client import wish
 from tests.kernel.grpc_served import Served, served
 from tests.kernel.test_grpc_broker import Client, message
 from tests.kernel.test_grpc_pops import begin
+from tests.support import require
 
 OK, BUSY = v2.Code.OK, v2.Code.TOO_MANY_REQUESTS
 BY_KERNEL = [False] if os.environ.get("PYROMQ_KERNEL") == "python" else [True, False]  # only the native one has calls
@@ -70,6 +72,39 @@ async def test_a_receive_beyond_a_quota_is_told_to_come_later(tmp_path: Path, by
         await life.clock.advance(seconds=2)
         assert len(await client.receive(wish())) == 3
         assert not by_kernel or running.counts()[0] == before + 3
+
+
+async def test_a_receive_that_is_reset_while_its_refusal_waits_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require(True in BY_KERNEL, "only the native kernel has calls")
+    monkeypatch.setattr(held, "HELD_S", 0.1)
+    async with served(tmp_path) as running:
+        life, client = running.life, Reader(running.life)
+        await client.consume("g", "A")
+        await begin(client, wish())
+        for number in range(6):
+            await life.send("A", b"x", 0, {"UNIQ_KEY": f"u{number}"})
+        life.broker.base.quotas.put(parse("group:g readMessages=1"))
+        assert len(await client.receive(wish(batch_size=6))) == 6
+        for _ in range(5):
+            stream = client.begin("ReceiveMessage", wish())
+            await client.settle()
+            client.peer.h2.reset_stream(stream, 8)
+            await client.settle()
+        assert life.broker.quota_verdicts.kernel.refused == 5
+        assert kept_receives() == 5
+        await life.clock.advance(0.2)
+        await client.settle()
+        assert kept_receives() == 0
+
+
+def kept_receives() -> int:
+    """Receives that sessions keep as they ended before their answer came."""
+    kept = (each for each in gc.get_objects() if type(each) is dict)
+    return sum(
+        type(value).__name__ == "ReceiveGrant" for each in kept for key, value in [*each.items()] if type(key) is int
+    )
 
 
 def taken(running: Served) -> int:

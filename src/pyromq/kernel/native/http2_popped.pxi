@@ -54,6 +54,8 @@ cdef int answer_pop(Http2Session s, const uint8_t *p, Py_ssize_t n, const uint8_
     if call is None or not call.is_hot or call.is_ended or call.is_started or s.is_over:
         if code == 0 and body_n:
             return give_back_late(s, call, <int32_t>opaque, header, body, body_n)
+        if s.left is not None:
+            s.left.pop(<int32_t>opaque, None)   # refused, or nothing came: nothing is to be given back
         return 0
     if code:
         return answer_refused(s, call, raw_bytes(header))
