@@ -228,6 +228,40 @@ async def test_topics_groups_queues_and_subscriptions(tmp_path: Path) -> None:
             assert (await broker.call(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, group)).code == code
 
 
+async def test_what_was_not_made_has_no_maker(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        await put(broker, "address", "127.0.0.1", topics=2)
+        for number in range(5):
+            refused = await broker.send(f"random-{number}", defaultTopic="nothing-such")
+            assert refused.code == ResponseCode.TOPIC_NOT_EXIST, refused.remark
+        assert (await broker.send("made")).code == OK
+        late = await broker.send("made-and-refused", b"", properties={"TIMER_DELAY_SEC": "999999999"})
+        assert late.code not in (OK, BUSY)
+        there = [name for name in ("made", "made-and-refused") if name in broker.broker.topics]
+        quotas = broker.broker.base.quotas
+        assert quotas.made_by(QuotaKind.TOPIC, parse("address:127.0.0.1 topics=1").owner) == there
+
+
+async def test_loop_time_is_the_groups_that_a_request_is_about(tmp_path: Path) -> None:
+    """Not that of any group that it names in a field of no use."""
+    clock = ManualClock()
+    async with running_broker(tmp_path, clock) as broker:
+        await broker.send("T")
+        groups = ("victim", "G", "P")
+        for group in groups:
+            await put(broker, "group", group, loopTime=50)
+        for group in groups:
+            use = broker.broker.base.quotas.use(QuotaKind.GROUP, group)
+            assert use is not None
+            use.buckets[Limit.LOOP_TIME].take(1000, clock.monotonic())
+        victims: dict[str, Any] = {"consumerGroup": "victim", "group": "victim", "producerGroup": "Q"}
+        assert (await broker.send("T", **victims)).code == OK
+        assert (await broker.pull(group="H", producerGroup="victim")).code == OK
+        wait_ms(await broker.send("T", consumerGroup="Q"))
+        wait_ms(await broker.pull(producerGroup="Q"))
+        wait_ms(await broker.call(RequestCode.QUERY_TOPICS_BY_CONSUMER, group="G", consumerGroup="H"))
+
+
 async def test_stored_bytes_and_timers(tmp_path: Path) -> None:
     clock = ManualClock()
     async with running_broker(tmp_path, clock) as broker:

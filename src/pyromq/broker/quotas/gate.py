@@ -19,7 +19,7 @@ from . import held as holding
 from .counts import QuotaCounts
 from .half_messages import HalfMessages
 from .limits import Limit, QuotaKind, QuotaSubject
-from .loop_time import LoopTime
+from .loop_time import GROUP_FIELDS, LoopTime
 from .quotas import Quotas
 from .refusal import BeyondQuota, beyond
 from .use import QuotaUse
@@ -136,8 +136,7 @@ class QuotaGate:
             for limit, amount in amounts.items():
                 if (bucket := use.buckets.get(limit)) is not None:
                     bucket.take(amount, now)
-        self._note_makers(QuotaKind.TOPIC, makers, scope)
-        return handler(request)
+        return self._make(QuotaKind.TOPIC, makers, handler, request)
 
     # --- reads --------------------------------------------------------------------------------------------------------
 
@@ -186,8 +185,7 @@ class QuotaGate:
         for producer in body.producer_data_set:
             of_group = _scope_of(request, "", producer.group_name)
             self.check_connections(list(self.uses(of_group)), of_group)
-        self._note_makers(QuotaKind.GROUP, makers, scope)
-        return handler(request)
+        return self._make(QuotaKind.GROUP, makers, handler, request)
 
     def _create_topics(self, handler: Handler, request: Request) -> Answer:
         if request.command.code == Code.UPDATE_AND_CREATE_TOPIC:
@@ -199,17 +197,15 @@ class QuotaGate:
         for topic, queues in wanted.items():
             use = self._quotas.use(QuotaKind.TOPIC, topic)
             self._check_flat([] if use is None else [use], Limit.QUEUES, queues)
-        scope = _scope_of(request)
-        self._note_makers(QuotaKind.TOPIC, self._check_new(QuotaKind.TOPIC, list(wanted), scope), scope)
-        return handler(request)
+        new = self._check_new(QuotaKind.TOPIC, list(wanted), _scope_of(request))
+        return self._make(QuotaKind.TOPIC, new, handler, request)
 
     def _groups(self, handler: Handler, request: Request) -> Answer:
         body = request.body
         one = request.command.code == Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
         names = [body.group_name] if one else [each.group_name for each in body.group_config_list]
-        scope = _scope_of(request)
-        self._note_makers(QuotaKind.GROUP, self._check_new(QuotaKind.GROUP, names, scope), scope)
-        return handler(request)
+        new = self._check_new(QuotaKind.GROUP, names, _scope_of(request))
+        return self._make(QuotaKind.GROUP, new, handler, request)
 
     def _check_new(self, kind: QuotaKind, names: list[str], scope: RequestScope) -> list[str]:
         """Return which of these are not there yet; refuse them where their maker has enough."""
@@ -224,9 +220,26 @@ class QuotaGate:
                 self._check_flat([use], limit, there + len(new))
         return new
 
+    def _make(self, kind: QuotaKind, names: list[str], handler: Handler, request: Request) -> Answer:
+        """Serve what may make these. Those that are there then, of a refused request too, count for who sent it."""
+        if not names:
+            return handler(request)
+        note = partial(self._note_makers, kind, names, _scope_of(request))
+        try:
+            answer = handler(request)
+        finally:
+            note()
+        return answer if answer is None or isinstance(answer, Reply) else self._made(note, answer)
+
+    async def _made(self, note: Callable[[], None], answer: Awaitable[Reply | None]) -> Reply | None:
+        try:
+            return await answer
+        finally:
+            note()
+
     def _note_makers(self, kind: QuotaKind, names: list[str], scope: RequestScope) -> None:
         makers = [QuotaSubject(QuotaKind.USER, scope.user)] if scope.user else []
-        for name in names:
+        for name in (each for each in names if self._counts.exists(kind, each)):
             self._quotas.note_maker(kind, name, [*makers, QuotaSubject(QuotaKind.ADDRESS, scope.host)])
 
     # --- what is allowed ----------------------------------------------------------------------------------------------
@@ -262,7 +275,7 @@ class QuotaGate:
                 continue
             if scope.address not in use.connections and (count := use.count_connections(now)) >= most:
                 raise beyond(use, Limit.CONNECTIONS, str(count), _FLAT_S)
-            use.connections[scope.address] = now
+            use.heard_of(scope.address, now)
 
     def _check_flat(self, uses: list[QuotaUse], limit: Limit, wanted: int) -> None:
         """Refuse what would make it more than there may be."""
@@ -278,10 +291,10 @@ def _scope_of(request: Request, topic: str = "", group: str = "", properties: st
 
 
 def _anybodys(request: Request) -> RequestScope:
-    """Return who sent a request of any kind, and the group that it names."""
+    """Return who sent a request of any kind, and the group that it is about."""
     fields, code = request.command.fields, request.command.code
-    names = ("a",) if code in _SHORT_SENDS else ("consumerGroup", "producerGroup", "group")
-    return _scope_of(request, group=next((fields[name] for name in names if name in fields), ""))
+    name = "a" if code in _SHORT_SENDS else GROUP_FIELDS.get(code, "producerGroup")
+    return _scope_of(request, group=fields.get(name, ""))
 
 
 def host_of(address: str) -> str:

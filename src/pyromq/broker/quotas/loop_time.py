@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ...ambient import Clock
+from ...protocol.access import NameIn, Resource
 from ...protocol.requests import ROWS
 from ...protocol.requests import RequestCode as Code
 from ...protocol.row import RequestClass
@@ -21,6 +22,12 @@ from .limits import Limit
 from .quotas import Quotas
 from .use import QuotaUse
 
+GROUP_FIELDS = {  # where a request names the group that it is about: any other field holds what the client likes
+    code: need.name
+    for code, row in ROWS.items()
+    for need in row.needs
+    if (need.resource, need.name_in) == (Resource.GROUP, NameIn.HEADER) and not need.separator
+}
 _QUOTA_CODES = (Code.SET_QUOTA, Code.QUOTAS, Code.DELETE_QUOTA)
 
 

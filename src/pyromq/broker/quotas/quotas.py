@@ -27,12 +27,13 @@ from .limits import (
     limits_of,
     owner_of,
 )
-from .use import QuotaUse
+from .use import CountedIn, QuotaUse
 
 TABLE = "pyromq/quotas.json"
 QUOTAS, MAKERS = "quotas", "makers"
 MOST_USES = 100_000  # owners of quotas whose use is kept
 _FORGOTTEN = 1000  # of them at a time, where there are more
+_LOOKED_S = 1.0  # after which is looked again who can go
 # Of sends and reads that a kernel serves.
 _OF_TRAFFIC = RATES | {Limit.STORED_BYTES, Limit.CONNECTIONS, Limit.HALF_MESSAGES}
 
@@ -48,6 +49,9 @@ class Quotas:
         self._of_settings = {each.owner: each.limits for each in settings}
         self._of_table: dict[QuotaSubject, Mapping[Limit, int]] = {}
         self._uses: OrderedDict[QuotaSubject, QuotaUse] = OrderedDict()
+        self._common: dict[QuotaKind, QuotaUse] = {}  # of those for whom there is no place, by kind
+        self._counted: CountedIn = {}
+        self._forgets_at = float("-inf")  # when to look again who can go
         self._watchers: list[Callable[[], None]] = []
         self.changes: ChangeFlag = state.ChangeFlag()  # what is drawn from was told before this is set
         content = table.load()
@@ -90,6 +94,8 @@ class Quotas:
     def _join(self) -> None:
         self._quotas = {**self._of_settings, **self._of_table}
         self._uses.clear()
+        self._common.clear()
+        self._counted.clear()
         self._void()
         of_traffic = [owner for owner, limits in self._quotas.items() if not _OF_TRAFFIC.isdisjoint(limits)]
         self.judge_traffic = bool(of_traffic)
@@ -117,32 +123,50 @@ class Quotas:
             return None
         owner = QuotaSubject(kind, name)
         found = self._uses.get(owner)
-        if found is None:
-            now = self._clock.monotonic()
-            if len(self._uses) >= MOST_USES:
-                self._forget_some(now)
-            found = self._uses[owner] = QuotaUse(owner, limits, {})
-            for limit in limits.keys() & BUCKETS:
-                found.buckets[limit] = state.Bucket(limits[limit], now, limit in BYTES, (found, limit))
-        else:
+        if found is not None:
             self._uses.move_to_end(owner)
+            return found
+        now = self._clock.monotonic()
+        if len(self._uses) >= MOST_USES and now >= self._forgets_at:
+            self._forget_some(now)
+        if len(self._uses) >= MOST_USES and owner not in self._quotas:
+            return self._common_use(owner, limits, now)
+        found = self._uses[owner] = self._new_use(owner, limits, now)
         return found
 
+    def _new_use(self, owner: QuotaSubject, limits: Mapping[Limit, int], now: float) -> QuotaUse:
+        made = QuotaUse(owner, limits, {}, counted=self._counted)
+        for limit in limits.keys() & BUCKETS:
+            made.buckets[limit] = state.Bucket(limits[limit], now, limit in BYTES, (made, limit))
+        return made
+
+    def _common_use(self, owner: QuotaSubject, limits: Mapping[Limit, int], now: float) -> QuotaUse:
+        """Return the use of one for whom there is no place: rates and connections are one for all such of a kind."""
+        common = self._common.get(owner.kind)
+        if common is None:
+            all_such = QuotaSubject(owner.kind, EVERYBODY)
+            common = self._common[owner.kind] = self._new_use(all_such, limits, now)
+        return QuotaUse(owner, limits, common.buckets, connections=common.connections, counted=self._counted)
+
     def _forget_some(self, now: float) -> None:
-        """Forget owners who have used nothing of late: they begin anew with full buckets, which they have. Of those who
-        have, forget one if nobody else can go."""
-        for _ in range(_FORGOTTEN):
+        """Forget owners who have used nothing of late: they begin anew with full buckets, which they have. Where few
+        can go, look again in a moment only."""
+        before = len(self._uses)
+        looked_at = min(_FORGOTTEN, before)
+        for _ in range(looked_at):
             owner, use = self._uses.popitem(last=False)
             if not use.is_unused(now):
                 self._uses[owner] = use
-        if len(self._uses) >= MOST_USES:
-            self._uses.popitem(last=False)
-        self._void()
+        forgotten = before - len(self._uses)
+        if forgotten:
+            self._void()
+        if forgotten < looked_at // 2:
+            self._forgets_at = now + _LOOKED_S
 
     def lost(self, address: str) -> None:
         """Forget a connection that has ended."""
-        for use in self._uses.values() if self._quotas else ():
-            use.connections.pop(address, None)
+        for connections in self._counted.pop(address, {}).values():
+            connections.pop(address, None)
 
     # --- who has made what --------------------------------------------------------------------------------------------
 
