@@ -58,6 +58,8 @@ def test_a_native_bucket_is_its_twin_to_the_last_bit(rate: int, steps: list[tupl
         assert (ours.tokens, ours.filled) == (theirs.tokens, theirs.filled)
 
 
+FORMS: list[tuple[int, dict[str, Any]]] = [(1, {}), (2, {}), (3, {}), (4, {"code": 10})]
+
 # --- sends ----------------------------------------------------------------------------------------------------------
 
 
@@ -112,6 +114,15 @@ async def test_long_names_are_not_kept(tmp_path: Path, kernel: str) -> None:
     assert seen.codes == [OK, OK, BUSY]
     assert seen.used == {f"group:{'P' * 255} sendMessages": 2}
     assert seen.sent_by_kernel == 1
+
+
+@ENCODINGS
+@pytest.mark.parametrize("name", ['"opaque":1999999999' * 4, "\ue000\ue001" * 9, "\ue000 \ue002 \\ 1999999999"])
+async def test_a_name_forges_no_value_of_a_refusal(tmp_path: Path, encoding: Encoding, name: str, kernel: str) -> None:
+    sends_of = [send(number, producerGroup=name, encoding=encoding, **fields) for number, fields in FORMS]
+    seen = await same(tmp_path, [quota("group:* sendMessages=1"), *sends_of], native_module())
+    assert (seen.codes, seen.is_lost) == ([OK] + [BUSY] * (len(FORMS) - 1), False)
+    assert all(f"the quota of group:{name} is 1 messages" in str(one.remark) for one in seen.commands if one.code)
 
 
 async def test_batches_count_as_their_messages(tmp_path: Path, kernel: str) -> None:

@@ -33,9 +33,8 @@ _CHECKED = {Limit.CONNECTIONS, Limit.STORED_BYTES}
 _CHECKED_S = 1.0
 _HALVES = (Property.TRAN_MSG.encode(),)  # what of them there are is read from the log: Python's
 _OPAQUE = 1_999_999_999  # stands for the request's own in a template
-_USED_MARK, _WAIT_MARK = "\ue000", "\ue001"  # no name that is printable has these
-_VALUES = {_USED_MARK.encode(): USED, _WAIT_MARK.encode(): WAIT, b"%d" % _OPAQUE: OPAQUE}
-_MARK = re.compile(b'%s|%s|(?<="opaque":)%d' % (_USED_MARK.encode(), _WAIT_MARK.encode(), _OPAQUE))
+_OPAQUE_MARK = b'(?<="opaque":)%d' % _OPAQUE  # of a JSON header: within its texts each quote is escaped
+_PRIVATE = range(0xE000, 0xF900)  # characters for marks: more than names have
 _REMARK_AT = 13  # of a binary header
 
 
@@ -75,16 +74,17 @@ class QuotaVerdicts:
 
     def text_of(self, of: object) -> RefusalText:
         use, limit = cast(tuple[QuotaUse, Limit], of)
-        wait = _WAIT_MARK if use.limits[limit] > 0 else None
-        refusal = said(use, limit, _USED_MARK, wait)
+        used_mark, wait_mark = _absent_from(use.owner.name)
+        refusal = said(use, limit, used_mark, wait_mark if use.limits[limit] > 0 else None)
         reply = Reply(refusal.code, remark=str(refusal), fields=refusal.fields)
 
         def header(encoding: Encoding) -> bytes:
             request = Command(code=RequestCode.SEND_MESSAGE_V2, opaque=_OPAQUE, encoding=encoding)
             return encode_header(reply.to_command(request))
 
-        json, json_slots = _cut(header(Encoding.JSON))
-        remark, remark_slots = _cut(str(refusal).encode())
+        marks = {used_mark.encode(): USED, wait_mark.encode(): WAIT}
+        json, json_slots = _cut(header(Encoding.JSON), marks, _OPAQUE_MARK)
+        remark, remark_slots = _cut(str(refusal).encode(), marks)
         field = next(iter(refusal.fields), "").encode()
         return RefusalText(json, json_slots, header(Encoding.ROCKETMQ)[:_REMARK_AT], remark, remark_slots, field)
 
@@ -97,11 +97,17 @@ def _buckets(uses: Iterable[QuotaUse], which: Iterable[Limit]) -> list[Bucket]:
     return [use.buckets[limit] for use in uses for limit in Limit if limit in which and limit in use.buckets]
 
 
-def _cut(text: bytes) -> tuple[list[bytes], list[int]]:
-    """Return the pieces around the values, and which value follows each."""
+def _absent_from(name: str) -> tuple[str, str]:
+    """Return two marks that are not in a name, which a client may have chosen."""
+    free = (chr(each) for each in _PRIVATE if chr(each) not in name)
+    return next(free), next(free)
+
+
+def _cut(text: bytes, marks: dict[bytes, int], opaque: bytes = b"") -> tuple[list[bytes], list[int]]:
+    """Return the pieces around the values, and which value follows each. `opaque`: a pattern of that value."""
     pieces, slots, at = [], [], 0
-    for found in _MARK.finditer(text):
+    for found in re.finditer(b"|".join([*marks, opaque] if opaque else marks), text):
         pieces.append(text[at : found.start()])
-        slots.append(_VALUES[found.group()])
+        slots.append(marks.get(found.group(), OPAQUE))
         at = found.end()
     return [*pieces, text[at:]], slots
