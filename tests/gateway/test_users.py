@@ -26,7 +26,7 @@ from pyromq.model.codes import ResponseCode
 from pyromq.protocol.access import Action, NameIn, Resource
 from pyromq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
 from pyromq.protocol.bodies.own import UserChanges
-from pyromq.protocol.command import Command
+from pyromq.protocol.command import Command, Encoding
 from pyromq.protocol.grpc import v2
 from pyromq.protocol.requests import ROWS
 from pyromq.protocol.requests import RequestCode as Code
@@ -313,6 +313,44 @@ async def test_half_messages_go_to_streams_whose_user_may_send_them(cluster: Sec
         assert gateway.services.clients.with_stream("X") is None
         await owner.close()
         await thief.close()
+
+
+@pytest.mark.parametrize("encoding", Encoding)
+async def test_who_need_not_say_who_he_is_has_nobody_s_rights(cluster: Secured, encoding: Encoding) -> None:
+    """In both encodings: binary headers have no empty values, and a nameless caller is no server for all that."""
+    open_to_all = "34,36,37"
+    white: dict[str, Any] = {"authentication_whitelist": open_to_all, "authorization_whitelist": open_to_all}
+    await cluster.create_topic("Hidden", 1)
+    async with cluster.client() as client, client.producer() as producer:
+        hidden = await producer.send("Hidden", b"secret")
+    store = cluster.brokers["broker-a"].broker.store
+    place = store.commit_log.end
+    fields = {"producerGroup": "P", "topic": "Hidden", "defaultTopic": "TBW102", "defaultTopicQueueNums": "1"}
+    fields |= {"queueId": "0", "sysFlag": "4", "bornTimestamp": "1700000000000", "flag": "0"}
+    half = "TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01unique\x02"
+    sent = await cluster.ask(broker_of(cluster), Code.SEND_MESSAGE, b"half", properties=half, **fields)
+    assert sent.code == ResponseCode.SUCCESS, sent.remark
+    record = store.reader.record_at(place)
+    assert record is not None
+    async with gateway_before(*cluster.name_servers, **GATE, **white) as gateway:
+        await gateway.users.learn(SUPER)
+        fields = {"offset": str(offset_of(hidden)), "group": "g", "delayLevel": "0", "originTopic": "T"}
+        back = Command(code=Code.CONSUMER_SEND_MSG_BACK, fields=fields | {"bname": "broker-a"}, encoding=encoding)
+        fields = {"tranStateTableOffset": str(record.queue_offset), "commitLogOffset": str(record.physical_offset)}
+        fields |= {"producerGroup": "P", "commitOrRollback": "8", "msgId": "unique", "bname": "broker-a"}
+        end = Command(code=Code.END_TRANSACTION, fields=fields, encoding=encoding)
+        for command in (back, end):
+            answer = await asked(gateway.tunnel.address, command)
+            assert is_refused(answer), answer
+            assert "Topic:Hidden" in str(answer.remark)
+        beat = HeartbeatData(client_id="c", producer_data_set=[ProducerData(group_name="p")], consumer_data_set=[])
+        said = Command(code=Code.HEART_BEAT, body=Code.HEART_BEAT.takes.write_body(beat), encoding=encoding)
+        producers = cluster.brokers["broker-a"].broker.clients.producers
+        async with RemotingClient(clock=SystemClock(), rng=random.Random(3)) as client_of_nobody:
+            answer = await client_of_nobody.call(gateway.tunnel.address, said, 20)
+            assert answer.code == ResponseCode.SUCCESS, answer.remark
+            (known,) = producers.in_turn("p")
+            assert not known.rights.may(Resource.TOPIC, "Hidden", Action.PUB)
 
 
 async def test_a_producer_is_asked_about_half_messages_by_his_own_rights(cluster: Secured) -> None:

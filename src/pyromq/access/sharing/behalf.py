@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ...protocol.command import Command
 from ...protocol.requests import RequestCode
+from ..directory import USER as KIND
 from ..rights import Principal, Rights
 from ..user_rights import UserRights
 
@@ -23,10 +24,13 @@ def name_caller(command: Command, principal: Principal, rights: Rights) -> None:
     command.fields.pop(USER, None)
     command.fields.pop(SOURCE, None)
     if command.code in NAMED and type(rights) is UserRights:
-        command.fields[USER], command.fields[SOURCE] = principal.name, principal.source
+        # Binary headers leave out empty values: with the kind before it, who has no name is named too.
+        command.fields[USER], command.fields[SOURCE] = KIND + principal.name, principal.source
 
 
 def named_caller(command: Command) -> Principal | None:
     """Return for whom a server of the cluster asks; None: for itself."""
-    name = command.fields.get(USER)
-    return None if name is None else Principal(name, source=command.fields.get(SOURCE, ""))
+    fields = command.fields
+    if USER not in fields and SOURCE not in fields:
+        return None
+    return Principal(fields.get(USER, "").removeprefix(KIND), source=fields.get(SOURCE, ""))
