@@ -15,6 +15,7 @@ from pyromq.access.directory import Directory
 from pyromq.access.sharing.entries import entry_of
 from pyromq.access.sharing.stamps import ChangeStamp
 from pyromq.access.signatures import Signer
+from pyromq.access.users import UserStatus
 from pyromq.ambient import SystemClock
 from pyromq.audit.opening import audit_log
 from pyromq.audit.settings import AuditSettings
@@ -367,6 +368,40 @@ async def test_a_producer_is_asked_about_half_messages_by_his_own_rights(cluster
         assert asked_about == ["T"]
 
 
+@pytest.mark.parametrize("judged", [True, False])
+async def test_a_reply_goes_to_its_user_s_client_alone(tmp_path: Path, judged: bool) -> None:
+    """Also where everybody may do everything: all clients of a gateway come to the broker as the gateway's user."""
+    everything = {"authorization_enabled": judged}
+    async with secured(tmp_path, **everything) as cluster:
+        await cluster.create_topic("T", 1)
+        await cluster.make_user(broker_of(cluster), *ALL)
+        await cluster.make_user(broker_of(cluster), *ALL, name="thief")
+        async with gateway_before(*cluster.name_servers, **(GATE | everything)) as gateway:
+            beat = HeartbeatData(client_id="A", producer_data_set=[ProducerData(group_name="p")], consumer_data_set=[])
+            body = Code.HEART_BEAT.takes.write_body(beat)
+            producers = cluster.brokers["broker-a"].broker.clients.producers
+            rng = random.Random(3)
+            async with (
+                RemotingClient(clock=SystemClock(), rng=rng) as owner,
+                RemotingClient(clock=SystemClock(), rng=rng) as thief,
+                RemotingClient(clock=SystemClock(), rng=rng) as boss,
+            ):
+
+                async def say(client: RemotingClient, name: str, secret: str, **more: str) -> None:
+                    command = Command(code=Code.HEART_BEAT, fields=more, body=body)
+                    answer = await client.call(gateway.tunnel.address, signed(command, name, secret), 20)
+                    assert answer.code == ResponseCode.SUCCESS, answer.remark
+
+                await say(owner, SHOP, PASSWORD)
+                owned = producers.find_client("A")
+                assert owned is not None
+                await say(thief, "thief", PASSWORD)
+                await say(thief, "thief", PASSWORD, pyromqSender=SHOP)
+                await say(boss, SUPER, SECRET)
+                assert len(producers.members("p")) == 3
+                assert producers.find_client("A") is owned
+
+
 def offset_of(sent: Any) -> int:
     return int(sent.offset_message_id[16:], 16)
 
@@ -397,6 +432,27 @@ async def test_only_servers_tell_a_gateway_of_users(cluster: Secured) -> None:
             is_told = secret == "of servers"
             assert answer.code == (ResponseCode.SUCCESS if is_told else ResponseCode.NO_PERMISSION)
             assert (gateway.users.table.directory.find(SUPER) is None) is is_told
+
+
+async def test_servers_tell_of_users_while_their_credentials_are_replaced(cluster: Secured) -> None:
+    async with gateway_before(*cluster.name_servers, **GATE) as gateway:
+        await gateway.users.learn(SUPER)
+        directory = gateway.users.table.directory
+        directory.update("inner", "of servers, the next", None, None, keep_old=True)
+        listeners = cluster.brokers["broker-a"].broker.base.access.admin.listeners
+        assert listeners is not None
+        (peer,) = listeners.peers
+
+        async def told(secret: str) -> int:
+            row = Code.SHARE_USERS
+            command = Command(code=row.code, body=row.takes.write_body(UserChanges(digest="", entries=[])))
+            Signer("inner", secret).sign(command)
+            return (await peer.call(command, 20)).code
+
+        assert await told("of servers") == await told("of servers, the next") == ResponseCode.SUCCESS
+        assert await told("guessed") == ResponseCode.NO_PERMISSION
+        directory.update("inner", None, None, UserStatus.DISABLED)
+        assert await told("of servers, the next") == ResponseCode.NO_PERMISSION
 
 
 # --- what is noted, and how it may be set -----------------------------------------------------------------------------

@@ -159,9 +159,15 @@ class GatewayUsers:
     async def hear(self, request: RequestOf[None, UserChanges]) -> Reply:
         """Take what a server tells over a connection that we made. It is signed, as our own requests are."""
         command, inner = request.command, self._inner
-        if inner is None or command.fields.get(ACCESS_KEY) != inner.name or not is_signed(command, (inner.secret,)):
+        if inner is None or command.fields.get(ACCESS_KEY) != inner.name or not self._is_signed_by(inner, command):
             raise refused("only servers of the cluster tell of users, signed with innerClientAuthenticationCredentials")
         return Reply(body=await self._exchange.answer(inner.name, request.body))
+
+    def _is_signed_by(self, inner: NamedSecret, command: Command) -> bool:
+        """Tell whether a server signed it: with the old or the new credentials, while they are replaced."""
+        user = self.table.directory.find(inner.name)
+        valid = user.secrets if user is not None and user.is_enabled else ()
+        return is_signed(command, (inner.secret, *valid))
 
     # --- brokers that share none --------------------------------------------------------------------------------------
 

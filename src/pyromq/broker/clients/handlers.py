@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from ... import logs
+from ...access.sharing.behalf import sender_of
 from ...ambient import Clock
 from ...config import Live
 from ...errors import RequestRefused
@@ -119,7 +120,7 @@ class ClientHandlers:
         self._leave_unnamed(peer, beat)
         if self.live.config.enable_register_producer:
             now, now_ms = self.clock.monotonic(), self.clock.now_ms()
-            who = (request.rights, request.principal.name)
+            who = (request.rights, sender_of(request.command, request.principal))
             for producer in beat.producer_data_set:
                 self.producers.register(peer, beat.client_id, producer.group_name, now, now_ms, *who)
         refused = {one.group: str(one) for one in heard if isinstance(one, Conflict)}

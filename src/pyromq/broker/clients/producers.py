@@ -31,7 +31,7 @@ class Producers:
         self._groups: dict[str, dict[Peer, ConnectedProducer]] = {}
         self._groups_of = Memberships()
         self._heard: dict[Peer, float] = {}
-        self._users: dict[Peer, str] = {}  # who sent its last heartbeat; "" where nobody is asked who he is
+        self._users: dict[Peer, str] = {}  # who sent its last heartbeat, here or to a gateway; "": nobody is asked
         self._clients: dict[str, dict[Peer, int]] = {}  # by id: over which connections, in how many groups
         self._count = 0
         self._turn = 0
