@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import random
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,11 @@ import pytest
 
 from pyromq.access.directory import Directory
 from pyromq.access.users import User
+from pyromq.ambient import SystemClock
 from pyromq.errors import ConnectionLost, RequestRefused
 from pyromq.gateway.config import GatewayConfig
-from pyromq.gateway.fetched_users import MOST_STRANGERS, FetchedUsers
+from pyromq.gateway.fetched_users import LEARN_S, MOST_NEWCOMERS, MOST_STRANGERS, FetchedUsers
+from pyromq.model.codes import ResponseCode
 from pyromq.protocol.access import Action, Resource
 from pyromq.protocol.bodies.groups import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
 from pyromq.protocol.command import Command
@@ -21,7 +25,10 @@ from pyromq.protocol.headers.header import Header
 from pyromq.protocol.requests import RequestCode as Code
 from pyromq.protocol.row import AnyRow
 from pyromq.testing.clock import ManualClock
+from pyromq.transport.client import RemotingClient
+from tests.access.matrix import SUPER, is_refused, signed
 from tests.access.test_users import allow
+from tests.client.world import turns_until
 from tests.gateway.running import gateway_before
 from tests.gateway.secured import GATE, SHOP, secured
 from tests.gateway.test_users import broker_of, caller
@@ -35,8 +42,11 @@ class Broker:
         self.policies: dict[str, AclInfo] = {}
         self.asked: list[str] = []
         self.is_away = False
+        self.answers = asyncio.Event()
+        self.answers.set()
 
     async def ask(self, row: AnyRow, header: Header) -> Command:
+        await self.answers.wait()
         await asyncio.sleep(0)
         if self.is_away:
             raise ConnectionLost("away")
@@ -125,6 +135,91 @@ async def test_strangers_are_asked_for_once_in_a_while_and_push_out_no_user() ->
     await users.learn("other")
     assert not users.is_known("shop")  # one is kept, the last who came
     await users.close()
+
+
+async def busy(learning: Awaitable[None]) -> str:
+    with pytest.raises(RequestRefused) as refused:
+        async with asyncio.timeout(10):
+            await learning
+    assert refused.value.code == ResponseCode.SYSTEM_BUSY
+    return str(refused.value)
+
+
+async def test_a_connection_has_one_user_at_a_time_asked_for() -> None:
+    broker, clock = Broker(), ManualClock()
+    users = users_of(broker, clock)
+    broker.answers.clear()
+    waiting = [asyncio.ensure_future(users.learn("a", one)) for one in ("h:1", "h:1", "h:2")]
+    await settled()
+    assert "of this connection" in await busy(users.learn("b", "h:1"))
+    waiting[0].cancel()  # who gives up may not claim the next name: his lookup goes on
+    await settled()
+    assert "of this connection" in await busy(users.learn("b", "h:1"))
+    waiting.append(asyncio.ensure_future(users.learn("b", "h:2")))
+    await settled()
+    broker.answers.set()
+    await asyncio.gather(*waiting[1:])
+    await users.learn("c", "h:1")
+    assert broker.asked == ["a", "b", "c"]
+
+
+async def test_no_more_than_so_many_newcomers_are_asked_for_and_users_are_read_anew_beside_them() -> None:
+    broker, clock = Broker(), ManualClock()
+    broker.put("shop", "Pub")
+    users = users_of(broker, clock)
+    await users.learn("shop")
+    broker.answers.clear()
+    waiting = [asyncio.ensure_future(users.learn(f"x{one}", f"h:{one}")) for one in range(MOST_NEWCOMERS)]
+    await settled()
+    tasks = len(asyncio.all_tasks())
+    assert str(MOST_NEWCOMERS) in await busy(users.learn("one more", "h:0"))
+    assert len(asyncio.all_tasks()) == tasks
+    await clock.advance(20 - LEARN_S)
+    await clock.advance(LEARN_S)
+    assert users.is_known("shop")  # and is asked for once more
+    for one in await asyncio.gather(*waiting, return_exceptions=True):
+        assert "no broker has told of the user in 10 s" in str(one)
+    assert "already" in await busy(users.learn("one more", "h:0"))  # brokers are still asked
+    broker.put("shop", "Sub")
+    broker.answers.set()
+    await users.learn("x0", "h:0")
+    shop = ("shop", Resource.TOPIC, "T", (Action.SUB,), "10.0.0.1")
+    await turns_until(lambda: users.directory.fault(*shop) is None)
+    await users.learn("one more", "h:0")
+    await users.close()
+
+
+async def test_strangers_of_one_connection_are_told_to_come_later(tmp_path: Path) -> None:
+    async with secured(tmp_path) as cluster:
+        broker, names = cluster.brokers["broker-a"].broker, next(iter(cluster.name_servers.values()))
+        broker.base.access.admin.exchange = names.access.admin.exchange = None  # as Apache's, which do not know 30015
+        async with gateway_before(*cluster.name_servers, **GATE) as gateway:
+            await gateway.users.learn(SUPER)
+            asked, answers = gateway.users._ask_other, asyncio.Event()
+
+            async def ask_later(row: AnyRow, header: Header) -> Command:
+                await answers.wait()
+                return await asked(row, header)
+
+            gateway.users._fetched._ask = ask_later
+            route = Command(code=Code.GET_ROUTEINFO_BY_TOPIC, fields={"topic": "T"})
+            async with RemotingClient(clock=SystemClock(), rng=random.Random(3)) as client:
+                copies = [Command(code=route.code, fields=dict(route.fields)) for _ in range(5)]
+                calls = [
+                    asyncio.ensure_future(client.call(gateway.tunnel.address, signed(one, f"x{number}"), 20))
+                    for number, one in enumerate(copies)
+                ]
+                async with asyncio.timeout(10):
+                    for one in calls[1:]:
+                        assert (await one).code == ResponseCode.SYSTEM_BUSY
+                first = asyncio.ensure_future(caller(gateway, "y0").send("T", b"x"))  # all calls from one connection
+                await settled()
+                for number in range(1, 3):
+                    answer = await caller(gateway, f"y{number}").send("T", b"x")
+                    assert answer.status.code == v2.Code.TOO_MANY_REQUESTS
+                answers.set()
+                assert is_refused(await calls[0])
+                assert (await first).status.code == v2.Code.UNAUTHORIZED
 
 
 async def test_what_other_servers_tell_of_a_user_counts() -> None:

@@ -65,8 +65,9 @@ class Learner(Protocol):
         """Tell whether what is known of a user, if only that he is none, is good enough to judge him by."""
         ...
 
-    async def learn(self, name: str) -> None:
-        """Return once it is. RequestRefused: nobody could be asked."""
+    async def learn(self, name: str, address: str) -> None:
+        """Return once it is. RequestRefused: nobody could be asked, or too many are asked for already, of all or of the
+        connection from this address."""
         ...
 
 
@@ -143,10 +144,11 @@ class AccessGate:
     def _to_learn(self, name: str) -> str:
         return "" if self._learner is None or not name or self._learner.is_known(name) else name
 
-    async def learn(self, name: str) -> None:
-        """Return once enough is known of a user to judge him. RequestRefused: nobody could be asked."""
+    async def learn(self, name: str, address: str) -> None:
+        """Return once enough is known of a user to judge him, who comes from an address with a port. RequestRefused:
+        nobody could be asked, or too many are asked for."""
         if self._learner is not None:
-            await self._learner.learn(name)
+            await self._learner.learn(name, address)
 
     def principal_of(self, command: Command, peer: GatedPeer) -> Principal:
         """Return who signed a request, or whose certificate its connection shows."""

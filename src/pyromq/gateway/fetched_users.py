@@ -32,6 +32,8 @@ log = logs.get("pyromq.gateway")
 
 MOST_AT_ONCE = 64  # that are asked for; others wait
 MOST_STRANGERS = 1_000
+MOST_NEWCOMERS = 256  # that are asked for or wait for it: a stranger may claim any name
+LEARN_S = 10.0  # that a request waits for a user
 
 Ask = Callable[[AnyRow, Header], Awaitable[Command]]
 
@@ -55,6 +57,7 @@ class FetchedUsers:
         self._known: OrderedDict[str, _Known] = OrderedDict()  # who came last is last
         self._strangers: OrderedDict[str, float] = OrderedDict()  # and when that was asked
         self._reading: dict[str, asyncio.Task[None]] = {}
+        self._newcomers: dict[str, str] = {}  # who is read and was not known, and from which connection he came
         self._places = asyncio.Semaphore(MOST_AT_ONCE)
         self._warn = logs.Limited(log, clock)
 
@@ -74,10 +77,25 @@ class FetchedUsers:
             self._begin(name)
         return True
 
-    async def learn(self, name: str) -> None:
-        """Return once the user is read. RequestRefused: no broker tells of him."""
-        if not self.is_known(name):
-            await asyncio.shield(self._begin(name))
+    async def learn(self, name: str, address: str = "") -> None:
+        """Return once the user is read. RequestRefused: no broker tells of him, or none in time; too many are asked
+        for, of all connections or of the one from this address, which has one at a time."""
+        if self.is_known(name):
+            return
+        task = self._reading.get(name) or self._begin_newcomer(name, address)
+        try:
+            async with self._clock.timeout(LEARN_S):
+                await asyncio.shield(task)
+        except TimeoutError:
+            raise RequestRefused(f"no broker has told of the user in {LEARN_S:.0f} s, try again in a moment") from None
+
+    def _begin_newcomer(self, name: str, address: str) -> asyncio.Task[None]:
+        if len(self._newcomers) >= MOST_NEWCOMERS:
+            raise _busy(f"brokers are asked for {MOST_NEWCOMERS} users already")
+        if address and address in self._newcomers.values():
+            raise _busy("brokers are asked for another user of this connection")
+        self._newcomers[name] = address
+        return self._begin(name)
 
     def _begin(self, name: str) -> asyncio.Task[None]:
         """Read a user, if nobody does so already. Whoever waits shares it, and one who gives up leaves it to others."""
@@ -97,6 +115,7 @@ class FetchedUsers:
             raise RequestRefused(f"the brokers do not tell of users now, try again in a moment: {fault}") from None
         finally:
             del self._reading[name]
+            self._newcomers.pop(name, None)
         self._take(name, user, policies)
 
     def _take(self, name: str, user: User | None, policies: Policies) -> None:
@@ -151,3 +170,7 @@ class FetchedUsers:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _busy(why: str) -> RequestRefused:
+    return RequestRefused(f"[OVERLOAD] {why}: try again in a moment", ResponseCode.SYSTEM_BUSY)

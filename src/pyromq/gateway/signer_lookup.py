@@ -19,7 +19,7 @@ class SignerLookup:
 
     async def _later(self, request: Request, user: str) -> Reply | None:
         try:
-            await self._gate.learn(user)
+            await self._gate.learn(user, request.peer.address)
         except RequestRefused as fault:
             return failed(request, fault)
         return await await_answer(self._dispatch(request))

@@ -98,8 +98,9 @@ class GatewayUsers:
             return self._heard.is_set()
         return self._compared.is_set() and (not self._others or self._fetched.is_known(name))
 
-    async def learn(self, name: str) -> None:
-        """Return once a user can be judged. RequestRefused, after which clients try again: no server tells of users."""
+    async def learn(self, name: str, address: str = "") -> None:
+        """Return once a user can be judged. RequestRefused, after which clients try again: no server tells of users, or
+        too many are asked for."""
         try:
             async with self._clock.timeout(FIRST_S):
                 await self._heard.wait()
@@ -108,7 +109,7 @@ class GatewayUsers:
         except TimeoutError:
             raise RequestRefused("no server has told of users yet, try again in a moment") from None
         if not self.is_known(name):
-            await self._fetched.learn(name)
+            await self._fetched.learn(name, address)
 
     # --- what servers tell --------------------------------------------------------------------------------------------
 

@@ -62,7 +62,7 @@ class Services:
     async def caller_once_known(self, call: Call, name: str, request: Callable[[], Any]) -> Caller:
         """Return who makes a call, as `caller_of`, once enough is known of him to judge."""
         if self.gate is not None and (user := self.must_learn(call)):
-            await self.gate.learn(user)
+            await self.gate.learn(user, call.remote)
         return self.caller_of(call, name, request)
 
     def caller_of(self, call: Call, name: str, request: Callable[[], Any]) -> Caller:
