@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+from click.testing import CliRunner
 
 from pyromq.access.plain.settings import PlainAclSettings
 from pyromq.ambient import SystemClock
@@ -17,8 +19,10 @@ from pyromq.audit.opening import audit_log
 from pyromq.audit.settings import AuditSettings
 from pyromq.audit.verify import entries
 from pyromq.broker.config import BrokerConfig
+from pyromq.cli.main import cli
 from pyromq.client.received import Received
 from pyromq.errors import ConfigError
+from pyromq.gateway.config import GatewayConfig
 from pyromq.protocol.command import Command
 from pyromq.protocol.requests import RequestCode as Code
 from pyromq.store.message_store import run_at_once
@@ -176,7 +180,7 @@ async def test_addresses_that_need_not_sign_are_judged_all_the_same(tmp_path: Pa
 async def test_grpc_calls_from_white_addresses_need_no_signature(tmp_path: Path, files: Files, white: str) -> None:
     files.write(SHOP, white=(white,))
     async with (
-        running_broker(tmp_path / "store", grpc_server_port=0, **files.settings) as broker,
+        running_broker(tmp_path / "store", grpc_server_port=0, grpc_proxy_protocol=False, **files.settings) as broker,
         grpc.aio.insecure_channel(ports(broker.broker)["grpc"]) as channel,
     ):
         for name in ("QueryAssignment", "SendMessage", "ReceiveMessage"):
@@ -220,6 +224,52 @@ async def test_a_broken_file_stops_the_start_and_a_user_counts_before_an_account
     with pytest.raises(ConfigError, match=r"aclEnable = true: .*plain_acl.yml: account 1 has no accessKey or"):
         async with running_broker(tmp_path / "store", **settings):
             pass
+
+
+LET_IN = ("authentication_address_whitelist", "authorization_address_whitelist")
+
+
+@pytest.mark.parametrize("key", LET_IN)
+def test_no_address_is_let_in_where_anybody_can_claim_it(key: str, tmp_path: Path) -> None:
+    settings: dict[str, Any] = ON | {key: "10.1.2.*"}
+    inner: dict[str, Any] = {
+        "inner_client_authentication_credentials": json.dumps({"accessKey": ADMIN, "secretKey": SECRET})
+    }
+    makes: tuple[Callable[..., BrokerConfig | GatewayConfig], ...] = (BrokerConfig, partial(GatewayConfig, **inner))
+    for config in makes:
+        with pytest.raises(ConfigError, match=r"Whitelist = 10.1.2.\*: .* set grpcProxyProtocol = false"):
+            config(**settings)
+        config(**settings, grpc_proxy_protocol=False)
+    BrokerConfig(**settings | {"grpc_server_port": -1})
+    file = tmp_path / "broker.conf"
+    name = key.replace("_a", "A").replace("_w", "W")
+    file.write_text(f"authenticationEnabled = true\nauthorizationEnabled = true\n{name} = 10.1.2.*\n")
+    checked = CliRunner().invoke(cli, ["config", "check", str(file)])
+    assert (checked.exit_code, "grpcProxyProtocol" in checked.output) == (1, True)
+
+
+@pytest.mark.parametrize("white", ["of everybody", "of an account"])
+async def test_no_file_lets_in_an_address_that_anybody_can_claim(
+    tmp_path: Path, files: Files, white: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def write() -> None:
+        if white == "of everybody":
+            files.write(SHOP, white=("127.0.0.*",))
+        else:
+            files.write(SHOP | {"whiteRemoteAddress": "127.0.0.*"})
+
+    write()
+    with pytest.raises(ConfigError, match=r"has white lists of addresses: .* set grpcProxyProtocol = false"):
+        async with running_broker(tmp_path / "store", grpc_server_port=0, **files.settings):
+            pass
+    files.write(SHOP)
+    async with running_broker(tmp_path / "store", grpc_server_port=0, **files.settings) as broker:
+        write()
+        while "has white lists of addresses" not in caplog.text:
+            await turn()
+        for answer in (await broker.send(), await as_shop(broker, secret="guessed")):
+            assert is_refused(answer)
+        assert is_taken(await as_shop(broker))
 
 
 def test_settings_that_cannot_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

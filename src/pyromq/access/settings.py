@@ -63,6 +63,16 @@ class GateSettings:
         self.inner_credentials()
         _ = self.white_lists  # raises where one is no list of addresses
 
+    def check_white_lists(self, why_not: str) -> None:
+        """Raise ConfigError where addresses are let in though they may not be. `why_not` empty: they may."""
+        white = self.white_lists
+        for key, addresses in (
+            ("authenticationAddressWhitelist", white.unsigned),
+            ("authorizationAddressWhitelist", white.unjudged),
+        ):
+            if why_not and self.authentication_enabled and addresses.patterns:
+                raise ConfigError(f"{key} = {addresses}: {why_not}")
+
     @property
     def holds_secrets(self) -> bool:
         """Return whether a server with these settings has secrets of users or of servers in its memory."""

@@ -21,7 +21,7 @@ from ..errors import ConfigError
 from ..metrics.settings import MetricsSettings
 from ..model import names
 from ..model.group import MessageRequestMode
-from ..proxy.config import ProxySettings
+from ..proxy.config import NO_PORT, ProxySettings
 from ..store.config import FlushMode, StoreConfig
 from ..store.layout import COMMIT_LOG, how_to_link
 from ..store.log.retention import RetentionConfig
@@ -359,6 +359,7 @@ class BrokerConfig(PopSettings):
         self.part(CoordinationSettings)
         self.part(PlainAclSettings).check_plain_acl()
         self.access.check_access()
+        self.access.check_white_lists(self.why_no_white_lists())
         self.part(QuotaSettings)
         for key, name in (("brokerClusterName", self.broker_cluster_name), ("brokerName", self.broker_name)):
             if (fault := names.topic_fault(name)) is not None:
@@ -394,6 +395,11 @@ class BrokerConfig(PopSettings):
     def access(self) -> AccessSettings:
         """Return the settings of users, with what ACL 1.0 switches on."""
         return self.part(PlainAclSettings).applied_to(self.part(AccessSettings))
+
+    def why_no_white_lists(self) -> str:
+        """Return why no address may be let in; empty: addresses are what they seem."""
+        settings = self.part(ProxySettings)
+        return "" if settings.port_beside(self.listen_port) == NO_PORT else settings.why_no_white_lists()
 
     def check_daemon(self) -> None:
         """Raise ConfigError for what no broker starts with, though each life of a replica has such values.

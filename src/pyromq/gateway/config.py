@@ -107,6 +107,7 @@ class GatewayConfig(TransportSettings):
     def _check_users(self) -> None:
         access = self.access
         access.check_access()
+        access.check_white_lists(self.endpoint.why_no_white_lists())
         inner = access.inner_credentials()
         if inner is None and self.enable_acl_rpc_hook_for_cluster_mode:
             raise ConfigError(

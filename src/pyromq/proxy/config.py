@@ -73,6 +73,16 @@ class ProxySettings:
             raise ValueError(f"metricCollectorMode = {self.metric_collector_mode}: it is off, on or proxy")
         return self.metric_collector_mode
 
+    def why_no_white_lists(self) -> str:
+        """Return why no address may be let in where this port is open; empty: addresses are what they seem."""
+        if not self.grpc_proxy_protocol:
+            return ""
+        return (
+            "with grpcProxyProtocol = true, its default, anybody can begin a connection to the gRPC port with a PROXY "
+            "preamble that names an address which is let in; set grpcProxyProtocol = false or, behind a load balancer, "
+            "let no addresses in"
+        )
+
     def port_beside(self, broker_port: int) -> int:
         """Return the port to open beside a broker's own; NO_PORT for none."""
         if self.grpc_server_port is not None:

@@ -65,6 +65,11 @@ class PlainFile:
     accounts: tuple[PlainAccount, ...] = ()
     white: AddressList = NO_ADDRESSES
 
+    @property
+    def lets_in(self) -> bool:
+        """Return whether it has any white list of addresses."""
+        return bool(self.white.patterns) or any(account.white.patterns for account in self.accounts)
+
 
 def read_file(data: bytes, file: str) -> PlainFile:
     """Return what a file says. BrokenFile otherwise. ConfigError where PyYAML is missing."""

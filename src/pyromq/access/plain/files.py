@@ -50,7 +50,8 @@ def _unreadable(fault: OSError) -> None:
 class ReadFiles:
     """What the files say: of each its last state that was whole. `faults`: what is wrong with those that are not."""
 
-    def __init__(self) -> None:
+    def __init__(self, why_no_white_lists: str = "") -> None:
+        self._why_no_white_lists = why_no_white_lists
         self._seen: dict[Path, Found] = {}
         self._files: dict[Path, PlainFile] = {}
         self.faults: dict[Path, str] = {}
@@ -77,6 +78,8 @@ class ReadFiles:
             read = read_file(data, str(path))
             if not data.strip() and before.accounts:  # an editor that has only begun to write
                 raise BrokenFile(f"{path} is empty: it has `accounts: []` to have none")
+            if self._why_no_white_lists and read.lets_in:
+                raise BrokenFile(f"{path} has white lists of addresses: {self._why_no_white_lists}")
         except ConfigError as fault:
             self.faults[path] = str(fault)
             return

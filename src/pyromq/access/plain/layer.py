@@ -38,11 +38,13 @@ class PlainLayer:
         gate: AccessGate,
         run_blocking: RunBlocking,
         clock: Clock,
+        why_no_white_lists: str = "",
     ) -> None:
+        """`why_no_white_lists`: why a file that lets addresses in is broken; empty: it is not."""
         self._read_contents = partial(contents, home, main)
         self._main = home / main
         self._gate, self._run_blocking, self._clock = gate, run_blocking, clock
-        self._files = ReadFiles()
+        self._files = ReadFiles(why_no_white_lists)
         self._said: set[str] = set()
 
     def begin(self) -> None:

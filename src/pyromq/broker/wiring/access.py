@@ -74,7 +74,12 @@ class AccessParts:
         self._plain: PlainLayer | None = None
         if plain.acl_enable:
             self._plain = PlainLayer(
-                plain.home, plain.acl_plain_file, gate, environment.run_blocking, environment.clock
+                plain.home,
+                plain.acl_plain_file,
+                gate,
+                environment.run_blocking,
+                environment.clock,
+                environment.config.why_no_white_lists(),
             )
             self._plain.begin()
         self.of_set = SetUsers(self.table, self.admin.exchange)
