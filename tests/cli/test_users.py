@@ -168,3 +168,16 @@ def test_users_go_to_a_file_and_come_back(guarded: Guarded, tmp_path: Path) -> N
     assert guarded.may(str(anew["secret"]), "carol")
     file.write_text('{"users": [{}]}')
     assert "without a username" in guarded.refused("user", "import", str(file), "--yes", code=78)
+
+
+@pytest.mark.parametrize("how", [(), ("--pop",)])
+def test_a_member_without_a_right_to_the_group_is_refused_at_once(guarded: Guarded, how: tuple[str, ...]) -> None:
+    who = f"member{len(how)}"
+    secret = str(guarded.rows("user", "create", who)[0]["secret"])
+    guarded.shown("acl", "create", who, "Topic:orders", "Group:mine", "--allow", "Pub,Sub")
+    keys = {"who": who, "secret": secret}
+    assert guarded.run("pub", "orders", "hello", **keys).exit_code == 0
+    done = guarded.run("sub", "orders", "--group", "theirs", "--from", "first", "--count", "1", *how, **keys)
+    assert (done.exit_code, "permission to access" in done.stderr) == (78, True), done.output
+    done = guarded.run("sub", "orders", "--group", "mine", "--from", "first", "--count", "1", *how, **keys)
+    assert done.exit_code == 0, done.output

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...client.errors import Error
+from ...client.errors import Error, Refused
 from ...client.received import Received  # at the top: the SDK reads the types of handlers
+from ...model.codes import ResponseCode
 from ...model.foreign_text import one_line
 from ...model.group import ConsumeFromWhere
+from ...protocol.bodies.heartbeat import CheckClientRequestBody
+from ...protocol.requests import RequestCode
 from ...text.colour import DIM, GOOD, STRONG, WARN, Painted
 from ...text.values import moment
 from ..terminal.exits import REFUSED
@@ -168,7 +171,7 @@ class Listener:
 
     async def pop(self, client: Client, group: str) -> None:
         """Take messages as a member of the group, no more than are shown, and ack them."""
-        await self._check_readable(client)
+        await self._check_readable(client, group)
         async with client.simple_consumer(self.topic, group=group, filter=self.wanted, **self.begin) as consumer:
             while not self.enough.is_set():
                 for msg in await self._received(consumer):
@@ -189,10 +192,21 @@ class Listener:
                 each.cancel()
             await asyncio.gather(receiving, stopping, return_exceptions=True)
 
-    async def _check_readable(self, client: Client) -> None:
+    async def _check_readable(self, client: Client, group: str) -> None:
         """Raise what is wrong with name server, topic or permission, for which a consumer would wait for ever."""
-        if not (await client.session.route(self.topic)).readable:
+        session = client.session
+        route = await session.route(self.topic)
+        if not route.readable:
             raise cannot_be_read(self.topic)
+        described = self.wanted.describe(session.on_wire(self.topic), 0)
+        body = CheckClientRequestBody(
+            client_id=session.client_id, group=session.on_wire(group), subscription_data=described
+        )
+        masters = [address for name in route.addresses if (address := route.master(name)) is not None]
+        asked = (session.ask(address, RequestCode.CHECK_CLIENT_CONFIG, None, body) for address in masters)
+        for fault in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(fault, Refused) and fault.code == ResponseCode.NO_PERMISSION:
+                raise fault
 
     async def consume(self, client: Client, group: str) -> None:
         """Consume as a member of the group, which acks what is shown."""
@@ -208,7 +222,7 @@ class Listener:
                     self.enough.set()
             await asyncio.Event().wait()  # until the stop: it is not acked, and the group's next member gets it
 
-        await self._check_readable(client)
+        await self._check_readable(client, group)
         how: dict[str, Any] = {"filter": self.wanted, "concurrency": 1, "grace_s": 0.0, "mode": "pull"}
         async with client.push_consumer(self.topic, handle, group=group, **how | self.begin):
             await self.enough.wait()
