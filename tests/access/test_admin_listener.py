@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,9 @@ from pyromq.namesrv.server import NameServer
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers.admin import ADMIN_ADDRESS, CreateTopic
+from pyromq.protocol.headers.header import TopicName
+from pyromq.protocol.headers.namesrv import PutKvConfig
+from pyromq.protocol.headers.offsets import GetMaxOffset
 from pyromq.protocol.requests import ROWS, RequestCode
 from pyromq.protocol.row import AnyRow, RequestClass, ServedBy
 from pyromq.transport.client import RemotingClient
@@ -38,6 +41,7 @@ from pyromq.transport.tls import ClientTls, TlsMode
 from pyromq.transport.turns.apart import AdminListenerSettings, Apart
 from tests.access.matrix import NORMAL, ON, SECRET, SUPER, is_refused, make_users, request_of, signed
 from tests.broker.running import Running, running_broker, turns_until
+from tests.client.cluster import NAMES, Cluster
 from tests.transport.certificates import Authority
 
 APART: dict[str, Any] = {"admin_listener": "127.0.0.1:0"}
@@ -307,3 +311,32 @@ async def test_tls_and_strangers_count_there_too(tmp_path: Path) -> None:
         assert strangers is not None
         assert strangers is broker.broker.listeners.servers[0].strangers
         assert strangers.refused["stranger_refusals"] == 1
+
+
+async def test_tools_follow_to_another_address_alone_and_for_administration_alone() -> None:
+    cluster = Cluster()
+    broker, other = cluster.broker("a"), cluster.broker("b")
+
+    def sending_to(address: str) -> Callable[[Request], Reply]:
+        return lambda request: Reply(ResponseCode.NO_PERMISSION, "not here", fields={ADMIN_ADDRESS: address})
+
+    delete, look = RequestCode.DELETE_TOPIC_IN_BROKER, RequestCode.GET_MAX_OFFSET
+    delete_here, put_there = TopicName(topic="T"), PutKvConfig(namespace="N", key="k", value="v")
+    try:
+        calls = Calls((await cluster.client()).session)
+        broker.script[delete] = sending_to(broker.address)  # round and round
+        with pytest.raises(Refused, match="not here"):
+            await calls.ask(broker.address, delete, delete_here)
+        broker.script[look] = sending_to(other.address)
+        with pytest.raises(Refused, match="not here"):
+            await calls.ask(broker.address, look, GetMaxOffset(topic="T", queue_id=0))
+        assert other.seen == []
+        broker.script[delete], other.script[delete] = sending_to(other.address), sending_to(broker.address)
+        with pytest.raises(Refused, match="not here"):
+            await calls.ask(broker.address, delete, delete_here)
+        assert [len(each.requests(delete)) for each in (broker, other)] == [2, 1]
+        cluster.names_script = sending_to(NAMES)
+        with pytest.raises(Refused, match="not here"):
+            await calls.ask_name_server(RequestCode.PUT_KV_CONFIG, put_there)
+    finally:
+        await cluster.close()

@@ -47,7 +47,7 @@ class Calls:
         expected = (*codes, ResponseCode.NO_PERMISSION)
         asked = self._apart.get(address, address) if row.is_administration else address
         answer = await self.session.ask(asked, row, header, body, timeout_s=self.timeout_s, expected=expected)
-        if asked == address and self._is_apart(answer):
+        if asked == address and self._is_apart(answer, address):
             return await self.ask(address, row, header, body, known=known)
         if answer.code not in codes:  # without the usual hint, which is about sending and pulling
             raise refused(answer.code, answer.remark, address, hint="")
@@ -59,7 +59,7 @@ class Calls:
         """Return the first answer of a name server. NoNameServer or Refused."""
         codes = (ResponseCode.SUCCESS, *known)
         answer = await self.session.name_servers.ask(row, header, expected=(*codes, ResponseCode.NO_PERMISSION))
-        if self._is_apart(answer):
+        if self._is_apart(answer, answer.address):
             return await self.ask(answer.address, row, header, known=known)
         if answer.code not in codes:
             raise refused(answer.code, answer.remark, answer.address)
@@ -70,12 +70,15 @@ class Calls:
         for address in self.session.config.name_servers:
             await self.ask(address, row, header)
 
-    def _is_apart(self, answer: Answer[Any, Any]) -> bool:
-        """Tell whether a server refused what it serves at its `adminListener`, and said where that is."""
-        elsewhere = answer.command.fields.get(ADMIN_ADDRESS, "") if answer.code == ResponseCode.NO_PERMISSION else ""
-        if elsewhere:
-            self._apart[answer.address] = elsewhere
-        return bool(elsewhere)
+    def _is_apart(self, answer: Answer[Any, Any], address: str) -> bool:
+        """Tell whether a server refused what it serves at its `adminListener`, and said where that is: elsewhere."""
+        if answer.code != ResponseCode.NO_PERMISSION or not answer.row.is_administration:
+            return False
+        elsewhere = answer.command.fields.get(ADMIN_ADDRESS, "")
+        if elsewhere in ("", address):
+            return False
+        self._apart[address] = elsewhere
+        return True
 
 
 def _for_tools(answer: Answer[A, R]) -> Answer[A, R]:
