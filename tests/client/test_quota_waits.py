@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from pathlib import Path
 
 import pytest
 
+from pyromq.client.core.retry import announced_pause_s
 from pyromq.client.errors import Refused, refused
 from pyromq.client.produce.sending import SendPolicy, SendStatus
 from pyromq.model.codes import ResponseCode
@@ -109,6 +111,21 @@ def test_when_to_come_again_is_read(remark: str, field: str, wait_s: float | Non
     fault = refused(BUSY, remark, "a:1")
     fault.retry_after_ms = field
     assert fault.retry_after_s == wait_s
+
+
+async def test_no_time_at_all_is_a_short_pause(cluster: Cluster) -> None:
+    fault = refused(BUSY, "try again in 0 ms", "a:1")
+    assert 0.01 <= announced_pause_s(fault, 5.0, random.Random(3)) <= 0.011
+    broker = cluster.broker("a", T=1)
+    broker.script[RequestCode.POP_MESSAGE] = lambda request: beyond_quota(0)
+    client = await cluster.client()
+    async with client.simple_consumer("T", group="G") as consumer:
+        receiving = asyncio.create_task(consumer.receive(1, wait=1))
+        await cluster.clock.settle()
+        assert len(broker.requests(RequestCode.POP_MESSAGE)) == 1
+        await cluster.clock.advance(0.011)
+        assert len(broker.requests(RequestCode.POP_MESSAGE)) == 2
+        receiving.cancel()
 
 
 async def test_sends_and_receives_beyond_a_quota_of_a_broker_all_arrive(tmp_path: Path) -> None:

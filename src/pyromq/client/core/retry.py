@@ -39,7 +39,7 @@ _FIRST_RETRY_LEVEL = 3
 _TIMER_STEP_S = 1.0  # timers are no more exact
 _BUSY_FIRST_S = 0.02
 _BUSY_MOST_S = 1.0
-_ANNOUNCED_MOST_S = 30.0
+_ANNOUNCED_LEAST_S, _ANNOUNCED_MOST_S = 0.01, 30.0
 
 
 class Reject(Exception):
@@ -151,9 +151,11 @@ def busy_pause_s(failures: int, rng: Random) -> float:
 
 def announced_pause_s(fault: BaseException, otherwise_s: float, rng: Random) -> float:
     """Return how long to hold back after a refusal: as long as it says, a tenth more at most so that not all come at
-    once, and no longer than a quota may take to be changed; `otherwise_s` if it says nothing."""
-    said = getattr(fault, "retry_after_s", None)
-    return otherwise_s if said is None else min(said, _ANNOUNCED_MOST_S) * (1 + 0.1 * rng.random())
+    once, and no longer than a quota may take to be changed; never no time at all. `otherwise_s` if it says nothing."""
+    said: float | None = getattr(fault, "retry_after_s", None)
+    if said is None:
+        return otherwise_s
+    return min(max(said, _ANNOUNCED_LEAST_S), _ANNOUNCED_MOST_S) * (1 + 0.1 * rng.random())
 
 
 def growing_pause_s(first_s: float, most_s: float, times: int, rng: Random) -> float:

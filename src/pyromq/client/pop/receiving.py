@@ -30,6 +30,7 @@ WATCH_S = 15.0
 PAUSE_S = 1.0  # after a notification that failed, or where brokers have none
 LEAST_HOLD_S = 0.1  # a broker answers a little before the time is over: no other call is worth it
 T = TypeVar("T")
+LEAST_PAUSE_S = 0.01  # whatever brokers announce
 _FIRST_REST_S, _MOST_REST_S = 0.01, 0.5  # after notifications of what others had taken
 
 
@@ -217,7 +218,7 @@ class Receiving:
 def _announced_s(faults: Iterable[Error]) -> float | None:
     """Return after how long the first of these brokers will serve; None unless all of them say it."""
     told = [fault.retry_after_s if isinstance(fault, Refused) else None for fault in faults]
-    return None if None in told else min(each for each in told if each is not None)
+    return None if None in told else max(LEAST_PAUSE_S, min(each for each in told if each is not None))
 
 
 def _result(done: asyncio.Task[T]) -> T | None:
