@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
+from pyromq.admin.replicas import ReadElectedState
 from pyromq.ambient import SystemClock
 from pyromq.client.config import ClientConfig
 from pyromq.dashboard.server import DashboardConfig, run
@@ -64,12 +65,19 @@ class Dashboard:
 
 @asynccontextmanager
 async def running_dashboard(
-    world: World, folder: Path, tls: ClientTls | None = None, **settings: Any
+    world: World,
+    folder: Path,
+    tls: ClientTls | None = None,
+    *,
+    further: Mapping[str, World] | None = None,
+    read_elected: ReadElectedState | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Dashboard]:
     tokens, links = folder / "tokens", list[str]()
     tokens.write_text(f"{PROGRAM}\n", "utf-8")
     reach = ClientConfig(name_servers=tuple(world.name_servers), tls=tls)
-    config = DashboardConfig(clusters={CLUSTER: reach}, port=0, api_token_file=tokens, every_s=0.1, **settings)
+    others = {name: ClientConfig(name_servers=tuple(one.name_servers)) for name, one in (further or {}).items()}
+    config = DashboardConfig(clusters={CLUSTER: reach} | others, port=0, api_token_file=tokens, every_s=0.1, **settings)
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     stop, rng = asyncio.Event(), random.Random(5)
     task = asyncio.create_task(
@@ -81,6 +89,7 @@ async def running_dashboard(
             ready=ready.set_result,
             announce=links.append,
             stop_wanted=stop,
+            read_elected=read_elected,
         )
     )
     try:

@@ -13,7 +13,11 @@ import pytest
 from pyromq.access.directory import Directory
 from pyromq.access.forms import policies_of
 from pyromq.access.users import User, UserStatus
+from pyromq.admin.calls import Calls
+from pyromq.admin.replicas import ReadElectedState, SetReport
 from pyromq.dashboard import server
+from pyromq.dashboard.watch.watched import ClusterWatch
+from pyromq.dashboard.watch.watcher import Watcher
 from pyromq.dashboard.web.guard import COOKIE
 from pyromq.dashboard.web.sessions import IDLE_S, MOST_TOKENS, Sessions
 from pyromq.protocol.bodies.groups import AclInfo, PolicyEntryInfo, PolicyInfo
@@ -148,6 +152,53 @@ async def test_whom_the_cluster_refuses_is_logged_out(
             changes[change](directory)
         while (await client.get("/api")).status_code == 200:
             await turn()
+
+
+async def test_one_cluster_that_refuses_ends_the_session(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "RECHECK_S", 0.1)
+    second = World(tmp_path / "second", **SECURED)
+    try:
+        await second.start_name_server()
+        await second.start_broker()
+        make_users(second)
+        async with (
+            running_dashboard(world, tmp_path, further={"other": second}) as dashboard,
+            httpx.AsyncClient(base_url=dashboard.address) as client,
+        ):
+            await log_in(client, ALICE, SECRETS)
+            assert (await client.get("/c/other/brokers")).status_code == 200
+            for directory in directories_of(second):
+                directory.update(ALICE, None, None, UserStatus.DISABLED)
+            while (await client.get("/api")).status_code == 200:
+                await turn()
+            await log_in(client, ALICE, SECRETS)
+            pages = [await client.get(f"/c/{name}/brokers") for name in ("local", "other")]
+            assert [page.status_code for page in pages] == [200, 404]
+    finally:
+        await second.close()
+
+
+async def test_users_get_nothing_that_the_dashboard_reads_by_rights_of_its_own(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: dict[str, ReadElectedState | None] = {}
+
+    def noted(name: str, calls: Calls, watcher: Watcher, now_ms: Callable[[], int], read: Any) -> ClusterWatch:
+        made[calls.session.config.access_key] = read
+        return ClusterWatch(name, calls, watcher, now_ms, read)
+
+    async def read_elected(found: SetReport) -> None:
+        pass
+
+    monkeypatch.setattr(server, "ClusterWatch", noted)
+    async with (
+        running_dashboard(world, tmp_path, read_elected=read_elected) as dashboard,
+        httpx.AsyncClient(base_url=dashboard.address) as client,
+    ):
+        assert (await log_in(client, ALICE, SECRETS)).status_code == 303
+        assert made == {"": read_elected, ALICE: None}
 
 
 async def test_a_cluster_that_asks_nobody_lets_no_user_in(tmp_path: Path) -> None:

@@ -91,10 +91,14 @@ async def run(
             loops = Loops(clock, log)
 
             def watching(name: str, reach: ClientConfig) -> AbstractAsyncContextManager[ClusterWatch]:
-                return _watching(name, reach, config.every_s, clock, rng, loops, read_elected)
+                """Watch as a user, who gets nothing from etcd: the dashboard reads that by rights of its own."""
+                return _watching(name, reach, config.every_s, clock, rng, loops, None)
 
             watched = {
-                name: await stack.enter_async_context(watching(name, reach)) for name, reach in config.clusters.items()
+                name: await stack.enter_async_context(
+                    _watching(name, reach, config.every_s, clock, rng, loops, read_elected)
+                )
+                for name, reach in config.clusters.items()
             }
             views = UserViews(config.clusters, watching, word, clock, rng)
             stack.push_async_callback(views.close)

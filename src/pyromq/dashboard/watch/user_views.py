@@ -33,6 +33,7 @@ ASK_S = 3.0  # that a broker may take to answer
 FIRST_SNAPSHOT_S = 3.0  # that a login waits for the first figures
 MOST_BROKERS = 8  # brokers for one login
 MOST_USERS = 100  # who are logged in at a time: each of them has watchers
+MOST_HEARD = 8  # users at a time of whom clusters are asked again: each is asked over connections of his own
 _FAULTS = (Error, CallFailed, Malformed)
 
 
@@ -135,12 +136,16 @@ class UserViews:
             task.add_done_callback(self._closing.discard)
 
     async def refused_by_now(self) -> list[UserView]:
-        """Return the views of users whom their clusters take no more: disabled, with another secret, without rights."""
-        return [
-            view
-            for view in list(self._views)
-            if max([await self._heard(reach) for reach in view.reach.values()]) is LoginVerdict.REFUSED
-        ]
+        """Return the views of users whom a cluster of theirs takes no more: disabled, with another secret, without
+        rights. At the next login they see the clusters that are left."""
+        views, room = list(self._views), asyncio.Semaphore(MOST_HEARD)
+
+        async def is_refused(view: UserView) -> bool:
+            async with room:
+                return LoginVerdict.REFUSED in await asyncio.gather(*map(self._heard, view.reach.values()))
+
+        refused = await asyncio.gather(*map(is_refused, views))
+        return [view for view, is_over in zip(views, refused, strict=True) if is_over]
 
     async def close(self) -> None:
         await asyncio.gather(*(view.closing.aclose() for view in self._views), *self._closing)
