@@ -30,7 +30,7 @@ from tests.access.matrix import SUPER, is_refused, signed
 from tests.access.test_users import allow
 from tests.client.world import turns_until
 from tests.gateway.running import gateway_before
-from tests.gateway.secured import GATE, SHOP, secured
+from tests.gateway.secured import GATE, PASSWORD, SHOP, secured
 from tests.gateway.test_users import broker_of, caller
 
 
@@ -271,3 +271,36 @@ async def test_before_brokers_that_share_no_users(tmp_path: Path) -> None:
             assert (await client.send("Other", b"x")).status.code == v2.Code.UNAUTHORIZED
             assert (await caller(gateway, SHOP, "guessed").send("T", b"x")).status.code == v2.Code.UNAUTHORIZED
             assert (await caller(gateway, "stranger").send("T", b"x")).status.code == v2.Code.UNAUTHORIZED
+
+
+async def test_users_of_brokers_that_have_left_are_nobody_s(tmp_path: Path) -> None:
+    """Nobody could tell of a change to them any more."""
+    async with secured(tmp_path, brokers=2) as cluster:
+        left, names = cluster.brokers["broker-b"], next(iter(cluster.name_servers.values()))
+        left.broker.base.access.admin.exchange = names.access.admin.exchange = None  # as Apache's
+        async with gateway_before(*cluster.name_servers, **GATE) as gateway:
+            left.broker.base.access.table.directory.cache(SHOP, User(SHOP, (PASSWORD,)), ())  # which it tells nobody of
+            directory = gateway.users.table.directory
+            await gateway.users.learn(SHOP)
+            assert directory.find(SHOP) is not None
+            await cluster.stop_broker("broker-b")
+            async with asyncio.timeout(20):  # the gateway looks for brokers again and again
+                await turns_until(lambda: directory.find(SHOP) is None)
+            assert gateway.users.is_known(SHOP)
+
+
+async def test_who_is_forgotten_while_he_is_read_is_not_taken() -> None:
+    broker, clock = Broker(), ManualClock()
+    broker.put("shop", "Pub")
+    broker.put("other", "Pub")
+    users = users_of(broker, clock)
+    await users.learn("shop")
+    await users.learn("stranger")
+    reading = asyncio.ensure_future(users.learn("other"))
+    for _ in range(2):  # until the broker is asked
+        await asyncio.sleep(0)
+    users.forget_all()
+    await reading
+    assert not users.directory.users
+    assert not any(users.is_known(name) for name in ("shop", "other", "stranger"))
+    await users.close()

@@ -59,6 +59,7 @@ class FetchedUsers:
         self._reading: dict[str, asyncio.Task[None]] = {}
         self._newcomers: dict[str, str] = {}  # who is read and was not known, and from which connection he came
         self._places = asyncio.Semaphore(MOST_AT_ONCE)
+        self._era = 0  # grows when everybody is forgotten
         self._warn = logs.Limited(log, clock)
 
     def is_known(self, name: str) -> bool:
@@ -106,6 +107,7 @@ class FetchedUsers:
         return task
 
     async def _read(self, name: str) -> None:
+        era = self._era
         try:
             async with self._places:
                 user = await self._user(name)
@@ -116,7 +118,8 @@ class FetchedUsers:
         finally:
             del self._reading[name]
             self._newcomers.pop(name, None)
-        self._take(name, user, policies)
+        if era == self._era:
+            self._take(name, user, policies)
 
     def _take(self, name: str, user: User | None, policies: Policies) -> None:
         now = self._clock.monotonic()
@@ -164,6 +167,13 @@ class FetchedUsers:
             return ()
         info: AclInfo = row.gives.read_body(answer.body)
         return policies_of(info) if info.policies else ()
+
+    def forget_all(self) -> None:
+        """Forget everybody: no broker is left that could be asked. What is being read now is not taken any more."""
+        self._era += 1
+        self._strangers.clear()
+        for name in tuple(self._known):
+            self._forget(name)
 
     async def close(self) -> None:
         tasks = tuple(self._reading.values())

@@ -153,7 +153,10 @@ class GatewayUsers:
         """Return the addresses of all name servers and brokers."""
         info = (await self._session.name_servers.ask(RequestCode.GET_BROKER_CLUSTER_INFO)).body
         brokers = {address for one in info.broker_addr_table.values() for address in one.broker_addrs.values()}
-        self._others &= brokers
+        if brokers:  # none: a name server has begun anew, and will hear of them in a moment
+            self._others &= brokers
+            if not self._others:
+                self._fetched.forget_all()
         self._sharers &= brokers | self._name_servers
         return [*sorted(self._name_servers), *sorted(brokers - self._name_servers)]
 
