@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from .. import logs
+from ..access.directory import Directory
 from ..access.sharing.behalf import name_caller
 from ..ambient import Clock
 from ..client.connect.session import Session
@@ -34,6 +35,7 @@ from ..proxy.config import ProxySettings
 from ..proxy.messages.popped import popped
 from ..proxy.receipts import change_header
 from ..proxy.statuses import Denied, away, is_misplaced
+from ..transport.connection.security import retrieve
 from ..transport.dispatch import Reply, Request
 from ..transport.peer import Peer
 from .cluster_view import ClusterView
@@ -52,6 +54,10 @@ class _Waiting(NamedTuple):
     task: asyncio.Task[Any] | None  # which serves the call
 
 
+def _no_message() -> Denied:
+    return Denied(Code.MESSAGE_NOT_FOUND, "no new message")
+
+
 class RemoteBackend:
     """Event loop only. `port` stands in routes."""
 
@@ -63,9 +69,10 @@ class RemoteBackend:
         self._seen: dict[Peer, float] = {}
         self._produced: dict[Peer, set[str]] = {}  # topics whose brokers are told that we produce to them
         self._abandoned: set[asyncio.Task[None]] = set()
-        self._waiting: dict[asyncio.Future[Command], _Waiting] = {}  # receives and pulls
+        self._waiting: dict[asyncio.Future[None], _Waiting] = {}  # receives and pulls
         self._away_until: dict[str, float] = {}  # by broker that did not answer: it is tried again then
         self.clients: Clients | None = None  # set by who composes: transaction checks go to them
+        self.directory: Directory | None = None  # by which calls are judged; set by who composes
         self.port = 0
 
     # --- requests -------------------------------------------------------------------------------------------------
@@ -87,6 +94,8 @@ class RemoteBackend:
             self._note_away(broker)
             raise
         request = Command(code=row.code, fields={} if header is None else header.to_fields(), body=body)
+        if isinstance(header, PopMessage | PullMessage) and self._is_outdated(peer):
+            raise _no_message()  # as whoever waits already: he asks again, and is judged anew
         if isinstance(peer, CallPeer):
             name_caller(request, peer.principal, peer.rights)
         asking = self._session.transport.call(address, request, timeout_s)
@@ -113,12 +122,20 @@ class RemoteBackend:
         broker: str,
         address: str,
     ) -> Command:
-        asked = asyncio.get_running_loop().create_task(asking)
-        waiting = asyncio.shield(asked)
+        loop = asyncio.get_running_loop()
+        asked, waiting = loop.create_task(asking), loop.create_future()
+
+        def answered(task: asyncio.Task[Command]) -> None:
+            retrieve(task)
+            if not waiting.done():  # else it was dismissed in the turn in which the answer came
+                waiting.set_result(None)
+
+        asked.add_done_callback(answered)
         user = peer.principal.name if isinstance(peer, CallPeer) else ""
         self._waiting[waiting] = _Waiting(user, asyncio.current_task())
         try:
-            return await waiting
+            await waiting
+            return asked.result()
         except (asyncio.CancelledError, Denied):
             if isinstance(header, PopMessage):
                 self._keep(self._give_back(asked, header, broker, address))
@@ -140,10 +157,15 @@ class RemoteBackend:
         """Let his receives and pulls that wait find nothing: he asks again, and is judged anew."""
         self._find_nothing([waiting for waiting, one in self._waiting.items() if one.user == user])
 
-    def _find_nothing(self, waits: Iterable[asyncio.Future[Command]]) -> None:
+    def _is_outdated(self, peer: Peer) -> bool:
+        """Tell whether rights have changed since a call was judged."""
+        judged = peer.judged if isinstance(peer, CallPeer) else None
+        return self.directory is not None and judged is not None and judged != self.directory.version
+
+    def _find_nothing(self, waits: Iterable[asyncio.Future[None]]) -> None:
         for waiting in waits:
             if not waiting.done():
-                waiting.set_exception(Denied(Code.MESSAGE_NOT_FOUND, "no new message"))
+                waiting.set_exception(_no_message())
 
     def _note_away(self, broker: str) -> None:
         if len(self._away_until) >= _MOST_AWAY:

@@ -83,6 +83,7 @@ class Gateway:
         self.users = GatewayUsers(config, self.session, clock)
         self.gate = gate = gate_of(config, self.users, clock)
         if gate is not None:
+            self.backend.directory = gate.directory
             gate.directory.watch(self.backend.rights_changed)
         self.services = Services(self.backend, settings, clock, rng, gate)
         self.backend.clients = self.services.clients

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 import msgspec
@@ -67,6 +67,8 @@ _PASSED_ON = (
 )
 _LOCKS = (RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ)
 
+_Passing = Callable[[Request, int], Awaitable[Reply | None]]  # and by which version of the directory it was judged
+
 
 class Tunnel:
     """Event loop only. `address` is what routes name; set once it is known."""
@@ -93,14 +95,19 @@ class Tunnel:
         self.address = ""
 
     def handlers(self) -> dict[int, Handler]:
-        found: dict[int, Handler] = {row.code: self._pass_on for row in _PASSED_ON}
-        found |= {row.code: self._pass_on_by_queue for row in _LOCKS}
-        found[RequestCode.HEART_BEAT.code] = self._heartbeat
-        found[RequestCode.UNREGISTER_CLIENT.code] = self._farewell
-        found[RequestCode.GET_CONSUMER_LIST_BY_GROUP.code] = self._list_members
-        found[RequestCode.GET_CONSUMER_CONNECTION_LIST.code] = self._connections
+        passing: dict[int, _Passing] = {row.code: self._pass_on for row in _PASSED_ON}
+        passing |= {row.code: self._pass_on_by_queue for row in _LOCKS}
+        passing[RequestCode.HEART_BEAT.code] = self._heartbeat
+        passing[RequestCode.UNREGISTER_CLIENT.code] = self._farewell
+        passing[RequestCode.GET_CONSUMER_LIST_BY_GROUP.code] = self._list_members
+        passing[RequestCode.GET_CONSUMER_CONNECTION_LIST.code] = self._connections
+        found: dict[int, Handler] = {code: partial(self._begin, handler) for code, handler in passing.items()}
         found[RequestCode.GET_ROUTEINFO_BY_TOPIC.code] = self._route
         return found
+
+    def _begin(self, handler: _Passing, request: Request) -> Answer:
+        """Note, in the turn in which a request was judged, by which version of the directory that was."""
+        return handler(request, 0 if self._gate is None else self._gate.directory.version)
 
     def lost(self, peer: Peer) -> None:
         """End the connections of a client that has gone: its brokers hear of it by that."""
@@ -137,41 +144,41 @@ class Tunnel:
             body=TopicRouteData(broker_datas=brokers, queue_datas=queues, order_topic_conf=route.order_topic_conf),
         )
 
-    async def _pass_on(self, request: Request) -> Reply | None:
+    async def _pass_on(self, request: Request, judged: int) -> Reply | None:
         fields = request.command.fields
         broker = next((fields[name] for name in _BROKER_FIELDS if fields.get(name)), "")
-        return await self._ask(request, broker)
+        return await self._ask(request, judged, broker)
 
-    def _pass_on_by_queue(self, request: Request) -> Answer:
+    async def _pass_on_by_queue(self, request: Request, judged: int) -> Reply | None:
         queues = request.body.mq_set
-        return self._ask(request, queues[0].broker_name if queues else "")
+        return await self._ask(request, judged, queues[0].broker_name if queues else "")
 
-    async def _ask(self, request: Request, broker: str) -> Reply | None:
+    async def _ask(self, request: Request, judged: int, broker: str) -> Reply | None:
         address = await self._address(broker, request.command.fields)
         try:
-            return await self._exchange(request, address)
+            return await self._exchange(request, judged, address)
         except CallFailed as fault:
             self._view.forget(broker)
             raise RequestRefused(f"the broker at {address} does not answer: {fault}") from None
 
-    async def _heartbeat(self, request: Request) -> Reply | None:
+    async def _heartbeat(self, request: Request, judged: int) -> Reply | None:
         beat: HeartbeatData = request.body
-        reply = await self._broadcast(request)
+        reply = await self._broadcast(request, judged)
         if reply is None or reply.code == ResponseCode.SUCCESS:
             without = beat.without_sub
             consumers = beat.consumer_data_set
             self._announcer.passed(request.peer, beat.client_id, consumers, without_subscriptions=without)
         return reply
 
-    async def _farewell(self, request: Request) -> Reply | None:
+    async def _farewell(self, request: Request, judged: int) -> Reply | None:
         group = request.command.fields.get("consumerGroup")
         if group:
             self._announcer.left(request.peer, group)
-        return await self._broadcast(request)
+        return await self._broadcast(request, judged)
 
-    async def _list_members(self, request: Request) -> Reply | None:
+    async def _list_members(self, request: Request, judged: int) -> Reply | None:
         """Answer with the members that brokers know and those that gateways know."""
-        reply = await self._pass_on(request)
+        reply = await self._pass_on(request, judged)
         others = self._members.of(request.command.fields.get("consumerGroup", ""))
         if reply is None or not others:
             return reply
@@ -180,8 +187,8 @@ class Tunnel:
         ids = [*known, *(one for one in others if one not in known)]
         return Reply(fields=self._marks, body=GetConsumerListByGroupResponseBody(consumer_id_list=ids))
 
-    async def _connections(self, request: Request) -> Reply | None:
-        reply = await self._pass_on(request)
+    async def _connections(self, request: Request, judged: int) -> Reply | None:
+        reply = await self._pass_on(request, judged)
         others = self._members.of(request.command.fields.get("consumerGroup", ""))
         if reply is None or not others:
             return reply
@@ -190,11 +197,14 @@ class Tunnel:
             shown = RequestCode.GET_CONSUMER_CONNECTION_LIST.gives.read_body(reply.body)
         return Reply(fields=self._marks, body=connection_of(others.values(), shown))
 
-    async def _broadcast(self, request: Request) -> Reply | None:
+    async def _broadcast(self, request: Request, judged: int) -> Reply | None:
         """Pass a heartbeat or a farewell on to every broker; the first refusal is the answer."""
         addresses = (await self._view.masters()).values()
-        asked = (self._exchange(request, address) for address in addresses)
+        asked = (self._exchange(request, judged, address) for address in addresses)
         answers = await asyncio.gather(*asked, return_exceptions=True)
+        refusal = next((one for one in answers if isinstance(one, RequestRefused)), None)
+        if refusal is not None:
+            raise refusal
         replies = [one for one in answers if isinstance(one, Reply)]
         if not replies and not request.command.is_oneway:
             raise RequestRefused(f"no broker answers: {answers[0] if answers else 'none is registered'}")
@@ -210,18 +220,30 @@ class Tunnel:
         except Denied as missing:
             raise RequestRefused(str(missing), ResponseCode.TOPIC_NOT_EXIST) from None
 
-    async def _exchange(self, request: Request, address: str) -> Reply | None:
+    async def _exchange(self, request: Request, judged: int, address: str) -> Reply | None:
         command, client = request.command, self._client(request.peer)
+        await client.connect(address)  # now, so that it leaves in the turn in which it is judged
+        judged = await self._judge_anew(request, judged)
         onward = self._onward(request)
         if command.is_oneway:
             await client.send(address, onward)
             return None
-        changes = 0 if self._gate is None else self._gate.directory.version
         held_ms = max((whole_number(command.fields.get(name), high=INT_MAX) or 0 for name in _WAITS), default=0)
         answer = await client.call(address, onward, _CALL_S + held_ms / 1000)
-        if self._gate is not None and self._gate.directory.version != changes:
-            self._gate(request)  # who waited may not be allowed what came for him any more
+        await self._judge_anew(request, judged)  # who waited may not be allowed what came for him any more
         return Reply(answer.code, answer.remark, fields={**answer.fields, **self._marks}, body=bytes(answer.body))
+
+    async def _judge_anew(self, request: Request, judged: int) -> int:
+        """Judge a request again if rights have changed since, and return by which version of the directory it is judged
+        now. RequestRefused: it may not be any more."""
+        gate = self._gate
+        if gate is None or gate.directory.version == judged:
+            return judged
+        user = gate.signer_to_learn(request.command, request.peer)
+        if user:
+            await gate.learn(user, request.peer.address)
+        gate(request)
+        return gate.directory.version
 
     def _onward(self, request: Request) -> Command:
         """Return what the broker gets. Where we sign, nothing of the client's signature is left in it."""

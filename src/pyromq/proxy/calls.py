@@ -29,6 +29,7 @@ class Caller:
     deadline: float | None = None
     principal: Principal = NOBODY
     rights: Rights = EVERYTHING
+    judged: int | None = None  # by which version of the directory; None: nobody is judged
 
     @property
     def language(self) -> Language:
@@ -51,11 +52,13 @@ def language_of(name: str) -> Language:
     return found
 
 
-def caller_of(call: Call, principal: Principal = NOBODY, rights: Rights = EVERYTHING) -> Caller:
+def caller_of(
+    call: Call, principal: Principal = NOBODY, rights: Rights = EVERYTHING, judged: int | None = None
+) -> Caller:
     """Return who calls. Denied (40017) without a client id."""
     metadata = call.metadata
     client_id = metadata.get(CLIENT_ID, "")
     if not client_id.strip():
         raise Denied(Code.CLIENT_ID_REQUIRED, "client id cannot be empty")
     language, version = metadata.get(LANGUAGE, ""), metadata.get(CLIENT_VERSION, "")
-    return Caller(client_id, language, version, call.remote, call.deadline, principal, rights)
+    return Caller(client_id, language, version, call.remote, call.deadline, principal, rights, judged)

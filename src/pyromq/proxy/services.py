@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import logs
 from ..access.gate import AccessGate
-from ..access.rights import EVERYTHING, Principal
+from ..access.rights import Principal
 from ..ambient import Clock, Random
 from ..errors import PyroError
 from ..protocol.command import Command
@@ -69,8 +69,11 @@ class Services:
         """Return who makes a call. Denied if he may not (40100), or has no client id (40017), in this order.
 
         `name`: of the request's message; `request` decodes it, and is called for who has shown who he is."""
-        principal: Principal = admitted(self.gate, call, name, request)
-        return caller_of(call, principal, EVERYTHING if self.gate is None else self.gate.rights_of(principal))
+        gate = self.gate
+        principal: Principal = admitted(gate, call, name, request)
+        if gate is None:
+            return caller_of(call, principal)
+        return caller_of(call, principal, gate.rights_of(principal), gate.directory.version)
 
     def check_topic(self, topic: str) -> None:
         check_topic(topic, self.backend.is_system_topic)
@@ -85,7 +88,7 @@ class Services:
         timeout_s: float = BROKER_S,
     ) -> Command:
         """Ask a broker for a caller. What waits there for a call that is cancelled is forgotten."""
-        peer = CallPeer(caller.remote, caller.known_language, caller.principal, caller.rights)
+        peer = CallPeer(caller.remote, caller.known_language, caller.principal, caller.rights, caller.judged)
         try:
             return await self.backend.call(broker, row, header, body, peer=peer, timeout_s=timeout_s)
         except BaseException:

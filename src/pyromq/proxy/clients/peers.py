@@ -56,9 +56,11 @@ class ClientPeer:
 
 
 class CallPeer:
-    """Who asks in one call, and what he may do. `answer` is done once the server has sent its response."""
+    """Who asks in one call, and what he may do: a version of the directory has `judged` it.
 
-    __slots__ = ("address", "answer", "is_open", "language", "principal", "rights", "version")
+    `answer` is done once the server has sent its response."""
+
+    __slots__ = ("address", "answer", "is_open", "judged", "language", "principal", "rights", "version")
 
     def __init__(
         self,
@@ -66,8 +68,9 @@ class CallPeer:
         language: Language | None = None,
         principal: Principal = NOBODY,
         rights: Rights = EVERYTHING,
+        judged: int | None = None,
     ) -> None:
-        self.principal, self.rights = principal, rights
+        self.principal, self.rights, self.judged = principal, rights, judged
         self.address = address
         self.language = language
         self.version: int = Version.CURRENT
