@@ -402,6 +402,23 @@ async def test_a_reply_goes_to_its_user_s_client_alone(tmp_path: Path, judged: b
                 assert producers.find_client("A") is owned
 
 
+async def test_a_super_user_who_is_disabled_is_asked_about_nothing_any_more(cluster: Secured) -> None:
+    broker = broker_of(cluster)
+    await cluster.make_user(broker)
+    await cluster.administer(broker, Code.AUTH_UPDATE_USER, {"userType": "Super"}, username=SHOP)
+    async with gateway_before(*cluster.name_servers, **GATE) as gateway:
+        beat = HeartbeatData(client_id="c", producer_data_set=[ProducerData(group_name="p")], consumer_data_set=[])
+        command = Command(code=Code.HEART_BEAT, body=Code.HEART_BEAT.takes.write_body(beat))
+        producers = cluster.brokers["broker-a"].broker.clients.producers
+        async with RemotingClient(clock=SystemClock(), rng=random.Random(3)) as client:
+            answer = await client.call(gateway.tunnel.address, signed(command, SHOP, PASSWORD), 20)
+            assert answer.code == ResponseCode.SUCCESS, answer.remark
+            (known,) = producers.in_turn("p")
+            assert known.rights.may(Resource.TOPIC, "T", Action.PUB)
+            await cluster.administer(broker, Code.AUTH_UPDATE_USER, {"userStatus": "disable"}, username=SHOP)
+            assert not known.rights.may(Resource.TOPIC, "T", Action.PUB)
+
+
 def offset_of(sent: Any) -> int:
     return int(sent.offset_message_id[16:], 16)
 

@@ -11,7 +11,7 @@ from ...protocol.command import Command
 from ...protocol.requests import RequestCode
 from ..directory import USER as KIND
 from ..rights import Principal, Rights
-from ..user_rights import UserRights
+from ..user_rights import SuperRights, UserRights
 
 USER, SOURCE, SENDER = "pyromqUser", "pyromqSource", "pyromqSender"
 # The first two point at a message by its place; the third says whom to ask about half messages.
@@ -21,12 +21,13 @@ NAMED = (RequestCode.CONSUMER_SEND_MSG_BACK.code, RequestCode.END_TRANSACTION.co
 def name_caller(command: Command, principal: Principal, rights: Rights) -> None:
     """Say for whom a request is, where its broker has to know, and nothing of what the client said about it.
 
-    Who may do everything is not named by them: only as the sender of his heartbeats, which gives no rights."""
+    Who may do everything by his address is not named by them: only as the sender of his heartbeats, which gives no
+    rights. Super users are: they may cease to be."""
     for name in (USER, SOURCE, SENDER):
         command.fields.pop(name, None)
     if command.code == RequestCode.HEART_BEAT and principal.name:
         command.fields[SENDER] = principal.name
-    if command.code in NAMED and type(rights) is UserRights:
+    if command.code in NAMED and type(rights) in (UserRights, SuperRights):
         # Binary headers leave out empty values: with the kind before it, who has no name is named too.
         command.fields[USER], command.fields[SOURCE] = KIND + principal.name, principal.source
 
