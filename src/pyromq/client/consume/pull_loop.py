@@ -85,7 +85,7 @@ class PullLoop:
         """Return the seconds before the next pull: a broker that is away may have another master in a moment."""
         if getattr(fault, "code", None) == ResponseCode.SYSTEM_BUSY:
             return announced_pause_s(fault, BUSY_PAUSE_S, self.session.rng)
-        if isinstance(fault, CallFailed | NotRead):
+        if isinstance(fault, CallFailed) or (isinstance(fault, NotRead) and fault.was_master):
             return growing_pause_s(AWAY_PAUSE_S, ERROR_PAUSE_S, failures, self.session.rng)
         return ERROR_PAUSE_S
 

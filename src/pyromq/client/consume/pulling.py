@@ -42,14 +42,18 @@ _SLAVE_REFUSES = "[REJECTREQUEST]"  # in the remark of a slave without slaveRead
 class NotRead(Refused):
     """A slave lets nobody read, and its master is away, or not known yet."""
 
+    was_master = False  # as the last route has it: another one is the master now, and soon in a route
+
     @classmethod
     def of(cls, slave: str, master: str | None) -> NotRead:
         away = "no master is registered" if master in (None, slave) else f"the master {master} is away"
-        return cls(
+        found = cls(
             f"{away}, and its slave {slave} lets nobody read",
             hint="Set slaveReadEnable=true on master and slave to read there meanwhile, or bring the master back",
             address=slave,
         )
+        found.was_master = slave == master
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
