@@ -128,7 +128,7 @@ def run(program: Path, options: str, server: Server) -> dict[str, Any]:
     if not done.stdout:
         raise SystemExit(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip() or 'no word'}")
     found: dict[str, Any] = json.loads(done.stdout)
-    found["cpu_us"] = (server.cpu_s() - before) * 1e6 / max(1, found["messages"] or found["calls"])
+    found["cpu_us"] = (server.cpu_s() - before) * 1e6 / max(1, found["messages"] or found.get("calls", 0))
     if "errors" not in found:  # of gRPC calls
         found["errors"] = found["codes"] + found["statuses"]
     return found
