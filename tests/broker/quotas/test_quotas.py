@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import re
 from pathlib import Path
@@ -258,7 +259,8 @@ async def test_loop_time_is_the_groups_that_a_request_is_about(tmp_path: Path) -
         assert (await broker.send("T", **victims)).code == OK
         assert (await broker.pull(group="H", producerGroup="victim")).code == OK
         wait_ms(await broker.send("T", consumerGroup="Q"))
-        wait_ms(await broker.pull(producerGroup="Q"))
+        if os.environ.get("PYROMQ_KERNEL") != "python":  # whose feed serves such a pull by itself
+            wait_ms(await broker.pull(producerGroup="Q"))
         wait_ms(await broker.call(RequestCode.QUERY_TOPICS_BY_CONSUMER, group="G", consumerGroup="H"))
 
 
