@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..address import ServerAddress
 from ..changes import Finding, IsWanted, Position
 from .gtids import GtidSet
+from .rights import grants_of, is_granted_everywhere, kept_s, unreadable
 from .source import ask, connect, quoted
 
 _LEAST_RETENTION_S = 86_400
-_RIGHTS = ("SELECT", "REPLICATION SLAVE", "BINLOG MONITOR")
-_OTHER_NAMES = {"BINLOG MONITOR": ("BINLOG MONITOR", "REPLICATION CLIENT", "SUPER"), "SELECT": ("SELECT",)}
+_SERVER_RIGHTS = ("REPLICATION SLAVE", "BINLOG MONITOR")
+_NAMED = 3  # of the tables that may not be read
 _CASCADES = re.compile(r"CONSTRAINT `(.*?)` FOREIGN KEY.* ON (?:DELETE|UPDATE) (?:CASCADE|SET NULL)")
 _TABLES = (  # TABLE_CONSTRAINTS shows nothing to whoever may only read
     "SELECT t.TABLE_SCHEMA, t.TABLE_NAME, t.ENGINE, EXISTS(SELECT 1 FROM information_schema.KEY_COLUMN_USAGE k WHERE "
@@ -28,11 +29,13 @@ def check(address: ServerAddress, is_wanted: IsWanted, position: Position | None
     try:
         values = dict(ask(connection, "SHOW GLOBAL VARIABLES"))
         yield from _log(values)
-        yield from _rights(connection, address)
+        wanted = [each for each in ask(connection, _TABLES) if is_wanted(f"{each[0]}.{each[1]}")]
+        lines = [each[0] for each in ask(connection, "SHOW GRANTS")]
+        yield from _rights(lines, address.user, [(database, name) for database, name, *_ in wanted])
         yield _retention(values)
         yield _zone(values)
-        yield from _tables(connection, is_wanted)
-        if position is not None:
+        yield from _tables(connection, wanted)
+        if position is not None and is_granted_everywhere(grants_of(lines), "BINLOG MONITOR"):
             yield _position(connection, values, position)
     finally:
         connection.close()
@@ -53,27 +56,37 @@ def _log(values: dict[str, str]) -> Iterator[Finding]:
             yield Finding(name, found, f"SET GLOBAL {name} = '{wanted}'{why}", is_bad=is_bad, is_odd=not is_bad)
 
 
-def _rights(connection: Any, address: ServerAddress) -> Iterator[Finding]:
-    granted = " ".join(each[0] for each in ask(connection, "SHOW GRANTS")).upper()
-    has_all = re.search(r"GRANT ALL PRIVILEGES ON \*\.\*", granted) is not None
-    for right in _RIGHTS:
-        names = _OTHER_NAMES.get(right, (right,))
-        if has_all or any(name in granted for name in names):
+def _rights(lines: Iterable[str], user: str, wanted: Sequence[tuple[str, str]]) -> Iterator[Finding]:
+    """Yield what the user may do, by its grants. `wanted`: the tables to capture, as far as the user sees them."""
+    grants = grants_of(lines)
+    for right in _SERVER_RIGHTS:
+        if is_granted_everywhere(grants, right):
             yield Finding(f"right {right}", "granted")
         else:
-            yield Finding(f"right {right}", "missing", f"GRANT {right} ON *.* TO '{address.user}'@'%'", is_bad=True)
+            yield Finding(f"right {right}", "missing", f"GRANT {right} ON *.* TO '{user}'@'%'", is_bad=True)
+    every = f"GRANT SELECT ON *.* TO '{user}'@'%'"
+    if is_granted_everywhere(grants, "SELECT"):
+        yield Finding("right SELECT", "granted")
+    elif not wanted:
+        yield Finding("right SELECT", "missing: no table is seen that is to be captured", every, is_bad=True)
+    elif lacking := unreadable(grants, wanted):
+        names = ", ".join(".".join(each) for each in lacking[:_NAMED]) + (" and others" if lacking[_NAMED:] else "")
+        database, table = map(quoted, lacking[0])
+        mend = every if lacking[1:] else f"GRANT SELECT ON {database}.{table} TO '{user}'@'%'"
+        yield Finding("right SELECT", f"missing on {names}", mend, is_bad=True)
+    else:
+        mend = f"{every}, if other tables are to be captured: the user does not see them"
+        yield Finding("right SELECT", f"granted on the {len(wanted)} tables that are seen", mend)
 
 
 def _retention(values: dict[str, str]) -> Finding:
-    text = values.get("binlog_expire_logs_seconds") or "0"
-    if text == "0" or len(text) > 5 or text >= str(_LEAST_RETENTION_S):
-        return Finding("binlog kept", "always" if text == "0" else f"{text} s")
-    return Finding(
-        "binlog kept",
-        f"{text} s",
-        f"SET GLOBAL binlog_expire_logs_seconds = {7 * _LEAST_RETENTION_S}: a capture away for longer begins anew",
-        is_odd=True,
-    )
+    seconds = kept_s(values)
+    if seconds is None or seconds >= _LEAST_RETENTION_S:
+        return Finding("binlog kept", "always" if seconds is None else f"{seconds:.0f} s")
+    has_seconds = "binlog_expire_logs_seconds" in values
+    setting = f"binlog_expire_logs_seconds = {7 * _LEAST_RETENTION_S}" if has_seconds else "expire_logs_days = 7"
+    why = "a capture away for longer begins anew"
+    return Finding("binlog kept", f"{seconds:.0f} s", f"SET GLOBAL {setting}: {why}", is_odd=True)
 
 
 def _zone(values: dict[str, str]) -> Finding:
@@ -82,8 +95,7 @@ def _zone(values: dict[str, str]) -> Finding:
     return Finding("time zone", f"{shown}: TIMESTAMP is sent in UTC, DATETIME as it is")
 
 
-def _tables(connection: Any, is_wanted: IsWanted) -> Iterator[Finding]:
-    wanted = [each for each in ask(connection, _TABLES) if is_wanted(f"{each[0]}.{each[1]}")]
+def _tables(connection: Any, wanted: Sequence[tuple[Any, ...]]) -> Iterator[Finding]:
     yield Finding("tables", str(len(wanted)), "" if wanted else "include and exclude leave no table", is_odd=not wanted)
     for database, name, engine, has_key in wanted:
         if not has_key:
