@@ -23,6 +23,7 @@ from ..store.recovery.nesting import check_not_above, check_not_inside
 from ..transport.address import format_address
 from ..transport.certificates.self_signed import log_certificate
 from ..transport.settings import TransportSettings
+from ..transport.turns.apart import AdminListenerSettings
 from .broker import Broker
 from .config import BrokerConfig
 from .controlled_daemon import serve_controlled
@@ -59,6 +60,7 @@ async def run(
     shared, budget = budget, budget or budget_of_process(queue_files=config.max_open_queue_files, reserved=reserved)
     for notice in loaded.notices:
         log.warning("configuration", notice=notice)
+    _warn_of_strangers(config)
     async with AsyncExitStack() as stack:
         run_blocking = stack.enter_context(helper_threads(BLOCKING_THREADS))
         check_not_inside(config.store_path_root_dir)
@@ -111,3 +113,9 @@ async def run(
 
         await until(stop_wanted, [*broker.loops(), announce()])
     log.info("broker stopped")
+
+
+def _warn_of_strangers(config: BrokerConfig) -> None:
+    if not config.access.authentication_enabled:
+        others = config.part(AdminListenerSettings).admin_listeners
+        config.part(TransportSettings).warn_of_strangers(log, (config.bind_address, config.listen_port), *others)

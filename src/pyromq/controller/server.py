@@ -189,6 +189,8 @@ async def run(
     budget = budget_of_process(reserved=config.reserved_descriptors)
     for notice in loaded.notices:
         log.warning("configuration", notice=notice)
+    if not config.access.authentication_enabled:
+        config.warn_of_strangers(log, (config.bind_address, config.port))
     loaded = with_certificate("controller", loaded, config, config.tls_folder, [config.bind_address], clock.now_ms())
     async with AsyncExitStack() as stack:
         etcd = await stack.enter_async_context(EtcdCoordination(config.coordination.etcd(), clock))

@@ -22,7 +22,7 @@ from ..client.config import ClientConfig
 from ..client.connect.session import Session
 from ..errors import ConfigError
 from ..supervision import Loops
-from ..transport.address import format_address
+from ..transport.address import format_address, warn_of_strangers
 from .watch.history import History
 from .watch.user_views import UserViews
 from .watch.watched import ClusterWatch
@@ -34,6 +34,8 @@ log = logs.get("pyromq.dashboard")
 
 ASK_S = 3.0  # that a broker may take to answer
 RECHECK_S = 30.0  # between two looks at whether users may still log in
+_BEHIND_TLS = "Let it listen on loopback behind a proxy that speaks TLS"
+_READABLE = "it speaks HTTP: who reads the network has secrets and sessions, and then may do what these users may"
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
@@ -58,10 +60,9 @@ class DashboardConfig:
         if self.base and (not self.base.startswith("/") or self.base.endswith("/") or "//" in self.base):
             raise ConfigError(f"base path {self.base!r}: it begins with a slash and ends without one, as in /mq")
         if not self.insecure and f"{self.host}" not in ("127.0.0.1", "::1", "localhost"):
-            text = "it speaks HTTP, so that secrets and sessions could be read on the network"
             raise ConfigError(
-                f"dashboard on {self.host}: {text}. Let it listen on loopback behind a proxy that speaks TLS, or give "
-                "--insecure if that is meant"
+                f"dashboard on {self.host}: it speaks HTTP, so that secrets and sessions could be read on the network. "
+                f"{_BEHIND_TLS}, or give --insecure if that is meant"
             )
 
 
@@ -86,6 +87,7 @@ async def run(
 ) -> None:
     """Serve until `stop_wanted`. `ready` gets the address; `announce` each link that logs in once."""
     with _listening(config) as listener:
+        warn_of_strangers(log, config.host, listener.getsockname()[1], _READABLE, f"{_BEHIND_TLS} (docs/dashboard.md)")
         address = f"http://{format_address(_shown_host(config.host), listener.getsockname()[1])}{config.base}"
         async with AsyncExitStack() as stack:
             loops = Loops(clock, log)

@@ -262,11 +262,15 @@ async def run(
     load_dialect()
     for notice in loaded.notices:
         log.warning("configuration", notice=notice)
-    if loaded.config.access.holds_secrets:
+    config, access = loaded.config, loaded.config.access
+    if access.holds_secrets:
         forbid_core_dumps()
-    budget_of_process(reserved=loaded.config.reserved_descriptors).log_shares()
-    config, hosts = loaded.config, [loaded.config.bind_address]
-    config = with_certificate("proxy", loaded, config, config.tls_folder, hosts, clock.now_ms()).config
+    if not access.authentication_enabled:
+        remoting = config.remoting_listen_port
+        ports = [config.port, *([] if remoting == NO_PORT else [remoting])]
+        config.warn_of_strangers(log, *((config.bind_address, port) for port in ports))
+    budget_of_process(reserved=config.reserved_descriptors).log_shares()
+    config = with_certificate("proxy", loaded, config, config.tls_folder, [config.bind_address], clock.now_ms()).config
     async with AsyncExitStack() as stack:
         run_blocking = stack.enter_context(helper_threads(1))
         folder = config.audit_folder_unless_named

@@ -223,6 +223,9 @@ async def run(
     config = loaded.config
     if config.access.holds_secrets:
         forbid_core_dumps()
+    if not config.access.authentication_enabled:
+        others = config.administration.admin_listeners
+        config.warn_of_strangers(log, (config.bind_address, config.listen_port), *others)
     hosts = (config.bind_address, *config.administration.admin_hosts)
     loaded = with_certificate("namesrv", loaded, config, config.tls_folder, hosts, clock.now_ms())
     async with AsyncExitStack() as stack:

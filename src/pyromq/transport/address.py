@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from ..errors import ConfigError
+from ..logs import EventLog
 from ..model.wire_text import whole_number
 
 MAX_ADDRESS = 300  # characters: the longest name of a host, brackets and a port
@@ -58,6 +59,16 @@ def refuse_strangers(bind_address: str, cure: str = "") -> None:
             f"bindAddress = {bind_address}: other machines might reach it, and nobody is asked who he is; {cure}"
             "listen on 127.0.0.1, or, in a trusted network, start it with --insecure, or set allowUnauthenticated=true"
         )
+
+
+ASK_EVERYBODY = "set authenticationEnabled=true, or use `pyromq up --secure`, or listen on 127.0.0.1 (docs/security.md)"
+
+
+def warn_of_strangers(log: EventLog, host: str, port: int, danger: str, cure: str = ASK_EVERYBODY) -> None:
+    """Say at a start, in one line, that other machines reach a listener which --insecure has opened to them."""
+    if not is_loopback(host):
+        address = format_address(host.strip("[]"), port) if port else f"{host}, any free port"
+        log.warning("open to strangers", address=address, danger=danger, cure=cure)
 
 
 def host_of(address: str) -> str:

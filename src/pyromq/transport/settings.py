@@ -12,9 +12,11 @@ from pathlib import Path
 from ..config import setting
 from ..config.parts import part_of
 from ..errors import ConfigError
+from ..logs import EventLog
 from ..machine.budget import Budget
 from ..protocol.frame import MOST_HEADER_BYTES, FrameLimits
 from ..protocol.properties import MAX_PROPERTIES_BYTES
+from .address import warn_of_strangers
 from .limits import Limits, StrangerLimits
 from .tls import Certificates, ClientCertificates, ClientTls, ServerTls, TlsMode, Verify, opening
 
@@ -186,6 +188,19 @@ class TransportSettings:
             opening(self.server_tls())
         if (client := self.client_tls()) is not None:
             Certificates(client)
+
+    @property
+    def danger_of_strangers(self) -> str:
+        """Return what others may do who reach a listener, where nobody is asked who he is."""
+        who = "whoever reaches it"
+        if self.tls_server_mode is TlsMode.ENFORCING and self.tls_server_need_client_auth is ClientCertificates.REQUIRE:
+            who = "who has a certificate that tls.server.trustCertPath vouches for"
+        return f"{who} may read, write and administrate everything: nobody is asked who he is"
+
+    def warn_of_strangers(self, log: EventLog, *listeners: tuple[str, int]) -> None:
+        """Say at a start which of these listeners others reach, where nobody is asked who he is (`--insecure`)."""
+        for host, port in listeners:
+            warn_of_strangers(log, host, port, self.danger_of_strangers)
 
     def server_tls(self) -> ServerTls | None:
         """Return the listener's TLS; None without a certificate. ConfigError if enforced, or one file is missing."""

@@ -27,7 +27,7 @@ from ...model.foreign_text import shell_word
 from ...namesrv import server as namesrv
 from ...namesrv.config import NAMESRV_KEYS, NamesrvConfig
 from ...transport import loop
-from ...transport.address import format_address
+from ...transport.address import ASK_EVERYBODY, format_address
 from ...transport.certificates.self_signed import with_certificate
 from ...transport.settings import TransportSettings
 from ..terminal.called import as_called
@@ -66,6 +66,9 @@ Topics are made by the first send to them, but not by 5.x clients:
 GRPC = """\
   5.x clients (gRPC):   endpoints {address}
 """
+OPEN = """\
+Open to strangers, at {address}: {danger};
+{cure}."""
 SLAVES = """\
 A send is answered once a slave has it too; consumers go on at the slave while its master is away:
   pyromq mqadmin haStatus -c {cluster} -n {namesrv}"""
@@ -309,6 +312,9 @@ def _welcome(
         told = told.replace(f" -n {namesrv_address}", f" --profile {shell_word(profile)}")
         told = told.replace(_MQADMIN.format(profile=shell_word(profile)), _MQADMIN_KEYS.format(ca=guarded.ca))
     print_text(as_called(told))
+    if not (config.is_loopback or config.access.authentication_enabled):
+        danger = config.part(TransportSettings).danger_of_strangers
+        print_text(as_called(OPEN.format(address=config.bind_address, danger=danger, cure=ASK_EVERYBODY)))
     if config.refuse_conflicting_subscriptions:
         print_text(REFUSES)
     if guarded is not None:

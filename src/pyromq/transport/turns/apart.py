@@ -55,6 +55,11 @@ class AdminListenerSettings:
             )
 
     @property
+    def admin_listeners(self) -> tuple[tuple[str, int], ...]:
+        """Return host and port as they are set, if there is one."""
+        return (parse_address(self.admin_listener),) if self.admin_listener else ()
+
+    @property
     def admin_hosts(self) -> tuple[str, ...]:
         """Return under which host it is reached, where it has one of its own: a certificate names that too."""
         host = parse_address(self.admin_listener)[0] if self.admin_listener else _ANY_HOST[0]
