@@ -8,16 +8,24 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Page, expect
 
 from pyromq import tag
+from pyromq.dashboard.web.routes import AREAS, NAV, ROUTES
 from pyromq.model.message import StoredMessage
 from pyromq.protocol.command import Command
 from tests.client.world import World
+from tests.dashboard.areas import OpenedArea, opened_areas
 from tests.dashboard.running import CLUSTER, Dashboard, chromium, visiting
 from tests.dashboard.test_api import fill
 
-PATHS = ("", "/topics", "/topics/orders", "/groups", "/groups/billing", "/brokers", "/clients", "/doctor")
+GUISES: list[dict[str, Any]] = [
+    {"color_scheme": "light"},
+    {"color_scheme": "dark", "viewport": {"width": 390, "height": 844}},
+    {"locale": "zh-CN", "viewport": {"width": 390, "height": 844}},
+    {"java_script_enabled": False},
+]
+OPENED = {area.name: area for area in opened_areas()}
 
 
 @pytest.fixture
@@ -26,33 +34,50 @@ async def browser() -> AsyncIterator[Browser]:
         yield found
 
 
-async def test_every_page_in_every_guise(world: World, dashboard: Dashboard, browser: Browser) -> None:
+@pytest.mark.parametrize("area", OPENED.values(), ids=str)
+async def test_every_page_in_every_guise(
+    world: World, dashboard: Dashboard, browser: Browser, area: OpenedArea
+) -> None:
     """Fine by axe's rules in both schemes, no wider than a telephone, without a word on the console."""
-    await fill(world)
-    await dashboard.until("/groups", lambda found: found["rows"])
-    axe, faults = Axe(), []
-    guises: list[dict[str, Any]] = [
-        {"color_scheme": "light"},
-        {"color_scheme": "dark", "viewport": {"width": 390, "height": 844}},
-        {"locale": "zh-CN", "viewport": {"width": 390, "height": 844}},
-    ]
-    for guise in guises:
+    await area.prepare(world, dashboard)
+    faults: list[str] = []
+    for guise in GUISES:
         async with visiting(browser, dashboard, **guise) as visit:
-            for address in [*(f"{dashboard.home}{path}" for path in PATHS), f"{dashboard.address}/api"]:
+            for address in [*(f"{dashboard.home}{path}" for path in area.paths), f"{dashboard.address}/api"]:
                 answer = await visit.page.goto(address)
                 assert answer is not None
-                assert answer.status == 200
-                width = await visit.page.evaluate("document.documentElement.scrollWidth - innerWidth")
-                faults += [f"{address} is {width} px too wide: {guise}"] if width > 0 else []
-                if "locale" not in guise:
-                    found = (await axe.run(visit.page)).response["violations"]
-                    faults += [
-                        f"{address}: {one['id']}: {one['nodes'][0]['html']}"
-                        for one in found
-                        if one["impact"] in ("serious", "critical")
-                    ]
+                assert answer.status == 200, address
+                await expect(visit.page.get_by_role("heading", level=1)).to_be_visible()
+                if guise.get("java_script_enabled", True):
+                    faults += [f"{address}: {fault} ({guise})" for fault in await _faults(visit.page, guise)]
             assert visit.complaints == []
     assert faults == []
+
+
+async def _faults(page: Page, guise: dict[str, Any]) -> list[str]:
+    """What is wrong with a page: too wide for its window, or serious by axe's rules."""
+    width = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    faults = [f"{width} px too wide"] if width > 0 else []
+    if "locale" not in guise:
+        found = (await Axe().run(page)).response["violations"]
+        serious = [one for one in found if one["impact"] in ("serious", "critical")]
+        faults += [f"{one['id']}: {one['nodes'][0]['html']}" for one in serious]
+    return faults
+
+
+def test_every_page_of_an_area_is_opened_by_its_tests() -> None:
+    left_out = [
+        f"{area.name}: {route.path}"
+        for area in AREAS
+        for route in area.routes
+        if route.page and not (area.name in OPENED and OPENED[area.name].covers(route.name, route.path))
+    ]
+    assert left_out == []
+
+
+def test_links_and_keys_to_pages_are_each_there_once() -> None:
+    assert len({entry.rank for entry in NAV}) == len({entry.key for entry in NAV}) == len(NAV)
+    assert {entry.route for entry in NAV} <= {route.name for route in ROUTES}
 
 
 async def test_why_a_group_lags(world: World, dashboard: Dashboard, browser: Browser) -> None:

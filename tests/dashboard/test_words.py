@@ -10,8 +10,8 @@ import pytest
 
 import pyromq.dashboard
 from pyromq.dashboard.watch.user_views import LOGIN_WORDS, TOO_MANY
-from pyromq.dashboard.web.routes import ROUTES
-from pyromq.dashboard.web.words import ENGLISH, LANGUAGES, catalogue, chosen
+from pyromq.dashboard.web.routes import AREAS, NAV, ROUTES
+from pyromq.dashboard.web.words import ENGLISH, LANGUAGES, catalogue, chosen, parts
 
 ROOM = Path(pyromq.dashboard.__path__[0])
 TEMPLATES = sorted((ROOM / "templates").glob("*.html"))
@@ -21,11 +21,12 @@ PLAIN = {"PyroMQ", "API", "openapi.json", "OpenAPI", "api", "clusters"}  # names
 
 def used() -> set[str]:
     """Return every text that a page looks up."""
-    files = [*TEMPLATES, *ROOM.glob("web/*.py"), *ROOM.glob("views/*.py")]
+    files = [*TEMPLATES, *ROOM.rglob("*.py")]
     found = {match["text"] for path in files for match in CALLED.finditer(path.read_text("utf-8"))}
     found |= {match["text"] for match in re.finditer(r"""words\((['"])(?P<text>.+?)\1""", _source("rendering.py"))}
     found |= set(re.findall(r'"(\{n\} \w+)"', _source("rendering.py")))
     found |= set(re.findall(r'fault = "(.+?)"', _source("app.py"))) | {route.summary for route in ROUTES}
+    found |= {entry.label for entry in NAV}
     found |= {TOO_MANY, *LOGIN_WORDS.values()}
     return found | {"yes", "no"}  # by `_(row.order)`
 
@@ -39,6 +40,13 @@ def test_every_text_is_in_every_catalogue_and_nothing_else_is(language: str) -> 
     known = catalogue(language)
     assert used() - known.keys() == set()
     assert known.keys() - used() - {"there is no such page"} == set()
+
+
+@pytest.mark.parametrize("language", sorted(set(LANGUAGES) - {ENGLISH}))
+def test_a_text_stands_in_one_file_of_a_catalogue(language: str) -> None:
+    found = parts(language)
+    assert found.keys() <= {"common", *(area.name for area in AREAS)}
+    assert sum(map(len, found.values())) == len(catalogue(language))
 
 
 @pytest.mark.parametrize("language", sorted(set(LANGUAGES) - {ENGLISH}))

@@ -30,8 +30,9 @@ from .guard import COOKIE, Guard
 from .openapi import document
 from .problems import problem
 from .rendering import environment
-from .routes import ROUTES, ViewRoute
+from .routes import NAV, ROUTES
 from .sessions import Sessions
+from .tables import ViewRoute
 from .words import LANGUAGES, chosen
 
 log = logs.get("pyromq.dashboard")
@@ -63,7 +64,7 @@ class Site:
                 return self._error_page(request, 400, str(fault))
             except _FAULTS as fault:
                 return self._error_page(request, 502, str(fault))
-            return self._render(request, route.page, 200, here=route.name, found=found, wanted=wanted)
+            return self._render(request, route.page, 200, here=route.below or route.name, found=found, wanted=wanted)
 
         return answer
 
@@ -121,6 +122,7 @@ class Site:
             address=str(request.url.path) + (f"?{request.url.query}" if request.url.query else ""),
             form_token=_form_token(request),
             languages=LANGUAGES,
+            nav=NAV,
             quote=lambda text: quote(text, safe=""),
             **({"here": "", "wanted": None} | values),
         )

@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from .routes import ROUTES, ViewRoute
+from .routes import ROUTES
+from .tables import ViewRoute
 
 PROBLEM = {
     "type": "object",

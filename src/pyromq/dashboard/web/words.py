@@ -16,8 +16,14 @@ def catalogue(language: str) -> dict[str, str]:
     """Return the texts of a language by their English ones, which English itself needs not."""
     if language == ENGLISH:
         return {}
-    text = files(__package__ or "").joinpath("..", "locale", f"{language}.toml").read_text("utf-8")
-    return dict(tomllib.loads(text)["texts"])
+    return {english: other for part in parts(language).values() for english, other in part.items()}
+
+
+def parts(language: str) -> dict[str, dict[str, str]]:
+    """Return the files of a language's catalogue by name: `common`, and one for each area that has texts of its own."""
+    folder = files(__package__ or "").joinpath("..", "locale", language)
+    found = sorted((one for one in folder.iterdir() if one.name.endswith(".toml")), key=lambda one: one.name)
+    return {one.name.removesuffix(".toml"): dict(tomllib.loads(one.read_text("utf-8"))["texts"]) for one in found}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,15 @@
+"""Topics and groups."""
+
+from __future__ import annotations
+
+from tests.client.world import World
+from tests.dashboard.running import Dashboard
+from tests.dashboard.test_api import fill
+
+PATHS = ("/topics", "/topics/orders", "/groups", "/groups/billing")
+IN_JOURNEYS = ("stack",)  # by name: opened there alone, since it needs a member that is online
+
+
+async def prepare(world: World, dashboard: Dashboard) -> None:
+    await fill(world)
+    await dashboard.until("/groups", lambda found: found["rows"])
