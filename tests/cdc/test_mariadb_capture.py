@@ -40,7 +40,10 @@ async def test_rows_then_changes_each_once_with_kills_of_everything(world: Captu
             world.start_broker()
         elif turn == 1:
             world.kill_capture()
-            mariadb.run("INSERT INTO shop.orders VALUES (90002, 2, 'capture away')")
+            mariadb.run(
+                "INSERT INTO shop.orders VALUES (90002, 2, 'capture away')",
+                "ALTER TABLE shop.orders MODIFY note VARCHAR(80)",
+            )
             world.start_capture()
         else:
             mariadb.kill()
@@ -63,3 +66,8 @@ async def test_rows_then_changes_each_once_with_kills_of_everything(world: Captu
     assert {event.op for event in events} == {Op.READ, Op.CREATE, Op.UPDATE, Op.DELETE}
     status = await world.status_once(lambda found: found["under way"] == 0)
     assert status["phase"] == "stream"
+    assert [each["changes"] for each in status["schema changes"] if each["changes"]] == [
+        [{"what": "retyped", "column": "note", "was": "varchar(40)", "now": "varchar(80)"}]
+    ]
+    said = [each["statement"] for each in status["schema changes"] if each["statement"]]
+    assert said[-1] == "ALTER TABLE shop.orders MODIFY note VARCHAR(80)"

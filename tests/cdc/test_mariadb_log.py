@@ -74,6 +74,14 @@ TYPES = {
     "uuid_": ("UUID", "'2b8c8026-e390-11f1-b7af-02fc00000001'", "2b8c8026-e390-11f1-b7af-02fc00000001"),
     "address": ("INET6", "'::1'", "::1"),
     "nothing": ("INT", "NULL", None),
+    "quoted_": ("ENUM('it''s','b')", "'it''s'", "it's"),
+    "wide": ("INT(4) UNSIGNED ZEROFILL", "7", 7),
+    "cost": ("DECIMAL(6,2) UNSIGNED", "7", "7.00"),
+    "rough": ("FLOAT(7,3) UNSIGNED", "1.5", 1.5),
+    "word": ("TINYTEXT", "'w'", "w"),
+    "utf16_": ("VARCHAR(9) CHARACTER SET utf16", "'ä'", "ä"),
+    "spot": ("POINT", "POINT(1, 2)", "AAAAAAEBAAAAAAAAAAAA8D8AAAAAAAAAQA=="),
+    "shape": ("GEOMETRY", "NULL", None),
 }
 
 
@@ -91,6 +99,7 @@ def test_every_type_comes_whole_and_a_snapshot_reads_the_same(database: MariaDb)
     with closing(MariaDbSnapshot(database.address, "test", in_shop)) as snapshot:
         found = snapshot.rows("shop.types", None, 1)
         assert [each.after for each in found.changes] == [expected]
+        assert found.changes[0].table == change.table  # so that no change of the table is seen between the two
         assert snapshot.rows("shop.types", found.last, 1).changes == []
         assert snapshot.position == now(database)
     assert [column.is_key for column in change.table.columns] == [name == "id" for name in TYPES]
@@ -114,6 +123,44 @@ def test_rows_are_read_by_the_columns_that_they_were_written_with(database: Mari
         (Op.UPDATE, {"id": 2, "b": 2}, {"id": 2, "b": 3}),
         (Op.TRUNCATE, None, None),
     ]
+
+
+def test_a_truncated_table_at_the_end_of_a_piece_is_not_read_again(database: MariaDb) -> None:
+    database.run("CREATE TABLE shop.t (id INT PRIMARY KEY)")
+    start = now(database)
+    database.run("TRUNCATE TABLE shop.t", "INSERT INTO shop.t VALUES (1)")
+    with closing(BinlogSource(database.address, "test", start, in_shop, 77)) as source:
+        part = source.read(ReadBounds(rows=1))
+    assert [each.op for each in part.changes] == [Op.TRUNCATE]
+    assert [each.op for each in changes_since(database, part.end)] == [Op.CREATE]
+
+
+def test_statements_about_wanted_tables_come_with_their_place_and_are_handed_over_once(database: MariaDb) -> None:
+    database.run("CREATE OR REPLACE DATABASE elsewhere")
+    start = now(database)
+    database.run("CREATE TABLE shop.t (id INT PRIMARY KEY)", "CREATE TABLE elsewhere.t (id INT)", "DROP TABLE shop.t")
+    places = now(database).done
+    with closing(BinlogSource(database.address, "test", start, in_shop, 77)) as source:
+        part = source.read(ReadBounds())
+        assert source.read(ReadBounds(wait_s=0.01)).statements == []
+    assert [(each.table, each.text.split(" ")[0]) for each in part.statements] == [
+        ("shop.t", "CREATE"),
+        ("shop.t", "DROP"),
+    ]
+    assert part.statements[-1].place == places
+    assert part.statements[0].ts_ms > 0
+
+
+def test_much_log_without_a_change_for_us_moves_the_position(database: MariaDb) -> None:
+    database.run("CREATE OR REPLACE DATABASE elsewhere", "CREATE TABLE elsewhere.t (id INT, a LONGTEXT)")
+    start = now(database)
+    database.run(*["INSERT INTO elsewhere.t VALUES (1, REPEAT('x', 10000))"] * 5)
+    with closing(BinlogSource(database.address, "test", start, in_shop, 77)) as source:
+        first = source.read(ReadBounds(passed_bytes=10_000))
+        assert (first.changes, first.is_caught_up) == ([], False)
+        while not source.read(ReadBounds()).is_caught_up:
+            pass
+    assert first.end.done != start.done or first.end.inside
 
 
 def test_what_is_rolled_back_is_not_there_and_a_transaction_may_be_read_in_pieces(database: MariaDb) -> None:

@@ -56,7 +56,9 @@ async def test_rows_then_changes_each_once_with_kills_of_everything(world: Captu
             world.start_broker()
         elif turn == 1:
             world.kill_capture()
-            database.run("INSERT INTO orders VALUES (90002, 2, 'capture away')")
+            database.run(
+                "INSERT INTO orders VALUES (90002, 2, 'capture away')", "ALTER TABLE orders ALTER note TYPE varchar(80)"
+            )
             world.start_capture()
         else:
             database.kill()
@@ -75,6 +77,10 @@ async def test_rows_then_changes_each_once_with_kills_of_everything(world: Captu
     assert len(read) >= 2999  # row 7 may be gone before its turn
     assert {event.op for event in events} == {Op.READ, Op.CREATE, Op.UPDATE, Op.DELETE}
     await world.status_once(lambda found: found["under way"] == 0 and confirmed(database) != begins)
+    status = world.status()
+    assert [each["changes"] for each in status["schema changes"] if each["changes"]] == [
+        [{"what": "retyped", "column": "note", "was": "text", "now": "character varying(80)"}]
+    ]
 
     world.kill_capture()
     assert json.loads(world.command("reset", "--yes", "--json").stdout) == {"source": "test", "next": "snapshot"}

@@ -18,7 +18,7 @@ from ..model.foreign_text import bounded_line
 from .changes import ChangeSource, DatabaseAway, Position, ReadBounds, RowChange, Slice, TableSnapshot
 from .messages import Captured, messages_of
 from .rules import DEAD, Rules, matches, topic_name
-from .seen_tables import SeenTables
+from .schema.seen_tables import SeenTables
 from .state import CaptureState, Round, StateFile, TableProgress
 from .target import Target
 
@@ -37,6 +37,7 @@ class Capture:
 
     state: CaptureState
     file: StateFile
+    tables: SeenTables
     rules: Rules
     target: Target
     open_source: Callable[[Position, Position | None], ChangeSource]
@@ -47,16 +48,12 @@ class Capture:
     chunk_rows: int = 1000
     reads_tables: bool = True
     bounds: ReadBounds = field(default_factory=ReadBounds)
-    _tables: SeenTables = field(init=False)
     _saved_at: float = 0.0
     _saved_end: Position | None = None  # where the state on disk leads to, once its open round is finished
     _confirmed_at: float = 0.0
     _polled_at: float = 0.0
     _streams_since: float = 0.0
     _is_news: bool = False  # a round has ended since the state was saved
-
-    def __post_init__(self) -> None:
-        self._tables = SeenTables(self.rules)
 
     async def run(self) -> None:
         """Run until it is to stop. A database that is away is waited for; what is hopeless is raised."""
@@ -182,6 +179,7 @@ class Capture:
 
     async def _take(self, source: ChangeSource, found: Slice) -> None:
         self.state.is_caught_up = found.is_caught_up
+        self.tables.note_statements(found.statements)
         if found.changes:
             await self._send(found.changes, found.end, found.ts_ms)
         self.state.position, self.state.ts_ms = found.end, found.ts_ms or self.state.ts_ms
@@ -200,7 +198,7 @@ class Capture:
     ) -> None:
         """Store the changes, and note that they are."""
         for change in changes:
-            self._tables.note(change)
+            self.tables.note(change)
         messages = tuple(messages_of(changes, self.rules, self.state.number, self.clock.now_ms()))
         batches, placed = await self.target.place(messages, self.state.sequence)
         tables = Counter(change.table.full_name for change in changes)
@@ -242,7 +240,10 @@ class Capture:
         await self.target.send(batches, placed, [letter], self.state.epoch, repeated)
 
     async def _save(self) -> None:
-        state = self.state
+        """Save the state, and before it what the history of the tables got since."""
+        state, history = self.state, self.tables.history
+        await self.run_blocking(history.save)
         state.saved_ms, self._saved_at, self._is_news = self.clock.now_ms(), self.clock.monotonic(), False
+        state.noted = history.number
         await self.run_blocking(lambda: self.file.save(state))
         self._saved_end = state.position if state.open is None else state.open.end

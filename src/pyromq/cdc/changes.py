@@ -88,6 +88,16 @@ class RowChange:
     source: Row = field(default_factory=dict)  # what Debezium tells of the place in this kind of log
     transaction: str = ""
     size: int = 0  # bytes in the log, about
+    place: str = ""  # in the log, as the database writes it
+
+
+class TableStatement(msgspec.Struct, frozen=True):
+    """A statement that made, changed or dropped a table, where logs have such statements."""
+
+    table: str
+    text: str
+    place: str
+    ts_ms: int
 
 
 @dataclass(slots=True)
@@ -98,6 +108,7 @@ class Slice:
     end: Position
     ts_ms: int = 0  # of the newest thing read; 0: nothing
     is_caught_up: bool = False
+    statements: Sequence[TableStatement] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +117,7 @@ class ReadBounds:
 
     rows: int = 2000
     bytes: int = 2 << 20
+    passed_bytes: int = 16 << 20  # of log, with or without changes for us
     wait_s: float = 0.5
 
 
@@ -148,33 +160,6 @@ class SnapshotRows:
 
 
 IsWanted = Callable[[str], bool]  # of a table, by its full name
-
-
-def changed_columns(before: Sequence[Column], after: Sequence[Column]) -> list[str]:
-    """Return in words what became of a table's columns.
-
-    One that left where another of its type came, at the same place, counts as renamed.
-    """
-    old, new = {each.name: each for each in before}, {each.name: each for each in after}
-    gone, come = [each for each in before if each.name not in new], [each for each in after if each.name not in old]
-    words = []
-    for left in list(gone):
-        place = before.index(left)
-        if place < len(after) and after[place] in come and after[place].type == left.type:
-            words.append(f"{left.name} renamed to {after[place].name}")
-            gone.remove(left)
-            come.remove(after[place])
-    words += [f"{each.name} dropped" for each in gone]
-    words += [f"{each.name} added ({each.type})" for each in come]
-    words += [
-        f"{name} is {new[name].type}, was {old[name].type}"
-        for name in old
-        if name in new and old[name].type != new[name].type
-    ]
-    keys = ([each.name for each in columns if each.is_key] for columns in (before, after))
-    if (was := next(keys)) != (now := next(keys)):
-        words.append(f"key is {', '.join(now) or 'none'}, was {', '.join(was) or 'none'}")
-    return words
 
 
 @dataclass(frozen=True, slots=True)

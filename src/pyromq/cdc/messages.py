@@ -9,7 +9,6 @@ import msgspec
 
 from ..model.message import Property
 from .changes import RowChange, SourceTable
-from .envelope_schema import schema_of
 from .events import (
     KEY_PROPERTY,
     NEW_KEY_PROPERTY,
@@ -24,6 +23,7 @@ from .events import (
     encode_key,
 )
 from .rules import Rules
+from .schema.envelope_schema import schema_of
 
 
 class Captured(msgspec.Struct, frozen=True, array_like=True):

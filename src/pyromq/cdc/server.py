@@ -22,6 +22,8 @@ from .capture import Capture
 from .config import CdcConfig
 from .databases import open_snapshot, open_source
 from .rules import DEAD, Rules, topic_name
+from .schema.history import SchemaHistory
+from .schema.seen_tables import SeenTables
 from .state import StateFile
 from .target import Target
 
@@ -51,6 +53,7 @@ async def run(
             capture = Capture(
                 state=state,
                 file=file,
+                tables=SeenTables(config.rules, SchemaHistory(config.state_dir).load(state.lines_noted)),
                 rules=config.rules,
                 target=target,
                 open_source=lambda start, until: open_source(config, start, until),

@@ -65,6 +65,12 @@ class CaptureState(msgspec.Struct, omit_defaults=True):
     saved_ms: int = 0
     counts: dict[str, int] = {}
     dead: int = 0
+    noted: int = 0  # lines of the history of tables that belong to this state
+
+    @property
+    def lines_noted(self) -> int | None:
+        """Return how many lines of that history count; None: all of them, no capture has begun."""
+        return self.noted if self.epoch else None
 
 
 class StateFile:
@@ -129,4 +135,5 @@ def forget_position(state: CaptureState) -> CaptureState:
         number=state.number + (len(state.open.messages) if state.open is not None else 0),
         counts=state.counts,
         dead=state.dead,
+        noted=state.noted,
     )

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
+from .schema.column_changes import ColumnChange
+from .schema.history import SchemaHistory
 from .state import CaptureState
 
+_SHOWN_CHANGES = 20
 
-def report(state: CaptureState, now_ms: int) -> dict[str, Any]:
+
+def report(state: CaptureState, now_ms: int, history: SchemaHistory) -> dict[str, Any]:
     """Return the facts as rows and tables."""
     return {
         "source": state.source,
@@ -26,7 +32,33 @@ def report(state: CaptureState, now_ms: int) -> dict[str, Any]:
             for each in state.snapshot
         ],
         "tables": [{"table": table, "changes": count} for table, count in sorted(state.counts.items())],
+        "schema changes": [
+            {
+                "table": each.table,
+                "when": each.ts_ms,
+                "position": each.place,
+                "changes": [msgspec.to_builtins(change) for change in each.changes],
+                "statement": each.statement,
+            }
+            for each in history.changes
+        ],
+        "schema changes forgotten": history.forgotten,
     }
+
+
+def shown(found: dict[str, Any]) -> dict[str, Any]:
+    """Return the report for people: of the changes of schemas the newest, in words."""
+    newest = found["schema changes"][-_SHOWN_CHANGES:]
+    in_words = [
+        {
+            "table": each["table"],
+            "when": each["when"],
+            "position": each["position"],
+            "what": each["statement"] or "; ".join(ColumnChange(**change).words for change in each["changes"]),
+        }
+        for each in newest
+    ]
+    return found | {"schema changes": in_words}
 
 
 def behind_ms(state: CaptureState, now_ms: int) -> int:

@@ -64,16 +64,18 @@ def _say_ready(name: str) -> None:
 @command("pyromq cdc status -c cdc.toml", "pyromq cdc status --state-dir cdc --json", of=cdc)
 @together(_settings, _json)
 def status(config_file: Path | None, as_json: bool, **flags: Any) -> None:
-    """Show how far the capture is, by its state on disk: snapshot, position, lag, changes of each table."""
+    """Show how far the capture is, by its files: snapshot, position, lag, changes of each table and of its columns."""
+    from ..cdc.schema.history import SchemaHistory
     from ..cdc.state import StateFile
-    from ..cdc.status import report
+    from ..cdc.status import report, shown
 
     config = _load(config_file, flags).config
-    found = report(StateFile(config.state_dir, config.name).load(), SystemClock().now_ms())
+    state = StateFile(config.state_dir, config.name).load()
+    found = report(state, SystemClock().now_ms(), SchemaHistory(config.state_dir).load(state.lines_noted))
     if as_json:
         print_text(to_json(found, indent=2))
     else:
-        print_lines(*tables.report(found, columns()))
+        print_lines(*tables.report(shown(found), columns()))
 
 
 @command("pyromq cdc check --database-url mariadb://cdc@127.0.0.1:3306", "pyromq cdc check -c cdc.toml --json", of=cdc)

@@ -13,11 +13,12 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ..changes import CaptureError, IsWanted, Position, RowChange, SourceTable
+from ..changes import CaptureError, IsWanted, Position, RowChange, SourceTable, TableStatement
 from ..events import Op, Row
 from .cursor import Cursor
 from .gtids import GtidSet
 from .rows import OPS, RowsEvent, RowsReader
+from .statements import tables_of
 from .table_map import ColumnType, read_table_map, table_id, table_name
 
 _HEADER = struct.Struct("<IBIIIH")  # seconds, type, server, size, end in the file, flags
@@ -51,7 +52,11 @@ class BinlogReader:
     _maps: dict[int, bytes] = field(default_factory=dict)
     _wanted: dict[int, RowsReader | None] = field(default_factory=dict)
     _readers: dict[bytes, RowsReader | None] = field(default_factory=dict)
-    statements: list[str] = field(default_factory=list)  # changes of schemas since they were last taken
+    statements: list[TableStatement] = field(default_factory=list)  # about tables that are wanted
+
+    def take_statements(self) -> list[TableStatement]:
+        taken, self.statements = self.statements, []
+        return taken
 
     @property
     def position(self) -> Position:
@@ -100,11 +105,17 @@ class BinlogReader:
         word = text[:9].upper()
         if word.startswith("BEGIN"):
             return
+        found: list[RowChange] = []
         if not word.startswith(("COMMIT", "ROLLBACK", "SAVEPOINT")):
-            yield from self._truncated(database, text, server, end)
-            self.statements.append(text)
+            found = list(self._truncated(database, text, server, end))
+            self.statements += [
+                TableStatement(table, text, self._gtid, self.ts_ms)
+                for table in tables_of(database, text)
+                if self.is_wanted(table)
+            ]
         if self._is_alone or word.startswith(("COMMIT", "ROLLBACK")):
             self._commit()
+        yield from found  # behind the position: whoever stops reading here does not read it again
 
     def _refuse_writes(self, database: str, text: str) -> None:
         """Raise CaptureError for a statement in place of rows, unless it names no table that is wanted."""
@@ -177,7 +188,7 @@ class BinlogReader:
             "ts_ms": seconds * 1000, "db": table.database, "table": table.name, "server_id": server,
             "gtid": self._gtid, "file": self._file, "pos": end, "row": max(self._row - 1, 0),
         }  # fmt: skip
-        return RowChange(table, op, before, after, seconds * 1000, source, self._gtid, size)
+        return RowChange(table, op, before, after, seconds * 1000, source, self._gtid, size, self._gtid)
 
 
 def _query(kind: int, body: bytes) -> tuple[str, str]:

@@ -23,7 +23,7 @@ _OTHER_NAMES = {"BINLOG MONITOR": ("REPLICATION CLIENT", "SUPER"), "REPLICATION 
 _DAY_S = 86_400
 
 
-class Grant(NamedTuple):
+class UserGrant(NamedTuple):
     """Rights on one thing. `database` and `table` are * for all of them; a database's name may be a pattern."""
 
     rights: frozenset[str]
@@ -39,10 +39,10 @@ class Grant(NamedTuple):
         return self.database == "*" or _matches(database, self.database)
 
 
-def grants_of(lines: Iterable[str]) -> list[Grant]:
+def grants_of(lines: Iterable[str]) -> list[UserGrant]:
     """Return what the lines of SHOW GRANTS grant. Roles and rights on single columns are not among it."""
     return [
-        Grant(_rights(found["rights"]), _unquoted(found["database"]), _unquoted(found["table"]))
+        UserGrant(_rights(found["rights"]), _unquoted(found["database"]), _unquoted(found["table"]))
         for line in lines
         if (found := _GRANT.match(line)) is not None
     ]
@@ -66,12 +66,12 @@ def _matches(database: str, pattern: str) -> bool:
     return re.fullmatch(form, database) is not None
 
 
-def is_granted_everywhere(grants: Iterable[Grant], right: str) -> bool:
+def is_granted_everywhere(grants: Iterable[UserGrant], right: str) -> bool:
     """Return whether the right is granted on *.*, as all that concerns the server has to be."""
     return any(each.database == each.table == "*" and each.has(right) for each in grants)
 
 
-def unreadable(grants: Iterable[Grant], tables: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+def unreadable(grants: Iterable[UserGrant], tables: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return the tables whose rows may not be read."""
     reading = [each for each in grants if each.has("SELECT")]
     return [(database, name) for database, name in tables if not any(each.reaches(database, name) for each in reading)]

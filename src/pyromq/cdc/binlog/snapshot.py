@@ -99,7 +99,7 @@ class MariaDbSnapshot:
 
     def _change(self, table: SourceTable, row: Row) -> RowChange:
         source = self._source | {"db": table.database, "table": table.name}
-        return RowChange(table, Op.READ, None, row, self._now_ms, source)
+        return RowChange(table, Op.READ, None, row, self._now_ms, source, place=self.position.done)
 
     def close(self) -> None:
         self._connection._force_close()  # type: ignore[attr-defined]
@@ -190,7 +190,18 @@ def _column(name: str, data_type: str, column_type: str, precision: int, key: in
         meaning = "io.debezium.time.MicroTimestamp"
     if data_type == "bit":
         kind, meaning = ("boolean", "") if column_type == "bit(1)" else ("bytes", "io.debezium.data.Bits")
-    return Column(name=name, type=column_type, kind=kind, meaning=meaning, is_key=key is not None)
+    return Column(
+        name=name, type=_type_in_logs(data_type, column_type), kind=kind, meaning=meaning, is_key=key is not None
+    )
+
+
+def _type_in_logs(data_type: str, column_type: str) -> str:
+    """Return a column's type as logs tell of it: without the width that is only for show, and what is no type."""
+    if data_type in _WHOLE_NUMBERS:
+        return f"{data_type} unsigned" if data_type != "year" and "unsigned" in column_type else data_type
+    if data_type in ("float", "double"):
+        return data_type
+    return column_type.split(" ")[0] if data_type == "decimal" else column_type
 
 
 _KINDS = {

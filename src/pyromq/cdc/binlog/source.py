@@ -126,22 +126,32 @@ class BinlogSource:
         self._connection._execute_command(_BINLOG_DUMP, struct.pack("<IHI", 4, 0, server_id))  # type: ignore[attr-defined]
 
     def read(self, bounds: ReadBounds) -> Slice:
-        """Return what comes, up to the bounds: as soon as there is nothing more, or after the time to wait."""
-        reader, changes, size = self._reader, [], 0
+        """Return what comes, up to the bounds: as soon as there is nothing more, or after the time to wait.
+
+        Much log without a change for us ends it too, so that the position moves on.
+        """
+        reader, changes, size, passed = self._reader, [], 0, 0
         wait_s = bounds.wait_s
         while not self._has_come():
             for change in self._changes:
                 changes.append(change)
                 size += change.size
                 if len(changes) >= bounds.rows or size >= bounds.bytes:
-                    return Slice(changes, reader.position, reader.ts_ms)
+                    return self._slice(changes)
+            if passed >= bounds.passed_bytes:
+                return self._slice(changes)
             event = self._event(wait_s)
             if event is None:
-                return Slice(changes, reader.position, reader.ts_ms, is_caught_up=True)
+                return self._slice(changes, is_caught_up=True)
             self._changes = reader.feed(event)
+            passed += len(event)
             if changes:
                 wait_s = _QUICK_S
-        return Slice(changes, Position(done=str(self._until)), reader.ts_ms, is_caught_up=True)
+        return self._slice(changes, Position(done=str(self._until)), is_caught_up=True)
+
+    def _slice(self, changes: list[RowChange], end: Position | None = None, *, is_caught_up: bool = False) -> Slice:
+        reader = self._reader
+        return Slice(changes, end or reader.position, reader.ts_ms, is_caught_up, reader.take_statements())
 
     def _has_come(self) -> bool:
         """Return whether everything up to the place where this source ends was read."""
@@ -204,11 +214,6 @@ class BinlogSource:
 
     def confirm(self, position: Position) -> None:
         """Do nothing: MariaDB expires its binlog by time, whoever reads it."""
-
-    @property
-    def statements(self) -> list[str]:
-        taken, self._reader.statements = self._reader.statements, []
-        return taken
 
     def close(self) -> None:
         if self._asking is not None:

@@ -67,6 +67,7 @@ class LoggedColumn:
     choices: tuple[bytes, ...] = ()  # of ENUM and SET, in the column's character set
     is_key: bool = False
     special: str = ""  # uuid, inet4 or inet6, which the log has as BINARY
+    shape: str = ""  # of GEOMETRY: point and so on
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,10 @@ def _fields(cursor: Cursor) -> Iterator[tuple[int, bytes]]:
         yield cursor.number(1), cursor.text()
 
 
-_SIGNEDNESS, _DEFAULT_CHARSET, _COLUMN_CHARSET, _NAMES, _SETS, _ENUMS = 1, 2, 3, 4, 5, 6
+_SIGNEDNESS, _DEFAULT_CHARSET, _COLUMN_CHARSET, _NAMES, _SETS, _ENUMS, _SHAPES = 1, 2, 3, 4, 5, 6, 7
+_SHAPE_NAMES = (
+    "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection",
+)  # fmt: skip
 _KEY, _KEY_WITH_PREFIX, _CHOICE_DEFAULT_CHARSET, _CHOICE_CHARSET = 8, 9, 10, 11
 
 
@@ -147,6 +151,7 @@ def _columns(
     texts = _collations(given.get(_DEFAULT_CHARSET), given.get(_COLUMN_CHARSET))
     chosen = _collations(given.get(_CHOICE_DEFAULT_CHARSET), given.get(_CHOICE_CHARSET))
     enums, sets = _choices(given.get(_ENUMS, b"")), _choices(given.get(_SETS, b""))
+    shapes = (_SHAPE_NAMES[each] for each in _numbers(given.get(_SHAPES, b"")) if each < len(_SHAPE_NAMES))
     for place, (kind, detail) in enumerate(kinds):
         collation = BINARY
         choices: tuple[bytes, ...] = ()
@@ -157,7 +162,10 @@ def _columns(
             collation = next(chosen)
             choices = next(enums if kind is _T.ENUM else sets, ())
         is_unsigned = kind in NUMERIC and next(unsigned, False)
-        yield LoggedColumn(kind, detail, name, is_unsigned, collation, choices, place in keys, special.get(name, ""))
+        shape = next(shapes, "") if kind is _T.GEOMETRY else ""
+        yield LoggedColumn(
+            kind, detail, name, is_unsigned, collation, choices, place in keys, special.get(name, ""), shape
+        )
 
 
 def _texts(value: bytes) -> list[bytes]:

@@ -162,7 +162,7 @@ def _bits(bits: int) -> Read:
 
 def _chosen(column: LoggedColumn, decode: Decode) -> tuple[Read, Column]:
     words, length = [decode(each) for each in column.choices], column.detail
-    listed = ",".join(f"'{word}'" for word in words)
+    listed = ",".join("'" + word.replace("'", "''") + "'" for word in words)
 
     def read_enum(data: bytes, at: int) -> tuple[object, int]:
         number = int.from_bytes(data[at : at + length], "little")
@@ -189,8 +189,12 @@ def _text_or_bytes(column: LoggedColumn, charset: str, table: str) -> tuple[Read
     prefix = detail if kind in (_T.BLOB, _T.GEOMETRY) else 1 + (detail > 255)
     is_text = column.collation != BINARY
     name = _NAMES[kind][is_text]
-    if kind not in (_T.BLOB, _T.GEOMETRY):
-        name += f"({detail})"
+    if kind is _T.BLOB:
+        name = _BLOB_SIZES.get(detail, "") + name
+    elif kind is _T.GEOMETRY:
+        name = column.shape or name
+    else:
+        name += f"({detail // _WIDEST.get(charset, 1) if is_text else detail})"
     if not is_text:
         return _bytes_reader(prefix, column), _column(column, name, "bytes")
     decode = _decoder(charset, table, column.name)
@@ -206,6 +210,14 @@ def _text_or_bytes(column: LoggedColumn, charset: str, table: str) -> tuple[Read
 _NAMES = {
     _T.VARCHAR: ("varbinary", "varchar"), _T.VAR_STRING: ("varbinary", "varchar"), _T.STRING: ("binary", "char"),
     _T.BLOB: ("blob", "text"), _T.GEOMETRY: ("geometry", "geometry"),
+}  # fmt: skip
+
+
+_BLOB_SIZES = {1: "tiny", 3: "medium", 4: "long"}
+# Bytes of a character at most: logs have the lengths of columns in bytes. Of other character sets it is one.
+_WIDEST = {
+    "utf8mb4": 4, "utf16": 4, "utf16le": 4, "utf32": 4, "utf8mb3": 3, "utf8": 3, "ujis": 3, "eucjpms": 3, "ucs2": 2,
+    "sjis": 2, "cp932": 2, "big5": 2, "gbk": 2, "gb2312": 2, "euckr": 2,
 }  # fmt: skip
 
 

@@ -97,7 +97,12 @@ class PostgresSnapshot:
                 f"table {table} cannot be read: {fault}. Leave it out, or type pyromq cdc check"
             ) from fault
         source = self._source | {"schema": reader.table.schema, "table": reader.table.name}
-        changes = [RowChange(reader.table, Op.READ, None, reader.row(each), self._now_ms, source) for each in found]
+        changes = [
+            RowChange(
+                reader.table, Op.READ, None, reader.row(each), self._now_ms, source, place=self.position.done
+            )
+            for each in found
+        ]  # fmt: skip
         is_last = not reader.keys or len(found) < most
         return SnapshotRows(changes, None if is_last else reader.key(found[-1]))
 

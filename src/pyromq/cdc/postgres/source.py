@@ -87,13 +87,16 @@ class PostgresSource:
                 raise self._in_words(fault) from fault
 
     def read(self, bounds: ReadBounds) -> Slice:
-        """Return what comes, up to the bounds: as soon as there is nothing more, or after the time to wait."""
+        """Return what comes, up to the bounds: as soon as there is nothing more, or after the time to wait.
+
+        Much log without a change for us ends it too, so that the position moves on.
+        """
         reader, wait_s, heartbeats = self._reader, bounds.wait_s, 0
         changes: list[RowChange] = []
-        size = 0
+        size = passed = 0
         self._report()
         while not self._has_come():
-            if len(changes) >= bounds.rows or size >= bounds.bytes:
+            if len(changes) >= bounds.rows or size >= bounds.bytes or passed >= bounds.passed_bytes:
                 return Slice(changes, reader.position, reader.ts_ms)
             piece = self._next(wait_s)
             if piece is None or heartbeats == _MOST_HEARTBEATS:
@@ -102,6 +105,7 @@ class PostgresSource:
                 heartbeats += 1
                 self._note_heartbeat(piece)
                 continue
+            passed += len(piece)
             _, lsn, _, self._clock = _DATA.unpack_from(piece)
             if found := reader.feed(piece[_DATA.size :], lsn):
                 changes += found

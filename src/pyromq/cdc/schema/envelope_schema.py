@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from .changes import Column, SourceTable
-from .rules import Rules
+from ..changes import Column, SourceTable
+from ..rules import Rules
 
 
 @lru_cache(1000)
