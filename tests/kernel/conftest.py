@@ -40,6 +40,7 @@ BOTH = (
     "test_late_answers",
     "test_pop_table",
     "test_guard",
+    "test_guard_pops",
     "test_quota_feeds",
 )
 NATIVE_ONLY = {  # tests that count what the kernel took: its twin leaves more, or less, to the handlers

@@ -64,6 +64,7 @@ class Popped(NamedTuple):
     invisible_ms: int
     revive_queue: int
     offset: int
+    asked: int  # the number of the pop
 
     @property
     def receipt(self) -> str:
@@ -83,7 +84,8 @@ def popped(answer: Command) -> list[Popped]:
         topic = {"0": "A", "1": "%RETRY%G_A", "2": "%RETRY%G+A"}[mark]
         times = int(fields["popTime"]), int(fields["invisibleTime"]), int(fields["reviveQid"])
         found += [
-            Popped(topic, mark, int(queue), starts[mark, queue], *times, int(offset)) for offset in offsets.split(",")
+            Popped(topic, mark, int(queue), starts[mark, queue], *times, int(offset), answer.opaque)
+            for offset in offsets.split(",")
         ]
     return found
 
@@ -151,6 +153,7 @@ class Told(NamedTuple):
 
 
 Step = bytes | float | Callable[[Virtual, list[Popped]], object]
+Before = Callable[[Virtual], object]
 
 
 def without_places(answer: bytes) -> tuple[Any, ...]:
@@ -177,12 +180,17 @@ def handed_out(told: Told) -> list[tuple[Any, ...]]:
     )
 
 
-async def pops(folder: Path, steps: Sequence[Step], module: ModuleType | None, **settings: Any) -> Told:
-    """Steps one after the other: bytes are written, seconds pass; calls get what was popped, and may return bytes."""
+async def pops(
+    folder: Path, steps: Sequence[Step], module: ModuleType | None, before: Before | None = None, **settings: Any
+) -> Told:
+    """Steps one after the other: bytes are written, seconds pass; calls get what was popped, and may return bytes.
+    `before` all of them and before there are topics."""
     with pytest.MonkeyPatch.context() as patch:
         choose(patch, module)
         clock = ManualClock(NOW)
         async with virtual_broker(folder, clock=clock, **settings) as life:
+            if before is not None:
+                before(life)
             await ready(life)
             peer = raw_peer(life.broker.servers[0], PEER)
             for step in steps:
