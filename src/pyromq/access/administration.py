@@ -72,6 +72,7 @@ class AccessAdmin:
         self.announce: Callable[[str], Awaitable[None]] = _nobody  # the other servers, before a change is answered
         sign = inner_sign(settings)
         self.listeners = None if sign is None else UserListeners(sign)
+        self.counts_callers: Callable[[], bool] = lambda: False  # whose use of this server a request is, quotas ask
         # To the server that makes changes; None: that is this one. RequestRefused says why it was not made there.
         self.hand_on: Callable[[AccessRequest], Awaitable[None]] | None = None
 
@@ -221,12 +222,16 @@ class AccessAdmin:
         if told.is_listening and self.listeners is not None:
             self.listeners.add(request.peer)
         if news:  # who listens here may not have heard it where the change was made
-            await self._announce_to_listeners(*news)
+            await self.announce_to_listeners(*news)
+        answer.counts_callers = self.counts_callers()
         return answer
 
-    async def _announce_to_listeners(self, *names: str) -> None:
+    async def announce_to_listeners(self, *names: str) -> None:
+        """Tell gateways of these users, and whether they are to say whose use of this server a request is."""
         if self.exchange is not None and self.listeners is not None and self.listeners.peers:
-            await self.listeners.announce(self.exchange.question(names))
+            told = self.exchange.question(names)
+            told.counts_callers = self.counts_callers()
+            await self.listeners.announce(told)
 
     # --- changes where there are other servers ----------------------------------------------------------------------
 
@@ -254,7 +259,7 @@ class AccessAdmin:
 
     async def _saved(self, request: AccessRequest, what: str, name: str, **facts: Any) -> None:
         await self._table.saved()
-        await asyncio.gather(self.announce(name), self._announce_to_listeners(name))
+        await asyncio.gather(self.announce(name), self.announce_to_listeners(name))
         log.info(what, user=name, by=request.principal.name or request.peer.address, **facts)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from .. import logs
 from ..access.directory import Directory
-from ..access.sharing.behalf import name_caller
+from ..access.sharing.behalf import count_for, name_caller
 from ..ambient import Clock
 from ..client.connect.session import Session
 from ..errors import CallFailed, ConnectionLost, PyroError
@@ -73,6 +73,7 @@ class RemoteBackend:
         self._away_until: dict[str, float] = {}  # by broker that did not answer: it is tried again then
         self.clients: Clients | None = None  # set by who composes: transaction checks go to them
         self.directory: Directory | None = None  # by which calls are judged; set by who composes
+        self.are_counted: Callable[[], bool] = lambda: False  # whether brokers count who uses them; set as that
         self.port = 0
 
     # --- requests -------------------------------------------------------------------------------------------------
@@ -98,6 +99,8 @@ class RemoteBackend:
             raise _no_message()  # as whoever waits already: he asks again, and is judged anew
         if isinstance(peer, CallPeer):
             name_caller(request, peer.principal, peer.rights)
+            if self.are_counted():
+                count_for(request, peer.principal, peer.address)
         asking = self._session.transport.call(address, request, timeout_s)
         try:
             if isinstance(header, PopMessage | PullMessage):

@@ -85,6 +85,7 @@ class Gateway:
         if gate is not None:
             self.backend.directory = gate.directory
             gate.directory.watch(self.backend.rights_changed)
+            self.backend.are_counted = self.users.are_counted
         self.services = Services(self.backend, settings, clock, rng, gate)
         self.backend.clients = self.services.clients
         self.methods = methods(self.services)
@@ -92,7 +93,9 @@ class Gateway:
         self.syncer = self._make_syncer()
         self.announcer = ClientAnnouncements(self.members, self.syncer, clock)
         self._know_clients(self.services.clients)
-        self.tunnel = Tunnel(view, self.members, self.announcer, clock, rng, config, gate)
+        self.tunnel = Tunnel(
+            view, self.members, self.announcer, clock, rng, config, gate, are_counted=self.users.are_counted
+        )
         served: Mapping[int, Handler] = self.tunnel.handlers()
         if audit is not None:
             AccessAudit(audit, self.users.table.directory).watch(gate)

@@ -15,7 +15,7 @@ import msgspec
 
 from .. import logs
 from ..access.gate import AccessGate
-from ..access.sharing.behalf import name_caller
+from ..access.sharing.behalf import count_for, name_caller
 from ..access.signatures import SIGNING, inner_sign
 from ..ambient import Clock
 from ..errors import CallFailed, PyroError, RequestRefused
@@ -82,12 +82,14 @@ class Tunnel:
         rng: random.Random,
         config: GatewayConfig,
         gate: AccessGate | None = None,
+        *,
+        are_counted: Callable[[], bool],
     ) -> None:
         """`gate`: has judged each request, as another user than whose signature the brokers see; None: nobody is asked
-        who he is."""
+        who he is. `are_counted`: whether brokers count who uses them."""
         self._view, self._clock, self._rng, self._tls = view, clock, rng, config.client_tls()
         self._members, self._announcer = members, announcer
-        self._gate, self._sign = gate, inner_sign(config.access)
+        self._gate, self._sign, self._are_counted = gate, inner_sign(config.access), are_counted
         trace = "true" if config.trace_on else "false"
         self._marks = {"MSG_REGION": config.region_id, "TRACE_ON": trace}  # in every answer, as Java's proxy has it
         self._upstream: dict[Peer, RemotingClient] = {}
@@ -254,6 +256,8 @@ class Tunnel:
             for name in SIGNING:
                 fields.pop(name, None)
             name_caller(onward, request.principal, request.rights)
+            if self._gate is not None and self._are_counted():
+                count_for(onward, request.principal)
         return onward
 
     def _client(self, peer: Peer) -> RemotingClient:

@@ -42,6 +42,7 @@ log = logs.get("pyromq.gateway")
 
 ASK_S = 3.0
 FIRST_S = 2.0  # that a request waits for the first round, after a start
+_SOME_BROKER = ""  # stands for a broker that has told by itself, until all have been asked again
 
 
 class MemoryRows:
@@ -78,6 +79,7 @@ class GatewayUsers:
         self._sharers: set[str] = set()  # addresses of servers that share users
         self._others: set[str] = set()  # and of brokers that do not
         self._name_servers = set(config.namesrv_addr)
+        self._counting: set[str] = set()  # addresses of brokers that count who uses them
         self._heard = asyncio.Event()  # what one server that shares users has is here
         self._compared = asyncio.Event()  # with all servers that answer
 
@@ -111,6 +113,10 @@ class GatewayUsers:
         if not self.is_known(name):
             await self._fetched.learn(name, address)
 
+    def are_counted(self) -> bool:
+        """Tell whether brokers have quotas of users or addresses, and have to know whose use of them a request is."""
+        return bool(self._counting)
+
     # --- what servers tell --------------------------------------------------------------------------------------------
 
     def loops(self) -> dict[str, Callable[[], Awaitable[None]]]:
@@ -119,6 +125,7 @@ class GatewayUsers:
 
     async def _run(self, sharing: UserSharing) -> None:
         while True:
+            self._counting.discard(_SOME_BROKER)
             with suppress(PyroError):  # no name server answers
                 servers = await self._servers()
                 await asyncio.gather(*(self._compare(sharing, server) for server in servers))
@@ -143,7 +150,9 @@ class GatewayUsers:
         if shares:
             self._sharers.add(address)
             self._others.discard(address)
-            return row.gives.read_body(answer.body, ANSWER_LIMITS)
+            told_us: UserChangesAnswer = row.gives.read_body(answer.body, ANSWER_LIMITS)
+            (self._counting.add if told_us.counts_callers else self._counting.discard)(address)
+            return told_us
         self._sharers.discard(address)
         if address not in self._name_servers:
             self._others.add(address)
@@ -158,6 +167,7 @@ class GatewayUsers:
             if not self._others:
                 self._fetched.forget_all()
         self._sharers &= brokers | self._name_servers
+        self._counting &= brokers | {_SOME_BROKER}
         return [*sorted(self._name_servers), *sorted(brokers - self._name_servers)]
 
     async def hear(self, request: RequestOf[None, UserChanges]) -> Reply:
@@ -165,6 +175,8 @@ class GatewayUsers:
         command, inner = request.command, self._inner
         if inner is None or command.fields.get(ACCESS_KEY) != inner.name or not self._is_signed_by(inner, command):
             raise refused("only servers of the cluster tell of users, signed with innerClientAuthenticationCredentials")
+        if request.body.counts_callers:
+            self._counting.add(_SOME_BROKER)
         return Reply(body=await self._exchange.answer(inner.name, request.body))
 
     def _is_signed_by(self, inner: NamedSecret, command: Command) -> bool:

@@ -8,7 +8,6 @@ of the answer says that once more for programs. What was read is charged when it
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 from ...ambient import Clock
@@ -22,6 +21,7 @@ from .limits import Limit, QuotaKind, QuotaSubject
 from .loop_time import GROUP_FIELDS, LoopTime
 from .quotas import Quotas
 from .refusal import BeyondQuota, beyond
+from .scopes import RequestScope, Scopes
 from .use import QuotaUse
 
 _LONG_SENDS = (Code.SEND_MESSAGE, Code.SEND_REPLY_MESSAGE)
@@ -37,23 +37,12 @@ _READS = (
 _FLAT_S = 1.0  # after which to try again where no rate says it
 
 
-@dataclass(frozen=True, slots=True)
-class RequestScope:
-    """What a request is about, as far as quotas go."""
-
-    user: str
-    host: str
-    address: str
-    topic: str = ""
-    group: str = ""
-    properties: str = ""
-
-
 class QuotaGate:
     """Event loop only."""
 
-    def __init__(self, quotas: Quotas, counts: QuotaCounts, halves: HalfMessages, clock: Clock) -> None:
+    def __init__(self, quotas: Quotas, counts: QuotaCounts, halves: HalfMessages, clock: Clock, scopes: Scopes) -> None:
         self._quotas = quotas
+        self._scopes = scopes
         self._counts = counts
         self._halves = halves
         self._clock = clock
@@ -72,7 +61,7 @@ class QuotaGate:
             for code in codes:
                 if code in found:
                     found[code] = self._held_to(rule, found[code])
-        time = LoopTime(self._quotas, self._clock, lambda request: self.uses(_anybodys(request)), self._out_of_time)
+        time = LoopTime(self._quotas, self._clock, self._uses_of_anybody, self._scopes.is_spared, self._out_of_time)
         return {code: time.around(code, handler) for code, handler in found.items()}
 
     def _held_to(self, rule: Callable[[Handler, Request], Answer], handler: Handler) -> Handler:
@@ -106,7 +95,7 @@ class QuotaGate:
 
     def _send(self, names: tuple[str, str, str, str], handler: Handler, request: Request) -> Answer:
         topic, group, properties, _ = (request.command.fields.get(name, "") for name in names)
-        uses = self._halves.limited(self.uses(_scope_of(request, topic, group)), properties)
+        uses = self._halves.limited(self.uses(self._scopes.of(request, topic, group)), properties)
         serve = partial(self._send_now, names, handler)
         return self._send_half(uses, serve, request) if uses else serve(request)
 
@@ -123,7 +112,7 @@ class QuotaGate:
     def _send_now(self, names: tuple[str, str, str, str], handler: Handler, request: Request) -> Answer:
         fields, body = request.command.fields, request.command.body
         topic, group, properties, batch = (fields.get(name, "") for name in names)
-        scope = _scope_of(request, topic, group, properties)
+        scope = self._scopes.of(request, topic, group, properties)
         is_batch = batch == "true" or request.command.code == Code.SEND_BATCH_MESSAGE
         amounts = {Limit.SEND_BYTES: len(body), Limit.SEND_MESSAGES: count_messages(body) if is_batch else 1}
         uses = list(self.uses(scope))
@@ -142,7 +131,7 @@ class QuotaGate:
 
     def _read(self, handler: Handler, request: Request) -> Answer:
         fields = request.command.fields
-        scope = _scope_of(request, fields.get("topic", ""), fields.get("consumerGroup", ""))
+        scope = self._scopes.of(request, fields.get("topic", ""), fields.get("consumerGroup", ""))
         uses = list(self.uses(scope))
         self.check_connections(uses, scope)
         self._check_rates(uses, {Limit.READ_BYTES: 1, Limit.READ_MESSAGES: 1})
@@ -176,14 +165,14 @@ class QuotaGate:
     def _beat(self, handler: Handler, request: Request) -> Answer:
         body = request.body
         for consumer in body.consumer_data_set:
-            scope = _scope_of(request, "", consumer.group_name)
+            scope = self._scopes.of(request, "", consumer.group_name)
             uses = list(self.uses(scope))
             self.check_connections(uses, scope)
             self._check_flat(uses, Limit.SUBSCRIPTIONS, len(consumer.subscription_data_set))
-        scope = _scope_of(request)
+        scope = self._scopes.of(request)
         makers = self._check_new(QuotaKind.GROUP, [one.group_name for one in body.consumer_data_set], scope)
         for producer in body.producer_data_set:
-            of_group = _scope_of(request, "", producer.group_name)
+            of_group = self._scopes.of(request, "", producer.group_name)
             self.check_connections(list(self.uses(of_group)), of_group)
         return self._make(QuotaKind.GROUP, makers, handler, request)
 
@@ -197,14 +186,14 @@ class QuotaGate:
         for topic, queues in wanted.items():
             use = self._quotas.use(QuotaKind.TOPIC, topic)
             self._check_flat([] if use is None else [use], Limit.QUEUES, queues)
-        new = self._check_new(QuotaKind.TOPIC, list(wanted), _scope_of(request))
+        new = self._check_new(QuotaKind.TOPIC, list(wanted), self._scopes.of(request))
         return self._make(QuotaKind.TOPIC, new, handler, request)
 
     def _groups(self, handler: Handler, request: Request) -> Answer:
         body = request.body
         one = request.command.code == Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
         names = [body.group_name] if one else [each.group_name for each in body.group_config_list]
-        new = self._check_new(QuotaKind.GROUP, names, _scope_of(request))
+        new = self._check_new(QuotaKind.GROUP, names, self._scopes.of(request))
         return self._make(QuotaKind.GROUP, new, handler, request)
 
     def _check_new(self, kind: QuotaKind, names: list[str], scope: RequestScope) -> list[str]:
@@ -224,7 +213,7 @@ class QuotaGate:
         """Serve what may make these. Those that are there then, of a refused request too, count for who sent it."""
         if not names:
             return handler(request)
-        note = partial(self._note_makers, kind, names, _scope_of(request))
+        note = partial(self._note_makers, kind, names, self._scopes.of(request))
         try:
             answer = handler(request)
         finally:
@@ -251,6 +240,12 @@ class QuotaGate:
             use = self._quotas.use(kind, name) if name else None
             if use is not None:
                 yield use
+
+    def _uses_of_anybody(self, request: Request) -> Iterator[QuotaUse]:
+        """Yield what is used by whoever sent a request of any kind, and by the group that it is about."""
+        fields, code = request.command.fields, request.command.code
+        name = "a" if code in _SHORT_SENDS else GROUP_FIELDS.get(code, "producerGroup")
+        return self.uses(self._scopes.of(request, group=fields.get(name, "")))
 
     def check_waiting(self, uses: list[QuotaUse], scope: RequestScope) -> None:
         """Refuse a send for what waits or is stored already."""
@@ -283,20 +278,3 @@ class QuotaGate:
             most = use.limits.get(limit)
             if most is not None and wanted > most:
                 raise beyond(use, limit, f"{wanted} wanted", _FLAT_S)
-
-
-def _scope_of(request: Request, topic: str = "", group: str = "", properties: str = "") -> RequestScope:
-    address = request.peer.address
-    return RequestScope(request.principal.name, host_of(address), address, topic, group, properties)
-
-
-def _anybodys(request: Request) -> RequestScope:
-    """Return who sent a request of any kind, and the group that it is about."""
-    fields, code = request.command.fields, request.command.code
-    name = "a" if code in _SHORT_SENDS else GROUP_FIELDS.get(code, "producerGroup")
-    return _scope_of(request, group=fields.get(name, ""))
-
-
-def host_of(address: str) -> str:
-    """Return the address without the port, as quotas name it."""
-    return address.rpartition(":")[0].strip("[]")

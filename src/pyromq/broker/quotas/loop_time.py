@@ -33,11 +33,12 @@ _QUOTA_CODES = (Code.SET_QUOTA, Code.QUOTAS, Code.DELETE_QUOTA)
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LoopTime:
-    """Event loop only. `uses_of`: what everybody uses whom a request concerns."""
+    """Event loop only. `uses_of`: what everybody uses whom a request concerns. `is_spared`: it is never refused."""
 
     quotas: Quotas
     clock: Clock
     uses_of: Callable[[Request], Iterable[QuotaUse]]
+    is_spared: Callable[[Request], bool]
     refusal_of: Callable[[list[QuotaUse]], Answer]  # None: they have time left
 
     def around(self, code: int, handler: Handler) -> Handler:
@@ -50,7 +51,7 @@ class LoopTime:
             uses = [use for use in self.uses_of(request) if Limit.LOOP_TIME in use.buckets]
             if not uses:
                 return handler(request)
-            if is_refused and not request.principal.is_super and (refusal := self.refusal_of(uses)) is not None:
+            if is_refused and not self.is_spared(request) and (refusal := self.refusal_of(uses)) is not None:
                 return refusal
             charge = partial(self._charge, uses)
             begun = monotonic()

@@ -100,6 +100,7 @@ class Quotas:
         of_traffic = [owner for owner, limits in self._quotas.items() if not _OF_TRAFFIC.isdisjoint(limits)]
         self.judge_traffic = bool(of_traffic)
         self.judge_users = any(owner.kind is QuotaKind.USER for owner in of_traffic)
+        self.counts_callers = any(owner.kind in (QuotaKind.USER, QuotaKind.ADDRESS) for owner in self._quotas)
         self.limit_loop_time = any(Limit.LOOP_TIME in limits for limits in self._quotas.values())
         self._changed()
         for watcher in self._watchers:

@@ -22,11 +22,12 @@ from ...protocol.command import Command, Encoding, encode_header
 from ...protocol.requests import RequestCode
 from ...transport.dispatch import Reply
 from ...transport.peer import FramePeer
-from .gate import QuotaGate, RequestScope, host_of
+from .gate import QuotaGate
 from .held import HeldRefusals
 from .limits import READING, SENDING, Limit
 from .quotas import Quotas
 from .refusal import BeyondQuota, said
+from .scopes import RequestScope, host_of
 from .use import QuotaUse
 
 _CHECKED = {Limit.CONNECTIONS, Limit.STORED_BYTES}

@@ -40,6 +40,7 @@ from ..quotas import quotas
 from ..quotas.counts import QuotaCounts
 from ..quotas.gate import QuotaGate
 from ..quotas.half_messages import HalfMessages, UndecidedCounts
+from ..quotas.scopes import Scopes
 from ..quotas.settings import QuotaSettings
 from ..quotas.stored import StoredBytes
 from ..replication.tables.carried import USERS
@@ -238,6 +239,7 @@ class Foundation:
         self._quota_save = environment.table(quotas.TABLE)
         given = environment.config.part(QuotaSettings).parsed()
         self.quotas = quotas.Quotas(self.clock, self._quota_save.table, self._quota_save.changed, given)
+        self.access.admin.counts_callers = lambda: self.quotas.counts_callers
         self.knows_what_left, self.timers_doubtful = self.store.recovery.clean_stop, False
         if environment.recorder is not None:
             with environment.recorder.silence():
@@ -272,10 +274,14 @@ class Foundation:
         `undecided`: half messages that nobody has ended."""
         stored = StoredBytes(self.store.queues.of_topic, self.clock.monotonic)
         counts = QuotaCounts(self.topics, self.groups, timers_of, stored)
-        return QuotaGate(self.quotas, counts, HalfMessages(undecided), self.clock)
+        inner = self.environment.config.access.inner_credentials()
+        scopes = Scopes("" if inner is None else inner.name)
+        return QuotaGate(self.quotas, counts, HalfMessages(undecided), self.clock, scopes)
 
     async def quotas_saved(self) -> None:
+        """Return once the table is on disk, and gateways know whether they are to say for whom they ask."""
         await self._quota_save.saved()
+        await self.access.admin.announce_to_listeners()
 
     async def close_tables(self) -> None:
         for part in (self.tables, self.storage, self.clients, self.access):

@@ -10,6 +10,7 @@ from dataclasses import InitVar, dataclass, field
 
 from ...protocol.command import Command
 from ...protocol.frame import FrameLimits
+from ...protocol.headers.clients import COUNTED_USER
 from ..guard import GuardedCodes, GuardHost
 from ..seam import DRAIN, NOTHING, Fed, Feed, FeedConnection, as_fed
 from .frames import MOST_FIELDS, code_of, decoded, frame_end
@@ -128,7 +129,7 @@ class AccessGuard:
 
     def _passes(self, buffer: _Buffer, frame: memoryview, is_first: bool) -> bool:
         command = decoded(frame, self._limits) if code_of(frame) in self.codes else None
-        if command is None:
+        if command is None or COUNTED_USER in command.fields:  # whose use it is the handlers find out
             return False
         connection, notes = buffer.connection, buffer.notes
         identity = self._signer(connection, notes, command)

@@ -337,12 +337,14 @@ class UserChanges(OwnBody, kw_only=True):
     entries: list[SharedUser] = []
     stamps: dict[str, tuple[int, str]] | None = None
     is_listening: bool = False  # wants to be told of changes over this connection
+    counts_callers: bool = False  # gateways are to say whose use of this broker a request is
 
 
 class UserChangesAnswer(OwnBody, kw_only=True):
     is_same: bool
     entries: list[SharedUser] = []
     wanted: list[str] = []
+    counts_callers: bool = False
 
 
 class DeadLettersAnswer(OwnBody, kw_only=True):

@@ -6,6 +6,8 @@ import msgspec
 
 from .header import ConsumerGroupName, Header, Int32, RpcHeader, TopicHeader
 
+COUNTED_USER = "pyromqCountedUser"  # of a gateway's request: whose use of the broker it is; our own servers' alone
+
 
 class HeartbeatAnswer(Header, kw_only=True):  # of 5.x; 4.9 answers without fields
     is_support_heart_beat_v2: bool | None = msgspec.field(default=None, name="IS_SUPPORT_HEART_BEAT_V2")
