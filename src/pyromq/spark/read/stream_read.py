@@ -46,7 +46,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._queues: dict[Queue, str] = {}
         self._bounds: dict[Queue, Bounds] = {}
         self._target: Offsets | None = None  # of AvailableNow
-        self._triggered_at = -1.0
+        self._triggered_at: float | None = None
         self._is_planned = False  # `latestOffset` was asked: this is no repeat of a batch that failed
 
     def __getstate__(self) -> dict[str, Any]:
@@ -156,9 +156,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         least = self._options.min_offsets_per_trigger
         if least is None or waiting(begin, latest) >= least:
             return False
-        if self._triggered_at < 0:
-            self._triggered_at = self._clock.monotonic()
-        return self._clock.monotonic() - self._triggered_at < self._options.max_trigger_delay_s
+        now = self._clock.monotonic()
+        if self._triggered_at is None:
+            self._triggered_at = now
+        return now - self._triggered_at < self._options.max_trigger_delay_s
 
     # --- the first batch ------------------------------------------------------------------------------------------
 
