@@ -120,7 +120,12 @@ def batch(messages: Sequence[Popped], number: int = 300, **extra: Any) -> bytes:
     points: dict[Any, list[Popped]] = {}
     for one in messages:
         points.setdefault((one.mark, one.queue_id, one.start, one.pop_time), []).append(one)
-    body = {"acks": [entry(each, **extra) for each in points.values()], "brokerName": "broker-a"}
+    return acks(number, *(entry(each, **extra) for each in points.values()))
+
+
+def acks(number: int, *entries: dict[str, Any]) -> bytes:
+    """A batch that says this."""
+    body = {"acks": entries, "brokerName": "broker-a"}
     return frame(BATCH, number, {}, json.dumps(body, separators=(",", ":")).encode())
 
 

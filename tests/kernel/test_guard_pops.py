@@ -6,7 +6,6 @@ here, so that a receipt alone must not be enough.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +18,22 @@ from pyromq.access.users import User
 from pyromq.protocol.frame import FrameLimits, decode_frames
 from tests.broker.virtual import Virtual
 from tests.kernel.guard_frames import BOSS, GONE, ON, SECRET, SHOP, allow, make_users, signed, unsigned, users
-from tests.kernel.pop_frames import ACK, BATCH, CHANGE, Popped, Step, Told, ack, change, entry, filled, frame, pop, pops
+from tests.kernel.pop_frames import (
+    ACK,
+    BATCH,
+    CHANGE,
+    Popped,
+    Step,
+    Told,
+    ack,
+    acks,
+    change,
+    entry,
+    filled,
+    frame,
+    pop,
+    pops,
+)
 from tests.kernel.test_guard import CHANGES
 from tests.kernel.test_native_send import send
 from tests.kernel.twins import SERVES, know_everybody, native_module, split
@@ -87,10 +101,6 @@ class Kind(NamedTuple):
 
     code: int
     make: Callable[..., bytes]
-
-
-def acks(number: int, *entries: dict[str, Any]) -> bytes:
-    return frame(BATCH, number, {}, json.dumps({"brokerName": "broker-a", "acks": entries}).encode())
 
 
 def batch(one: Popped, number: int, **extra: str) -> bytes:
@@ -231,13 +241,13 @@ def theirs(told: Told) -> list[Any]:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        (b'"c": "G"', b'"c": "G", "c": "H"'),
-        (b'"c": "G"', b'"c": "H", "c": "G"'),
-        (b'"c": "G"', rb'"c": "G", "\u0063": "H"'),
-        (b'"c": "G"', rb'"c": "\u0048"'),
-        (b'"c": "G"', b'"c": "G", "consumerGroup": "H"'),
-        (b'"t": "A"', b'"t": "A", "t": "B"'),
-        (b'"acks": [', b'"acks": [], "acks": ['),
+        (b'"c":"G"', b'"c":"G", "c":"H"'),
+        (b'"c":"G"', b'"c":"H", "c":"G"'),
+        (b'"c":"G"', rb'"c":"G", "\u0063":"H"'),
+        (b'"c":"G"', rb'"c":"\u0048"'),
+        (b'"c":"G"', b'"c":"G", "consumerGroup":"H"'),
+        (b'"t":"A"', b'"t":"A", "t":"B"'),
+        (b'"acks":[', b'"acks":[], "acks":['),
     ],
     ids=["twice", "first", "escaped name", "escaped value", "long name", "topic twice", "two lists"],
 )
