@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 from datetime import timedelta
@@ -16,11 +15,7 @@ import pytest
 from pyarrow import parquet
 
 import pyromq
-from pyromq import admin
-from pyromq.admin.calls import Calls
-from pyromq.ambient import SystemClock, system_random
-from pyromq.client.config import ClientConfig
-from pyromq.client.connect.session import Session
+import tests.spark.servers
 from pyromq.errors import ConfigError, PyroError
 from pyromq.query.connecting import open_tables
 from pyromq.query.front import source_of
@@ -40,17 +35,7 @@ def asked(shop: Shop, query: str, *, is_store: bool = False, **files: Path) -> t
 
 
 def handed_out(shop: Shop) -> int:
-    """Return how many messages the broker has given to pulls since its start."""
-
-    async def ask() -> int:
-        session = Session(ClientConfig(name_servers=(shop.namesrv,)), clock=SystemClock(), rng=system_random())
-        try:
-            found = await admin.cluster.runtime(Calls(session, timeout_s=10), shop.transferred)
-            return int(found["msgGetTotalTodayNow"])
-        finally:
-            await session.stop()
-
-    return asyncio.run(ask())
+    return tests.spark.servers.handed_out(shop.namesrv, shop.transferred)
 
 
 @pytest.mark.parametrize("is_store", [False, True])

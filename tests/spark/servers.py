@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import signal
 import socket
@@ -11,7 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pyromq
-from pyromq.ambient import pause
+from pyromq import admin
+from pyromq.admin.calls import Calls
+from pyromq.ambient import SystemClock, pause, system_random
+from pyromq.client.config import ClientConfig
+from pyromq.client.connect.session import Session
 from pyromq.client.errors import NoBroker, TopicNotFound
 from pyromq.model.names import AUTO_CREATE_TOPIC
 from pyromq.spark.connect.cluster import Cluster
@@ -85,6 +90,20 @@ def until_free(listen: str) -> None:
     raise AssertionError(f"{listen} is somebody else's")
 
 
+def handed_out(namesrv: str, address: str) -> int:
+    """Return how many messages the broker at this address has given to pulls since its start."""
+
+    async def ask() -> int:
+        session = Session(ClientConfig(name_servers=(namesrv,)), clock=SystemClock(), rng=system_random())
+        try:
+            found = await admin.cluster.runtime(Calls(session, timeout_s=60), address)
+            return int(found["msgGetTotalTodayNow"])
+        finally:
+            await session.stop()
+
+    return asyncio.run(ask())
+
+
 class Servers:
     """Stopped in any case by `close`."""
 
@@ -119,6 +138,10 @@ class Servers:
         for broker in self.brokers.values():
             broker.stop()
         self._names.stop()
+
+    def handed_out(self, name: str = "broker-a") -> int:
+        """Return how many messages the broker has given to pulls since its start."""
+        return handed_out(self.namesrv, self.brokers[name].address)
 
     def send(self, topic: str, count: int, *, first: int = 0, tag: str = "", size: int = 0) -> None:
         """Numbered messages (`m7...`), spread over the queues."""

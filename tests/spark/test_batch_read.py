@@ -214,15 +214,6 @@ def test_an_end_behind_the_last_message_is_a_failure_or_left_out(
     assert numbers(rows(servers, topic, endingOffsets=beyond, failOnDataLoss=False)) == list(range(40))
 
 
-def test_filters_go_to_the_plan_where_that_is_asked_for(spark: SparkSession, servers: Servers, topic: str) -> None:
-    servers.send(topic, 80)
-    frame = read(spark, servers, topic, filterPushdown=True)
-    some = frame.where("queueId = 1 and queueOffset >= 2")
-    assert some.rdd.getNumPartitions() == 1
-    expected = [row for row in frame.collect() if row.queueId == 1 and row.queueOffset >= 2]
-    assert numbers(some.collect()) == numbers(expected)
-
-
 def test_a_temporary_view_of_sql(spark: SparkSession, servers: Servers, topic: str) -> None:
     servers.send(topic, 12, tag="t")
     name = topic.replace("-", "_")

@@ -35,7 +35,7 @@ CASES = {
     "endingOffsetsByTimestamp": ("test_batch_read", "test_starts_and_ends_by_time_for_all_and_by_topic_or_queue"),
     "tags": ("test_batch_read", "test_tags_are_chosen_by_the_broker_and_told_apart_by_text"),
     "sql": ("test_batch_read", "test_sql_is_applied_by_the_broker"),
-    "filterPushdown": ("test_batch_read", "test_filters_go_to_the_plan_where_that_is_asked_for"),
+    "filterPushdown": ("test_pushed_filters", "test_without_the_option_everything_is_read"),
     "content": ("test_store_read", "test_damage_is_an_error_a_gap_or_a_report"),
     "verifyCrc": ("test_store_read", "test_a_record_whose_crc_is_wrong_is_read_where_that_is_asked_for"),
     # how they are read

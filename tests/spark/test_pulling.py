@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import deque
+from copy import copy
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -51,10 +53,12 @@ class Scripted:
         self.address = "127.0.0.1:1"
         self.asked: list[int] = []
         self.outstanding = 0
+        self._unanswered: deque[int] = deque()
 
     def send(self, command: Command, body: bytes = b"") -> int:
         self.asked.append(int(command.fields["queueOffset"]))
-        return 1
+        self._unanswered.append(len(self.asked))
+        return len(self.asked)
 
     def receive(self, landing: ReceiveBuffer | None = None) -> Command:
         reply = self._script.pop(0)
@@ -63,12 +67,15 @@ class Scripted:
         if landing is not None:
             landing.reserve(len(reply.body))[:] = reply.body
             landing.used += len(reply.body)
-        return reply
+        answer = copy(reply)
+        answer.opaque = self._unanswered.popleft()
+        return answer
 
     def is_fresh(self) -> bool:
         return False  # used once: the next test has its own
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self._unanswered.clear()
 
 
 class Passing(SystemClock):

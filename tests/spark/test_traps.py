@@ -40,7 +40,7 @@ def test_a_plan_without_tasks_gives_no_rows(spark: SparkSession, servers: Server
 
 
 def test_filters_are_spark_s_own_where_its_setting_is_off(spark: SparkSession, servers: Servers, topic: str) -> None:
-    """A reader that takes filters would fail every query then; ours takes them only where that was asked for."""
+    """A reader that takes filters would fail every query then, so ours looks as if it took none."""
     servers.send(topic, 10)
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
     try:

@@ -85,7 +85,7 @@ def sql(
     conf: Mapping[str, str],
     **given: Any,
 ) -> None:
-    """QueryRows SQL over topics as tables. Only what the query asks for is read.
+    """Answer a query in SQL, in which topics are tables. Only what the query asks for is read.
 
     A topic has the columns topic, brokerName, queueId, queueOffset, msgId, keys, tag, body (text), properties, flag,
     sysFlag, bornTimestamp, bornHost, storeTimestamp, storeHost, reconsumeTimes, commitLogOffset, storeSize and

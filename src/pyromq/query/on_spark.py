@@ -64,7 +64,7 @@ def _view_topic(spark: SparkSession, source: RowSource, topic: str, names: list[
     if isinstance(source, StoreSource):
         reader = reader.options(**source.options).option("store", ",".join(map(str, source.folders)))
     elif isinstance(source, BrokerSource):
-        reader = reader.options(**source.options).option("filterPushdown", "true")
+        reader = reader.options(**source.options)
     wanted = ", ".join(f"{name} {COLUMNS[name][1]}" for name in source_columns(names))
     ways = {TAG: f"tags AS {TAG}", TEXT: f"try_validate_utf8(string(body)) AS {TEXT}", BYTES: f"body AS {BYTES}"}
     reader.schema(wanted).load().selectExpr(*(ways.get(name, name) for name in names)).createOrReplaceTempView(

@@ -21,14 +21,13 @@ from ..spark.read.offsets import OffsetRange
 from ..spark.read.pulling import read_range
 from ..spark.read.starting import planned, within_times
 from ..spark.store.store_rows import messages_of
-from ..spark.store.store_scan import LogRange, RangeScan, plan, stored_within
+from ..spark.store.store_scan import PIECE, LogRange, RangeScan, plan, stored_within
 from ..store.files.disk import DiskError
 from ..store.layout import BATCH_QUEUES, QUEUES
 from .filters import FilterNode, leaves
 
 _BATCH_ROWS = "65536"  # DuckDB takes larger batches more cheaply than Spark does
 _MOST_TAGS = 64  # in one subscription; more are chosen from the rows
-_PIECE = 16 << 20  # of a log, when only some of its times are wanted
 
 
 class Piece(NamedTuple):
@@ -128,7 +127,7 @@ class StoreSource:
             if not leaves(filter, "brokerName").has(folder):
                 continue
             try:
-                parts = plan(folder, 1) if low is None and high is None else plan(folder, 1, _PIECE)
+                parts = plan(folder, 1) if low is None and high is None else plan(folder, 1, PIECE)
                 found += [_scan(part, asked) for part in stored_within(parts, low, high)]
             except DiskError as fault:
                 raise ConfigError(f"--store {folder}: {fault}") from None

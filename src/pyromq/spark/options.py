@@ -157,7 +157,11 @@ class ReadOptions(NetOptions):
         "arrowBatchRows", whole(1, 1 << 20), 8_192, "rows that Spark gets at once, about", Use.READ
     )
     filter_pushdown: bool = option(
-        "filterPushdown", yes_or_no, False, "take filters on topic, queue, offset and time from the query", Use.BATCH
+        "filterPushdown",
+        yes_or_no,
+        True,
+        "take filters on topic, queue, offset, time and tag from the query",
+        Use.BATCH | Use.OFFLINE,
     )
     content: str = option(
         "content", one_of("messages", "damage"), "messages", "rows are messages, or what is damaged", Use.OFFLINE

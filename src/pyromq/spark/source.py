@@ -52,9 +52,9 @@ class RocketMQSource(DataSource):
             from .store.store_read import StoreReader
 
             return StoreReader(options, schema)
-        from .read.batch_read import BatchReader, FilteringReader
+        from .read.batch_read import BatchReader
 
-        return FilteringReader(options, schema) if options.filter_pushdown else BatchReader(options, schema)
+        return BatchReader(options, schema)
 
     @shown_in_a_sentence()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name

@@ -1,13 +1,14 @@
 """One task of a read: a range of one queue, pulled over a blocking connection and turned into Arrow batches.
 
-The next pull is on its way before what came is decoded. A broker that goes away is waited for, looked for again by the
-name servers, and asked on from the same offset; what counts as progress is the offset, since offsets may have gaps.
+The next pull is on its way before what came is decoded, and several are where a broker gives little at once
+(`pull_window.py`). A broker that goes away is waited for, looked for again by the name servers, and asked on from the
+same offset; what counts as progress is the offset, since offsets may have gaps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,6 +33,7 @@ from ..connect.connection import POOL, BlockingConnection, ReceiveBuffer
 from ..options import ReadOptions
 from ..schema import COLUMNS
 from .offsets import Loss, OffsetRange
+from .pull_window import AskedPull, PullWindow
 from .starting import report
 
 log = logs.get("pyromq.spark")
@@ -52,35 +54,39 @@ class QueuePull:
     clock: Clock
     pause: Callable[[float], None] = pause
     connect: Callable[[str, ReadOptions], BlockingConnection] = BlockingConnection
+    _early: dict[int | None, Command] = field(init=False, default_factory=dict)  # answers that came before their turn
 
     def bodies(self, buffer: ReceiveBuffer | None = None) -> Iterator[tuple[memoryview, int]]:
         """Yield the body of each answer, with the offset to go on at. They follow each other in `buffer`, if given."""
-        offset, connection = self.part.begin, None
+        window = PullWindow(self.part.begin, self.part.end, self.options.pull_batch_size)
+        connection: BlockingConnection | None = None
         deadline = self._deadline()
         try:
-            while offset < self.part.end:
-                before, body = offset, None
+            while window.offset < self.part.end:
+                before, body = window.offset, None
                 try:
                     if connection is None:
                         connection = self._connection()
-                        connection.send(self._request(offset))
+                        self._early.clear()
+                        self._ask(connection, window)
                     before_answer = 0 if buffer is None else buffer.used
-                    offset, body = self._interpret(connection.receive(buffer), offset)
+                    following, body = self._interpret(self._receive(connection, window, buffer), before)
                     if body is None and buffer is not None:
                         buffer.used = before_answer
-                    if offset == before:
-                        self._wait(deadline, f"{self.address} has nothing at offset {offset} of {self.part.queue}")
-                    if offset < self.part.end:
-                        connection.send(self._request(offset))
+                    window.answered(following, 0 if body is None else len(body))
+                    if following == before:
+                        self._wait(deadline, f"{self.address} has nothing at offset {before} of {self.part.queue}")
+                    self._ask(connection, window)
                 except CallFailed as fault:
                     _close(connection)
                     connection = None
+                    window.lost()
                     self._wait(deadline, str(fault))
                     self._find_broker()
-                if offset > before:
+                if window.offset > before:
                     deadline = self._deadline()
                 if body is not None:
-                    yield body, offset
+                    yield body, window.offset
             if connection is not None:
                 POOL.keep(connection, self.options)
                 connection = None
@@ -89,19 +95,42 @@ class QueuePull:
 
     # --- one pull -------------------------------------------------------------------------------------------------
 
+    def _ask(self, connection: BlockingConnection, window: PullWindow) -> None:
+        while (pull := window.next_pull()) is not None:
+            window.sent(connection.send(self._request(pull)), pull)
+
+    def _receive(self, connection: BlockingConnection, window: PullWindow, buffer: ReceiveBuffer | None) -> Command:
+        """Return the answer whose turn it is. Those that come before their turn are kept aside, stale ones dropped."""
+        while (answer := self._early.pop(window.awaited, None)) is None:
+            before = 0 if buffer is None else buffer.used
+            answer = connection.receive(buffer)
+            if answer.opaque == window.awaited:
+                return answer
+            if window.is_wanted_later(answer.opaque):
+                answer.body = bytes(answer.body)
+                self._early[answer.opaque] = answer
+            if buffer is not None:
+                buffer.used = before
+        if buffer is not None:
+            body = buffer.reserve(len(answer.body))
+            body[:] = answer.body
+            buffer.used += len(body)
+            answer.body = body
+        return answer
+
     def _connection(self) -> BlockingConnection:
         if not self.address:  # the broker was away, or its topic no longer asked for, when this was planned
             raise ConnectionLost(f"no broker that serves {self.part.queue} is known")
         return POOL.take(self.address, self.options) or self.connect(self.address, self.options)
 
-    def _request(self, offset: int) -> Command:
+    def _request(self, pull: AskedPull) -> Command:
         options, queue = self.options, self.part.queue
         header = PullMessage(
             consumer_group=options.pull_group,
             topic=queue.topic,
             queue_id=queue.queue_id,
-            queue_offset=offset,
-            max_msg_nums=min(options.pull_batch_size, self.part.end - offset),
+            queue_offset=pull.begin,
+            max_msg_nums=pull.most,
             sys_flag=PullFlag.SUBSCRIPTION,
             commit_offset=0,
             suspend_timeout_millis=0,

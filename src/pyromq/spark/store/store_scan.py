@@ -26,6 +26,7 @@ from ...store.recovery.sizes import inferred_config
 from ..codec.records import Records
 
 WINDOW = 1 << 20  # Spark takes rows from batches of some thousand cheaper than from larger ones
+PIECE = 16 << 20  # of a log, when only some of its times are wanted
 _PIECE = 1 << 20  # read at once while looking for something
 NEVER = (1 << 63) - 1  # a time after that of any record
 _ZEROES = bytes(_PIECE)
