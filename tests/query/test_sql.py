@@ -188,3 +188,17 @@ def test_what_is_missing_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "duckdb", None)
     with pytest.raises(PyroError, match=r"SQL needs duckdb: .*pip install .*sql"):
         pyromq.sql.connect("127.0.0.1:1")
+
+
+@pytest.mark.parametrize("is_store", [False, True])
+def test_two_topics_are_joined(shop: Shop, is_store: bool) -> None:
+    query = (
+        'SELECT e.queueId, count(*) FROM orders o JOIN "order-events" e ON e.queueId = o.queueId '
+        "WHERE o.tag = 'a' AND e.queueOffset = 0 GROUP BY 1 ORDER BY 1"
+    )
+    rows, scans = asked(shop, query, is_store=is_store)
+    events, _ = asked(shop, 'SELECT queueId FROM "order-events" WHERE queueOffset = 0 ORDER BY 1')
+    assert [queue for queue, _ in rows] == [queue for (queue,) in events]
+    for queue, count in rows:
+        assert asked(shop, f"SELECT count(*) FROM orders WHERE tag = 'a' AND queueId = {queue}")[0] == [(count,)]
+    assert sorted(each.topic for each in scans) == ["order-events", "orders"]

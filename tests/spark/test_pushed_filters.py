@@ -25,7 +25,7 @@ from pyspark.sql.types import IntegerType, StringType, StructType, TimestampNTZT
 from pyromq.ambient import pause
 from pyromq.spark.options import Use, read_options
 from pyromq.spark.read.offsets import OffsetRange, Queue
-from pyromq.spark.read.pushed_filters import PushedFilters, is_taken
+from pyromq.spark.read.pushed_filters import PushedFilters, is_applicable
 from pyromq.spark.schema import TIMESTAMP
 from pyromq.spark.store.store_read import StoreReader
 from tests.spark.servers import Servers
@@ -88,21 +88,21 @@ def test_what_is_left_out_never_passes_and_offsets_and_queues_are_exact(
 
 def test_only_what_can_be_applied_as_spark_would_is_taken() -> None:
     plain = StructType().add("queueId", "long").add("tags", "string").add("storeTimestamp", "timestamp")
-    assert is_taken(EqualTo(("queueId",), 1), plain)
-    assert is_taken(In(("tags",), ("a", None)), plain)
-    assert is_taken(IsNotNull(("tags",)), plain)
-    assert is_taken(GreaterThan(("storeTimestamp",), START), plain)
-    assert not is_taken(Not(EqualTo(("queueId",), 1)), plain)
-    assert not is_taken(LessThan(("tags",), "b"), plain)
-    assert not is_taken(EqualTo(("body",), b"x"), plain)
+    assert is_applicable(EqualTo(("queueId",), 1), plain)
+    assert is_applicable(In(("tags",), ("a", None)), plain)
+    assert is_applicable(IsNotNull(("tags",)), plain)
+    assert is_applicable(GreaterThan(("storeTimestamp",), START), plain)
+    assert not is_applicable(Not(EqualTo(("queueId",), 1)), plain)
+    assert not is_applicable(LessThan(("tags",), "b"), plain)
+    assert not is_applicable(EqualTo(("body",), b"x"), plain)
     other = StructType().add("queueId", "string").add("tags", StringType("UTF8_LCASE"))
     other = (
         other.add("storeTimestamp", TimestampNTZType()).add("body", IntegerType()).add("bornTimestamp", TimestampType())
     )
-    assert not is_taken(EqualTo(("queueId",), "1"), other)
-    assert not is_taken(EqualTo(("tags",), "A"), other)
-    assert not is_taken(EqualTo(("storeTimestamp",), START.replace(tzinfo=None)), other)
-    assert not is_taken(EqualTo(("bornTimestamp",), START), other)
+    assert not is_applicable(EqualTo(("queueId",), "1"), other)
+    assert not is_applicable(EqualTo(("tags",), "A"), other)
+    assert not is_applicable(EqualTo(("storeTimestamp",), START.replace(tzinfo=None)), other)
+    assert not is_applicable(EqualTo(("bornTimestamp",), START), other)
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 
 import pyromq
+from pyromq.cli.main import cli
+from pyromq.cli.pipeline import job
 from pyromq.query.columns import NAMES
 from pyromq.query.connecting import open_tables
 from pyromq.query.front import source_of
@@ -58,3 +63,65 @@ def test_columns_are_those_that_the_query_names() -> None:
     assert in_sparks_words("SELECT body->>'a.b', o.body ->> '$.c[0]'") == (
         "SELECT get_json_object(body, '$.a.b'), get_json_object(o.body, '$.c[0]')"
     )
+
+
+@pytest.fixture
+def typed(as_by_the_command: SparkSession, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """What sessions `--spark` asked for; it gets the one of tests."""
+    asked: list[tuple[Any, ...]] = []
+
+    @contextmanager
+    def session(*given: Any) -> Iterator[SparkSession]:
+        asked.append(given)
+        yield as_by_the_command
+
+    monkeypatch.setattr(job, "spark_for", session)
+    return asked
+
+
+def answered(*words: str) -> list[dict[str, Any]]:
+    done = CliRunner().invoke(cli, ["sql", *words, "--spark", "--json"])
+    assert done.exit_code == 0, done.output
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_the_flag_asks_brokers_or_files_and_reads_no_more_than_is_asked_for(
+    typed: list[tuple[Any, ...]], servers: Servers, topic: str
+) -> None:
+    servers.send(topic, 40, tag="a")
+    servers.send(topic, 40, first=40, tag="b")
+    query = f"SELECT tag, count(*) AS n FROM \"{topic}\" WHERE queueId = 1 AND tag = 'b' GROUP BY tag"
+    before = servers.handed_out()
+    assert answered(query, "-n", servers.namesrv) == [{"tag": "b", "n": 10}]
+    assert servers.handed_out() - before == 10
+    before = servers.handed_out()
+    assert answered(query, "--store", str(servers.store())) == [{"tag": "b", "n": 10}]
+    assert servers.handed_out() == before
+    assert [(name, master) for name, master, *_ in typed] == [("sql", ""), ("sql", "")]
+    assert SETTINGS.items() <= typed[0][3].items()
+
+
+def test_master_memory_and_settings_are_handed_on(typed: list[tuple[Any, ...]], servers: Servers, topic: str) -> None:
+    servers.send(topic, 1)
+    words = ("--master", "spark://elsewhere:7077", "--memory", "3g", "--conf", "spark.sql.ansi.enabled=false")
+    assert answered(f'SELECT 1 AS one FROM "{topic}"', "-n", servers.namesrv, *words) == [{"one": 1}]
+    ((name, master, memory, conf),) = typed
+    assert (name, master, memory) == ("sql", "spark://elsewhere:7077", "3g")
+    assert conf == {**SETTINGS, "spark.sql.ansi.enabled": "false"}
+
+
+def test_two_topics_are_joined(typed: list[tuple[Any, ...]], servers: Servers, topic: str) -> None:
+    prices = f"{topic}-prices"
+    with pyromq.sync.connect(servers.namesrv) as client, client.producer() as producer:
+        for number in range(6):
+            producer.send(topic, json.dumps({"item": number % 2}).encode())
+        for number in range(2):
+            producer.send(prices, json.dumps({"item": number, "price": 10 + number}).encode())
+    query = (
+        "SELECT p.body->>'price' AS price, count(*) AS n "
+        f"FROM \"{topic}\" o JOIN \"{prices}\" p ON p.body->>'item' = o.body->>'item' GROUP BY 1 ORDER BY 1"
+    )
+    rows = answered(query, "-n", servers.namesrv)
+    assert rows == [{"price": "10", "n": 3}, {"price": "11", "n": 3}]
+    by_duckdb = CliRunner().invoke(cli, ["sql", query, "-n", servers.namesrv, "--json"])
+    assert [json.loads(line) for line in by_duckdb.stdout.splitlines()] == rows

@@ -79,6 +79,21 @@ def test_a_pipeline_runs_on_two_workers(master: str, servers: Servers, topic: st
     assert json.loads(done.stdout)["messages"] == 200
 
 
+def test_a_query_runs_on_two_workers(master: str, servers: Servers, topic: str) -> None:
+    servers.send(topic, 60, tag="a")
+    command = [sys.executable, "-m", "pyromq", "sql", f'SELECT tag, count(*) AS n FROM "{topic}" GROUP BY tag']
+    settings = ["--conf", "spark.executor.memory=500m", "--conf", "spark.cores.max=2", "--memory", "600m"]
+    done = subprocess.run(
+        [*command, "-n", servers.namesrv, "--json", "--spark", "--master", master, *settings],
+        env=_ALONE,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+    assert (done.returncode, done.stdout) == (0, '{"tag": "a", "n": 60}\n'), done.stderr[-3000:]
+
+
 @pytest.mark.slow  # executors are lost and replaced: half a minute
 def test_a_task_that_dies_between_send_and_commit_is_stored_once(
     master: str, servers: Servers, topic: str, tmp_path: Path

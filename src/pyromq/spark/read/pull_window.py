@@ -15,7 +15,7 @@ _MOST_AHEAD = 16  # requests under way at once
 _AHEAD_BYTES = 1 << 20  # about, that may come without having been wanted yet: large answers need no others ahead
 
 
-class AskedPull(NamedTuple):
+class PullSpan(NamedTuple):
     begin: int
     most: int
 
@@ -33,18 +33,18 @@ class PullWindow:
     batch: int
     depth: int = 1  # requests that may be under way
     _step: int = 0  # offsets that the last answer passed
-    _asked: deque[tuple[int, AskedPull]] = field(default_factory=deque)
+    _asked: deque[tuple[int, PullSpan]] = field(default_factory=deque)
     _stale: set[int] = field(default_factory=set)
 
-    def next_pull(self) -> AskedPull | None:
+    def next_pull(self) -> PullSpan | None:
         """Return what to ask for now; None while enough is under way. `sent` follows."""
         if len(self._asked) + len(self._stale) >= self.depth and self._asked:
             return None
         begin = self._asked[-1][1].end if self._asked else self.offset
         most = min(self.batch if self.depth == 1 else self._step, self.end - begin)
-        return AskedPull(begin, most) if most > 0 else None
+        return PullSpan(begin, most) if most > 0 else None
 
-    def sent(self, number: int, pull: AskedPull) -> None:
+    def sent(self, number: int, pull: PullSpan) -> None:
         """Note the number by which the answer to a request is known."""
         self._asked.append((number, pull))
 

@@ -33,7 +33,7 @@ from ..connect.connection import POOL, BlockingConnection, ReceiveBuffer
 from ..options import ReadOptions
 from ..schema import COLUMNS
 from .offsets import Loss, OffsetRange
-from .pull_window import AskedPull, PullWindow
+from .pull_window import PullSpan, PullWindow
 from .starting import report
 
 log = logs.get("pyromq.spark")
@@ -123,7 +123,7 @@ class QueuePull:
             raise ConnectionLost(f"no broker that serves {self.part.queue} is known")
         return POOL.take(self.address, self.options) or self.connect(self.address, self.options)
 
-    def _request(self, pull: AskedPull) -> Command:
+    def _request(self, pull: PullSpan) -> Command:
         options, queue = self.options, self.part.queue
         header = PullMessage(
             consumer_group=options.pull_group,

@@ -105,17 +105,17 @@ class FilteringReader(DataSourceReader):
         self._is_asked = is_asked
 
     @property
-    def pushFilters(self) -> _TakenWhereSparkAllows:  # noqa: N802 - Spark's name
-        return _TakenWhereSparkAllows(self)
+    def pushFilters(self) -> _PushFiltersIfAllowed:  # noqa: N802 - Spark's name
+        return _PushFiltersIfAllowed(self)
 
     def take(self, filters: list[Filter]) -> list[Filter]:
         """Take what can be taken, and return the rest, which Spark applies."""
-        taken = {id(each) for each in filters if self._is_asked and is_taken(each, self._types)}
+        taken = {id(each) for each in filters if self._is_asked and is_applicable(each, self._types)}
         self.pushed = PushedFilters(tuple(each for each in filters if id(each) in taken))
         return [each for each in filters if id(each) not in taken]
 
 
-class _TakenWhereSparkAllows:
+class _PushFiltersIfAllowed:
     """`pushFilters` of a reader, which is Spark's own one where Spark looks whether the reader has one.
 
     While `spark.sql.python.filterPushdown.enabled` is off, Spark fails every query of a reader that takes filters,
@@ -131,7 +131,7 @@ class _TakenWhereSparkAllows:
         return self._reader.take(filters)
 
 
-def is_taken(filter: Any, schema: StructType) -> bool:
+def is_applicable(filter: Any, schema: StructType) -> bool:
     """Return whether this filter can be applied exactly as Spark would."""
     column = _column(filter)
     if column not in (*QUEUE_COLUMNS, OFFSET, TIME, TAGS) or column not in schema.names:
