@@ -1,8 +1,4 @@
-"""The capture: reads a stretch of the log, notes what it will send, sends it, goes on. Reads ahead while it sends.
-
-The order of the three steps is what makes each change stored once: positions move on disk only behind messages that are
-stored, and messages leave only when the disk has them and the names that they leave under.
-"""
+"""The capture: reads rows, then stretches of the log, has them sent, goes on. Reads ahead while it sends."""
 
 from __future__ import annotations
 
@@ -14,13 +10,14 @@ from dataclasses import dataclass, field
 
 from .. import logs
 from ..ambient import Clock, RunBlocking
-from ..model.foreign_text import bounded_line
 from .changes import ChangeSource, DatabaseAway, Position, ReadBounds, RowChange, Slice, TableSnapshot
-from .messages import Captured, messages_of
-from .rules import DEAD, Rules, matches, topic_name
+from .outgoing.heartbeats import heartbeat
+from .outgoing.messages import messages_of
+from .outgoing.transactions import Boundaries
+from .rounds import Rounds
+from .rules import matches
 from .schema.seen_tables import SeenTables
-from .state import CaptureState, Round, StateFile, TableProgress
-from .target import Target
+from .state import CaptureState, TableProgress
 
 log = logs.get("pyromq.cdc")
 
@@ -35,42 +32,48 @@ _AGAIN_S = 1.0  # between attempts at a database that is away
 class Capture:
     """Event loop only; sources and snapshots are called in a helper thread. One per state file."""
 
-    state: CaptureState
-    file: StateFile
+    rounds: Rounds
     tables: SeenTables
-    rules: Rules
-    target: Target
     open_source: Callable[[Position, Position | None], ChangeSource]
     open_snapshot: Callable[[], TableSnapshot]
-    clock: Clock
-    run_blocking: RunBlocking
     stop_wanted: asyncio.Event
     chunk_rows: int = 1000
     reads_tables: bool = True
+    heartbeat_s: float = 0.0  # 0: none
     bounds: ReadBounds = field(default_factory=ReadBounds)
-    _saved_at: float = 0.0
-    _saved_end: Position | None = None  # where the state on disk leads to, once its open round is finished
     _confirmed_at: float = 0.0
     _polled_at: float = 0.0
     _streams_since: float = 0.0
-    _is_news: bool = False  # a round has ended since the state was saved
+    _beat_at: float = 0.0
+
+    @property
+    def state(self) -> CaptureState:
+        return self.rounds.state
+
+    @property
+    def clock(self) -> Clock:
+        return self.rounds.clock
+
+    @property
+    def run_blocking(self) -> RunBlocking:
+        return self.rounds.run_blocking
 
     async def run(self) -> None:
         """Run until it is to stop. A database that is away is waited for; what is hopeless is raised."""
-        await self._finish_open()
+        await self.rounds.finish_open()
         self.state.epoch += 1
-        await self._save()
+        await self.rounds.save()
         while not self.stop_wanted.is_set():
             try:
                 if self.state.position is None or self._unread():
                     await self._read_tables()
-                elif asked := await self.run_blocking(self.file.requested):
+                elif asked := await self.run_blocking(self.rounds.file.requested):
                     await self._begin_again(asked)
                     continue
                 await self._stream()
             except DatabaseAway as fault:
                 log.warning("the database is away, the capture waits", fault=fault)
-                await self._finish_open()
+                await self.rounds.finish_open()
                 await self._pause(_AGAIN_S)
 
     async def _pause(self, seconds: float) -> None:
@@ -97,7 +100,7 @@ class Capture:
                 sizes = await self.run_blocking(snapshot.tables) if self.reads_tables else []
                 self.state.snapshot = tuple(TableProgress(each.table, about=each.about) for each in sizes)
                 self.state.position = snapshot.position
-                await self._save()
+                await self.rounds.save()
             elif self.state.position != snapshot.position:
                 await self._stream(until=snapshot.position)
             ends_at = self.clock.monotonic() + _SHARE_S if self.state.is_incremental else math.inf
@@ -122,8 +125,8 @@ class Capture:
         kept = tuple(each for each in self.state.snapshot if each.table not in found)
         self.state.snapshot = kept + tuple(TableProgress(table, about=each.about) for table, each in found.items())
         self.state.is_incremental = bool(found)
-        await self._save()
-        await self.run_blocking(self.file.forget_request)
+        await self.rounds.save()
+        await self.run_blocking(self.rounds.file.forget_request)
 
     async def _read_table(self, snapshot: TableSnapshot, progress: TableProgress, ends_at: float) -> None:
         assert self.state.position is not None
@@ -162,7 +165,7 @@ class Capture:
         finally:
             await asyncio.gather(reading, return_exceptions=True)
             if self.state.open is None:
-                await self._save()
+                await self.rounds.save()
 
     async def _is_enough(self) -> bool:
         """Return whether it is time to read rows: a share of those that were asked for, or the first of them."""
@@ -172,78 +175,51 @@ class Capture:
         if now - self._polled_at < _POLL_EVERY_S:
             return False
         self._polled_at = now
-        return bool(await self.run_blocking(self.file.requested))
+        return bool(await self.run_blocking(self.rounds.file.requested))
 
     def _read(self, source: ChangeSource) -> asyncio.Future[Slice]:
         return asyncio.ensure_future(self.run_blocking(lambda: source.read(self.bounds)))
 
     async def _take(self, source: ChangeSource, found: Slice) -> None:
-        self.state.is_caught_up = found.is_caught_up
+        rounds, state = self.rounds, self.state
+        state.is_caught_up = found.is_caught_up
         self.tables.note_statements(found.statements)
-        if found.changes:
+        has_ended = state.transaction is not None and not found.end.inside
+        if found.changes or has_ended:
             await self._send(found.changes, found.end, found.ts_ms)
-        self.state.position, self.state.ts_ms = found.end, found.ts_ms or self.state.ts_ms
-        if self._is_news and not found.changes:  # so that `status` tells of it; the next round would do for the promise
-            await self._save()
-        if self.clock.monotonic() - self._saved_at >= _IDLE_SAVE_S:
-            await self._save()
-        if self.clock.monotonic() - self._confirmed_at >= _CONFIRM_S and (leads_to := self._saved_end) is not None:
+        state.position, state.ts_ms = found.end, found.ts_ms or state.ts_ms
+        await self._beat()
+        if (
+            rounds.is_news and not found.changes
+        ):  # so that `status` tells of it; the next round would do for the promise
+            await rounds.save()
+        if self.clock.monotonic() - rounds.saved_at >= _IDLE_SAVE_S:
+            await rounds.save()
+        if self.clock.monotonic() - self._confirmed_at >= _CONFIRM_S and (leads_to := rounds.saved_end) is not None:
             self._confirmed_at = self.clock.monotonic()
             await self.run_blocking(lambda: source.confirm(leads_to))
 
-    # --- rounds ---------------------------------------------------------------------------------------------------
+    # --- what is sent ---------------------------------------------------------------------------------------------
 
     async def _send(
-        self, changes: list[RowChange], end: Position, ts_ms: int, read: TableProgress | None = None
+        self, changes: Sequence[RowChange], end: Position, ts_ms: int, read: TableProgress | None = None
     ) -> None:
         """Store the changes, and note that they are."""
         for change in changes:
             self.tables.note(change)
-        messages = tuple(messages_of(changes, self.rules, self.state.number, self.clock.now_ms()))
-        batches, placed = await self.target.place(messages, self.state.sequence)
+        state, rules = self.state, self.rounds.rules
+        boundaries = Boundaries(state.transaction, rules) if rules.transactions else None
+        now_ms, is_over = self.clock.now_ms(), not end.inside
+        messages = tuple(messages_of(changes, rules, state.number, now_ms, boundaries, is_over=is_over))
         tables = Counter(change.table.full_name for change in changes)
-        self.state.open = Round(end, self.state.number, batches, placed, messages, dict(tables), ts_ms, read)
-        self.state.sequence += len(batches)
-        await self._save()
-        await self._finish(self.state.open, repeated=False)
+        transaction = None if boundaries is None else boundaries.progress
+        await self.rounds.send(messages, end, ts_ms, tables=tables, read=read, transaction=transaction)
 
-    async def _finish_open(self) -> None:
-        if (unfinished := self.state.open) is not None:
-            log.info("sending again what was under way", messages=len(unfinished.messages))
-            await self._finish(unfinished, repeated=True)
-
-    async def _finish(self, current: Round, *, repeated: bool) -> None:
-        state = self.state
-        dead = await self.target.send(current.batches, current.placed, current.messages, state.epoch, repeated)
-        for message, why in dead:
-            await self._bury(message, why, repeated)
-        for table, count in current.tables.items():
-            state.counts[table] = state.counts.get(table, 0) + count
-        if (read := current.read) is not None:
-            state.snapshot = tuple(read if each.table == read.table else each for each in state.snapshot)
-        state.number = current.number + len(current.messages)
-        state.position, state.open, self._is_news = current.end, None, True
-        state.ts_ms = current.ts_ms or state.ts_ms
-
-    async def _bury(self, message: Captured, why: str, repeated: bool) -> None:
-        """Send, in place of a message that no broker takes, one that says so to the topic of such messages.
-
-        After a kill it has the same number as before, since the state on disk is that of before the round's end.
-        """
-        self.state.dead += 1
-        topic = topic_name(self.rules.prefix, DEAD)
-        log.error("a change is too large for its topic", topic=message.topic, key=message.lane, cause=why)
-        properties = {**message.properties, "cdcTopic": message.topic, "cdcCause": bounded_line(why, 500)}
-        letter = Captured(topic, message.lane, message.body[:4000], properties)
-        batches, placed = await self.target.place([letter], self.state.sequence)
-        self.state.sequence += len(batches)
-        await self.target.send(batches, placed, [letter], self.state.epoch, repeated)
-
-    async def _save(self) -> None:
-        """Save the state, and before it what the history of the tables got since."""
-        state, history = self.state, self.tables.history
-        await self.run_blocking(history.save)
-        state.saved_ms, self._saved_at, self._is_news = self.clock.now_ms(), self.clock.monotonic(), False
-        state.noted = history.number
-        await self.run_blocking(lambda: self.file.save(state))
-        self._saved_end = state.position if state.open is None else state.open.end
+    async def _beat(self) -> None:
+        """Send a heartbeat if it is time for one. Everything before its position is stored."""
+        state, now = self.state, self.clock.monotonic()
+        if not self.heartbeat_s or now - self._beat_at < self.heartbeat_s or state.position is None:
+            return
+        self._beat_at = now
+        beat = heartbeat(state.source, state.position, self.rounds.rules, state.number, self.clock.now_ms())
+        await self.rounds.send([beat], state.position, state.ts_ms, tables={}, transaction=state.transaction)

@@ -67,6 +67,11 @@ class SourceTable(msgspec.Struct, frozen=True):
         return ".".join(part for part in (self.database, self.schema, self.name) if part)
 
     @property
+    def collection(self) -> str:
+        """Return the name that Debezium has for it in transactions."""
+        return f"{self.schema or self.database}.{self.name}"
+
+    @property
     def key_names(self) -> list[str]:
         return [column.name for column in self.columns if column.is_key]
 

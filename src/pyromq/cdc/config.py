@@ -38,6 +38,12 @@ class CdcConfig:
     prefix: str = option("cdc", help="first word of the topics: cdc-shop-orders")
     tombstones: bool = option(False, help="send a message with the body null behind each delete")
     schemas: bool = option(False, help="give each event the schema part of Kafka Connect's JSON")
+    transactions: bool = option(
+        False, help="tell each event's place in its transaction, and of their begins and ends in a topic of their own"
+    )
+    heartbeat_s: int = setting(
+        0, low=0, high=86_400, flag=True, help="seconds between heartbeats, messages of a source that is quiet; 0: none"
+    )
     snapshot: bool = option(True, help="read all rows before the stream")
     chunk_rows: int = setting(1000, low=1, high=10_000, help="rows of a snapshot that are read and sent at a time")
     server_id: int = setting(
@@ -64,7 +70,7 @@ class CdcConfig:
     def rules(self) -> Rules:
         return Rules(
             include=self.include, exclude=self.exclude, rename=self.rename, leave_out=self.leave_out, mask=self.mask,
-            prefix=self.prefix, tombstones=self.tombstones, schemas=self.schemas,
+            prefix=self.prefix, tombstones=self.tombstones, schemas=self.schemas, transactions=self.transactions,
         )  # fmt: skip
 
     @property

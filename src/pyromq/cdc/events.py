@@ -59,6 +59,7 @@ class ChangeEvent:
     source: Row
     ts_ms: int
     number: int  # of the source's events: a sink keeps the highest it has applied, and drops what is not above it
+    transaction: Row | None = None  # id, total_order and data_collection_order, where the capture has `transactions`
 
     @property
     def table(self) -> str:
@@ -114,6 +115,7 @@ def decode_event(topic: str, body: bytes, properties: Mapping[str, str]) -> Chan
         source=envelope["source"],
         ts_ms=envelope.get("ts_ms") or 0,
         number=number,
+        transaction=envelope.get("transaction"),
     )
 
 

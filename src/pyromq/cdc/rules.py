@@ -38,6 +38,7 @@ class Rules(msgspec.Struct, frozen=True, omit_defaults=True):
     prefix: str = "cdc"
     tombstones: bool = False
     schemas: bool = False
+    transactions: bool = False
 
     def check(self) -> None:
         """Raise ConfigError for a rule that cannot be followed."""

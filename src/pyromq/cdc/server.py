@@ -21,11 +21,12 @@ from ..files import make_folder
 from .capture import Capture
 from .config import CdcConfig
 from .databases import open_snapshot, open_source
+from .outgoing.target import Target
+from .rounds import Rounds
 from .rules import DEAD, Rules, topic_name
 from .schema.history import SchemaHistory
 from .schema.seen_tables import SeenTables
 from .state import StateFile
-from .target import Target
 
 log = logs.get("pyromq.cdc")
 
@@ -50,19 +51,17 @@ async def run(
         async with Client(client_config(config), clock=clock, rng=rng) as client:
             target = Target(client, f"cdc.{config.name}")
             await say_promise(target, config.rules)
+            history = SchemaHistory(config.state_dir).load(state.lines_noted)
+            rounds = Rounds(state, file, history, config.rules, target, clock, run_blocking)
             capture = Capture(
-                state=state,
-                file=file,
-                tables=SeenTables(config.rules, SchemaHistory(config.state_dir).load(state.lines_noted)),
-                rules=config.rules,
-                target=target,
+                rounds=rounds,
+                tables=SeenTables(config.rules, history),
                 open_source=lambda start, until: open_source(config, start, until),
                 open_snapshot=lambda: open_snapshot(config, is_first=state.position is None),
-                clock=clock,
-                run_blocking=run_blocking,
                 stop_wanted=stop_wanted,
                 chunk_rows=config.chunk_rows,
                 reads_tables=config.snapshot,
+                heartbeat_s=config.heartbeat_s,
             )
             ready(config.name)
             await capture.run()

@@ -14,7 +14,8 @@ import msgspec
 from ..errors import ConfigError
 from ..files import replace_file
 from .changes import CaptureError, Position
-from .messages import Captured
+from .outgoing.captured import Captured
+from .outgoing.transactions import TransactionProgress
 
 
 class BatchPlace(msgspec.Struct, frozen=True):
@@ -47,6 +48,7 @@ class Round(msgspec.Struct, frozen=True):
     tables: dict[str, int]  # changes of each
     ts_ms: int = 0
     read: TableProgress | None = None  # how far the snapshot of a table is then, where these are its rows
+    transaction: TransactionProgress | None = None  # that is under way then
 
 
 class CaptureState(msgspec.Struct, omit_defaults=True):
@@ -65,6 +67,7 @@ class CaptureState(msgspec.Struct, omit_defaults=True):
     saved_ms: int = 0
     counts: dict[str, int] = {}
     dead: int = 0
+    transaction: TransactionProgress | None = None  # that is under way at the position
     noted: int = 0  # lines of the history of tables that belong to this state
 
     @property

@@ -149,7 +149,8 @@ class LogReader:
             "ts_ms": self.ts_ms, "schema": table.schema, "table": table.name, "txId": self._transaction, "lsn": lsn,
             "sequence": f'["{self.done}","{lsn}"]',
         }  # fmt: skip
-        return RowChange(table, op, before, after, self.ts_ms, source, str(self._transaction), size, lsn_text(lsn))
+        transaction = f"{self._transaction}:{self.inside}"  # numbers of transactions come round again
+        return RowChange(table, op, before, after, self.ts_ms, source, transaction, size, lsn_text(lsn))
 
 
 def read_relation(message: bytes) -> tuple[int, Relation]:

@@ -15,24 +15,24 @@ from functools import partial
 from itertools import count
 from typing import TypeVar
 
-from .. import admin, logs
-from ..admin.calls import Calls
-from ..client.client import Client
-from ..client.core.retry import growing_pause_s
-from ..client.core.routing import queue_for_key
-from ..client.errors import BadMessage, Error, Refused, TopicNotFound
-from ..client.produce.batches import BATCH_BYTES, is_too_large
-from ..client.produce.outgoing import BatchItem, Packing, pack_batch, pack_item
-from ..client.produce.queue_choice import always
-from ..client.produce.sending import Sender, SendPolicy
-from ..model.codes import ResponseCode
-from ..model.message import Property, StoredMessage
-from ..model.wire_text import whole_number
-from ..protocol.bodies.keyed import MessageQueue
-from ..protocol.bodies.topics import TopicConfig
-from .changes import CaptureError
-from .messages import Captured
-from .state import BatchPlace
+from ... import admin, logs
+from ...admin.calls import Calls
+from ...client.client import Client
+from ...client.core.retry import growing_pause_s
+from ...client.core.routing import queue_for_key
+from ...client.errors import BadMessage, Error, Refused, TopicNotFound
+from ...client.produce.batches import BATCH_BYTES, is_too_large
+from ...client.produce.outgoing import BatchItem, Packing, pack_batch, pack_item
+from ...client.produce.queue_choice import always
+from ...client.produce.sending import Sender, SendPolicy
+from ...model.codes import ResponseCode
+from ...model.message import Property, StoredMessage
+from ...model.wire_text import whole_number
+from ...protocol.bodies.keyed import MessageQueue
+from ...protocol.bodies.topics import TopicConfig
+from ..changes import CaptureError
+from ..state import BatchPlace
+from .captured import Captured
 
 T = TypeVar("T")
 

@@ -1,0 +1,1 @@
+"""What leaves a capture: changes as messages, boundaries of transactions, heartbeats; and the brokers that take it."""
